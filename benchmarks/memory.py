@@ -22,7 +22,7 @@ from benchmarks.positions.__main__ import given, passes
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from equiscope.attention.heads import BACKENDS
+from equiscope.attention.multihead import BACKENDS
 from equiscope.tokens import Tokens
 
 PICTURE = ROOT / "docs" / "pictures" / "memory.png"

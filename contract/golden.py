@@ -101,8 +101,8 @@ def attentions() -> dict[str, tuple[MultiHeadAttention, Position | None]]:
     path = [(i, j) for i in range(12) for j in (i, i + 1) if j < 12]  # twelve nodes: six words slid by five have theirs too
     full: dict[str, MultiHeadAttention] = {
         "window": MultiHeadAttention(8, heads=2, mask=(Causal() & Window(3)) | Prefix(1)),
-        "sink": MultiHeadAttention(8, heads=4, kv_heads=2, mask=~Dilated(2), weigh=Softmax(sink=True)),
-        "sigmoid": MultiHeadAttention(8, heads=2, mask=Blocks(2), weigh=Sigmoid(), norm="rms"),
+        "sink": MultiHeadAttention(8, heads=4, kv_heads=2, mask=~Dilated(2), normalizer=Softmax(sink=True)),
+        "sigmoid": MultiHeadAttention(8, heads=2, mask=Blocks(2), normalizer=Sigmoid(), norm="rms"),
         "cap": MultiHeadAttention(8, heads=2, score=ScaledDot(cap=5.0), norm="layer", bias=True),
         "edges": MultiHeadAttention(8, heads=2, kv_heads=1, mask=Edges(path, nodes=12), score=General(), output=False),
         "additive": MultiHeadAttention(8, heads=2, score=Additive(hidden=3)),

@@ -16,7 +16,7 @@ import msgspec
 import torch
 from msgspec import Struct
 
-from equiscope.attention import Causal, MultiHeadAttention, Plan
+from equiscope.attention import AttentionContext, Causal, MultiHeadAttention
 from equiscope.audit import PROPERTIES
 from equiscope.geometry import PointSpec
 from equiscope.models import Baseline
@@ -109,7 +109,7 @@ RUNS = """
 ## What runs where
 
 `backend="auto"` takes the fastest that can; another one can be asked for, and gives way to the next where it cannot.
-`MultiHeadAttention.runs_on(tokens, position)` says which runs, `why_not(backend, plan)` says why another does not.
+`MultiHeadAttention.runs_on(tokens, position)` says which runs, `why_not(backend, context)` says why another does not.
 
 - **eager** makes every number; whoever watches gets it, and it is differentiable twice.
 - **sdpa** is torch's fused kernel. Where a bias knows only differences and places are even, it takes one value for each distance.
@@ -187,9 +187,9 @@ def runs(scheme: Position) -> list[str]:
     attention, x = MultiHeadAttention(12, heads=2, mask=Causal()), torch.zeros(2, 3, 12)
     at = torch.zeros(3, scheme.axes or 1)
     tokens = Tokens(x=x, positions=at, order=torch.arange(3))
-    plan = Plan(scheme, tokens, tokens)
+    context = AttentionContext(scheme, tokens, tokens)
     with torch.no_grad():
-        return [attention.why_not(backend, plan) for backend in RUNNERS]
+        return [attention.why_not(backend, context) for backend in RUNNERS]
 
 
 def escaped(text: str) -> str:

@@ -63,7 +63,7 @@ def attention(scheme, backend="auto", weights=False):
         def run(q, k, v):
             module.given = q, k, v
             tokens = Tokens.of(x)
-            return module.look(tokens, made)[0] if weights else module(tokens, made)
+            return module.attend(tokens, made)[0] if weights else module(tokens, made)
 
         return run, list(made.parameters())
 

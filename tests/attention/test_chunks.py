@@ -8,7 +8,7 @@ from tests.drawn import LENGTH, attending, title, uneven, words
 from torch.func import functional_call
 
 from equiscope.attention import Causal
-from equiscope.attention import plan as plans
+from equiscope.attention import context as contexts
 from equiscope.positions import Kerple, T5Bias
 from equiscope.symmetry import relative_error
 
@@ -16,7 +16,7 @@ from equiscope.symmetry import relative_error
 @pytest.mark.parametrize(("scheme", "backend"), [(T5Bias(), "chunked"), (Kerple(), "eager"), (Kerple(), "sdpa")], ids=title)
 def test_parameters_that_were_lent_for_the_forward_pass_get_their_gradients(scheme, backend, monkeypatch):
     """functional_call takes its parameters back before the backward pass makes some rows again."""
-    monkeypatch.setattr(plans, "WHOLE", 2 * LENGTH)  # a bias of uneven places is made two rows at a time
+    monkeypatch.setattr(contexts, "WHOLE", 2 * LENGTH)  # a bias of uneven places is made two rows at a time
     tokens = uneven(words(), whole=False)
     model, other = attending(scheme, Causal(), backend=backend), attending(scheme, Causal(), seed=1, backend="eager")
     parameters = {name: p.detach().clone().requires_grad_() for name, p in other.named_parameters()}

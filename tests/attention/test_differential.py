@@ -120,7 +120,9 @@ def test_token_by_token_equals_the_full_pass(scheme, kv_heads):
 
 def test_keys_that_are_held_give_the_same():
     (attention, position), tokens, other = made(Rope()), words(), words(seed=1, length=9)
-    assert torch.equal(attention(tokens, position, source=attention.hold(other, position)), attention(tokens, position, other))
+    assert torch.equal(
+        attention(tokens, position, source=attention.key_values(other, position)), attention(tokens, position, other)
+    )
 
 
 def test_one_head_without_a_batch_needs_no_axis_for_heads():
@@ -130,14 +132,14 @@ def test_one_head_without_a_batch_needs_no_axis_for_heads():
 
 def test_a_row_of_weights_sums_to_one_less_lambda():
     attention, _ = made(norm="rms")
-    out, weights = attention.look(words())
+    out, weights = attention.attend(words())
     assert relative_error(weights.sum(-1), (1 - attention.by()).expand(HEADS, 6)) < ROUNDING
     assert relative_error(out, attention(words())) < ROUNDING
 
 
-@pytest.mark.parametrize("weigh", [Softmax(sink=True), Sigmoid()], ids=title)
-def test_other_weights_than_softmax_are_taken(weigh):
-    attention, _ = made(weigh=weigh, norm="layer")
+@pytest.mark.parametrize("normalizer", [Softmax(sink=True), Sigmoid()], ids=title)
+def test_other_weights_than_softmax_are_taken(normalizer):
+    attention, _ = made(normalizer=normalizer, norm="layer")
     assert attention.runs_on(words()) == "eager"
     assert attention(words()).isfinite().all()
 
@@ -151,7 +153,7 @@ def test_what_both_halves_see_alike_cancels():
             weight[:, 1] = weight[:, 0]
         attention.query_lambda.zero_()
     attention.start = 1.0
-    assert attention.look(words())[1].abs().max() < 1e-15
+    assert attention.attend(words())[1].abs().max() < 1e-15
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -6,7 +6,7 @@ from tests.drawn import attending, placed, title, words
 from tests.kernels.fused import N, gradients, made, rows, same
 
 from equiscope.attention import Causal, scores
-from equiscope.attention.shown import in_steps, shown, takes
+from equiscope.attention.blockwise import in_steps, shown, takes
 from equiscope.functional import rotate
 from equiscope.positions import Alibi, Kerple, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
@@ -41,34 +41,34 @@ def test_weights_in_sight_are_those_of_the_plain_formula(kind, bias):
 
 def test_a_look_on_the_fast_way_is_the_one_step_by_step(monkeypatch):
     q, k, v = rows()
-    fast = scores.look(q, k, v, made(3, N, N, seed=3), hidden("later"))
+    fast = scores.attend(q, k, v, made(3, N, N, seed=3), hidden("later"))
     monkeypatch.setattr(scores, "takes", lambda *_: False)
-    same(fast, scores.look(q, k, v, made(3, N, N, seed=3), hidden("later")))
+    same(fast, scores.attend(q, k, v, made(3, N, N, seed=3), hidden("later")))
 
 
 def test_weights_in_sight_have_second_derivatives():
     q, k, v = (made(1, 2, 5, 3, seed=s) for s in range(3))
-    assert torch.autograd.gradgradcheck(lambda *qkv: shown(*qkv, 0.5, torch.ones(5, 5).tril().bool()), (q, k, v))
+    assert torch.autograd.gradgradcheck(lambda *qkv: blockwise_attention(*qkv, 0.5, torch.ones(5, 5).tril().bool()), (q, k, v))
 
 
 @pytest.mark.parametrize("shape", [(N, 4), (3, N, 4), (2, 3, N, 4), (2, 3, 0, 4)])
 def test_weights_in_sight_of_any_number_of_heads(shape):
     q, k, v = (made(*shape, seed=s) for s in range(3))
-    same(shown(q, k, v, 0.5), in_steps(q, k, v, 0.5))
+    same(blockwise_attention(q, k, v, 0.5), reference(q, k, v, 0.5))
 
 
 def test_the_fast_way_leaves_functional_transforms_to_the_plain_one():
     q, k, v = (t.detach() for t in rows(n=5))
-    jacobian = torch.func.jacfwd(lambda q: scores.look_up(q, k, v))(q)
-    assert (jacobian - torch.func.jacrev(lambda q: scores.look_up(q, k, v))(q)).abs().max() < 1e-12
+    jacobian = torch.func.jacfwd(lambda q: scores.eager_attention(q, k, v))(q)
+    assert (jacobian - torch.func.jacrev(lambda q: scores.eager_attention(q, k, v))(q)).abs().max() < 1e-12
     assert not takes(q[None], k[None], v[None])
 
 
 def test_faint_weights_in_sight_are_zeros():
     q, k, v = (t.float() for t in rows(n=N, batch=1))
     bias = -30 * torch.ones(N, N).tril(-1).cumsum(0)
-    _, weights = shown(q, k, v, 0.5, hidden("later"), bias)
-    _, exact = in_steps(q.double(), k.double(), v.double(), 0.5, hidden("later"), bias.double())
+    _, weights = blockwise_attention(q, k, v, 0.5, hidden("later"), bias)
+    _, exact = reference(q.double(), k.double(), v.double(), 0.5, hidden("later"), bias.double())
     assert bool(((weights == 0) | (weights >= 1e-30)).all())
     torch.testing.assert_close(weights.double(), exact, atol=1e-7, rtol=1e-5)
 
@@ -128,7 +128,7 @@ def test_a_learned_bias_has_its_gradient_inside_autocast(scheme):
 def test_weights_in_sight_whose_values_alone_learn_have_second_derivatives():
     q, k = torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
     v = torch.randn(1, 2, 5, 4, dtype=torch.float64, requires_grad=True)
-    z, weights = shown(q, k, v, 0.5)
+    z, weights = blockwise_attention(q, k, v, 0.5)
     (first,) = torch.autograd.grad(z.pow(3).sum() + weights.sum(), v, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), v)
     assert relative_error(second, 6 * weights.mT @ z) < 1e-13  # rows of weights sum to 1

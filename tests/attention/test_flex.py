@@ -8,7 +8,7 @@ import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, WIDTH, attending, title, words
 
 from equiscope import kernels
-from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Window
+from equiscope.attention import AttentionContext, Causal, Edges, Everything, MultiHeadAttention, Window
 from equiscope.errors import InputError
 from equiscope.positions import Alibi, NoPosition, Rope, Shaw, T5Bias
 from equiscope.symmetry import relative_error
@@ -48,7 +48,7 @@ def test_the_compiled_kernel_gives_what_eager_gives(scheme, mask, monkeypatch):
 def test_where_a_gradient_is_wanted_on_a_cpu_it_gives_way_and_says_why():
     attention, tokens = MultiHeadAttention(WIDTH, HEADS, backend="flex"), words().to(torch.float32)
     assert attention.runs_on(tokens) == "sdpa"
-    assert "no backward on CPU" in attention.why_not("flex", Plan(NoPosition(), tokens, tokens))
+    assert "no backward on CPU" in attention.why_not("flex", AttentionContext(NoPosition(), tokens, tokens))
     attention(tokens).sum().backward()
     assert attention.q_proj.weight.grad is not None
 
@@ -58,8 +58,8 @@ def test_a_scheme_that_reads_weights_goes_on_to_the_one_that_makes_them():
     scheme = Shaw().sized(WIDTH, HEADS, WIDTH // HEADS)
     with torch.no_grad():
         assert attention.runs_on(tokens, scheme) == "chunked"
-    assert "reads what the tokens hold" in attention.why_not("flex", Plan(scheme, tokens, tokens))
-    assert "reads the weights" in attention.why_not("sdpa", Plan(scheme, tokens, tokens))
+    assert "reads what the tokens hold" in attention.why_not("flex", AttentionContext(scheme, tokens, tokens))
+    assert "reads the weights" in attention.why_not("sdpa", AttentionContext(scheme, tokens, tokens))
 
 
 def test_it_looks_at_what_it_is_given_as_the_others_do(monkeypatch):

@@ -9,7 +9,7 @@ from tests.pairwise import pairwise
 from tests.recorded import recorded
 from torch import nn
 
-from equiscope.attention import Causal, Everything, MultiHeadAttention, Plan
+from equiscope.attention import AttentionContext, Causal, Everything, MultiHeadAttention
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Alibi, NoPosition, Shaw
 from equiscope.symmetry import relative_error
@@ -97,7 +97,7 @@ def test_the_fused_kernel_gives_what_the_readable_path_gives(scheme, mask, padde
         given = replace(tokens, x=x, valid=VALID if padded else None)
         out = model(given)
         runs = model.attention.runs_on(given, model.position)
-        assert runs == backend or model.attention.why_not(backend, Plan(model.position, given, given))
+        assert runs == backend or model.attention.why_not(backend, AttentionContext(model.position, given, given))
         out.double().square().sum().backward()
         found[backend] = [x.grad, *(p.grad for p in model.parameters())], out
     plain, plain_out = found.pop("eager")

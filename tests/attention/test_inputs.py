@@ -9,7 +9,7 @@ from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
 from tests.pairwise import pairwise
 
 import equiscope as eq
-from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Sigmoid, Window
+from equiscope.attention import AttentionContext, Causal, Edges, Everything, MultiHeadAttention, Sigmoid, Window
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Alibi, Kerple, MixedRope, NoPosition, Pope, Rope, SwinBias, T5Bias, TransformerXL
 from equiscope.symmetry import relative_error
@@ -83,11 +83,11 @@ def test_masks_of_no_size_are_refused(make):
 
 def test_places_are_known_to_count_only_as_long_as_they_are_the_same_tensors():
     tokens = Tokens.of(torch.randn(4, 2))
-    assert tokens.in_steps
-    assert tokens.to(torch.float64).in_steps
-    assert replace(tokens, x=tokens.x + 1).in_steps
-    assert not replace(tokens, positions=tokens.positions * 2).in_steps
-    assert not replace(tokens, order=tokens.order.flip(0)).in_steps
+    assert tokens.is_consecutive
+    assert tokens.to(torch.float64).is_consecutive
+    assert replace(tokens, x=tokens.x + 1).is_consecutive
+    assert not replace(tokens, positions=tokens.positions * 2).is_consecutive
+    assert not replace(tokens, order=tokens.order.flip(0)).is_consecutive
 
 
 @pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
@@ -144,8 +144,8 @@ def test_padding_without_a_place_is_refused():
 def test_places_are_looked_at_on_their_own_device():
     tokens, model = Tokens.of(words().x), attending(Rope(), Causal())
     with torch.device("meta"):
-        plan = Plan(model.position, tokens, tokens)
-        assert plan.by_row(Causal())
+        context = AttentionContext(model.position, tokens, tokens)
+        assert context.is_row_causal(Causal())
 
 
 def test_places_at_both_ends_of_the_world_are_numbers():
@@ -158,7 +158,7 @@ def test_places_at_both_ends_of_the_world_are_numbers():
 
 
 def test_causality_told_by_rows_makes_no_table(monkeypatch):
-    monkeypatch.setattr("equiscope.attention.plan.visible", lambda *_: pytest.fail("a table of all pairs"))
+    monkeypatch.setattr("equiscope.attention.context.dense_mask", lambda *_: pytest.fail("a table of all pairs"))
     for scheme in (NoPosition(), Rope(), Alibi()):
         attending(scheme, Causal(), backend="sdpa")(Tokens.of(words(batch=(2,)).x))
 
@@ -168,7 +168,7 @@ def test_places_too_large_to_count_are_not_taken_for_steps_of_one(far):
     """In float32 the neighbours of 1.7e9 are 128 apart: all of these places are one."""
     tokens = words().to(torch.float32)
     tokens = replace(tokens, positions=torch.full_like(tokens.positions, far))
-    assert Plan(Alibi().sized(WIDTH, HEADS, WIDTH // HEADS), tokens, tokens).distances(HEADS) is None
+    assert AttentionContext(Alibi().sized(WIDTH, HEADS, WIDTH // HEADS), tokens, tokens).distance_bias(HEADS) is None
     if far < math.inf:
         found, wanted = (attending(s, Causal()).float()(tokens) for s in (Alibi(), NoPosition()))
         assert relative_error(found, wanted) < 1e-6
@@ -224,7 +224,7 @@ def test_places_of_some_batch_axes_serve_all_of_them(scheme, backend):
 
 
 def test_nobody_to_ask_gives_nothing_also_to_a_sigmoid():
-    attention = MultiHeadAttention(WIDTH, HEADS, mask=Causal(), weigh=Sigmoid()).double()
+    attention = MultiHeadAttention(WIDTH, HEADS, mask=Causal(), normalizer=Sigmoid()).double()
     for n in (1, 3):
         assert attention(words(length=n, batch=(2,)), source=words(length=0, batch=(2,))).shape == (2, n, WIDTH)
     hidden = replace(words(length=0, batch=(2,)), valid=torch.zeros(2, 0, dtype=torch.bool))
@@ -234,7 +234,7 @@ def test_nobody_to_ask_gives_nothing_also_to_a_sigmoid():
 def test_one_head_without_a_batch_is_turned_by_pope_as_with_one():
     model, tokens = attending(Pope(), Causal(), heads=1), words()
     assert relative_error(model(tokens), model(replace(tokens, x=tokens.x[None]))[0]) < 1e-14
-    assert model.attention.look(tokens, model.position)[1].shape == (6, 6)
+    assert model.attention.attend(tokens, model.position)[1].shape == (6, 6)
 
 
 def test_batches_that_do_not_match_are_refused():

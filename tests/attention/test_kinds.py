@@ -16,6 +16,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from equiscope.attention import (
     Additive,
+    AttentionContext,
     Blocks,
     Causal,
     Concat,
@@ -25,16 +26,15 @@ from equiscope.attention import (
     Everything,
     General,
     MultiHeadAttention,
-    Plan,
     Prefix,
     ScaledDot,
     Sigmoid,
     Softmax,
     Window,
-    look_up,
+    eager_attention,
 )  # fmt: skip
-from equiscope.attention import plan as plans
-from equiscope.attention.heads import kv_major, kv_minor
+from equiscope.attention import context as contexts
+from equiscope.attention.multihead import kv_major, kv_minor
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Alibi, Cope, Fire, LogCpb, NoPosition, Pope, Rope, Shaw, T5Bias
 from equiscope.program.replay import replay
@@ -101,7 +101,7 @@ PAIRS = {
     "capped": (ScaledDot(cap=0.5), lambda s, h, q, k: 0.5 * torch.tanh((q * k).sum() / 2 / 0.5)),
     "dot": (Dot(), lambda s, h, q, k: (q * k).sum()),
     "general": (General(), lambda s, h, q, k: q @ s.weight[h] @ k),
-    "additive": (Additive(5), lambda s, h, q, k: torch.tanh(q @ s.ask_weight + k @ s.key_weight) @ s.out[:, 0]),
+    "additive": (Additive(5), lambda s, h, q, k: torch.tanh(q @ s.query_weight + k @ s.key_weight) @ s.out[:, 0]),
     "concat": (Concat(5), lambda s, h, q, k: torch.tanh(torch.cat([q, k]) @ s.weight) @ s.out[:, 0]),
 }
 
@@ -115,7 +115,7 @@ def test_a_score_is_what_its_paper_says_pair_by_pair(score, pair, causal):
     if causal:
         scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
     weights = torch.stack([torch.stack([row.exp() / row.exp().sum() for row in head]) for head in scores])
-    out, seen = attention.look(tokens)
+    out, seen = attention.attend(tokens)
     assert relative_error(seen, weights) < ROUNDING
     assert relative_error(out, closed(attention, weights @ v)) < ROUNDING
     assert relative_error(attention(tokens), out) < ROUNDING
@@ -125,7 +125,7 @@ def test_concat_with_one_matrix_over_the_other_is_additive():
     additive, concat = made(score=Additive(5)), made(score=Concat(5))
     state = {name: p for name, p in additive.state_dict().items() if not name.startswith("score.")}
     own = additive.score
-    concat.load_state_dict({**state, "score.weight": torch.cat([own.ask_weight, own.key_weight]), "score.out": own.out})
+    concat.load_state_dict({**state, "score.weight": torch.cat([own.query_weight, own.key_weight]), "score.out": own.out})
     tokens = words(batch=(2,))
     assert relative_error(concat(tokens), additive(tokens)) < ROUNDING
 
@@ -152,14 +152,14 @@ def test_a_cap_of_nothing_is_refused():
 # --- weights ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
 def test_sinks_are_gpt_oss_and_a_plain_loop(causal):
-    attention = made(4, kv_heads=2, weigh=Softmax(sink=True), mask=Causal() if causal else None)
+    attention = made(4, kv_heads=2, normalizer=Softmax(sink=True), mask=Causal() if causal else None)
     tokens = words(batch=(2,))
     q, k, v = parts(attention, tokens)
     hidden = torch.full((6, 6), -torch.inf).double().triu(1) if causal else None
-    sinks = attention.weigh.sinks.flatten()
+    sinks = attention.normalizer.sinks.flatten()
     theirs, weights = gpt_oss(SimpleNamespace(num_key_value_groups=2, training=False, sinks=sinks), q, k, v, hidden, 0.5)
     assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.o_proj.weight.mT) < ROUNDING
-    seen = attention.look(tokens)[1]
+    seen = attention.attend(tokens)[1]
     assert relative_error(seen, weights) < ROUNDING
     for h in range(4):
         for i in range(6):
@@ -169,17 +169,17 @@ def test_sinks_are_gpt_oss_and_a_plain_loop(causal):
 
 
 def test_a_sink_of_zero_is_softmax_off_by_one():
-    attention = made(weigh=Softmax(sink=True))
-    attention.weigh.sinks.data.zero_()
+    attention = made(normalizer=Softmax(sink=True))
+    attention.normalizer.sinks.data.zero_()
     q, k, _ = parts(attention, words())
     grown = (q @ k.mT / 2).exp()
-    assert relative_error(attention.look(words())[1], grown / (1 + grown.sum(-1, keepdim=True))) < ROUNDING
+    assert relative_error(attention.attend(words())[1], grown / (1 + grown.sum(-1, keepdim=True))) < ROUNDING
 
 
 @pytest.mark.parametrize("bias", [None, -1.5])
 @pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
 def test_sigmoid_weighs_every_key_by_itself(causal, bias):
-    attention, tokens = made(weigh=Sigmoid(bias), mask=Causal() if causal else None), words()
+    attention, tokens = made(normalizer=Sigmoid(bias), mask=Causal() if causal else None), words()
     q, k, v = parts(attention, tokens)
     weights = torch.zeros(HEADS, 6, 6, dtype=torch.float64)
     for h in range(HEADS):
@@ -188,13 +188,13 @@ def test_sigmoid_weighs_every_key_by_itself(causal, bias):
             for j in range(count):
                 shift = -torch.log(torch.tensor(count).double()) if bias is None else bias
                 weights[h, i, j] = 1 / (1 + torch.exp(-(q[h, i] @ k[h, j] / 2 + shift)))
-    out, seen = attention.look(tokens)
+    out, seen = attention.attend(tokens)
     assert relative_error(seen, weights) < ROUNDING
     assert relative_error(out, closed(attention, weights @ v)) < ROUNDING
 
 
 def test_a_sigmoid_counts_only_the_keys_that_may_be_seen():
-    attention, tokens = made(weigh=Sigmoid()), words(batch=(3,))
+    attention, tokens = made(normalizer=Sigmoid()), words(batch=(3,))
     found = attention(replace(tokens, valid=VALID))
     alone = attention(Tokens(x=tokens.x[1, :4], positions=tokens.positions[1, :4], order=tokens.order[1, :4]))
     assert relative_error(found[1, :4], alone) < ROUNDING
@@ -324,8 +324,8 @@ KINDS = {
     "additive": {"score": Additive()},
     "concat": {"score": Concat()},
     "capped": {"score": ScaledDot(cap=1.0)},
-    "sink": {"weigh": Softmax(sink=True)},
-    "sigmoid": {"weigh": Sigmoid()},
+    "sink": {"normalizer": Softmax(sink=True)},
+    "sigmoid": {"normalizer": Sigmoid()},
 }
 kinds = pytest.mark.parametrize("kind", list(KINDS))
 MORE = ("transformer-xl", "shaw", "cope", "swin", "fire", "pope")
@@ -364,7 +364,7 @@ def test_all_backends_compute_the_same(kind, scheme, mask, padded):
             runs, out = model.attention.runs_on(tokens, model.position), model(replace(tokens, x=x))
             grads = torch.autograd.grad(out.square().sum(), [x, *model.parameters()], allow_unused=True, materialize_grads=True)
             found[backend] = out, grads
-        assert runs == backend or model.attention.why_not(backend, Plan(model.position, tokens, tokens))
+        assert runs == backend or model.attention.why_not(backend, AttentionContext(model.position, tokens, tokens))
     plain, grads = found.pop("eager")
     largest = max(g.norm() for g in grads)
     for out, others in found.values():
@@ -405,8 +405,8 @@ def test_a_look_up_can_be_differentiated_twice_with_a_bias_and_hidden_rows():
     q, k, v = (torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(3))
     bias = torch.randn(2, 4, 4, dtype=torch.float64, requires_grad=True)
     seen = torch.ones(4, 4, dtype=torch.bool).tril(-1)  # the first row may look nowhere
-    assert torch.autograd.gradcheck(lambda *t: look_up(*t, seen), (q, k, v, bias))
-    assert torch.autograd.gradgradcheck(lambda *t: look_up(*t, seen), (q, k, v, bias))
+    assert torch.autograd.gradcheck(lambda *t: eager_attention(*t, seen), (q, k, v, bias))
+    assert torch.autograd.gradgradcheck(lambda *t: eager_attention(*t, seen), (q, k, v, bias))
 
 
 @pairwise(
@@ -449,7 +449,7 @@ def test_a_learned_bias_made_by_rows_is_the_one_made_at_once(scheme, backend, mo
     model, tokens = attending(scheme, Causal(), backend=backend), uneven(placed(scheme, words(batch=(2,))), whole=False)
     found = []
     for whole in (2**18, 12):
-        monkeypatch.setattr(plans, "WHOLE", whole)
+        monkeypatch.setattr(contexts, "WHOLE", whole)
         z = model(tokens)
         found.append([z, *torch.autograd.grad(z.square().sum(), list(model.parameters()))])
     largest = max(g.norm() for g in found[0])

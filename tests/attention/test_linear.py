@@ -89,7 +89,7 @@ def test_the_fast_form_equals_the_readable_one(case, tokens, mask, feature):
     for position in (NoPosition(), Rope()):
         attention = made(mask, feature=feature)
         x = tokens.x.clone().requires_grad_()
-        fast, slow = attention(replace(tokens, x=x), position), attention.look(replace(tokens, x=x), position)[0]
+        fast, slow = attention(replace(tokens, x=x), position), attention.attend(replace(tokens, x=x), position)[0]
         assert relative_error(fast, slow) < ROUNDING
         grads = [torch.autograd.grad(out.square().sum(), [x, *attention.parameters()], retain_graph=True) for out in (fast, slow)]
         assert all(a.isfinite().all() for a in grads[0])
@@ -173,10 +173,10 @@ def test_sums_are_read_in_order():
 # --- laws --------------------------------------------------------------------------------------------------------------
 def test_weights_of_a_row_sum_to_one_unless_they_turned():
     tokens = replace(words(batch=(3,)), valid=VALID)
-    sums = made(Causal()).look(tokens)[1].sum(-1)[:, 0]
+    sums = made(Causal()).attend(tokens)[1].sum(-1)[:, 0]
     wanted = torch.tensor([[1] * 6, [1] * 6, [0, 0, 1, 1, 1, 1]]).double()  # a row whose keys are all padding gives 0
     assert relative_error(sums, wanted) < ROUNDING
-    assert (made(Causal()).look(words(), Rope())[1].sum(-1) - 1).abs().max() > 0.01
+    assert (made(Causal()).attend(words(), Rope())[1].sum(-1) - 1).abs().max() > 0.01
 
 
 def test_padding_has_no_influence():
@@ -207,7 +207,7 @@ def test_no_token_and_one_get_an_answer(length, mask):
 
 def test_cross_attention_reads_another_sequence():
     attention, tokens, other = made(), words(), words(seed=1, length=9)
-    assert relative_error(attention(tokens, Rope(), source=other), attention.look(tokens, Rope(), source=other)[0]) < ROUNDING
+    assert relative_error(attention(tokens, Rope(), source=other), attention.attend(tokens, Rope(), source=other)[0]) < ROUNDING
 
 
 def test_it_is_another_function_than_softmax_attention_and_says_how_far():

@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused_with_a_reason(make):
     with pytest.raises(InputError, match="never looks ahead"):
         make().cache()
     with pytest.raises(InputError, match="makes no weights"):
-        make().look(words())
+        make().attend(words())
     with pytest.raises(InputError, match="would mix texts of one row"):
         make()(replace(words(), document=torch.tensor([0, 0, 0, 1, 1, 1])))
 

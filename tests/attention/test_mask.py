@@ -7,7 +7,7 @@ import torch
 from tests.drawn import LISTED, attending, placed, title, words
 
 from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention
-from equiscope.attention.mask import visible
+from equiscope.attention.mask import dense_mask
 from equiscope.positions import Alibi, NoPosition
 from equiscope.symmetry import closed
 from equiscope.tokens import Tokens
@@ -60,7 +60,7 @@ def test_a_causal_mask_reads_the_order_and_no_coordinate():
     model = attending(NoPosition(), Causal())
     assert torch.equal(model(replace(tokens, positions=at)), model(tokens))
     ranks = torch.tensor([3, 3, 0, 7, 1, 3])
-    seen = visible(Causal(), replace(tokens, order=ranks), replace(tokens, order=ranks))
+    seen = dense_mask(Causal(), replace(tokens, order=ranks), replace(tokens, order=ranks))
     assert seen.tolist() == [[bool(k <= q) for k in ranks] for q in ranks]
 
 
@@ -69,9 +69,9 @@ def test_mask_padding_and_documents_are_joined_with_and():
         x=torch.zeros(4, 2), positions=torch.zeros(4, 1), order=torch.tensor([0, 1, 0, 1]),
         document=torch.tensor([0, 0, 1, 1]), valid=torch.tensor([True, True, True, False]),
     )  # fmt: skip
-    seen = visible(Causal(), tokens, tokens)
+    seen = dense_mask(Causal(), tokens, tokens)
     assert seen.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]]
-    assert visible(Everything(), words(), words()) is None
+    assert dense_mask(Everything(), words(), words()) is None
 
 
 @pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)

@@ -38,7 +38,7 @@ def tokens(padded):
     pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"]),
 )
 def test_attention_written_out_gives_the_same(kind, scheme, padded):
-    attention = randomised(kinds.make(kind, WIDTH, heads=2, kv_heads=1, mask=Causal()))
+    attention = randomised(kinds.make_attention(kind, WIDTH, heads=2, kv_heads=1, mask=Causal()))
     given = tokens(padded), randomised(scheme.sized(WIDTH, 2, attention.head_width))
     assert relative_error(plain(attention)(*given), attention(*given)) < ROUNDING
 

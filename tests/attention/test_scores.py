@@ -7,7 +7,7 @@ import torch
 from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
 from tests.recorded import attention_of, recorded
 
-from equiscope.attention import Causal, look_up, scaled_dot, score_split
+from equiscope.attention import Causal, eager_attention, scaled_dot, score_split
 from equiscope.positions import Shaw, Sinusoidal
 from equiscope.symmetry import relative_error
 
@@ -30,7 +30,7 @@ def test_each_row_of_weights_is_a_convex_mix_of_values(scheme, mask):
 
 def test_the_mix_lies_in_the_span_of_the_values():
     q, k, v = drawn(9, 4), drawn(2, 4), drawn(2, 5)  # two keys: a plane in five dimensions
-    z = look_up(q, k, v)
+    z = eager_attention(q, k, v)
     assert torch.linalg.matrix_rank(v) == 2
     assert torch.linalg.matrix_rank(torch.cat([v, z])) == 2
 
@@ -54,14 +54,14 @@ def test_the_variance_of_a_product_is_the_width_of_the_head(width):
 def test_a_soft_look_up_becomes_a_hard_one_as_scores_grow():
     q, k, v = drawn(5, 4), drawn(6, 4), drawn(6, 3)
     best = v[(q @ k.T).argmax(-1)]
-    errors = [relative_error(look_up(q * by, k, v), best) for by in (1, 10, 100, 10000)]
+    errors = [relative_error(eager_attention(q * by, k, v), best) for by in (1, 10, 100, 10000)]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] > 0.1
     assert errors[-1] < 1e-12  # what is left is exp(-10000 * the gap to the second best)
 
 
 def test_large_scores_do_not_overflow():
-    assert look_up(drawn(3, 4) * 1e200, drawn(3, 4), drawn(3, 4)).isfinite().all()
+    assert eager_attention(drawn(3, 4) * 1e200, drawn(3, 4), drawn(3, 4)).isfinite().all()
 
 
 @pytest.mark.parametrize("heads", [1, HEADS])

@@ -121,7 +121,7 @@ def test_a_fixed_mixing_of_tokens_is_attention_with_fixed_weights(batch, shape):
     mixing, x = torch.randn(shape, dtype=torch.float64), torch.randn(*batch, shape[1], 5, dtype=torch.float64)
     made = tokens_mlp_as_attention(mixing, 5)
     assert relative_error(made(x), mixing @ x) < ROUNDING
-    weights = made.attention.look(*made.tokens(x)[:1], made.position, made.tokens(x)[1])[1]
+    weights = made.attention.attend(*made.tokens(x)[:1], made.position, made.tokens(x)[1])[1]
     assert weights.shape == (*batch, 2, shape[0], shape[1] + 1)
     assert (weights >= 0).all()
     assert (weights.sum(-1) - 1).abs().max() < 1e-14
@@ -132,7 +132,7 @@ def test_a_fixed_mixing_of_tokens_is_attention_with_fixed_weights(batch, shape):
 
 def test_a_mixing_of_one_sign_leaves_the_other_head_to_the_null_key():
     made = tokens_mlp_as_attention(torch.eye(3, dtype=torch.float64), 2)
-    weights = made.attention.look(
+    weights = made.attention.attend(
         *made.tokens(torch.randn(3, 2).double())[:1], made.position, made.tokens(torch.randn(3, 2).double())[1]
     )[1]
     assert torch.equal(weights[1, :, -1], torch.ones(3).double())

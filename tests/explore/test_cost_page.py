@@ -13,7 +13,7 @@ from tests.explore.costs import HOSTILE, PAGES, RECORDED
 from torch.utils.flop_counter import FlopCounterMode
 
 import equiscope as eq
-from equiscope.attention import Causal, MultiHeadAttention, look_up, scaled_dot
+from equiscope.attention import Causal, MultiHeadAttention, eager_attention, scaled_dot
 from equiscope.blocks import FeedForward as Inner
 from equiscope.explore.pages.cost import KNOWN, STORES, WORK, cost, plain, preset
 from equiscope.models import PRESETS, Attention, Block, FeedForward, Spec
@@ -59,7 +59,7 @@ def test_each_part_is_what_torch_counts_while_it_runs_step_by_step(sizes, gated)
     forward, tokens = Inner(d, sizes["F"], gated=gated), Tokens.of(torch.randn(batch, n, d))
     q, k, v = attention.project(tokens, tokens, NoPosition())
     k, v = (t.repeat_interleave(sizes["H"] // sizes["G"], -3) for t in (k, v))
-    products, both = counted(lambda: scaled_dot(q, k)), counted(lambda: look_up(q, k, v))
+    products, both = counted(lambda: scaled_dot(q, k)), counted(lambda: eager_attention(q, k, v))
     whole = counted(lambda: attention(tokens))
     wanted = {
         "projections": whole - both, "QKᵀ": products, "AV": both - products, "feed-forward": counted(lambda: forward(tokens.x)),
@@ -131,7 +131,7 @@ def test_a_table_of_weights_grows_with_pairs_and_a_fused_kernel_keeps_a_sum_a_ro
     sizes = {"B": batch, "N": n, "D": 8 * heads, "H": heads, "L": 1}
     stores = {store.name: store for store in STORES}
     x = torch.randn(batch, n, 8 * heads)
-    _, weights = MultiHeadAttention(8 * heads, heads).look(Tokens.of(x))
+    _, weights = MultiHeadAttention(8 * heads, heads).attend(Tokens.of(x))
     assert weights.numel() == amount(stores["table of weights, one layer"].numbers, sizes, [])
     q = torch.randn(batch, heads, n, 8)
     _, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, q, q)

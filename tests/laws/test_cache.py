@@ -117,7 +117,7 @@ def test_what_an_encoder_says_is_made_once_and_asked_token_by_token(scheme):
     width = model.position.widened(WIDTH)
     tokens = replace(tokens, x=torch.randn(4, width).double())
     source = placed(scheme, replace(words(1, length=LENGTH), x=torch.randn(LENGTH, width).double()))
-    held = model.attention.hold(source, model.position)
+    held = model.attention.key_values(source, model.position)
     found = [model.attention(rows(tokens, i, i + 1), model.position, source=held) for i in range(4)]
     assert relative_error(torch.cat(found), model.attention(tokens, model.position, source=source)) < ROUNDING
 

@@ -13,8 +13,8 @@ from tests.pairwise import pairwise
 from torch import Tensor
 
 from equiscope import positions as room
-from equiscope.attention import Causal, Everything, Plan, Window
-from equiscope.attention.heads import BACKENDS
+from equiscope.attention import AttentionContext, Causal, Everything, Window
+from equiscope.attention.multihead import BACKENDS
 from equiscope.errors import InputError
 from equiscope.positions import SCHEMES, Added, NoPosition, Position, Rope
 from equiscope.symmetry import Action, Permute, Reverse, Shift, closed, relative_error
@@ -95,7 +95,7 @@ def keeps_what_is_claimed(scheme, mask, backend, tokens):
     with torch.no_grad():  # FlexAttention has no backward on CPU, and gives way where one might be asked for
         runs = model.attention.runs_on(tokens, model.position)
         if runs != backend:
-            reason = model.attention.why_not(backend, Plan(model.position, tokens, tokens))
+            reason = model.attention.why_not(backend, AttentionContext(model.position, tokens, tokens))
             assert reason, f"{backend} gave way to {runs} without a reason"
             pytest.skip(f"{backend} gives way to {runs}: {reason}")
         reference = attending(scheme, mask, backend="eager")(tokens)

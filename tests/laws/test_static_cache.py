@@ -9,7 +9,7 @@ from tests.drawn import LISTED, VARIANTS, attending, placed, title, words
 from tests.laws.test_cache import LENGTH, ROUNDING, rows
 
 from equiscope.attention import Blocks, Causal, Everything, Window
-from equiscope.attention.static import StaticCache
+from equiscope.attention.static_cache import StaticCache
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.positions import Alibi, Rope

@@ -14,6 +14,7 @@ from equiscope.attention import (
     MASKS,
     SCORES,
     Additive,
+    AttentionKind,
     Blocks,
     Causal,
     Concat,
@@ -23,15 +24,14 @@ from equiscope.attention import (
     Edges,
     Everything,
     General,
-    Kind,
     Prefix,
     ScaledDot,
-    Score,
+    ScoreFunction,
     Window,
     mask_from_json,
     score_from_json,
 )
-from equiscope.attention.static import StaticCache
+from equiscope.attention.static_cache import StaticCache
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.pages.drawing import drawing
 from equiscope.models import generate, prepared, tiny, windowed
@@ -120,7 +120,7 @@ def test_a_spec_survives_json(case):
 @cases
 def test_a_cache_gives_what_the_full_pass_gives_or_is_refused(case):
     model, text = randomised(eq.build(spec(case))), tokens(case)
-    if not spec(case).blocks[0].attention.joint_mask.blind:
+    if not spec(case).blocks[0].attention.joint_mask.is_causal:
         with pytest.raises(InputError, match="never looks ahead"):
             model.caches()
         return
@@ -175,7 +175,7 @@ def test_a_static_cache_gives_the_same(mask, score):
 def test_what_is_derived_is_what_is_measured(case):
     text, made = tokens(case, (0,) * LENGTH), randomised(eq.build(spec(case)))
     attention, ranks = made.spec.blocks[0].attention, torch.arange(LENGTH)
-    tables = [one.joint_mask.visible(ranks[:, None], ranks[None]) for one in (attention, replace(attention, mask=Everything()))]
+    tables = [one.joint_mask.allowed(ranks[:, None], ranks[None]) for one in (attention, replace(attention, mask=Everything()))]
     idle = None not in tables and torch.equal(*tables)  # as Causal() & (Causal() | Prefix(2)) is
     generator = torch.Generator().manual_seed(5)
     for claim, action in zip(derive(made), CLAIMED, strict=True):
@@ -273,8 +273,8 @@ def test_the_description_says_them():
 
 
 KINDS = [
-    Kind("sigmoid", bias=-2.0), Kind("linear", feature="relu"), Kind("linformer", longest=16, rank=4),
-    Kind("nystrom", landmarks=3, iterations=2),
+    AttentionKind("sigmoid", bias=-2.0), AttentionKind("linear", feature="relu"), AttentionKind("linformer", longest=16, rank=4),
+    AttentionKind("nystrom", landmarks=3, iterations=2),
 ]  # fmt: skip
 
 
@@ -286,13 +286,13 @@ def test_a_kind_of_attention_may_be_said_with_its_own_settings(kind):
     assert again.block.attention.kind == kind
     part = eq.build(again).blocks[0].attention
     for name, value in kind.settings.items():
-        assert getattr(part.weigh if name == "bias" else part, name) == value
+        assert getattr(part.normalizer if name == "bias" else part, name) == value
     assert str(kind) in str(eq.describe(made))
 
 
 def test_a_setting_that_is_the_default_is_left_out_of_a_kind():
-    assert Kind("linformer", rank=64) == Kind("linformer")
-    assert eq.Spec(8, block=eq.Block(eq.Attention(kind=Kind("linformer", rank=64)))).to_dict()["block"]["attention"] == {
+    assert AttentionKind("linformer", rank=64) == AttentionKind("linformer")
+    assert eq.Spec(8, block=eq.Block(eq.Attention(kind=AttentionKind("linformer", rank=64)))).to_dict()["block"]["attention"] == {
         "kind": "linformer"
     }
 
@@ -359,7 +359,7 @@ def test_what_a_file_says_wrong_is_named(said, words):
         eq.Spec.of({"width": 8, "block": {"attention": said}})
 
 
-class Cosine(Score):
+class Cosine(ScoreFunction):
     """A score of one's own."""
 
     name = "cosine-of-the-test"

@@ -163,7 +163,7 @@ def flipped(monkeypatch, name, module, part, broken):
 
 
 def sigmoid_attention(*sizes, **more):
-    return MultiHeadAttention(*sizes, **{"weigh": Sigmoid(), **more})
+    return MultiHeadAttention(*sizes, **{"normalizer": Sigmoid(), **more})
 
 
 BROKEN = {

@@ -1,12 +1,11 @@
 """Attention: the only room that turns scores into weights."""
 
 from equiscope.attention.cache import Cache
+from equiscope.attention.context import AttentionContext
 from equiscope.attention.differential import DifferentialAttention
 from equiscope.attention.graph import GraphAttention, edge_attention
-from equiscope.attention.heads import Held, MultiHeadAttention
-from equiscope.attention.kinds import KINDS, Kind
-from equiscope.attention.kinds import make as of_kind
-from equiscope.attention.linear import LinearAttention, Sums
+from equiscope.attention.kinds import KINDS, AttentionKind, make_attention
+from equiscope.attention.linear import LinearAttention, RecurrentState
 from equiscope.attention.lowrank import Linformer, Nystrom
 from equiscope.attention.mask import (
     MASKS,
@@ -23,24 +22,44 @@ from equiscope.attention.mask import (
     Prefix,
     Window,
 )
-from equiscope.attention.names import kind_from_json, kind_to_json, mask_from_json, mask_to_json, score_from_json, score_to_json
-from equiscope.attention.plan import Plan
-from equiscope.attention.scores import SCORES, Additive, Concat, Dot, General, ScaledDot, Score, look_up, scaled_dot, score_split
-from equiscope.attention.special import (
+from equiscope.attention.multihead import KeyValues, MultiHeadAttention
+from equiscope.attention.normalizer import NORMALIZERS, Normalizer, Sigmoid, Softmax
+from equiscope.attention.scores import (
+    SCORES,
+    Additive,
+    Concat,
+    Dot,
+    General,
+    ScaledDot,
+    ScoreFunction,
+    eager_attention,
+    scaled_dot,
+    score_split,
+)
+from equiscope.attention.serialization import (
+    kind_from_json,
+    kind_to_json,
+    mask_from_json,
+    mask_to_json,
+    score_from_json,
+    score_to_json,
+)
+from equiscope.attention.special_cases import (
     convolution_as_attention,
     convolution_as_dense,
     recurrence_of,
     tokens_mlp_as_attention,
     unrolled_rnn_as_mlp,
 )
-from equiscope.attention.weigh import WEIGHTS, Sigmoid, Softmax, Weigh
 
 __all__ = [
     "KINDS",
     "MASKS",
+    "NORMALIZERS",
     "SCORES",
-    "WEIGHTS",
     "Additive",
+    "AttentionContext",
+    "AttentionKind",
     "Blocks",
     "Both",
     "Cache",
@@ -55,32 +74,30 @@ __all__ = [
     "Everything",
     "General",
     "GraphAttention",
-    "Held",
-    "Kind",
+    "KeyValues",
     "LinearAttention",
     "Linformer",
     "Mask",
     "MultiHeadAttention",
+    "Normalizer",
     "Nystrom",
     "Opposite",
-    "Plan",
     "Prefix",
+    "RecurrentState",
     "ScaledDot",
-    "Score",
+    "ScoreFunction",
     "Sigmoid",
     "Softmax",
-    "Sums",
-    "Weigh",
     "Window",
     "convolution_as_attention",
     "convolution_as_dense",
+    "eager_attention",
     "edge_attention",
     "kind_from_json",
     "kind_to_json",
-    "look_up",
+    "make_attention",
     "mask_from_json",
     "mask_to_json",
-    "of_kind",
     "recurrence_of",
     "scaled_dot",
     "score_from_json",

@@ -34,7 +34,7 @@ class Cache:
     latest: Tensor | None = field(default=None, repr=False)  # the highest rank read, of each sequence; on a CPU only
 
     def __post_init__(self) -> None:
-        if not self.mask.blind:
+        if not self.mask.is_causal:
             raise InputError(
                 f"A cache needs a mask that never looks ahead, but this layer's is {self.mask.name!r}: each new token would "
                 "change the earlier rows. Use Causal(), or run the whole sequence again."
@@ -118,10 +118,10 @@ class Cache:
         if self.rows["order"].device.type == "cpu" and not torch.compiler.is_compiling():
             newest = _latest(self.rows)
             self.latest = newest if self.latest is None else torch.maximum(self.latest, newest)
-        if self.mask.horizon is None:
+        if self.mask.window is None:
             return
         order, valid = self.rows["order"].reshape(-1, rows), self.rows.get("valid")
-        seen = order > _next_rank(self.rows).reshape(-1, rows) - self.mask.horizon - self.spare
+        seen = order > _next_rank(self.rows).reshape(-1, rows) - self.mask.window - self.spare
         if valid is not None:
             seen = seen & valid.reshape(-1, rows)
         first = int(seen.any(0).long().argmax()) if bool(seen.any()) else rows

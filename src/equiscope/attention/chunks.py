@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from equiscope.kernels.private import functorch_active
 
-Held = list[tuple[dict[str, Any], str, Tensor, int]]
+KeyValues = list[tuple[dict[str, Any], str, Tensor, int]]
 
 
 def chunked(some: Callable[[int, int], Tensor], rows: int, owners: tuple[nn.Module, ...], size: int = 256) -> Tensor:
@@ -33,13 +33,13 @@ def chunked(some: Callable[[int, int], Tensor], rows: int, owners: tuple[nn.Modu
     return torch.cat([checkpoint(again, *part, use_reentrant=False) for part in parts], -2)
 
 
-def _parameters(owners: tuple[nn.Module, ...]) -> Held:
+def _parameters(owners: tuple[nn.Module, ...]) -> KeyValues:
     own = [(m._parameters, name, p) for owner in owners for m in owner.modules() for name, p in m._parameters.items()]
     return [(place, name, p, p._version) for place, name, p in own if p is not None]
 
 
 @contextmanager
-def _lent(held: Held) -> Iterator[None]:
+def _lent(held: KeyValues) -> Iterator[None]:
     """The modules hold these parameters, unchanged, or an error says that they were changed."""
     if any(p._version != version for _, _, p, version in held):
         raise RuntimeError("A parameter was changed in place between the forward and the backward pass, which reads it again.")

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from equiscope import functional
 from equiscope.attention.cache import Cache
-from equiscope.attention.heads import Backend, Held, MultiHeadAttention, qk_norm
+from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Mask
-from equiscope.attention.plan import Plan
-from equiscope.attention.scores import Score
-from equiscope.attention.weigh import Weigh
+from equiscope.attention.multihead import Backend, KeyValues, MultiHeadAttention, qk_norm
+from equiscope.attention.normalizer import Normalizer
+from equiscope.attention.scores import ScoreFunction
 from equiscope.errors import ShapeError
 from equiscope.positions import Position
 from equiscope.positions.base import Role
@@ -56,8 +56,9 @@ class DifferentialAttention(MultiHeadAttention):
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, source_width: int | None = None,
-        mask: Mask | None = None, output: bool = True, bias: bool = False, backend: Backend = "auto", kv_heads: int | None = None,
-        score: Score | None = None, weigh: Weigh | None = None, norm: Literal["rms", "layer"] | None = None, layer: int = 1,
+        mask: Mask | None = None, output: bool = True, bias: bool = False, backend: Backend = "auto",
+        kv_heads: int | None = None, score: ScoreFunction | None = None, normalizer: Normalizer | None = None,
+        norm: Literal["rms", "layer"] | None = None, layer: int = 1,
     ) -> None:  # fmt: skip
         if heads < 1 or (head_width is None and width % (2 * heads)):
             raise ShapeError(f"{heads} heads of two halves do not divide a width of {width}. Give head_width.")
@@ -67,28 +68,29 @@ class DifferentialAttention(MultiHeadAttention):
         super().__init__(width, heads, 2 * half, 2 * half, source_width, mask, output, bias, backend, kv_heads, norm=norm)
         self.head_width, self.layer, self.start = half, layer, first_lambda(layer)
         self.score = (score or self.score).sized(heads, half)
-        self.weigh = (weigh or self.weigh).sized(heads)
+        self.normalizer = (normalizer or self.normalizer).sized(heads)
         self.q_norm, self.k_norm = qk_norm(norm, half, 1e-6), qk_norm(norm, half, 1e-6)
         self.query_lambda = nn.Parameter(torch.randn(2, half) * 0.1)
         self.key_lambda = nn.Parameter(torch.randn(2, half) * 0.1)
         self.norm = nn.RMSNorm(2 * half, eps=1e-5)
 
     def forward(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None,
-        cache: Cache | None = None,
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
+        context: AttentionContext | None = None, cache: Cache | None = None,
     ) -> Tensor:  # fmt: skip
         """As `MultiHeadAttention.forward`: two look-ups that share their values, their mask and their plan."""
-        q, k, v, plan = self._ready(tokens, position, source, plan, cache)
-        first, second = (self._attend(a, b, v, plan) for a, b in zip(_halves(q), _halves(k), strict=True))
+        q, k, v, context = self._prepare(tokens, position, source, context, cache)
+        first, second = (self._attention(a, b, v, context) for a, b in zip(_halves(q), _halves(k), strict=True))
         return self._closed(first, second)
 
-    def look(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
+    def attend(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
+        context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The output as from `forward`, and the weights [..., H, N, M]: the first less lambda times the second."""
-        q, k, v, plan = self._ready(tokens, position, source, plan, None)
+        q, k, v, context = self._prepare(tokens, position, source, context, None)
         halves = zip(_halves(q), _halves(k), strict=True)
-        (z1, a1), (z2, a2) = (self._step_by_step(a, b, v, plan) for a, b in halves)
+        (z1, a1), (z2, a2) = (self._step_by_step(a, b, v, context) for a, b in halves)
         return self._closed(z1, z2), a1 - self.by() * a2
 
     def _rotate(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:

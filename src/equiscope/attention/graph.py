@@ -11,9 +11,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from equiscope.attention.heads import MultiHeadAttention
-from equiscope.attention.plan import Plan
-from equiscope.attention.scores import look
+from equiscope.attention.context import AttentionContext
+from equiscope.attention.multihead import MultiHeadAttention
+from equiscope.attention.scores import attend
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import semantic
 from equiscope.positions import NoPosition, Position
@@ -21,7 +21,7 @@ from equiscope.tokens import Tokens
 
 
 def edge_attention(
-    q: Tensor, k: Tensor, v: Tensor, edges: Tensor, bias: Tensor | None = None, seen: Tensor | None = None,
+    q: Tensor, k: Tensor, v: Tensor, edges: Tensor, bias: Tensor | None = None, mask: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:  # fmt: skip
     """q [..., N, K], k [..., M, K], v [..., M, V] and edges [2, E] (source, target) to [..., N, V].
@@ -36,7 +36,7 @@ def edge_attention(
     scores = (q[..., target, :].to(wide) * k[..., source, :].to(wide)).sum(-1)
     scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     scores = scores if bias is None else scores + bias
-    scores = scores if seen is None else scores.masked_fill(~seen, -math.inf)
+    scores = scores if mask is None else scores.masked_fill(~mask, -math.inf)
     weights = edge_softmax(scores, target, q.shape[-2])
     out = weights.new_zeros(*weights.shape[:-1], q.shape[-2], v.shape[-1])
     return out.index_add(-2, target, weights.unsqueeze(-1) * v[..., source, :].to(wide)).to(q.dtype)
@@ -103,15 +103,15 @@ class GraphAttention(nn.Module):
         repeat = self.attention.heads // self.attention.kv_heads
         if repeat > 1:
             k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
-        seen = _seen(tokens, source, edges)
+        mask = _edge_mask(tokens, source, edges)
         if self.attention.backend == "eager":
-            z = self._as_table(q, k, v, edges, seen, Plan(position, tokens, source))
+            z = self._as_table(q, k, v, edges, mask, AttentionContext(position, tokens, source))
         else:
             bias, heads = self._bias(tokens, source, edges, position), q.ndim > 2
             bias = bias if bias is None or heads else bias[0]
-            seen = seen.unsqueeze(-2) if seen is not None and heads and seen.ndim > 1 else seen
+            mask = mask.unsqueeze(-2) if mask is not None and heads and mask.ndim > 1 else mask
             scale = self.attention.score.factor(self.attention.head_width)  # a scheme may have widened queries and keys
-            z = edge_attention(q, k, v, edges, bias, seen, scale)
+            z = edge_attention(q, k, v, edges, bias, mask, scale)
         return self.attention._output(z)
 
     def _bias(self, tokens: Tokens, source: Tokens, edges: Tensor, position: Position) -> Tensor | None:
@@ -126,22 +126,24 @@ class GraphAttention(nn.Module):
         made = position.score_bias(number, places[0], places[1])
         return None if made is None else made.squeeze(-1)
 
-    def _as_table(self, q: Tensor, k: Tensor, v: Tensor, edges: Tensor, seen: Tensor | None, plan: Plan) -> Tensor:
+    def _as_table(self, q: Tensor, k: Tensor, v: Tensor, edges: Tensor, mask: Tensor | None, context: AttentionContext) -> Tensor:
         """The same with a dense table of scores, every step written out: an edge that stands n times adds log n."""
         n, m = q.shape[-2], k.shape[-2]
         cell = edges[1].long() * m + edges[0].long()
-        one = torch.ones(cell.shape, dtype=q.dtype, device=q.device) if seen is None else seen.to(q.dtype)
+        one = torch.ones(cell.shape, dtype=q.dtype, device=q.device) if mask is None else mask.to(q.dtype)
         count = one.new_zeros(*one.shape[:-1], n * m).scatter_add(-1, cell.expand(one.shape), one).unflatten(-1, (n, m))
         count = count.unsqueeze(-3) if count.ndim > 2 else count
-        added = plan.table(self.attention.heads, q.ndim, plain=True)
+        added = context.dense_bias(self.attention.heads, q.ndim, plain=True)
         if bool((count > 1).any()):
             often = count.clamp(min=1).log()
             added = often if added is None else added + often
         edge = count > 0
-        return look(q, k, v, added, edge, self.attention.score, self.attention.weigh, self.attention.head_width, plain=True)[0]
+        return attend(q, k, v, added, edge, self.attention.score, self.attention.normalizer, self.attention.head_width, plain=True)[
+            0
+        ]
 
 
-def _seen(tokens: Tokens, source: Tokens, edges: Tensor) -> Tensor | None:
+def _edge_mask(tokens: Tokens, source: Tokens, edges: Tensor) -> Tensor | None:
     """Which edges lead from a real word of the same document, [..., E]; None: all."""
     if (tokens.document is None) != (source.document is None):
         raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")

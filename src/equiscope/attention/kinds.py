@@ -8,10 +8,10 @@ import inspect
 from typing import Any
 
 from equiscope.attention.differential import DifferentialAttention
-from equiscope.attention.heads import MultiHeadAttention
 from equiscope.attention.linear import LinearAttention
 from equiscope.attention.lowrank import Linformer, Nystrom
-from equiscope.attention.weigh import Sigmoid, Softmax
+from equiscope.attention.multihead import MultiHeadAttention
+from equiscope.attention.normalizer import Sigmoid, Softmax
 from equiscope.errors import InputError, UnknownName
 from equiscope.positions.registry import subclasses
 from equiscope.spec_base import checked
@@ -20,8 +20,8 @@ FREE = ("eps", "layer")  # a kind may do without
 Made = tuple[type[MultiHeadAttention], dict[str, Any]]
 KINDS: dict[str, Made] = {
     "softmax": (MultiHeadAttention, {}),
-    "sink": (MultiHeadAttention, {"weigh": lambda: Softmax(sink=True)}),
-    "sigmoid": (MultiHeadAttention, {"weigh": Sigmoid}),
+    "sink": (MultiHeadAttention, {"normalizer": lambda: Softmax(sink=True)}),
+    "sigmoid": (MultiHeadAttention, {"normalizer": Sigmoid}),
     "differential": (DifferentialAttention, {}),
     "linear": (LinearAttention, {}),
     "linformer": (Linformer, {}),
@@ -29,20 +29,20 @@ KINDS: dict[str, Made] = {
 }
 
 
-def known() -> dict[str, Made]:
+def attention_kinds() -> dict[str, Made]:
     """Ours, and classes of one's own by their name."""
     own: dict[str, Made] = {name: (kind, {}) for name, kind in subclasses(MultiHeadAttention).items()}
     return KINDS | {name: made for name, made in own.items() if name not in KINDS}
 
 
-class Kind:
+class AttentionKind:
     """A kind of attention by its name, or by its class, with the settings that only it has: `Kind("linformer", rank=8)`.
 
     raises  UnknownName with the list, InputError for a class without a name, and for a setting that the kind has not
     """
 
     def __init__(self, name: "str | type[MultiHeadAttention]", /, **settings: Any) -> None:
-        all_kinds = known()
+        all_kinds = attention_kinds()
         if isinstance(name, type):
             given, own = name, name.__dict__.get("name")
             if own is None or own not in all_kinds or all_kinds[own][0] is not given:
@@ -60,7 +60,7 @@ class Kind:
         self.settings = {one: value for one, value in checks.items() if value != taken[one].default}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kind) and (self.name, self.settings) == (other.name, other.settings)
+        return isinstance(other, AttentionKind) and (self.name, self.settings) == (other.name, other.settings)
 
     def __hash__(self) -> int:
         return hash((self.name, *sorted(self.settings)))
@@ -84,14 +84,14 @@ def _own(kind: type[MultiHeadAttention], extra: dict[str, Any]) -> dict[str, ins
     return found | {n: p for part in extra.values() for n, p in inspect.signature(part).parameters.items()}
 
 
-def make(of: Kind | str, width: int, **settings: Any) -> MultiHeadAttention:
+def make_attention(of: AttentionKind | str, width: int, **settings: Any) -> MultiHeadAttention:
     """Attention of that kind.
 
     settings  as of MultiHeadAttention, and layer, counted from 1, for kinds that want it
     raises    UnknownName with the list, InputError for a setting that the kind has not (its default is let through)
     """
-    of = of if isinstance(of, Kind) else Kind(of)
-    name, (kind, extra) = of.name, known()[of.name]
+    of = of if isinstance(of, AttentionKind) else AttentionKind(of)
+    name, (kind, extra) = of.name, attention_kinds()[of.name]
     parts = {part: factory(**_of(of.settings, factory)) for part, factory in extra.items()}
     taken = inspect.signature(kind).parameters
     open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())

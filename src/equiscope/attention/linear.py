@@ -18,10 +18,10 @@ from torch import Tensor
 
 from equiscope import functional
 from equiscope.attention.chunks import chunked
-from equiscope.attention.heads import Held, MultiHeadAttention, Runs
+from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Causal, Everything, Mask
-from equiscope.attention.plan import Plan
-from equiscope.attention.scores import look_up
+from equiscope.attention.multihead import KeyValues, MultiHeadAttention, Runs
+from equiscope.attention.scores import eager_attention
 from equiscope.errors import InputError
 from equiscope.positions import NoPosition, Position
 from equiscope.symmetry import relative_error
@@ -45,7 +45,7 @@ def feature(x: Tensor, kind: Feature) -> Tensor:
 
 
 @dataclass
-class Sums:
+class RecurrentState:
     """The state of a causal layer: what all rows so far add up to. It takes the place of a cache, and does not grow.
 
     product  sum of phi(k) v^T, [..., H, K, V], keys turned; keys: sum of phi(k), [..., H, K], not turned
@@ -58,23 +58,23 @@ class Sums:
     document: Tensor | None = None
     length: int = 0  # rows read
 
-    def step(self, q: Tensor, k: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor) -> Tensor:
+    def step(self, q: Tensor, k: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor) -> Tensor:
         """One row, [..., H, K] each: it is added to the sums, then reads them. Katharopoulos 2020, equations 18 to 20."""
-        outer = turned_k[..., :, None] * v[..., None, :]
+        outer = rotated_k[..., :, None] * v[..., None, :]
         self.product = outer if self.product is None else self.product + outer
         self.keys = k if self.keys is None else self.keys + k
         self.length += 1
-        return _quotient((turned_q[..., None, :] @ self.product)[..., 0, :], (q * self.keys).sum(-1, keepdim=True))
+        return _quotient((rotated_q[..., None, :] @ self.product)[..., 0, :], (q * self.keys).sum(-1, keepdim=True))
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Features:
     """Features and values, [..., H, N, K]: q and k make the sum of weights, turned_q and turned_k the weights themselves."""
 
     q: Tensor
     k: Tensor
-    turned_q: Tensor
-    turned_k: Tensor
+    rotated_q: Tensor
+    rotated_k: Tensor
     v: Tensor
 
 
@@ -106,47 +106,48 @@ class LinearAttention(MultiHeadAttention):
         self.feature = feature
 
     def forward(  # type: ignore[override]  # its cache is a sum
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None,
-        cache: Sums | None = None,
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None,
+        context: AttentionContext | None = None, cache: RecurrentState | None = None,
     ) -> Tensor:  # fmt: skip
         """As `MultiHeadAttention.forward`; cache: the sums of what was read before."""
         position, source = position or NoPosition(), source or tokens
         rows = self._rows(tokens, source, position)
         if cache is not None:
             _check_next(cache, tokens)
-            return self._output(self._running(rows, source, cache).to(tokens.x.dtype))
-        plan = Plan(position, tokens, source) if plan is None else plan
-        runs = self._way(plan)
+            return self._output(self._recurrent(rows, source, cache).to(tokens.x.dtype))
+        context = AttentionContext(position, tokens, source) if context is None else context
+        runs = self._method(context)
         if runs == "eager":
-            z = self._pairs(rows, plan)[0]
+            z = self._pairs(rows, context)[0]
         elif runs == "sums":
-            z = self._running(rows, source, Sums()) if isinstance(self.mask, Causal) else _all_at_once(rows)
+            z = self._recurrent(rows, source, RecurrentState()) if isinstance(self.mask, Causal) else _all_at_once(rows)
         else:
 
             def some(start: int, stop: int) -> Tensor:
                 part = slice(start, stop)
-                few = _Rows(rows.q[..., part, :], rows.k, rows.turned_q[..., part, :], rows.turned_k, rows.v)
-                return self._pairs(few, plan.rows(start, stop))[0]
+                few = _Features(rows.q[..., part, :], rows.k, rows.rotated_q[..., part, :], rows.rotated_k, rows.v)
+                return self._pairs(few, context.for_queries(start, stop))[0]
 
             z = chunked(some, rows.q.shape[-2], ())
         return self._output(z.to(tokens.x.dtype))
 
-    def look(  # type: ignore[override]  # it has no held keys
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+    def attend(  # type: ignore[override]  # it has no held keys
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None,
+        context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The output as from `forward`, and the weights [..., H, N, M] that made it."""
         position, source = position or NoPosition(), source or tokens
-        z, weights = self._pairs(self._rows(tokens, source, position), Plan(position, tokens, source))
+        z, weights = self._pairs(self._rows(tokens, source, position), AttentionContext(position, tokens, source))
         return self._output(z.to(tokens.x.dtype)), weights
 
-    def hold(self, source: Tokens, position: Position | None = None) -> Held:
+    def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
         """Refused: what is worth holding here are sums, and they are made for each call."""
         raise InputError("LinearAttention holds no keys. Give the tokens that answer as source=...")
 
-    def cache(self) -> Sums:  # type: ignore[override]
+    def cache(self) -> RecurrentState:  # type: ignore[override]
         """Empty sums for this layer. Raises InputError where the mask lets a token see later ones."""
         super().cache()  # has the words for masks that look ahead
-        return Sums()
+        return RecurrentState()
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
@@ -158,14 +159,14 @@ class LinearAttention(MultiHeadAttention):
     def approximation_error(self, tokens: Tokens, position: Position | None = None) -> float:
         """Distance from exact softmax attention on the same queries, keys and values, relative to its size."""
         position = position or NoPosition()
-        plan, rows = Plan(position, tokens, tokens), self._rows(tokens, tokens, position)
+        context, rows = AttentionContext(position, tokens, tokens), self._rows(tokens, tokens, position)
         q, k, v = self.project(tokens, tokens, position)
-        seen = plan.seen(self.mask)
-        exact = look_up(q, k, v, visible=seen if seen is None or seen.ndim == 2 else seen.unsqueeze(-3))
-        return relative_error(self._pairs(rows, plan)[0], exact)
+        mask = context.dense_mask(self.mask)
+        exact = eager_attention(q, k, v, mask=mask if mask is None or mask.ndim == 2 else mask.unsqueeze(-3))
+        return relative_error(self._pairs(rows, context)[0], exact)
 
     # --- features -----------------------------------------------------------------------------------------------------
-    def _rows(self, tokens: Tokens, source: Tokens, position: Position) -> _Rows:
+    def _rows(self, tokens: Tokens, source: Tokens, position: Position) -> _Features:
         acts = [place for place in ("score_bias", "content_bias", "value_bias") if position.acts(place)]
         if acts:
             raise InputError(
@@ -181,34 +182,34 @@ class LinearAttention(MultiHeadAttention):
         if source.valid is not None:
             valid = source.valid.unsqueeze(-1).to(wide)
             phi_k = phi_k * (valid if k.ndim == 2 or valid.ndim == 2 else valid.unsqueeze(-3))
-        turned_q, turned_k = position.rotate(phi_q, tokens.positions, "query"), position.rotate(phi_k, source.positions, "key")
-        return _Rows(phi_q, phi_k, turned_q, turned_k, v.to(wide))
+        rotated_q, rotated_k = position.rotate(phi_q, tokens.positions, "query"), position.rotate(phi_k, source.positions, "key")
+        return _Features(phi_q, phi_k, rotated_q, rotated_k, v.to(wide))
 
     # --- three ways through -------------------------------------------------------------------------------------------
-    def _way(self, plan: Plan) -> Literal["eager", "sums", "pairs"]:
+    def _method(self, context: AttentionContext) -> Literal["eager", "sums", "pairs"]:
         if self.backend == "eager":
             return "eager"
-        q, k = plan.queries, plan.keys
+        q, k = context.queries, context.keys
         if isinstance(self.mask, Everything):
             return "sums" if k.document is None and q.document is None else "pairs"
         if q.order is not k.order:
             return "pairs"
         if torch.compiler.is_compiling() or q.order.device.type != "cpu":
-            return "sums" if q.in_steps and q.document is None else "pairs"
+            return "sums" if q.is_consecutive and q.document is None else "pairs"
         grows = bool((q.order.diff() > 0).all())
         return "sums" if grows and (q.document is None or bool((q.document.diff() >= 0).all())) else "pairs"
 
-    def _pairs(self, rows: _Rows, plan: Plan) -> tuple[Tensor, Tensor]:
+    def _pairs(self, rows: _Features, context: AttentionContext) -> tuple[Tensor, Tensor]:
         """Every query with every key, as one reads the formula."""
-        seen = plan.seen(self.mask)
-        seen = seen if seen is None or seen.ndim == 2 else seen.unsqueeze(-3)
+        mask = context.dense_mask(self.mask)
+        mask = mask if mask is None or mask.ndim == 2 else mask.unsqueeze(-3)
 
         def products(q: Tensor, k: Tensor) -> Tensor:
             made = q @ k.mT
-            return made if seen is None else made * seen.to(made.dtype)
+            return made if mask is None else made * mask.to(made.dtype)
 
-        scores = products(rows.turned_q, rows.turned_k)
-        if rows.turned_q is rows.q:
+        scores = products(rows.rotated_q, rows.rotated_k)
+        if rows.rotated_q is rows.q:
             weights = functional.share(scores)
         else:
             unturned = products(rows.q, rows.k)
@@ -219,13 +220,13 @@ class LinearAttention(MultiHeadAttention):
         z = weights @ rows.v
         return z, weights
 
-    def _running(self, rows: _Rows, source: Tokens, sums: Sums) -> Tensor:
+    def _recurrent(self, rows: _Features, source: Tokens, sums: RecurrentState) -> Tensor:
         """Some rows at a time: they meet one another as pairs, and all that came before as a sum."""
         alone = rows.q.ndim == 2
-        parts = [t.unsqueeze(0) if alone else t for t in (rows.q, rows.k, rows.turned_q, rows.turned_k, rows.v)]
+        parts = [t.unsqueeze(0) if alone else t for t in (rows.q, rows.k, rows.rotated_q, rows.rotated_k, rows.v)]
         found = []
         for start in range(0, parts[0].shape[-2], CHUNK):
-            few = _Rows(*(t[..., start : start + CHUNK, :] for t in parts))
+            few = _Features(*(t[..., start : start + CHUNK, :] for t in parts))
             document = None if source.document is None else source.document[..., start : start + CHUNK]
             found.append(_chunk(few, document, sums))
         if source.order.shape[-1]:
@@ -235,34 +236,34 @@ class LinearAttention(MultiHeadAttention):
         return z[0] if alone else z
 
 
-def _all_at_once(rows: _Rows) -> Tensor:
-    above = rows.turned_q @ (rows.turned_k.mT @ rows.v)
+def _all_at_once(rows: _Features) -> Tensor:
+    above = rows.rotated_q @ (rows.rotated_k.mT @ rows.v)
     return _quotient(above, rows.q @ rows.k.sum(-2).unsqueeze(-1))
 
 
-def _chunk(rows: _Rows, document: Tensor | None, sums: Sums) -> Tensor:
+def _chunk(rows: _Features, document: Tensor | None, sums: RecurrentState) -> Tensor:
     """One chunk [..., H, R, K] of rows that come next; the sums grow by it."""
     size = rows.q.shape[-2]
-    seen = torch.ones(size, size, dtype=torch.bool, device=rows.q.device).tril()
+    mask = torch.ones(size, size, dtype=torch.bool, device=rows.q.device).tril()
     same, last, kept = None, None, None
     if document is not None:
         document = document.unsqueeze(-2) if document.ndim > 1 else document  # beside the heads
         last = document[..., -1:]
-        seen = seen & (document[..., :, None] == document[..., None, :])
+        mask = mask & (document[..., :, None] == document[..., None, :])
         if sums.document is not None:
             same, kept = torch.eq(document, sums.document)[..., None], torch.eq(last, sums.document)[..., None]
-    weights, plain = rows.turned_q @ rows.turned_k.mT, rows.q @ rows.k.mT
-    above, below = weights.masked_fill(~seen, 0.0) @ rows.v, plain.masked_fill(~seen, 0.0).sum(-1, keepdim=True)
+    weights, plain = rows.rotated_q @ rows.rotated_k.mT, rows.q @ rows.k.mT
+    above, below = weights.masked_fill(~mask, 0.0) @ rows.v, plain.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
     if sums.product is not None and sums.keys is not None:
-        before, total = rows.turned_q @ sums.product, rows.q @ sums.keys.unsqueeze(-1)
+        before, total = rows.rotated_q @ sums.product, rows.q @ sums.keys.unsqueeze(-1)
         if same is not None:  # chosen, not multiplied: 0 times infinity would be NaN
             before, total = before.masked_fill(~same, 0.0), total.masked_fill(~same, 0.0)
         above, below = above + before, below + total
-    turned_k, k, v = rows.turned_k, rows.k, rows.v
+    rotated_k, k, v = rows.rotated_k, rows.k, rows.v
     if document is not None and last is not None:
         others = torch.ne(document, last)[..., None]
-        turned_k, k, v = (t.masked_fill(others, 0.0) for t in (turned_k, k, v))
-    new, keys = turned_k.mT @ v, k.sum(-2)
+        rotated_k, k, v = (t.masked_fill(others, 0.0) for t in (rotated_k, k, v))
+    new, keys = rotated_k.mT @ v, k.sum(-2)
     if sums.product is not None and sums.keys is not None:
         old = (sums.product, sums.keys)
         if kept is not None:
@@ -277,7 +278,7 @@ def _quotient(above: Tensor, below: Tensor) -> Tensor:
     return above / below.masked_fill(below == 0, 1.0)
 
 
-def _check_next(sums: Sums, tokens: Tokens) -> None:
+def _check_next(sums: RecurrentState, tokens: Tokens) -> None:
     """Raises InputError for rows that do not come after those that the sums hold."""
     order, document = tokens.order, tokens.document
     if torch.compiler.is_compiling() or not order.shape[-1]:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from equiscope import functional
 from equiscope.attention.cache import Cache
-from equiscope.attention.heads import Held, MultiHeadAttention, Runs
+from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Everything, Mask
-from equiscope.attention.plan import Plan
-from equiscope.attention.scores import look, look_up
+from equiscope.attention.multihead import KeyValues, MultiHeadAttention, Runs
+from equiscope.attention.scores import attend, eager_attention
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import NoPosition, Position
 from equiscope.symmetry import Action, Reverse, Shift, relative_error
@@ -46,14 +46,14 @@ class _LowRank(MultiHeadAttention):
         return frozenset()
 
     def forward(  # type: ignore[override]  # it has no held keys
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None,
-        cache: Cache | None = None,
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None,
+        context: AttentionContext | None = None, cache: Cache | None = None,
     ) -> Tensor:  # fmt: skip
         if cache is not None:
             self.cache()  # says why there is none
         return self._output(self._mix(tokens, source or tokens, position or NoPosition()))
 
-    def hold(self, source: Tokens, position: Position | None = None) -> Held:
+    def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
         """Refused: keys are mixed before they meet a query."""
         raise InputError(f"{type(self).__name__} holds no keys. Give the tokens that answer as source=...")
 
@@ -61,12 +61,13 @@ class _LowRank(MultiHeadAttention):
     def approximation_error(self, tokens: Tokens, position: Position | None = None) -> float:
         """Distance from exact softmax attention on the same queries, keys and values, relative to its size."""
         position = position or NoPosition()
-        seen = _per_head(tokens.valid)
-        exact = look_up(*self.project(tokens, tokens, position), visible=seen)
+        mask = _per_head(tokens.valid)
+        exact = eager_attention(*self.project(tokens, tokens, position), mask=mask)
         return relative_error(self._mix(tokens, tokens, position), exact)
 
-    def look(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
+    def attend(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
+        context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Refused: the weights [..., H, N, M] are never made."""
         raise InputError(f"{type(self).__name__} makes no weights of one token for another. Use MultiHeadAttention to see some.")
@@ -131,7 +132,7 @@ class Linformer(_LowRank):
         self._fits(source.order)
         q, k, v = self.project(tokens, source, position)
         k, v = self._shorter(k, self.key_map, source), self._shorter(v, self.value_map, source)
-        return look(q, k, v, plain=self.backend == "eager")[0]
+        return attend(q, k, v, plain=self.backend == "eager")[0]
 
     def _shorter(self, x: Tensor, by: Tensor, source: Tokens) -> Tensor:
         """[..., N, K] to [..., R, K], mixed along the text; padding takes no part."""
@@ -190,12 +191,12 @@ class Nystrom(_LowRank):
         q, k, v = q.to(wide) * (1 / math.sqrt(self.head_width)), k.to(wide), v.to(wide)
         landmarks_q, has_q = self._means(q, tokens)
         landmarks_k, has_k = self._means(k, source)
-        seen = _per_head(source.valid)
+        mask = _per_head(source.valid)
         first = _weights(q, landmarks_k, has_k)
         middle = _weights(landmarks_q, landmarks_k, has_k)
         if has_q is not None:
             middle = middle * has_q.unsqueeze(-1).to(wide)
-        last = _weights(landmarks_q, k, seen, row=False)
+        last = _weights(landmarks_q, k, mask, row=False)
         mixed = last @ v
         bridge = first @ self.pseudo_inverse(middle)
         z = bridge @ mixed
@@ -236,10 +237,10 @@ class Nystrom(_LowRank):
         return z
 
 
-def _weights(q: Tensor, k: Tensor, seen: Tensor | None, row: bool = True) -> Tensor:
+def _weights(q: Tensor, k: Tensor, mask: Tensor | None, row: bool = True) -> Tensor:
     scores = q @ k.mT
-    if seen is not None:
-        scores = scores.masked_fill(~(seen.unsqueeze(-2) if row else seen), -math.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~(mask.unsqueeze(-2) if row else mask), -math.inf)
     return functional.softmax(scores)
 
 
@@ -247,8 +248,8 @@ def _per_head(valid: Tensor | None) -> Tensor | None:
     """Real words as who may be looked at: [N] to [1, N], [B, N] to [B, 1, 1, N]."""
     if valid is None:
         return None
-    seen = valid.unsqueeze(-2)
-    return seen if seen.ndim == 2 else seen.unsqueeze(-3)
+    mask = valid.unsqueeze(-2)
+    return mask if mask.ndim == 2 else mask.unsqueeze(-3)
 
 
 def _largest_row(a: Tensor, plain: bool) -> Tensor:

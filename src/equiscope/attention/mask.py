@@ -29,14 +29,14 @@ class Mask(nn.Module):
 
     name: ClassVar[str]
     because: str = ""
-    blind: bool = False
-    horizon: int | None = None
+    is_causal: bool = False
+    window: int | None = None
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset(CLAIMED)
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
         """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], elementwise, or None where everybody may look."""
         return None
 
@@ -83,13 +83,13 @@ class Causal(Mask):
 
     name = "causal"
     because = "the causal mask lets a word look only at itself and at earlier words"
-    blind = True
+    is_causal = True
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift})
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         return order_k <= order_q
 
 
@@ -101,13 +101,13 @@ class Window(Mask):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.size = self.horizon = _at_least_one("A window's size", size)
+        self.size = self.window = _at_least_one("A window's size", size)
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift, Reverse})
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         distance = (order_q - order_k).abs()
         return distance < self.size
 
@@ -126,7 +126,7 @@ class Dilated(Mask):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift, Reverse})
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         distance = (order_q - order_k).abs()
         return distance % self.step < 1
 
@@ -139,13 +139,13 @@ class Blocks(Mask):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.size = self.horizon = _at_least_one("A block's size", size)
+        self.size = self.window = _at_least_one("A block's size", size)
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset()  # only shifts by whole blocks
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         block_q = torch.div(order_q, self.size, rounding_mode="floor")
         block_k = torch.div(order_k, self.size, rounding_mode="floor")
         return block_q == block_k
@@ -165,7 +165,7 @@ class Prefix(Mask):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset()
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         return order_k < self.length
 
 
@@ -212,7 +212,7 @@ class Edges(Mask):
         """The same edges: they belong to ranks. There is room for the tokens of a miniature."""
         return Edges(self.edges, max(self.nodes, ROOM))
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         edges = self.get_buffer("table").to(order_q.device)
         pair = order_q * self.nodes + order_k
         return edges[pair.long()]
@@ -272,12 +272,12 @@ class Both(_Pair):
 
     def __init__(self, first: Mask, second: Mask) -> None:
         super().__init__(first, second)
-        self.blind = first.blind or second.blind
-        ends = [m.horizon for m in (first, second) if m.horizon is not None]
-        self.horizon = min(ends) if ends else None
+        self.is_causal = first.is_causal or second.is_causal
+        ends = [m.window for m in (first, second) if m.window is not None]
+        self.window = min(ends) if ends else None
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
-        a, b = self.first.visible(order_q, order_k), self.second.visible(order_q, order_k)
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
+        a, b = self.first.allowed(order_q, order_k), self.second.allowed(order_q, order_k)
         return a if b is None else b if a is None else a & b
 
 
@@ -289,12 +289,12 @@ class Either(_Pair):
     def __init__(self, first: Mask, second: Mask) -> None:
         super().__init__(first, second)
         _without_documents(self)
-        self.blind = first.blind and second.blind
-        far = None in (first.horizon, second.horizon)
-        self.horizon = None if far else max(first.horizon or 0, second.horizon or 0)
+        self.is_causal = first.is_causal and second.is_causal
+        far = None in (first.window, second.window)
+        self.window = None if far else max(first.window or 0, second.window or 0)
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
-        a, b = self.first.visible(order_q, order_k), self.second.visible(order_q, order_k)
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
+        a, b = self.first.allowed(order_q, order_k), self.second.allowed(order_q, order_k)
         return None if a is None or b is None else a | b
 
 
@@ -308,7 +308,7 @@ class Opposite(Mask):
         self.of = of
         _without_documents(self)
         rank = torch.zeros((), dtype=torch.long)
-        if of.visible(rank, rank) is None:
+        if of.allowed(rank, rank) is None:
             raise InputError("The opposite of a mask that hides nothing lets nobody look. Use another mask.")
 
     @property
@@ -325,10 +325,10 @@ class Opposite(Mask):
     def small(self, most: int) -> "Mask":
         return Opposite(self.of.small(most))
 
-    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        seen = self.of.visible(order_q, order_k)
-        assert seen is not None
-        return ~seen
+    def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        allowed = self.of.allowed(order_q, order_k)
+        assert allowed is not None
+        return ~allowed
 
 
 def _without_documents(mask: Mask) -> None:
@@ -339,12 +339,12 @@ def _without_documents(mask: Mask) -> None:
 MASKS: tuple[type[Mask], ...] = (Everything, Causal, Window, Dilated, Blocks, Prefix, Edges, Documents)
 
 
-def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
+def dense_mask(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     """The mask, the padding and the documents of two sequences joined: bool [..., N, M], or None where nothing is hidden."""
     _check(mask, queries, keys)
     parts: list[Tensor] = []
     ranks_q, ranks_k = _ranks(mask, queries), _ranks(mask, keys)
-    by_rank = None if isinstance(mask, Everything) else mask.visible(ranks_q.unsqueeze(-1), ranks_k.unsqueeze(-2))
+    by_rank = None if isinstance(mask, Everything) else mask.allowed(ranks_q.unsqueeze(-1), ranks_k.unsqueeze(-2))
     if by_rank is not None:
         parts.append(by_rank)
     if keys.valid is not None:
@@ -358,8 +358,8 @@ def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     return joined
 
 
-class Pairwise:
-    """The same as `visible`, for one pair of row numbers at a time, as a kernel calls it: (batch, head, row, row) to bool."""
+class PairwiseMask:
+    """The same as `dense_mask`, for one pair of row numbers at a time, as a kernel calls it: (batch, head, row, row) to bool."""
 
     def __init__(self, mask: Mask, queries: Tokens, keys: Tokens) -> None:
         _check(mask, queries, keys)
@@ -371,12 +371,12 @@ class Pairwise:
     def __call__(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         assert self.order_q is not None
         assert self.order_k is not None
-        seen = self.mask.visible(_entry(self.order_q, b, i), _entry(self.order_k, b, j))
-        out = i >= 0 if seen is None else seen
+        allowed = self.mask.allowed(_lookup(self.order_q, b, i), _lookup(self.order_k, b, j))
+        out = i >= 0 if allowed is None else allowed
         if self.valid is not None:
-            out = out & _entry(self.valid, b, j)
+            out = out & _lookup(self.valid, b, j)
         if self.document_q is not None and self.document_k is not None:
-            out = out & (_entry(self.document_q, b, i) == _entry(self.document_k, b, j))
+            out = out & (_lookup(self.document_q, b, i) == _lookup(self.document_k, b, j))
         return out
 
 
@@ -393,10 +393,10 @@ def _ranks(mask: Mask, tokens: Tokens) -> Tensor:
     return tokens.order.clamp(0, min(graphs) - 1) if graphs and tokens.valid is not None else tokens.order
 
 
-def blocks(seen: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:
+def block_mask(allowed: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:
     """Which blocks of pairs hold any that may look, from seen(batch, head, row, row); on a GPU no table of all pairs is made."""
     make: Any = create_block_mask if device.type == "cpu" else torch.compile(create_block_mask)
-    made: BlockMask = make(seen, batch, None, n, m, device=str(device))
+    made: BlockMask = make(allowed, batch, None, n, m, device=str(device))
     return made
 
 
@@ -405,7 +405,7 @@ def _batched(flag: Tensor | None) -> Tensor | None:
     return None if flag is None else flag.reshape(-1, flag.shape[-1])
 
 
-def _entry(flag: Tensor, b: Tensor, row: Tensor) -> Tensor:
+def _lookup(flag: Tensor, b: Tensor, row: Tensor) -> Tensor:
     return flag[0][row] if flag.shape[0] == 1 else flag[b, row]
 
 

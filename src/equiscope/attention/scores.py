@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import functional
-from equiscope.attention.shown import shown, takes
-from equiscope.attention.weigh import Softmax, Weigh
+from equiscope.attention.blockwise import blockwise_attention, supports
+from equiscope.attention.normalizer import Normalizer, Softmax
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions.base import Position, arguments
 
 
-class Score(nn.Module):
+class ScoreFunction(nn.Module):
     """Base: scores of every query with every key. A score keeps every constructor argument under its own name.
 
     cap    no score beyond it, cap * tanh(score / cap), after a bias was added (Gemma 2)
@@ -27,7 +27,7 @@ class Score(nn.Module):
 
     name: ClassVar[str]
     fused: ClassVar[bool] = True
-    turns: ClassVar[bool] = False
+    rotation_invariant: ClassVar[bool] = False
 
     def __init__(self, cap: float | None = None) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class Score(nn.Module):
     def because(self) -> str:
         return f"{self.name} scores of rotated queries and keys depend on where both are, not on their distance alone"
 
-    def keeps(self, position: Position) -> bool:
+    def preserves_claims(self, position: Position) -> bool:
         """Whether scores notice no more of the places than the scheme claims."""
-        return self.turns or not position.acts("rotate")
+        return self.rotation_invariant or not position.acts("rotate")
 
     def sized(self, heads: int, head_width: int) -> Self:
         """A fresh copy for so many heads of such a width; parameters are made here."""
@@ -66,7 +66,7 @@ class Score(nn.Module):
         """What the products are multiplied by."""
         return 1.0
 
-    def ask(self, q: Tensor) -> Tensor:
+    def map_queries(self, q: Tensor) -> Tensor:
         """Queries as the product takes them."""
         return q
 
@@ -76,7 +76,7 @@ class Score(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         """q [..., N, K], k [..., M, K] to scores [..., N, M]; head_width is K before a scheme widened queries and keys."""
-        scores = self.ask(q) @ k.mT
+        scores = self.map_queries(q) @ k.mT
         by = self.factor(head_width)
         return scores if by == 1 else scores * by
 
@@ -88,11 +88,11 @@ class Score(nn.Module):
         return small * self.cap
 
 
-class ScaledDot(Score):
+class ScaledDot(ScoreFunction):
     """q . k / sqrt(K), or times `scale`."""
 
     name = "scaled-dot"
-    turns = True
+    rotation_invariant = True
 
     def __init__(self, scale: float | None = None, cap: float | None = None) -> None:
         super().__init__(cap)
@@ -102,14 +102,14 @@ class ScaledDot(Score):
         return 1 / math.sqrt(head_width) if self.scale is None else self.scale
 
 
-class Dot(Score):
+class Dot(ScoreFunction):
     """q . k, as it is. Source: Luong 2015; T5."""
 
     name = "dot"
-    turns = True
+    rotation_invariant = True
 
 
-class General(Score):
+class General(ScoreFunction):
     """q W k with a matrix for each head. Source: Luong 2015."""
 
     name = "general"
@@ -122,12 +122,12 @@ class General(Score):
     def multiply_adds(self, rows: int, keys: int, heads: int, head_width: int) -> int:
         return rows * heads * head_width * (keys + head_width)
 
-    def ask(self, q: Tensor) -> Tensor:
+    def map_queries(self, q: Tensor) -> Tensor:
         _fits(self, q, self.weight.shape[-1])
         return q @ (self.weight if q.ndim > 2 else self.weight[0])
 
 
-class Additive(Score):
+class Additive(ScoreFunction):
     """v . tanh(q W_q + k W_k), a small network of query and key. Source: Bahdanau 2015; Luong's concat with [W_q; W_k] as one."""
 
     name = "additive"
@@ -137,7 +137,7 @@ class Additive(Score):
         "key_weight": ("W_k", "channel hidden", "weights of the key"),
         "out": ("v", "hidden .", "weights of the hidden layer"),
     }
-    ask_weight: nn.Parameter
+    query_weight: nn.Parameter
     key_weight: nn.Parameter
     out: nn.Parameter
 
@@ -157,15 +157,15 @@ class Additive(Score):
         return heads * (self.hidden or head_width) * (rows * head_width + keys * head_width + rows * keys)
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
-        _fits(self, q, len(self.ask_weight))
-        asked = q @ self.ask_weight
+        _fits(self, q, len(self.query_weight))
+        asked = q @ self.query_weight
         found = k @ self.key_weight
         pairs = asked.unsqueeze(-2) + found.unsqueeze(-3)
         hidden = pairs.tanh()
         return (hidden @ self.out).squeeze(-1)
 
 
-class Concat(Score):
+class Concat(ScoreFunction):
     """v . tanh([q; k] W) with one matrix [2K, hidden]: the same function as `Additive`, written as Luong 2015 does."""
 
     name = "concat"
@@ -200,7 +200,7 @@ class Concat(Score):
         return (hidden @ self.out).squeeze(-1)
 
 
-def _fits(score: Score, q: Tensor, width: int) -> None:
+def _fits(score: ScoreFunction, q: Tensor, width: int) -> None:
     if q.shape[-1] != width:
         raise ShapeError(
             f"{type(score).__name__} holds weights for queries of {width} channels, but they have {q.shape[-1]}. A scheme that "
@@ -208,7 +208,7 @@ def _fits(score: Score, q: Tensor, width: int) -> None:
         )
 
 
-SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, General, Additive, Concat)
+SCORES: tuple[type[ScoreFunction], ...] = (ScaledDot, Dot, General, Additive, Concat)
 
 
 def scaled_dot(q: Tensor, k: Tensor) -> Tensor:
@@ -216,37 +216,37 @@ def scaled_dot(q: Tensor, k: Tensor) -> Tensor:
     return ScaledDot()(q, k, q.shape[-1])
 
 
-def look_up(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None, score: Score | None = None,
-    weigh: Weigh | None = None, head_width: int | None = None,
+def eager_attention(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, mask: Tensor | None = None, score: ScoreFunction | None = None,
+    normalizer: Normalizer | None = None, head_width: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Attention as a soft look-up, step by step: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
 
     bias     added to the scores, broadcast to [..., N, M]
     visible  True = may look; a query that may look nowhere gets 0
     """
-    return look(q, k, v, bias, visible, score, weigh, head_width, plain=True)[0]
+    return attend(q, k, v, bias, mask, score, normalizer, head_width, plain=True)[0]
 
 
-def look(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None, score: Score | None = None,
-    weigh: Weigh | None = None, head_width: int | None = None, plain: bool = False,
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, mask: Tensor | None = None, score: ScoreFunction | None = None,
+    normalizer: Normalizer | None = None, head_width: int | None = None, plain: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `look_up`, with the weights [..., N, M] beside the result; both in float32 or better until the end.
+    """As `eager_attention`, with the weights [..., N, M] beside the result; both in float32 or better until the end.
 
     plain  every step is written out, as the formula reads; otherwise blocks of rows go through all steps, where that is faster
     """
-    score, weigh = score or ScaledDot(), weigh or Softmax()
+    score, normalizer = score or ScaledDot(), normalizer or Softmax()
     wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
-    if not plain and score.fused and weigh.fused and score.cap is None and takes(q, k, v, bias, visible):
+    if not plain and score.fused and normalizer.fused and score.cap is None and supports(q, k, v, bias, mask):
         factor, bias = score.factor(head_width or q.shape[-1]), None if bias is None else bias.to(wide)
-        z, weights = shown(score.ask(q.to(wide)), k.to(wide), v.to(wide), factor, visible, bias)
+        z, weights = blockwise_attention(score.map_queries(q.to(wide)), k.to(wide), v.to(wide), factor, mask, bias)
         return z.to(q.dtype), weights
     scores = score.forward(q.to(wide), k.to(wide), head_width or q.shape[-1])  # a step of attention, not of a part
     if bias is not None:
         scores = scores + bias.to(wide)
     scores = score.capped(scores)
-    weights = weigh.forward(scores, visible)
+    weights = normalizer.forward(scores, mask)
     z = weights @ v.to(wide)
     return z.to(q.dtype), weights
 

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from torch import Tensor, nn
 
-from equiscope.attention import Cache, Held, MultiHeadAttention, Plan, Sums
+from equiscope.attention import AttentionContext, Cache, KeyValues, MultiHeadAttention, RecurrentState
 from equiscope.blocks.feedforward import FeedForward
 from equiscope.blocks.norm import Norm
 from equiscope.positions import Position
@@ -37,8 +37,9 @@ class Block(nn.Module):
         self.order, self.residual, self.parallel, self.drop = order, residual, parallel, drop
 
     def forward(
-        self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | Sums | None = None,
-        source: Tokens | Held | None = None, across: Position | None = None, cross_plan: Plan | None = None,
+        self, tokens: Tokens, position: Position | None = None, context: AttentionContext | None = None,
+        cache: Cache | RecurrentState | None = None, source: Tokens | KeyValues | None = None, across: Position | None = None,
+        cross_context: AttentionContext | None = None,
     ) -> Tensor:  # fmt: skip
         """Tokens to features [..., N, D]. plan: what this layer shares with the others; cache: what was read before.
 
@@ -47,7 +48,7 @@ class Block(nn.Module):
         x = tokens.x
         seen = self._before(x, self.attention_norm)
         change = self.attention(
-            replace(tokens, x=seen), position, plan=plan, cache=cast(Cache, cache)
+            replace(tokens, x=seen), position, context=context, cache=cast(Cache, cache)
         )  # a layer takes what it made
         if self.parallel and self.feedforward is not None:
             own = self.feedforward(self._before(x, self.feedforward_norm))
@@ -56,7 +57,7 @@ class Block(nn.Module):
         x = self._after(x, change, self.attention_norm)
         if self.cross is not None and source is not None:
             seen = self._before(x, self.cross_norm)
-            change = self.cross(replace(tokens, x=seen), across, source, cross_plan)
+            change = self.cross(replace(tokens, x=seen), across, source, cross_context)
             x = self._after(x, change, self.cross_norm)
         if self.feedforward is None:
             return x

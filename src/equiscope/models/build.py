@@ -34,7 +34,7 @@ class Memory:
     """What an encoder made of its input, and the keys and values that each layer asks: made once for many steps."""
 
     tokens: Tokens
-    held: tuple[attention.Held, ...]
+    key_values: tuple[attention.KeyValues, ...]
 
 
 class Model(nn.Module):
@@ -108,14 +108,14 @@ class Model(nn.Module):
         tokens = self.entered(self.tokens(inputs, start))
         memory = self._memory(source, source_valid)
         schemes = self.schemes
-        plans = {i: attention.Plan(schemes[i], tokens, tokens) for i in set(self._own)}
-        across = {i: attention.Plan(schemes[i], tokens, memory.tokens) for i in set(self._crossing)} if memory else {}
+        plans = {i: attention.AttentionContext(schemes[i], tokens, tokens) for i in set(self._own)}
+        across = {i: attention.AttentionContext(schemes[i], tokens, memory.tokens) for i in set(self._crossing)} if memory else {}
         for layer, block in enumerate(self.blocks):
             i = self._own[layer]
             asked: tuple[Any, ...] = ()
             if memory is not None:
                 j = self._crossing[layer]
-                asked = (memory.held[layer], schemes[j], across[j])
+                asked = (memory.key_values[layer], schemes[j], across[j])
             x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
             tokens = replace(tokens, x=x)
         y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
@@ -201,8 +201,10 @@ class Model(nn.Module):
         tokens = replace(entered, x=y)
         layers = zip(self.blocks, self._crossing, strict=True)
         schemes = self.schemes
-        held = [cast(attention.MultiHeadAttention, cast(blocks.Block, b).cross).hold(tokens, schemes[j]) for b, j in layers]
-        return Memory(tokens, tuple(held))
+        key_values = [
+            cast(attention.MultiHeadAttention, cast(blocks.Block, b).cross).key_values(tokens, schemes[j]) for b, j in layers
+        ]
+        return Memory(tokens, tuple(key_values))
 
     def _memory(self, source: Tokens | Tensor | Memory | None, valid: Tensor | None = None) -> Memory | None:
         if self.encoder is None and source is None:
@@ -210,8 +212,8 @@ class Model(nn.Module):
         if source is None:
             raise InputError("This model has an encoder: give what it reads as source=.")
         memory = source if isinstance(source, Memory) else self.read(source, valid)
-        if len(memory.held) != len(self.blocks):
-            raise InputError(f"This Memory was read for {len(memory.held)} layers, but the model has {len(self.blocks)}.")
+        if len(memory.key_values) != len(self.blocks):
+            raise InputError(f"This Memory was read for {len(memory.key_values)} layers, but the model has {len(self.blocks)}.")
         return memory
 
     def moving_parts(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
@@ -236,7 +238,7 @@ class Model(nn.Module):
         """Scores that make a scheme notice more than it claims: places that it turns into rotations no longer cancel."""
         for layer, block in enumerate(self.blocks):
             score, scheme = cast(blocks.Block, block).attention.score, self.schemes[self._own[layer]]
-            if not score.keeps(scheme):
+            if not score.preserves_claims(scheme):
                 yield f"blocks.{layer}.attention.score", score, frozenset()
 
     @property
@@ -291,7 +293,7 @@ def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> b
 
 
 def _heads(a: "specs.Attention", width: int, source: int | None, eps: float, layer: int) -> attention.MultiHeadAttention:
-    return attention.of_kind(
+    return attention.make_attention(
         a.kind, width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
         backend=a.backend, mask=a.joint_mask, kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps, layer=layer,
         score=None if a.joint_score.is_plain else a.joint_score,

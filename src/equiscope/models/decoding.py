@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.attention import Cache, Held, Mask
-from equiscope.attention.static import StaticCache
+from equiscope.attention import Cache, KeyValues, Mask
+from equiscope.attention.static_cache import StaticCache
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.build import Memory, Model
 from equiscope.models.compiled import Compiled
@@ -217,7 +217,7 @@ def _answers_with_words(model: Model) -> None:
     if s.vocabulary is None or s.outputs != s.vocabulary or s.readout not in ("each", "last"):
         raise InputError("Only a model that answers with its vocabulary (outputs = vocabulary, readout each or last) can go on.")
     masks = [getattr(getattr(block, "attention", None), "mask", None) for block in model.blocks]
-    if any(isinstance(mask, Mask) and not mask.blind for mask in masks):
+    if any(isinstance(mask, Mask) and not mask.is_causal for mask in masks):
         raise InputError("This model reads both ways: each token looks at later ones, so none can be written after another. "
                          "What writes has a causal mask, Attention(causal=True), as GPT-2, Llama or T5.")  # fmt: skip
 
@@ -262,7 +262,7 @@ def _picked(memory: Memory, rows: Tensor) -> Memory:
         flags["positions"] = t.positions
     flags |= {name: f for name in ("order", "document", "valid") if (f := getattr(t, name)) is not None and f.ndim < 2}
     tokens = replace(t, x=t.x[rows], counted=None, **flags)
-    return Memory(tokens, tuple(Held(h.k[rows], h.v[rows], tokens) for h in memory.held))
+    return Memory(tokens, tuple(KeyValues(h.k[rows], h.v[rows], tokens) for h in memory.key_values))
 
 
 def _room(model: Model, tokens: Tokens, steps: int) -> None:
@@ -270,7 +270,7 @@ def _room(model: Model, tokens: Tokens, steps: int) -> None:
     error = _outside(model, tokens, steps)
     if error is None:
         return
-    if any(block.attention.joint_mask.horizon for block in model.spec.blocks):
+    if any(block.attention.joint_mask.window for block in model.spec.blocks):
         raise InputError(f"{error} A window bounds what is seen, not the places.") from error
     low, high = 0, steps  # so many steps have room, so many have not
     while high - low > 1:

@@ -329,7 +329,7 @@ class _Layer:
         self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
         self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("rotate")
-        self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
+        self.scale, self.window = own.score.factor(own.head_width), own.mask.window
         self.asking = _packed(own.q_proj, own.k_proj, own.v_proj)
         self.output = _packed(cast(nn.Linear, own.o_proj))
         self.normed = _of_heads(own)
@@ -403,7 +403,7 @@ class _Layer:
         assert self.crossing is not None
         q = _in_heads(self.crossing(x), a.head_width, shared)
         q = q if self.cross_normed is None else self.cross_normed[0](q)
-        held, valid = memory.held[number], memory.tokens.valid
+        held, valid = memory.key_values[number], memory.tokens.valid
         seen = None if valid is None else valid[..., None, None, :].expand(shared.batch, 1, shared.new, -1)
         return _looked_up(q, held.k, held.v, seen, a.score.factor(a.head_width))
 
@@ -497,7 +497,7 @@ def _why_not(model: Model) -> str:
         for a in (block.attention, block.cross):
             if a is not None and (reason := _unusual(a)):
                 return f"attention in layer {i} {reason}"
-        if not block.attention.mask.blind or not _slides(block.attention.mask):
+        if not block.attention.mask.is_causal or not _slides(block.attention.mask):
             return f"layer {i} has the mask {block.attention.mask.name}"
         if block.cross is not None and type(model.schemes[model._crossing[i]]).__name__ != "NoPosition":
             return f"attention to the encoder in layer {i} knows places"
@@ -509,7 +509,7 @@ def _unusual(a: attention.MultiHeadAttention) -> str:
         return f"is of the kind {type(a).__name__}"
     if not isinstance(a.score, attention.ScaledDot) or a.score.cap is not None:
         return f"has the score {a.score.name}"
-    if not a.weigh.fused or a.o_proj is None or a.value_width != a.head_width:
+    if not a.normalizer.fused or a.o_proj is None or a.value_width != a.head_width:
         return "has other weights or values"
     return ""
 

@@ -34,7 +34,7 @@ def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> 
     grid = tuple(n // p for n, p in zip(size, patch, strict=True))
     fresh = copy.deepcopy(model)
     fresh.position = resized_table(scheme, grid, smooth)
-    fresh.position.made_for = scheme.made_for
+    fresh.position.sized_for = scheme.sized_for
     old = to_json(scheme)
 
     def changed(block: Block) -> Block:

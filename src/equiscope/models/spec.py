@@ -11,14 +11,14 @@ from functools import reduce
 from typing import Any, ClassVar, Literal, Self
 
 from equiscope.attention import (
+    AttentionKind,
     Causal,
     Dot,
     Everything,
-    Kind,
     Mask,
     MultiHeadAttention,
     ScaledDot,
-    Score,
+    ScoreFunction,
     Window,
     kind_from_json,
     kind_to_json,
@@ -34,8 +34,10 @@ from equiscope.spec_base import Count, ModelSpec, Named, Share, Size, SpecPart
 
 POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)
 MASK = Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json)
-KIND = Named(Kind, 'a kind of attention, such as Kind("linformer", rank=8)', "softmax", kind_to_json, kind_from_json)
-SCORE = Named(Score, "a score, such as Dot()", "scaled-dot", score_to_json, score_from_json)
+KIND = Named(
+    AttentionKind, 'a kind of attention, such as AttentionKind("linformer", rank=8)', "softmax", kind_to_json, kind_from_json
+)
+SCORE = Named(ScoreFunction, "a score, such as Dot()", "scaled-dot", score_to_json, score_from_json)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Attention(SpecPart):
     score     how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
     scale     factor of ScaledDot(); 1 / sqrt(K) unless said
     cap       no score beyond it, cap * tanh(score / cap); None for none
-    kind      Kind("linformer", rank=8); a name of `attention.KINDS`; or a subclass of MultiHeadAttention of one's own
+    kind      AttentionKind("linformer", rank=8); a name of `attention.KINDS`; or a subclass of MultiHeadAttention of one's own
     """
 
     heads: Size = 1
@@ -63,15 +65,15 @@ class Attention(SpecPart):
     mask: Mask = field(default_factory=Everything, metadata=MASK.field)
     bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
-    score: Score = field(default_factory=ScaledDot, metadata=SCORE.field)
+    score: ScoreFunction = field(default_factory=ScaledDot, metadata=SCORE.field)
     scale: float | None = None
     cap: float | None = None
-    kind: Any = field(default=Kind("softmax"), metadata=KIND.field)  # a name or a class becomes a Kind
+    kind: Any = field(default=AttentionKind("softmax"), metadata=KIND.field)  # a name or a class becomes an AttentionKind
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
     def __post_init__(self) -> None:
         if isinstance(self.kind, str) or (isinstance(self.kind, type) and issubclass(self.kind, MultiHeadAttention)):
-            object.__setattr__(self, "kind", Kind(self.kind))
+            object.__setattr__(self, "kind", AttentionKind(self.kind))
         super().__post_init__()
         if self.kind.name == "differential" and (
             self.position.acts("content_bias") or self.position.acts("value_bias") or self.position.name == "pope"
@@ -105,7 +107,7 @@ class Attention(SpecPart):
         return replace(self, scale=scale, kv_heads=kv_heads, head_width=wide, value_width=value_width)
 
     @property
-    def joint_score(self) -> Score:
+    def joint_score(self) -> ScoreFunction:
         """The score with its scale and cap, of no size yet."""
         said = {name: getattr(self, name) for name in ("scale", "cap") if name in self.score.settings}
         return type(self.score)(**self.score.settings | said)

@@ -11,7 +11,7 @@ import msgspec
 from equiscope.errors import InputError, shown
 from equiscope.positions.alibi import Alibi
 from equiscope.positions.axial_rope import AxialRope
-from equiscope.positions.base import Added, Places, Position
+from equiscope.positions.base import Added, AxisPositions, Position
 from equiscope.positions.concatenated import Concatenated
 from equiscope.positions.cope import Cope
 from equiscope.positions.deberta import Deberta
@@ -27,7 +27,7 @@ from equiscope.positions.log_cpb import LogCpb
 from equiscope.positions.mixed_rope import MixedRope
 from equiscope.positions.none import NoPosition
 from equiscope.positions.pope import Pope
-from equiscope.positions.registry import of_name
+from equiscope.positions.registry import from_name
 from equiscope.positions.rope import Rope
 from equiscope.positions.shaw import Shaw
 from equiscope.positions.sinusoidal import Sinusoidal
@@ -70,6 +70,7 @@ __all__ = [
     "Added",
     "Alibi",
     "AxialRope",
+    "AxisPositions",
     "Concatenated",
     "Cope",
     "Deberta",
@@ -84,7 +85,6 @@ __all__ = [
     "LogCpb",
     "MixedRope",
     "NoPosition",
-    "Places",
     "Pope",
     "Position",
     "Rope",
@@ -103,7 +103,7 @@ __all__ = [
 
 def make(name: str, /, **settings: Any) -> Position:
     """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
-    return of_name("position scheme", Position, SCHEMES, name, settings)
+    return from_name("position scheme", Position, SCHEMES, name, settings)
 
 
 def to_json(scheme: Position) -> dict[str, Any]:

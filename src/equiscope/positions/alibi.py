@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import far, gap
 from equiscope.symmetry import Action, Reverse, Shift
 
@@ -83,7 +83,7 @@ class Alibi(Position):
             if len(slopes) != heads:
                 raise ShapeError(f"Alibi was given {len(slopes)} {what}, but the attention has {heads} heads. Give one a head.")
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         if not self.rates:
             raise InputError("This Alibi() does not know the number of heads yet. Call .sized(width, heads, head_width).")
         slopes = _of(head, self.rates, at_q[0])

@@ -11,7 +11,7 @@ from equiscope.functional import semantic
 from equiscope.symmetry import Action
 
 Role = Literal["query", "key"]
-Places = tuple[Tensor, ...]  # one tensor for each axis of a coordinate: of queries [..., N, 1], of keys [..., 1, M]
+AxisPositions = tuple[Tensor, ...]  # one tensor for each axis of a coordinate: of queries [..., N, 1], of keys [..., 1, M]
 
 
 class Position(nn.Module):
@@ -30,7 +30,7 @@ class Position(nn.Module):
     cost: ClassVar[str] = ""  # beyond plain attention, for N tokens
     because: str = ""
     axes: ClassVar[int | None] = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
-    made_for: int | None = None  # heads of the model that `sized` was told
+    sized_for: int | None = None  # heads of the model that `sized` was told
     relative: ClassVar[bool] = False  # `bias` depends on the difference of two places only: one value for each distance will do
 
     @property
@@ -52,7 +52,7 @@ class Position(nn.Module):
         """A fresh copy for a model of this size; tables are made here. Raises ShapeError where the sizes do not fit."""
         fresh = type(self)(**self.settings)
         fresh.allocate(width, heads, head_width)
-        fresh.made_for = heads
+        fresh.sized_for = heads
         return fresh
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
@@ -70,21 +70,21 @@ class Position(nn.Module):
         """Act on queries or keys: x [..., H, N, K], positions [..., N, A]. The result may be wider, for both alike."""
         return x
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor | None:
         """Act on the scores: a number for each head and pair of places, elementwise by broadcasting.
 
         head [H, 1, 1] (or a number), and a tensor for each axis of the coordinates: at_q [..., N, 1], at_k [..., 1, M].
         """
         return None
 
-    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor | None:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor | None:
         """Act on the scores by what the tokens hold: q [..., H, N, K], k [..., H, M, K] to [..., H, N, M], added to scaled scores.
 
-        seen  who may look, bool, broadcast to [..., H, N, M]; None: everybody
+        mask  who may look, bool, broadcast to [..., H, N, M]; None: everybody
         """
         return None
 
-    def value_bias(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+    def value_bias(self, weights: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor | None:
         """Act on the values: weights [..., H, N, M] to what is added to their mix, [..., H, N, V]."""
         return None
 

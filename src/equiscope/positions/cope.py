@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.functional import later, take
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated
 from equiscope.symmetry import Action, Shift
 
@@ -51,11 +51,11 @@ class Cope(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Parameter(torch.randn(self.far + 1, head_width) * 0.02)
 
-    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         allocated(self, "table")
         width, wide = q.shape[-1], torch.promote_types(q.dtype, torch.float32)
         (places,) = at_k
-        count = later(self.gates(q, k, seen), places).clamp(0.0, float(self.far))
+        count = later(self.gates(q, k, mask), places).clamp(0.0, float(self.far))
         below = count.floor()
         above = (below + 1).clamp(0.0, float(self.far))
         each = (q @ self.table.mT).to(wide) * width**-0.5
@@ -63,10 +63,10 @@ class Cope(Position):
         share = count - below
         return (low + share * (high - low)).to(q.dtype)
 
-    def gates(self, q: Tensor, k: Tensor, seen: Tensor | None) -> Tensor:
+    def gates(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
         """Whether each query counts each key, [..., N, M] in 0 .. 1, in float32 or better: hundreds of them are summed."""
         width = q.shape[-1]
         scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * width**-0.5
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -math.inf)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
         return scores.sigmoid()

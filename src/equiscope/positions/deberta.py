@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.functional import take
-from equiscope.positions.base import Places, Position, Role
+from equiscope.positions.base import AxisPositions, Position, Role
 from equiscope.positions.gaps import allocated, whole
 from equiscope.symmetry import Action, Shift
 
@@ -58,7 +58,7 @@ class Deberta(Position):
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         return x * 3**-0.5 if role == "query" else x
 
-    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         """q has been divided by sqrt(3) already."""
         allocated(self, "key_table")
         steps = whole(at_q, at_k)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, gap, network
 from equiscope.symmetry import Action, Shift
 
@@ -51,7 +51,7 @@ class DynamicBias(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.mlp = network(1, self.hidden, heads)
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "mlp")
         steps = gap(at_q, at_k)
         read = logarithmic(steps) if self.spacing == "log" else steps

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, far, network
 from equiscope.symmetry import Action
 
@@ -57,7 +57,7 @@ class Fire(Position):
         self.rate, self.threshold = nn.Parameter(torch.tensor([0.1])), nn.Parameter(torch.ones(1))
         self.mlp = network(1, self.hidden, heads)
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "mlp")
         (place,) = at_q
         least = size(self.threshold) * self.length

@@ -10,7 +10,7 @@ from torch.func import functional_call
 from equiscope.errors import InputError
 from equiscope.functional import semantic, take
 from equiscope.init import uniform
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 
 NETWORK = {  # what a scheme with a network `mlp` calls its parameters and what its layers return
     "mlp.0.weight": ("W₁", ". hidden", "first layer of the network"),
@@ -23,19 +23,19 @@ NETWORK = {  # what a scheme with a network `mlp` calls its parameters and what 
 }
 
 
-def gap(at_q: Places, at_k: Places) -> Tensor:
+def gap(at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
     """i - j on the one axis that there is: positive where the key came before. [..., N, 1] and [..., 1, M] to [..., N, M]."""
     (i,), (j,) = at_q, at_k
     return i - j
 
 
-def gaps(at_q: Places, at_k: Places) -> list[Tensor]:
+def gaps(at_q: AxisPositions, at_k: AxisPositions) -> list[Tensor]:
     """i - j on every axis."""
     pairs = zip(at_q, at_k, strict=True)
     return [i - j for i, j in pairs]
 
 
-def far(at_q: Places, at_k: Places) -> Tensor:
+def far(at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
     """Distance of two places: |i - j|, Euclid's on more axes."""
     if len(at_q) == 1:
         return (at_q[0] - at_k[0]).abs()
@@ -43,7 +43,7 @@ def far(at_q: Places, at_k: Places) -> Tensor:
     return reduce(add, squares).sqrt()
 
 
-def whole(at_q: Places, at_k: Places) -> Tensor:
+def whole(at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
     """i - j as a whole number, for tables that are read by it: 8.37 - 7.37 is not 1. Raises InputError as `numbers` does."""
     numbers(*at_q, *at_k)
     return gap(at_q, at_k).round()

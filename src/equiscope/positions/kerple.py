@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, far
 from equiscope.symmetry import Action, Reverse, Shift
 
@@ -59,7 +59,7 @@ class Kerple(Position):
         else:
             self.strength, self.shape = nn.Parameter(low.expm1().log()), nn.Parameter((wide / 2).logit())
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "strength")
         steps = far(at_q, at_k)
         strength = F.softplus(self.strength[head.long()])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.functional import concat
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, gaps, network
 from equiscope.symmetry import Action, Shift
 
@@ -55,7 +55,7 @@ class LogCpb(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.mlp = network(len(self.shape), self.hidden, heads, bias=False)
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "mlp")
         read = [bent(gap, side).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
         both = reduce(concat, read)

@@ -11,7 +11,7 @@ from equiscope.spec_base import checked
 T = TypeVar("T")
 
 
-def of_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, settings: dict[str, Any]) -> T:
+def from_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, settings: dict[str, Any]) -> T:
     """A part by its name: one of ours, or of a class of one's own.
 
     raises  UnknownName with the list, InputError for a setting that it does not have

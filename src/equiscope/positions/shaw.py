@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.functional import bins, take
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, whole
 from equiscope.symmetry import Action, Shift
 
@@ -54,14 +54,14 @@ class Shaw(Position):
         self.key_table = nn.Parameter(torch.randn(rows, head_width) * 0.02)
         self.value_table = nn.Parameter(torch.randn(rows, head_width) * 0.02) if self.values else None
 
-    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         allocated(self, "key_table")
         each = q @ self.key_table.mT
         width = q.shape[-1]
         each = each * width**-0.5
         return take(each, self.rows(at_q, at_k))
 
-    def value_bias(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+    def value_bias(self, weights: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor | None:
         if not self.values:
             return None
         allocated(self, "value_table")
@@ -69,7 +69,7 @@ class Shaw(Position):
         shares = bins(weights, self.rows(at_q, at_k), 2 * self.far + 1)
         return shares @ self.value_table
 
-    def rows(self, at_q: Places, at_k: Places) -> Tensor:
+    def rows(self, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         """far + clip(j - i): the row of each pair, [..., N, M]."""
         steps = whole(at_q, at_k).clamp(-float(self.far), float(self.far))
         delta = self.far - steps

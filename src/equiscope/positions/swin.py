@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import semantic
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, gaps, numbers, of_head
 from equiscope.symmetry import Action, Shift
 
@@ -51,7 +51,7 @@ class SwinBias(Position):
         h, w = self.shape
         self.table = nn.Embedding.from_pretrained(torch.randn((2 * h - 1) * (2 * w - 1), heads) * 0.02, freeze=False)
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "table")
         numbers(*at_q, *at_k)
         h, w = self.shape

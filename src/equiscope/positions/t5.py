@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.functional import bucket
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, gap, numbers, of_head
 from equiscope.symmetry import Action, Shift
 
@@ -54,7 +54,7 @@ class T5Bias(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Embedding.from_pretrained(torch.randn(self.buckets, heads) * width**-0.5, freeze=False)
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "table")
         numbers(*at_q, *at_k)
         row = bucket(gap(at_q, at_k), self.buckets, float(self.far), self.both)

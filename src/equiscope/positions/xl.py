@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import rotate, sinusoid
-from equiscope.positions.base import Places, Position
+from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.frequencies import angles, ladder
 from equiscope.positions.gaps import allocated
 from equiscope.symmetry import Action, Shift
@@ -56,7 +56,7 @@ class TransformerXL(Position):
         self.word = nn.Parameter(torch.randn(heads, head_width) * 0.02)
         self.distance = nn.Parameter(torch.randn(heads, head_width) * 0.02)
 
-    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         allocated(self, "weight")
         u, v, weight = self._heads() if q.ndim > 2 else (self.word, self.distance, self.weight)
         asked = (q + v) @ weight.mT
@@ -70,7 +70,7 @@ class TransformerXL(Position):
         u, v = (x.unsqueeze(-2) for x in (self.word, self.distance))
         return u, v, self.weight.unflatten(-1, (self.word.shape[0], -1)).transpose(-3, -2)
 
-    def of_gaps(self, x: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def of_gaps(self, x: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         """x [..., N, D] times the sinusoid of i - j, [..., N, M]: turn x by i, multiply by the sinusoid of -j.
 
         a sin(i - j) + b cos(i - j) = (a cos i - b sin i) sin(-j) + (a sin i + b cos i) cos(-j).

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from equiscope.attention import Causal, Mask, MultiHeadAttention, look_up, scaled_dot
-from equiscope.attention.heads import Backend
+from equiscope.attention import Causal, Mask, MultiHeadAttention, eager_attention, scaled_dot
+from equiscope.attention.multihead import Backend
 from equiscope.blocks import FeedForward
 from equiscope.positions import NoPosition
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, timed, turn_by_turn
@@ -79,7 +79,7 @@ def multiply_adds(n: int, d: int) -> dict[str, int]:
         Tokens.of(torch.randn(n, d)),
     )
     q, k, v = attention.project(tokens, tokens, NoPosition())
-    products, both = count(lambda: scaled_dot(q, k)), count(lambda: look_up(q, k, v))
+    products, both = count(lambda: scaled_dot(q, k)), count(lambda: eager_attention(q, k, v))
     whole = count(lambda: attention(tokens))
     return dict(zip(FORMULAS, (whole - both, products, both - products, count(lambda: forward(tokens.x))), strict=True))
 
@@ -120,7 +120,7 @@ def _times(n: int, d: int, rounds: int) -> dict[str, tuple[float, float, float]]
     q, k, v = attention.project(tokens, tokens, NoPosition())
     rivals = {
         "attention": lambda: attention(tokens),
-        "its look-up": lambda: look_up(q, k, v),
+        "its look-up": lambda: eager_attention(q, k, v),
         "feed-forward": lambda: forward(tokens.x),
     }
     return turn_by_turn(rivals, rounds)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from equiscope import functional
-from equiscope.attention import look_up, scaled_dot
+from equiscope.attention import eager_attention, scaled_dot
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
 
 QUERIES, KEYS, WIDTH, VALUES = 32, 24, 4, 40  # more value features than keys: the span of the values is a true subspace
@@ -60,7 +60,7 @@ def measure(quick: bool, each: Each) -> Finding:
 
 
 def _row(q: Tensor, k: Tensor, v: Tensor) -> dict[str, float]:
-    weights, out = functional.softmax(scaled_dot(q, k)), look_up(q, k, v)
+    weights, out = functional.softmax(scaled_dot(q, k)), eager_attention(q, k, v)
     best = v[weights.argmax(-1)]
     return {
         "largest weight": weights.amax(-1).mean().item(), "entropy": torch.special.entr(weights).sum(-1).mean().item(),

@@ -17,17 +17,17 @@ from equiscope.shapes import Coordinates, Features, Flags, Order
 
 @dataclass(frozen=True)
 class Tokens:
-    """A sequence (or a batch of them) as a model takes it.
+    """A sequence, or a batch of sequences, as a model reads it.
 
-    x         features, one row a token
-    at        coordinates: an index, a time in seconds, a place on a grid
-    order     rank of each token: what "before" means to a causal mask
-    document  which text of a packed row a token belongs to; absent = all the same
-    valid     False for padding; absent = all valid
-    counted   the very tensors of `positions` and `order` if they are known to count 0, 1, 2, ... from some start (see `in_steps`)
-    mapped    True where a model has made the features: it maps raw ones only once
-    convolved  True where a stem has made them: it convolves samples only once
-    raises    ShapeError where the lengths disagree
+    x          features [..., N, D], one row a token
+    positions  coordinates [..., N, A]: an index, a time in seconds, a point on a grid or in space
+    order      rank of each token [..., N]: what "before" means to a causal mask
+    document   number of the text in a packed row to which each token belongs [..., N]; None: one text
+    valid      bool [..., N], False for padding; None: no padding
+    counted    the tensors `positions` and `order` themselves if they are known to count up by one (see `is_consecutive`)
+    mapped     True if the model's input layer has computed the features, so that it does not map them again
+    convolved  True if a stem has computed the features, so that it does not convolve them again
+    raises     ShapeError where the lengths disagree
     """
 
     x: Features
@@ -91,7 +91,7 @@ class Tokens:
         return cls(x=x.flatten(-axes - 1, -2), positions=positions, order=torch.arange(len(positions), device=x.device))
 
     @property
-    def in_steps(self) -> bool:
+    def is_consecutive(self) -> bool:
         """Whether places and ranks are known, without a look at the numbers, to grow by one from row to row.
 
         A proof about these very tensors: whoever replaces one of them loses it. On a GPU, and under a compiler, kernels that
@@ -105,7 +105,7 @@ class Tokens:
         flags = {name: getattr(self, name) for name in ("order", "document", "valid")}
         moved = {name: flag.to(device=device) for name, flag in flags.items() if flag is not None}
         positions = self.positions.to(device=device, dtype=wide)
-        counted = (positions, moved["order"]) if self.in_steps else None
+        counted = (positions, moved["order"]) if self.is_consecutive else None
         return replace(self, x=self.x.to(device=device, dtype=dtype), positions=positions, counted=counted, **moved)
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:

@@ -51,8 +51,8 @@ def attention_of(
     parts = [cast(Block, block).cross if source is not None else cast(Block, block).attention for block in model.blocks]
 
     def keep(_: int, module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        plan = given[3] if len(given) > 3 else named.get("plan")
-        found.append(module.look(*given[:3], plan=plan)[1].float().cpu())
+        context = given[3] if len(given) > 3 else named.get("context")
+        found.append(module.attend(*given[:3], context=context)[1].float().cpu())
 
     with hooked([(i, part) for i, part in enumerate(parts) if part is not None], before=keep):
         model(inputs, source=source)

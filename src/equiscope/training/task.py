@@ -314,7 +314,7 @@ def _baseline(task: Task, model_fields: dict[str, Any], who: str) -> Baseline:
 
 def _check_language_model(spec: Spec) -> None:
     """Refuse a model that would read the token that it is to say, or that does not answer at each place."""
-    if not all(block.attention.joint_mask.blind for block in spec.blocks):
+    if not all(block.attention.joint_mask.is_causal for block in spec.blocks):
         raise InputError(
             "model.block.attention.causal is false: each place would read the token that it is to say. Set it to true, "
             "or choose a checkpoint of a model that writes."

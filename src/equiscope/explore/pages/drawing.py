@@ -231,7 +231,7 @@ class _Tower:
             title = "Output layer, tied" if spec.tied else "Output layer"
             self._up(self._box("output_layer", "output_layer", title, [own], lines=lines, shape=shape))
         words = spec.outputs is not None and spec.outputs == spec.vocabulary
-        follows = spec.blocks[-1].attention.joint_mask.blind
+        follows = spec.blocks[-1].attention.joint_mask.is_causal
         title = "Output" if not words else "Scores of the next word" if follows else "Scores of words"
         self._up(self._box("output", "output", title, shape=shape, about="What the model returns."))
 
@@ -367,7 +367,7 @@ class _Layer:
         lines += [f"scores times {a.scale:.4g}"] if a.scale is not None else []
         lines += [f"scores up to {a.cap:.4g}"] if a.cap is not None else []
         claims = nn.ModuleDict({"attention": one, "position": scheme} if places else {"attention": one})
-        if not one.score.keeps(scheme):
+        if not one.score.preserves_claims(scheme):
             claims["score"] = _Noticing(one.score.because)
         box = tower._box(
             self._name(part), "attention" if part == "attention" else "cross",
@@ -390,7 +390,7 @@ class _Layer:
         lines += [] if isinstance(a.mask, attention.Everything) else [a.mask.title]
         small = cast(blocks.Block, self.tower.small.blocks[self.small]).attention.mask
         ranks = torch.arange(RANKS)
-        seen = small.visible(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
+        seen = small.allowed(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
         seen = None if seen is None else seen.expand(RANKS, RANKS)
         self.tower._box(
             self._name(f"{part}.mask"), "mask", title, [mask], lines=lines,
@@ -448,14 +448,14 @@ def _pooled(program: record.ProgramRecord) -> tuple[record.ProgramRecord, dict[s
 def _headings(spec: Spec) -> list[str]:
     if spec.encoder is not None:
         return ["Encoder", "Decoder"]
-    return ["Decoder" if all(b.attention.joint_mask.blind for b in spec.blocks) else "Encoder"]
+    return ["Decoder" if all(b.attention.joint_mask.is_causal for b in spec.blocks) else "Encoder"]
 
 
 def _summary(spec: Spec) -> str:
     if spec.encoder is not None:
         layers = f"{spec.encoder.layers} layer{'s'[: spec.encoder.layers > 1]}"
         return f"An encoder of {layers} and a decoder of {spec.layers}, {_count(spec.width)} wide."
-    kind = "A decoder" if all(b.attention.joint_mask.blind for b in spec.blocks) else "An encoder"
+    kind = "A decoder" if all(b.attention.joint_mask.is_causal for b in spec.blocks) else "An encoder"
     return f"{kind} of {spec.layers} layer{'s'[: spec.layers > 1]}, {_count(spec.width)} wide."
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
 from equiscope.attention import Edges, GraphAttention, MultiHeadAttention
-from equiscope.attention.scores import look
+from equiscope.attention.scores import attend
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import PLAIN, number
 from equiscope.explore.page import table as markup
@@ -63,8 +63,8 @@ class Passing(nn.Module):
         """What arrives [N, K], and the messages [N, N, K] that it is the sum of."""
         inner = self.graph.attention
         q, k, v = inner.project(tokens, tokens, NoPosition())
-        z, weights = look(
-            q, k, v, visible=graph.edges, score=inner.score, weigh=inner.weigh, head_width=inner.head_width, plain=True
+        z, weights = attend(
+            q, k, v, mask=graph.edges, score=inner.score, normalizer=inner.normalizer, head_width=inner.head_width, plain=True
         )  # fmt: skip
         sent = weights.unsqueeze(-1)
         given = v.unsqueeze(-3)  # the same values for all who receive

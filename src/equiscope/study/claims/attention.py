@@ -16,7 +16,7 @@ from equiscope.attention import (
     Softmax,
     scaled_dot,
 )
-from equiscope.attention.special import Offsets
+from equiscope.attention.special_cases import Offsets
 from equiscope.positions import NoPosition
 from equiscope.study import lookup, scaling
 from equiscope.study.base import shown
@@ -32,10 +32,10 @@ from equiscope.tokens import Tokens
 def rows_sum_to_one(setting: Setting) -> Measured:
     x = normal(12, 16)
     attention, theirs = MultiHeadAttention(16, heads=2, mask=Causal()).double(), nn.MultiheadAttention(16, 2).double()
-    weights = attention.look(Tokens.of(x))[1]
+    weights = attention.attend(Tokens.of(x))[1]
     padding = torch.zeros(12, dtype=torch.bool)
-    hidden = attention.look(Tokens.of(x, valid=padding))[1].sum(-1)
-    sink = MultiHeadAttention(16, heads=2, weigh=Softmax(sink=True)).double().look(Tokens.of(x))[1].sum(-1)
+    hidden = attention.attend(Tokens.of(x, valid=padding))[1].sum(-1)
+    sink = MultiHeadAttention(16, heads=2, normalizer=Softmax(sink=True)).double().attend(Tokens.of(x))[1].sum(-1)
     rivals = theirs(x, x, x, key_padding_mask=~padding)[1].sum(-1)
     off, least = (weights.sum(-1) - 1).abs().max().item(), weights.min().item()
     proper = off < ROUNDING and least >= 0
@@ -53,8 +53,8 @@ def rows_sum_to_one(setting: Setting) -> Measured:
 @claim("Each output of attention is a weighted mean of the values, so it lies in their convex hull.", "Vaswani 2017, section 3.2")
 def outputs_are_mixes(setting: Setting) -> Measured:
     attention, tokens = MultiHeadAttention(16, value_width=40, output=False).double(), text(24, 16)
-    z, weights = attention.look(tokens)
-    values = attention.answer(tokens, NoPosition())[1]
+    z, weights = attention.attend(tokens)
+    values = attention.project_key_values(tokens, NoPosition())[1]
     mixed = relative_error(weights @ values, z)
     convex = weights.min().item() >= 0 and (weights.sum(-1) - 1).abs().max().item() < ROUNDING
     inside = ((z <= values.amax(-2)) & (z >= values.amin(-2))).double().mean().item()
@@ -120,7 +120,7 @@ def softmax_must_attend(setting: Setting) -> Measured:
 
 @claim("Hiding a score with −1e9 is the same as with −∞.", "Rush 2018, “The Annotated Transformer”, attention")
 def minus_1e9_is_a_mask(setting: Setting) -> Measured:
-    scores, seen = normal(6, 6).float(), Causal().visible(torch.arange(6)[:, None], torch.arange(6)[None])
+    scores, seen = normal(6, 6).float(), Causal().allowed(torch.arange(6)[:, None], torch.arange(6)[None])
     cheap, proper = scores.masked_fill(~seen, -1e9).softmax(-1), functional.softmax(scores.masked_fill(~seen, -math.inf))
     partly = (cheap - proper).abs().max().item()
     none = torch.zeros_like(seen)
@@ -288,7 +288,7 @@ def scores_have_rank_k(setting: Setting) -> Measured:
 def concat_is_additive(setting: Setting) -> Measured:
     concat, additive = Concat().sized(2, 8), Additive().sized(2, 8)
     with torch.no_grad():
-        joined = torch.cat([additive.ask_weight, additive.key_weight], -2)
+        joined = torch.cat([additive.query_weight, additive.key_weight], -2)
         concat.weight.copy_(joined)
         concat.out.copy_(additive.out)
     q, k = normal(2, 5, 8), normal(2, 7, 8)

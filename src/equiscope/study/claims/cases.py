@@ -11,7 +11,7 @@ from equiscope.attention import (
     LinearAttention,
     convolution_as_attention,
     convolution_as_dense,
-    look_up,
+    eager_attention,
     recurrence_of,
     unrolled_rnn_as_mlp,
 )
@@ -116,7 +116,7 @@ def attention_is_message_passing(setting: Setting) -> Measured:
 def attention_is_gaussian_smoothing(setting: Setting) -> Measured:
     q, k, v = normal(20, 8), normal(30, 8), normal(30, 5)
     sized = k / k.norm(dim=-1, keepdim=True) * math.sqrt(8)
-    equal, free = (relative_error(_smoothed(q, keys, v), look_up(q, keys, v)) for keys in (sized, k))
+    equal, free = (relative_error(_smoothed(q, keys, v), eager_attention(q, keys, v)) for keys in (sized, k))
     return Measured(
         f"With a bandwidth of K^¼ both agree up to {shown(equal)} where keys have one length, and differ by {shown(free)} where "
         "keys are random.",
@@ -143,7 +143,8 @@ def attention_retrieves_a_pattern(setting: Setting) -> Measured:
     stored = normal(many, width)
     noisy = stored[:50] + 0.5 * normal(50, width)
     errors = {
-        beta: relative_error(look_up(noisy * beta * math.sqrt(width), stored, stored), stored[:50]) for beta in (0.01, 0.125, 1.0)
+        beta: relative_error(eager_attention(noisy * beta * math.sqrt(width), stored, stored), stored[:50])
+        for beta in (0.01, 0.125, 1.0)
     }
     start = relative_error(noisy, stored[:50])
     return Measured(

@@ -136,7 +136,7 @@ def heads_cost_the_same(setting: Setting) -> Measured:
     tokens = Tokens.of(torch.randn(1, n, d))
     many = {h: MultiHeadAttention(d, heads=h, backend="eager") for h in (1, 2, 8, 32)}
     products = {h: cost.count(partial(a, tokens)) for h, a in many.items()}
-    weights = {h: a.look(tokens)[1].numel() for h, a in many.items()}
+    weights = {h: a.attend(tokens)[1].numel() for h, a in many.items()}
     same, room = len(set(products.values())) == 1, len(set(weights.values())) == 1
     return Measured(
         f"Multiply-adds with 1, 2, 8 and 32 heads: {', '.join(map(str, products.values()))}. Weights, each an exponential: "

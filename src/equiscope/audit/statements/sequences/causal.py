@@ -264,7 +264,7 @@ def says_causal(subject: Subject) -> tuple[Claimed, str]:
     """Whether the model itself says so: our spec, or its configuration."""
     model = subject.model
     if (spec := getattr(model, "spec", None)) is not None and hasattr(spec, "blocks"):
-        causal = all(block.attention.joint_mask.blind for block in spec.blocks)
+        causal = all(block.attention.joint_mask.is_causal for block in spec.blocks)
         if not causal:
             return "no", "its attention sees all tokens"
         if getattr(spec, "readout", "each") in ("each", "last"):

@@ -25,8 +25,8 @@ FAINT = {
 Part = tuple[slice, slice, slice]  # some queries; the keys that some of them see; those of these that not all of them see
 
 
-def shown(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, seen: Tensor | None = None, bias: Tensor | None = None
+def blockwise_attention(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V] and the weights [..., N, M]; what it takes, `takes` says.
 
@@ -34,36 +34,36 @@ def shown(
     bias  added to the scaled scores
     """
     four, one = ((None,) * (4 - q.ndim), (0,) * (4 - q.ndim))
-    seen, bias = (t if t is None else t[(None,) * (4 - t.ndim)] for t in (seen, bias))
-    z, weights = _Shown.apply(q[four], k[four], v[four], bias, seen, scale)
+    mask, bias = (t if t is None else t[(None,) * (4 - t.ndim)] for t in (mask, bias))
+    z, weights = _BlockwiseAttention.apply(q[four], k[four], v[four], bias, mask, scale)
     return z[one], weights[one]
 
 
-def takes(q: Tensor, k: Tensor, v: Tensor, *tables: Tensor | None) -> bool:
+def supports(q: Tensor, k: Tensor, v: Tensor, *tables: Tensor | None) -> bool:
     """On the CPU, up to four axes, leading ones alike; no compiler, no torch.func and no forward derivative at work."""
     alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and all(t is None or t.ndim <= q.ndim for t in tables)
     return q.device.type == "cpu" and q.ndim <= 4 and alike and not transformed(q, k, v, *tables)
 
 
-def in_steps(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, seen: Tensor | None = None, bias: Tensor | None = None
+def reference(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `shown` computes, in the fewest words."""
     scores = (q * scale) @ k.mT if bias is None else (q * scale) @ k.mT + bias
-    weights = torch._safe_softmax(scores if seen is None else scores.masked_fill(~seen, -math.inf), -1)
+    weights = torch._safe_softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), -1)
     return weights @ v, weights
 
 
-class _Shown(torch.autograd.Function):
+class _BlockwiseAttention(torch.autograd.Function):
     """Backward reads the weights that were kept, block by block. Second derivatives go through `in_steps`."""
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seen: Tensor | None, scale: float
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, mask: Tensor | None, scale: float
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         z = q.new_empty(q.shape[0], q.shape[2], q.shape[1], v.shape[3]).transpose(1, 2)  # heads are joined without a copy
         weights = q.new_empty(*q.shape[:3], k.shape[2])
-        ctx.parts = list(_parts(seen, q, k))
+        ctx.parts = list(_parts(mask, q, k))
         for rows, keys, unsure in ctx.parts:
             weights[:, :, rows, : keys.start] = 0.0
             weights[:, :, rows, keys.stop :] = 0.0
@@ -71,8 +71,8 @@ class _Shown(torch.autograd.Function):
                 scores = (q[few, :, rows] * scale) @ k[few, :, keys].mT
                 if bias is not None:
                     scores += _of(bias, few, rows, keys)
-                if seen is not None and unsure.start < unsure.stop:
-                    hidden = ~_of(seen, few, rows, unsure)
+                if mask is not None and unsure.start < unsure.stop:
+                    hidden = ~_of(mask, few, rows, unsure)
                     scores[..., unsure.start - keys.start : unsure.stop - keys.start].masked_fill_(hidden, -math.inf)
                 made = torch.softmax(scores, -1)
                 if bias is not None:
@@ -82,18 +82,18 @@ class _Shown(torch.autograd.Function):
                     made = torch._safe_softmax(scores, -1)
                     mixed = made @ v[few, :, keys]
                 weights[few, :, rows, keys], z[few, :, rows] = made, mixed
-        ctx.save_for_backward(q, k, v, bias, seen, z, weights)
+        ctx.save_for_backward(q, k, v, bias, mask, z, weights)
         ctx.set_materialize_grads(False)
         ctx.scale = scale
         return z, weights
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        q, k, v, bias, seen, z, weights = ctx.saved_tensors
+        q, k, v, bias, mask, z, weights = ctx.saved_tensors
         if gradients == (None, None):
             return (None,) * 6
         if torch.is_grad_enabled():  # somebody wants a second derivative
-            return *_again(ctx.scale, seen, gradients, q, k, v, bias), None, None
+            return *_recomputed_gradients(ctx.scale, mask, gradients, q, k, v, bias), None, None
         g, wanted = gradients
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         d_bias = torch.zeros_like(bias) if ctx.needs_input_grad[3] else None
@@ -117,13 +117,15 @@ class _Shown(torch.autograd.Function):
         return dq.mul_(ctx.scale), dk, dv, d_bias, None, None
 
 
-def _again(scale: float, seen: Tensor | None, gradients: tuple[Tensor | None, ...], *inputs: Tensor | None) -> list[Tensor | None]:
+def _recomputed_gradients(
+    scale: float, mask: Tensor | None, gradients: tuple[Tensor | None, ...], *inputs: Tensor | None
+) -> list[Tensor | None]:
     """The first derivatives as something that can be derived once more."""
     q, k, v, bias = inputs
     assert q is not None
     assert k is not None
     assert v is not None
-    made = in_steps(q, k, v, scale, seen, bias)
+    made = reference(q, k, v, scale, mask, bias)
     pairs = [(out, g) for out, g in zip(made, gradients, strict=True) if g is not None and out.requires_grad]
     learned = [t is not None and t.requires_grad for t in inputs]
     wanted, (outputs, given) = [t for t in inputs if t is not None and t.requires_grad], zip(*pairs, strict=True)
@@ -131,16 +133,16 @@ def _again(scale: float, seen: Tensor | None, gradients: tuple[Tensor | None, ..
     return [next(found) if own else None for own in learned]
 
 
-def _parts(seen: Tensor | None, q: Tensor, k: Tensor) -> Iterator[Part]:
+def _parts(mask: Tensor | None, q: Tensor, k: Tensor) -> Iterator[Part]:
     n, m = q.shape[2], k.shape[2]
-    if seen is not None:
-        seen = seen.expand(*seen.shape[:2], n, m).flatten(0, 1)
+    if mask is not None:
+        mask = mask.expand(*mask.shape[:2], n, m).flatten(0, 1)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))
-        if seen is None:
+        if mask is None:
             yield rows, slice(0, m), slice(0, 0)
         else:
-            pairs = seen[:, rows].flatten(0, 1)
+            pairs = mask[:, rows].flatten(0, 1)
             keys, unsure = _around(pairs.any(0)), ~pairs.all(0)
             unsure[: keys.start], unsure[keys.stop :] = False, False
             yield rows, keys, _around(unsure)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from equiscope import kernels
 from equiscope.attention.cache import Cache
 from equiscope.attention.chunks import chunked
+from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Everything, Mask
-from equiscope.attention.plan import Plan
-from equiscope.attention.scores import ScaledDot, Score, look
-from equiscope.attention.weigh import Softmax, Weigh
+from equiscope.attention.normalizer import Normalizer, Softmax
+from equiscope.attention.scores import ScaledDot, ScoreFunction, attend
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
 from equiscope.positions import NoPosition, Position
@@ -36,7 +36,7 @@ LARGEST = 2**31  # numbers in a table of weights: beyond it, indices of 32 bits 
 
 
 @dataclass(frozen=True)
-class Held:
+class KeyValues:
     """Keys and values [..., H, M, K] of tokens that answer, made once."""
 
     k: Tensor
@@ -82,7 +82,8 @@ class MultiHeadAttention(nn.Module):
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
         source_width: int | None = None, mask: Mask | None = None, output: bool = True,
         bias: bool | Literal["qkv", "output"] = False, backend: Backend = "auto", kv_heads: int | None = None,
-        score: Score | None = None, weigh: Weigh | None = None, norm: Literal["rms", "layer"] | None = None, eps: float = 1e-6,
+        score: ScoreFunction | None = None, normalizer: Normalizer | None = None, norm: Literal["rms", "layer"] | None = None,
+        eps: float = 1e-6,
     ) -> None:  # fmt: skip
         super().__init__()
         sizes = {"width": width, "head_width": head_width, "value_width": value_width, "source_width": source_width}
@@ -102,7 +103,7 @@ class MultiHeadAttention(nn.Module):
         self.value_width = value_width or self.head_width
         self.mask, self.backend = mask or Everything(), backend
         self.score = (score or ScaledDot()).sized(heads, self.head_width)
-        self.weigh = (weigh or Softmax()).sized(heads)
+        self.normalizer = (normalizer or Softmax()).sized(heads)
         source = source_width or width
         asks = bias in (True, "qkv")
         self.q_proj = linear(width, heads * self.head_width, asks)
@@ -113,8 +114,8 @@ class MultiHeadAttention(nn.Module):
 
     # --- the way through ----------------------------------------------------------------------------------------------
     def forward(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None,
-        cache: Cache | None = None,
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
+        context: AttentionContext | None = None, cache: Cache | None = None,
     ) -> Tensor:  # fmt: skip
         """tokens ask; source answers (tokens themselves unless given); position acts on queries, keys and scores.
 
@@ -123,23 +124,24 @@ class MultiHeadAttention(nn.Module):
         plan   what this layer shares with others of the same tokens and scheme; made here unless given
         cache  what was read before: tokens then are the rows that come next
         """
-        q, k, v, plan = self._ready(tokens, position, source, plan, cache)  # project, rotate
-        z = self._attend(q, k, v, plan)
+        q, k, v, context = self._prepare(tokens, position, source, context, cache)  # project, rotate
+        z = self._attention(q, k, v, context)
         return self._output(z)  # project
 
-    def look(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
+    def attend(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
+        context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The output as from `forward`, and the weights [..., H, N, M] that made it; [N, M] of one head without a batch."""
-        q, k, v, plan = self._ready(tokens, position, source, plan, None)
-        z, weights = self._step_by_step(q, k, v, plan)
+        q, k, v, context = self._prepare(tokens, position, source, context, None)
+        z, weights = self._step_by_step(q, k, v, context)
         return self._output(z), weights
 
-    def hold(self, source: Tokens, position: Position | None = None) -> Held:
+    def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
         """Keys and values of tokens that answer many times, as an encoder's do in decoding: give the result as `source`."""
         position = position or NoPosition()
         position.check(source.positions)
-        return Held(*self.answer(source, position), source)
+        return KeyValues(*self.project_key_values(source, position), source)
 
     def cache(self) -> Cache:
         """An empty cache for this layer. Raises InputError where decoding with one could not equal the full pass."""
@@ -151,22 +153,22 @@ class MultiHeadAttention(nn.Module):
         """The backend that a forward pass made now would take; without tokens, for plain ones on this module's device."""
         with torch.no_grad():
             tokens = tokens or Tokens.of(self.q_proj.weight.new_zeros(1, 2, self.q_proj.in_features))
-        plan = Plan(position or NoPosition(), tokens, source or tokens)
-        return self._runs(plan, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
+        context = AttentionContext(position or NoPosition(), tokens, source or tokens)
+        return self._runs(context, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
 
-    def why_not(self, backend: Runs, plan: Plan, ndim: int = 4) -> str:
+    def why_not(self, backend: Runs, context: AttentionContext, ndim: int = 4) -> str:
         """What keeps a backend from this attention, in words; empty where it can."""
-        position, x = plan.position, plan.queries.x
+        position, x = context.position, context.queries.x
         if backend == "flex":
             reads = next((name for name in ("content_bias", "value_bias") if position.acts(name)), "")
             if ndim == 2:
                 return "one head without a batch has no axes for it"
-            if not plan.queries.positions.shape[-2] or not plan.keys.positions.shape[-2]:
+            if not context.queries.positions.shape[-2] or not context.keys.positions.shape[-2]:
                 return "there are no pairs"
             if reads:
                 return f"{position.name} reads what the tokens hold"
-            if not (self.score.fused and self.weigh.fused):
-                return f"its scores are {self.score.name}, its weights {self.weigh.name}"
+            if not (self.score.fused and self.normalizer.fused):
+                return f"its scores are {self.score.name}, its weights {self.normalizer.name}"
             if x.is_cpu and torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
                 return "FlexAttention has no backward on CPU"
             if not x.is_cpu and x.dtype == torch.float64:
@@ -174,69 +176,70 @@ class MultiHeadAttention(nn.Module):
         if backend == "sdpa":
             if position.acts("value_bias"):
                 return f"{position.name} reads the weights"
-            if not (self.score.fused and self.weigh.fused) or self.score.cap is not None:
-                return f"its scores are {self.score.name}, its weights {self.weigh.name}"
+            if not (self.score.fused and self.normalizer.fused) or self.score.cap is not None:
+                return f"its scores are {self.score.name}, its weights {self.normalizer.name}"
         return ""
 
-    def _runs(self, plan: Plan, ndim: int) -> Runs:
+    def _runs(self, context: AttentionContext, ndim: int) -> Runs:
         if self.backend == "eager":
             return "eager"
         if self.backend == "auto":
-            able = [b for b in self._wanted(plan) if not self.why_not(b, plan, ndim)]
+            able = [b for b in self._preferred(context) if not self.why_not(b, context, ndim)]
             if able:
                 return able[0]
-            return "eager" if plan.queries.positions.shape[-2] * plan.keys.positions.shape[-2] <= SMALL else "chunked"
+            return "eager" if context.queries.positions.shape[-2] * context.keys.positions.shape[-2] <= SMALL else "chunked"
         from_here = BACKENDS[BACKENDS.index(self.backend) :]
-        return next(b for b in from_here if not self.why_not(b, plan, ndim))
+        return next(b for b in from_here if not self.why_not(b, context, ndim))
 
-    def _wanted(self, plan: Plan) -> tuple[Runs, ...]:
-        if not plan.queries.x.is_cuda:
+    def _preferred(self, context: AttentionContext) -> tuple[Runs, ...]:
+        if not context.queries.x.is_cuda:
             return ("sdpa",)
-        rows, keys = plan.queries.positions.shape[-2], plan.keys.positions.shape[-2]
-        narrow = plan.queries.x.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
+        rows, keys = context.queries.positions.shape[-2], context.keys.positions.shape[-2]
+        narrow = context.queries.x.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
         table = rows < LONG if narrow else rows * keys <= WIDE
-        return ("sdpa", "flex") if table or self._needs_no_table(plan) else ("flex", "sdpa")
+        return ("sdpa", "flex") if table or self._needs_no_table(context) else ("flex", "sdpa")
 
-    def _needs_no_table(self, plan: Plan) -> bool:
-        free = plan.by_row(self.mask) or plan.hides_nothing(self.mask)
-        return free and not plan.position.acts("score_bias") and not plan.position.acts("content_bias")
+    def _needs_no_table(self, context: AttentionContext) -> bool:
+        free = context.is_row_causal(self.mask) or context.is_full(self.mask)
+        return free and not context.position.acts("score_bias") and not context.position.acts("content_bias")
 
-    def _ready(
-        self, tokens: Tokens, position: Position | None, source: Tokens | Held | None, plan: Plan | None, cache: Cache | None
-    ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
+    def _prepare(
+        self, tokens: Tokens, position: Position | None, source: Tokens | KeyValues | None, context: AttentionContext | None,
+        cache: Cache | None,
+    ) -> tuple[Tensor, Tensor, Tensor, AttentionContext]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
-        held, source = (source, source.tokens) if isinstance(source, Held) else (None, source)
+        key_values, source = (source, source.tokens) if isinstance(source, KeyValues) else (None, source)
         learned = position.acts("rotate") and any(True for _ in position.parameters())
-        if position.made_for not in (None, self.heads) and (
+        if position.sized_for not in (None, self.heads) and (
             learned or any(map(position.acts, ("score_bias", "content_bias", "value_bias")))
         ):
             raise ShapeError(
-                f"This {type(position).__name__} was made for {position.made_for} heads, but the attention has {self.heads}. "
+                f"This {type(position).__name__} was made for {position.sized_for} heads, but the attention has {self.heads}. "
                 "Call .sized(width, heads, head_width) again."
             )
         if not alike(tokens.x.shape[:-2], source.positions.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
             raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
-        if plan is None:  # who made a plan has checked the places
+        if context is None:  # who made a plan has checked the places
             position.check(tokens.positions)
             if source is not tokens:
                 position.check(source.positions)
-        if held is None:
+        if key_values is None:
             q, k, v = self.project(tokens, source, position)
         else:
-            q, k, v = self.ask(tokens, position), held.k, held.v
+            q, k, v = self.project_queries(tokens, position), key_values.k, key_values.v
         if cache is not None:
             k, v, source = cache.extend(k, v, source)
-        if plan is None or cache is not None:
-            plan = Plan(position, tokens, source)
+        if context is None or cache is not None:
+            context = AttentionContext(position, tokens, source)
         if not torch.compiler.is_compiling():  # a size that is compared with a number is a guard
-            self._small_enough(tokens.x.shape[:-1].numel() * source.positions.shape[-2] * self.heads, q, k, plan)
+            self._check_size(tokens.x.shape[:-1].numel() * source.positions.shape[-2] * self.heads, q, k, context)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
             k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
-        return q, k, v, plan
+        return q, k, v, context
 
-    def _small_enough(self, largest: int, q: Tensor, k: Tensor, plan: Plan) -> None:
-        if largest >= LARGEST and self._runs(plan, q.ndim) == "eager":
+    def _check_size(self, largest: int, q: Tensor, k: Tensor, context: AttentionContext) -> None:
+        if largest >= LARGEST and self._runs(context, q.ndim) == "eager":
             raise ShapeError(
                 f"{q.shape[-2]} queries and {k.shape[-2]} keys in {self.heads} heads make {largest:,} weights, more than 2^31. "
                 'Use backend="chunked", or a shorter sequence.'
@@ -249,29 +252,29 @@ class MultiHeadAttention(nn.Module):
         k = self._rotate(k, source, position, "key")
         return q, k, v
 
-    def ask(self, tokens: Tokens, position: Position) -> Tensor:
+    def project_queries(self, tokens: Tokens, position: Position) -> Tensor:
         """Queries alone."""
         return self._rotate(self._queries(tokens), tokens, position, "query")
 
-    def answer(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
+    def project_key_values(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
         """Keys and values alone."""
         k, v = self._keys_values(source)
         return self._rotate(k, source, position, "key"), v
 
     def _queries(self, tokens: Tokens) -> Tensor:
-        x = _fitting(tokens, self.q_proj.in_features, "tokens")
+        x = _checked_features(tokens, self.q_proj.in_features, "tokens")
         return self._split(self.q_proj(x), self.heads)
 
     def _keys_values(self, source: Tokens) -> tuple[Tensor, Tensor]:
-        x = _without_padding(source, _fitting(source, self.k_proj.in_features, "source"))
+        x = _without_padding(source, _checked_features(source, self.k_proj.in_features, "source"))
         k = self._split(self.k_proj(x), self.kv_heads)
         v = self._split(self.v_proj(x), self.kv_heads)
         return k, v
 
     def _rotate(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
-        return position.rotate(self._of_one_size(x, role), tokens.positions, role)
+        return position.rotate(self._normalize(x, role), tokens.positions, role)
 
-    def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
+    def _normalize(self, x: Tensor, role: Role) -> Tensor:
         norm = self.q_norm if role == "query" else self.k_norm
         return x if norm is None else norm(x)
 
@@ -287,59 +290,59 @@ class MultiHeadAttention(nn.Module):
         return z if self.o_proj is None else self.o_proj(z)
 
     # --- the look-up --------------------------------------------------------------------------------------------------
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
-        runs = self._runs(plan, q.ndim)
+    def _attention(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
+        runs = self._runs(context, q.ndim)
         if runs == "sdpa":
-            return self._fused(q, k, v, plan)
+            return self._fused(q, k, v, context)
         if runs == "flex":
-            return self._flex(q, k, v, plan)
+            return self._flex(q, k, v, context)
         if runs == "chunked":
 
             def some(start: int, stop: int) -> Tensor:
-                return self._step_by_step(q[..., start:stop, :], k, v, plan.rows(start, stop))[0]
+                return self._step_by_step(q[..., start:stop, :], k, v, context.for_queries(start, stop))[0]
 
-            return chunked(some, q.shape[-2], (self, plan.position))
-        return self._step_by_step(q, k, v, plan)[0]
+            return chunked(some, q.shape[-2], (self, context.position))
+        return self._step_by_step(q, k, v, context)[0]
 
-    def _step_by_step(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-        seen = _over_heads(plan.seen(self.mask), q)
+    def _step_by_step(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        mask = _broadcast_heads(context.dense_mask(self.mask), q)
         plain = self.backend == "eager"
-        bias = self._extra(q, k, plan, seen, plain)
-        z, weights = look(q, k, v, bias, seen, self.score, self.weigh, self.head_width, plain)
-        if plan.position.acts("value_bias"):
-            more = plan.position.value_bias(weights.to(z.dtype), *plan.places())
+        bias = self._bias(q, k, context, mask, plain)
+        z, weights = attend(q, k, v, bias, mask, self.score, self.normalizer, self.head_width, plain)
+        if context.position.acts("value_bias"):
+            more = context.position.value_bias(weights.to(z.dtype), *context.coordinates())
             if more is not None and more.shape[-1] != z.shape[-1]:
                 raise ShapeError(
-                    f"{plan.position.name} adds rows of {more.shape[-1]} numbers to the values, but they have {z.shape[-1]}. "
+                    f"{context.position.name} adds rows of {more.shape[-1]} numbers to the values, but they have {z.shape[-1]}. "
                     "Use a value_width equal to the head width."
                 )
             z = z if more is None else z + more
         return z, weights
 
-    def _extra(self, q: Tensor, k: Tensor, plan: Plan, seen: Tensor | None, plain: bool = False) -> Tensor | None:
+    def _bias(self, q: Tensor, k: Tensor, context: AttentionContext, mask: Tensor | None, plain: bool = False) -> Tensor | None:
         """What the scheme adds to the scores, as a dense table."""
-        table = plan.table(self.heads, q.ndim, plain)
-        if not plan.position.acts("content_bias"):
+        table = context.dense_bias(self.heads, q.ndim, plain)
+        if not context.position.acts("content_bias"):
             return table
-        term = plan.position.content_bias(q, k, *plan.places(), seen)
+        term = context.position.content_bias(q, k, *context.coordinates(), mask)
         return table if term is None else term if table is None else table + term
 
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         scale = self.score.factor(self.head_width)
-        causal = plan.by_row(self.mask)
-        seen = None if causal else _over_heads(plan.seen(self.mask), q)
+        causal = context.is_row_causal(self.mask)
+        mask = None if causal else _broadcast_heads(context.dense_mask(self.mask), q)
         extra: Tensor | kernels.DistanceBias | None
-        if plan.position.acts("content_bias"):
-            extra = self._extra(q, k, plan, _over_heads(plan.seen(self.mask), q) if causal else seen)
+        if context.position.acts("content_bias"):
+            extra = self._bias(q, k, context, _broadcast_heads(context.dense_mask(self.mask), q) if causal else mask)
         else:
-            same = None if q.ndim == 2 else plan.distances(self.heads)
-            extra = plan.table(self.heads, q.ndim) if same is None else same
-        return kernels.attention(self.score.ask(q), k, v, scale=scale, mask=seen, causal=causal, bias=extra)
+            same = None if q.ndim == 2 else context.distance_bias(self.heads)
+            extra = context.dense_bias(self.heads, q.ndim) if same is None else same
+        return kernels.attention(self.score.map_queries(q), k, v, scale=scale, mask=mask, causal=causal, bias=extra)
 
-    def _flex(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
+    def _flex(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         compiled = q.device.type != "cpu"
-        seen = None if plan.hides_nothing(self.mask) else plan.blocks(self.mask, q.shape[:-3].numel())
-        bias = plan.pairwise(self.heads)
+        mask = None if context.is_full(self.mask) else context.block_mask(self.mask, q.shape[:-3].numel())
+        bias = context.pairwise_bias(self.heads)
         cap = self.score.cap
 
         def change(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -348,7 +351,9 @@ class MultiHeadAttention(nn.Module):
 
         modified = change if bias is not None or cap is not None else None
         scale = self.score.factor(self.head_width)
-        return kernels.flex_attention(self.score.ask(q), k, v, scale=scale, mask=seen, score_bias=modified, compiled=compiled)
+        return kernels.flex_attention(
+            self.score.map_queries(q), k, v, scale=scale, mask=mask, score_bias=modified, compiled=compiled
+        )
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, head_width={self.head_width}, mask={self.mask.name}, backend={self.backend}"
@@ -376,7 +381,7 @@ def qk_norm(kind: Literal["rms", "layer"] | None, width: int, eps: float) -> nn.
     return None if kind is None else nn.RMSNorm(width, eps) if kind == "rms" else nn.LayerNorm(width, eps, bias=False)
 
 
-def _fitting(tokens: Tokens, width: int, name: str) -> Tensor:
+def _checked_features(tokens: Tokens, width: int, name: str) -> Tensor:
     """Their features. Raises ShapeError for another width, InputError for what is no float."""
     if tokens.x.shape[-1] != width:
         raise ShapeError(f"This attention reads {name} of {width} features, but got {tokens.x.shape[-1]}.")
@@ -390,6 +395,6 @@ def _without_padding(source: Tokens, x: Tensor) -> Tensor:
     return x if source.valid is None else x.masked_fill(~source.valid.unsqueeze(-1), 0.0)
 
 
-def _over_heads(seen: Tensor | None, q: Tensor) -> Tensor | None:
+def _broadcast_heads(mask: Tensor | None, q: Tensor) -> Tensor | None:
     """[B, N, M] to [B, 1, N, M]: what a pair of tokens may do, it may do in every head."""
-    return seen if seen is None or seen.ndim == 2 else seen.unsqueeze(-3)
+    return mask if mask is None or mask.ndim == 2 else mask.unsqueeze(-3)

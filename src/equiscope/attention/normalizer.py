@@ -9,21 +9,21 @@ from torch import Tensor, nn
 from equiscope import functional
 
 
-class Weigh(nn.Module):
+class Normalizer(nn.Module):
     """Base. `sized` makes parameters for so many heads; fused: a fused kernel computes it."""
 
     name: ClassVar[str]
     fused: bool = False
 
-    def sized(self, heads: int) -> "Weigh":
+    def sized(self, heads: int) -> "Normalizer":
         return self
 
-    def forward(self, scores: Tensor, visible: Tensor | None) -> Tensor:
+    def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """scores [..., N, M], visible bool (True = may look) to weights [..., N, M], 0 where hidden."""
         raise AssertionError(f"{type(self).__name__} does not say how it weighs")
 
 
-class Softmax(Weigh):
+class Softmax(Normalizer):
     """Weights of a row sum to 1; a row that may look nowhere gives 0.
 
     sink  a learned score for each head that takes part in the sum and has no value, so that a row can look nowhere (gpt-oss);
@@ -45,9 +45,9 @@ class Softmax(Weigh):
             made.sinks = nn.Parameter(torch.zeros(heads, 1, 1))
         return made
 
-    def forward(self, scores: Tensor, visible: Tensor | None) -> Tensor:
-        if visible is not None:
-            scores = scores.masked_fill(~visible, -math.inf)
+    def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
         if not self.sink:
             return functional.softmax(scores)
         keys = scores.shape[-1]
@@ -57,7 +57,7 @@ class Softmax(Weigh):
         return shared[..., :keys]
 
 
-class Sigmoid(Weigh):
+class Sigmoid(Normalizer):
     """Each weight is sigmoid(score + bias); bias is -log(how many keys may be seen) unless given.
 
     Source: Ramapuram et al. 2024.
@@ -69,22 +69,22 @@ class Sigmoid(Weigh):
         super().__init__()
         self.bias = bias
 
-    def forward(self, scores: Tensor, visible: Tensor | None) -> Tensor:
-        shift = self._shift(scores, visible)
+    def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        shift = self._shift(scores, mask)
         scores = scores + shift
-        if visible is not None:
-            scores = scores.masked_fill(~visible, -math.inf)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
         return scores.sigmoid()
 
-    def _shift(self, scores: Tensor, visible: Tensor | None) -> Tensor:
+    def _shift(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """What is added to the scores, so that weights sum to about 1."""
-        if self.bias is not None or visible is None:
+        if self.bias is not None or mask is None:
             by = -math.log(max(scores.shape[-1], 1)) if self.bias is None else self.bias
             return torch.full((1, 1), by, dtype=scores.dtype, device=scores.device)
-        ones = torch.ones(visible.shape[-1], 1, dtype=scores.dtype, device=scores.device)
-        count = visible.to(scores.dtype) @ ones
+        ones = torch.ones(mask.shape[-1], 1, dtype=scores.dtype, device=scores.device)
+        count = mask.to(scores.dtype) @ ones
         others = (count - 1).clamp(0.0, 2.0**40)
         return torch.log1p(others) * -1.0
 
 
-WEIGHTS: tuple[type[Weigh], ...] = (Softmax, Sigmoid)
+NORMALIZERS: tuple[type[Normalizer], ...] = (Softmax, Sigmoid)

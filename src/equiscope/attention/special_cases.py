@@ -18,11 +18,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from equiscope.attention.heads import MultiHeadAttention
 from equiscope.attention.linear import LinearAttention
-from equiscope.attention.weigh import Softmax
+from equiscope.attention.multihead import MultiHeadAttention
+from equiscope.attention.normalizer import Softmax
 from equiscope.errors import InputError, ShapeError
-from equiscope.positions import NoPosition, Places, Position
+from equiscope.positions import AxisPositions, NoPosition, Position
 from equiscope.symmetry import Action, Shift
 from equiscope.tokens import Tokens
 
@@ -127,7 +127,7 @@ class Offsets(Position):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift})
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         squares: Tensor | None = None
         for axis, (q, k) in enumerate(zip(at_q, at_k, strict=True)):
             delta = self.offsets[:, axis].to(q.device, q.dtype)
@@ -163,14 +163,14 @@ class ConvolutionAsAttention(nn.Module):
         self.offsets = torch.tensor(cells) * torch.tensor(conv.dilation)
         self.sharpness, heads = sharpness, len(cells)
         sink = sharpness is not None and conv.padding_mode == "zeros" and any(_geometry(conv)[1])
-        self.attention = MultiHeadAttention(width, heads, head_width=1, value_width=width, weigh=Softmax(sink=sink))
+        self.attention = MultiHeadAttention(width, heads, head_width=1, value_width=width, normalizer=Softmax(sink=sink))
         self.attention.to(kernels.device, kernels.dtype)
         with torch.no_grad():
             self.attention.q_proj.weight.zero_()
             self.attention.k_proj.weight.zero_()
             self.attention.v_proj.weight.copy_(torch.eye(width).repeat(heads, 1))
             if sink:
-                self.attention.weigh.get_parameter("sinks").fill_(-(sharpness or 0.0) / 2)  # between a hit, 0, and a miss
+                self.attention.normalizer.get_parameter("sinks").fill_(-(sharpness or 0.0) / 2)  # between a hit, 0, and a miss
         stacked = kernels.flatten(2).transpose(1, 2).reshape(conv.out_channels, heads * width)
         self.attention.o_proj = nn.Linear(heads * width, conv.out_channels, conv.bias is not None, device="meta")
         self.attention.o_proj.weight = nn.Parameter(stacked.contiguous())
@@ -205,7 +205,7 @@ def _grid(size: Sequence[int], strides: Sequence[int], pads: Sequence[int]) -> T
 
 
 # --- linear attention as a recurrence -----------------------------------------------------------------------------------
-class Recurrence(nn.Module):
+class RecurrentLinearAttention(nn.Module):
     """A causal linear attention, run as the recurrent network that it is: one row after another, and a state between them."""
 
     def __init__(self, attention: LinearAttention) -> None:
@@ -216,15 +216,15 @@ class Recurrence(nn.Module):
         """[..., N, D] to [..., N, D], for one text: rows in the order of their ranks."""
         rows = self.attention._rows(tokens, tokens, position or NoPosition())
         state = self.attention.cache()
-        parts = zip(*(t.unbind(-2) for t in (rows.q, rows.k, rows.turned_q, rows.turned_k, rows.v)), strict=True)
+        parts = zip(*(t.unbind(-2) for t in (rows.q, rows.k, rows.rotated_q, rows.rotated_k, rows.v)), strict=True)
         z = torch.stack([state.step(*row) for row in parts], -2)
         return self.attention._output(z.to(tokens.x.dtype))
 
 
-def recurrence_of(attention: LinearAttention) -> Recurrence:
+def recurrence_of(attention: LinearAttention) -> RecurrentLinearAttention:
     """The same layer as a loop over steps. Raises InputError where its mask is not causal."""
     attention.cache()
-    return Recurrence(attention)
+    return RecurrentLinearAttention(attention)
 
 
 # --- a fixed mixing of tokens as attention ------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class FixedWeights(Position):
         super().__init__()
         self.weights = weights
 
-    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         _, n, m = self.weights.shape
         log_weights = self.weights.to(at_q[0].device).log().flatten()
         pair = head * (n * m) + (at_q[0] * m + at_k[0])

@@ -9,36 +9,36 @@
 from functools import reduce
 from typing import Any
 
-from equiscope.attention.kinds import Kind
+from equiscope.attention.kinds import AttentionKind
 from equiscope.attention.mask import MASKS, Both, Either, Mask, Opposite
-from equiscope.attention.scores import SCORES, Score
+from equiscope.attention.scores import SCORES, ScoreFunction
 from equiscope.errors import InputError, shown
-from equiscope.positions.registry import of_name
+from equiscope.positions.registry import from_name
 
 JOINED: dict[str, type[Both] | type[Either]] = {"and": Both, "or": Either}
 Data = dict[str, Any] | str
 
 
-def score_to_json(score: Score) -> Data:
+def score_to_json(score: ScoreFunction) -> Data:
     """The score's name, or an object with those settings that are not its defaults."""
     defaults = type(score)().settings
     return _named(score.name, {k: v for k, v in score.settings.items() if v != defaults[k]})
 
 
-def score_from_json(data: Any) -> Score:
+def score_from_json(data: Any) -> ScoreFunction:
     """The score that `score_to_json` wrote. Raises UnknownName with the list, InputError for settings that it does not have."""
-    return of_name("score", Score, SCORES, *_split("score", data))
+    return from_name("score", ScoreFunction, SCORES, *_split("score", data))
 
 
-def kind_to_json(kind: Kind) -> Data:
+def kind_to_json(kind: AttentionKind) -> Data:
     """The kind's name, or an object with those settings that are not its defaults."""
     return _named(kind.name, kind.settings)
 
 
-def kind_from_json(data: Any) -> Kind:
+def kind_from_json(data: Any) -> AttentionKind:
     """The kind that `kind_to_json` wrote. Raises UnknownName with the list, InputError for settings that it does not have."""
     name, settings = _split("kind of attention", data)
-    return Kind(name, **settings)
+    return AttentionKind(name, **settings)
 
 
 def mask_to_json(mask: Mask) -> Data:
@@ -60,7 +60,7 @@ def mask_from_json(data: Any) -> Mask:
         if not isinstance(data[word], (list, tuple)) or len(data[word]) < 2:
             raise InputError(f'"{word}" joins a list of two masks or more, but got {shown(data[word])}.')
         return reduce(JOINED[word], map(mask_from_json, data[word]))
-    return of_name("mask", Mask, MASKS, *_split("mask", data, ', or masks joined by "and", "or" or "not"'))
+    return from_name("mask", Mask, MASKS, *_split("mask", data, ', or masks joined by "and", "or" or "not"'))
 
 
 def _named(name: str, settings: dict[str, Any]) -> Data:
