@@ -71,7 +71,7 @@ def weights(sentence, mask, before=0, second=None):
     if second:
         tokens = replace(tokens, document=(tokens.order >= second).long())
     with torch.no_grad():
-        return block.attention.look(tokens, small.position)[1]
+        return block.attention.attend(tokens, small.position)[1]
 
 
 def number(text):
