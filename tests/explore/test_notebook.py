@@ -157,22 +157,22 @@ def test_nothing_is_chosen_at_first(view):
 @pytest.mark.parametrize(
     ("link", "chosen"),
     [
-        ("head=1.2", {"layer": 0, "head": 1}),
-        ("head=2.4&asks=3&answers=1", {"layer": 1, "head": 3, "row": 2, "column": 0}),
-        ("asks=6", {"row": 5}),
-        ("head=x&asks=&answers=1.2", {}),
-        ("head=0.1&asks=-1&answers=٣", {}),
+        ("head=0.1", {"layer": 0, "head": 1}),
+        ("head=1.3&query=2&key=0", {"layer": 1, "head": 3, "row": 2, "column": 0}),
+        ("query=5", {"row": 5}),
+        ("head=x&query=&key=1.2", {}),
+        ("head=00.1&query=-1&key=٣", {}),
     ],
 )
-def test_a_link_counts_from_one_and_a_selection_from_zero(view, link, chosen):
+def test_a_link_and_a_selection_count_from_zero(view, link, chosen):
     assert selected(view.content, link) == HEADS | chosen
     assert selected(view.content, linked(view.content, chosen, "")) == HEADS | chosen
 
 
 def test_what_is_not_named_stays_as_it_is(view):
-    link = "head=1.2&asks=3&mask=off&hide=1_2&hide=2_1"
+    link = "head=0.1&query=2&mask=off&hide=0_1&hide=1_0"
     found = linked(view.content, {"head": 2, "column": 1, "row": None}, link)
-    assert found == "head=1.3&answers=2&mask=off&hide=1_2&hide=2_1"
+    assert found == "head=0.2&key=1&mask=off&hide=0_1&hide=1_0"
 
 
 @pytest.mark.parametrize(
@@ -288,11 +288,11 @@ def test_both_sides_of_a_widget_say_the_same():
     made, heard = eq.show(gpt2(), IDS), []
     made.observe(lambda change: heard.append(change["new"]), "selection")
     made.selection = {"layer": 1, "head": 2}
-    assert made.link == "head=2.3"
-    made.set_state({"link": "head=1.2&asks=3&answers=1&mask=off"})  # as the page does
+    assert made.link == "head=1.2"
+    made.set_state({"link": "head=0.1&query=2&key=0&mask=off"})  # as the page does
     assert made.selection == {"layer": 0, "head": 1, "row": 2, "column": 0}
     made.selection = {**made.selection, "row": 4}
-    assert made.link == "head=1.2&asks=5&answers=1&mask=off"
+    assert made.link == "head=0.1&query=4&key=0&mask=off"
     assert [one["row"] for one in heard] == [None, 2, 4]
 
 

@@ -177,7 +177,7 @@ def test_weights_are_those_of_the_definition(read, name):
     ("layer", "head", "row", "column"), [(0, 0, 5, 4), (0, 3, 12, 7), (1, 2, 9, 3), (2, 5, 8, 8), (3, 4, 2, 10)]
 )
 def test_the_number_on_the_page_is_numpys(read, layer, head, row, column):
-    tab = read("words", f"head={layer + 1}.{head + 1}&asks={row + 1}&answers={column + 1}")
+    tab = read("words", f"head={layer}.{head}&query={row}&key={column}")
     wanted = attended(words().layers[layer].numbers, head, 6)[row, column]
     assert printed(tab) == pytest.approx(wanted, rel=1e-6)
     assert number(tab.locator(".seeing > .said .value").inner_text()) == pytest.approx(wanted, rel=1e-6)
@@ -192,11 +192,11 @@ def test_the_number_on_the_page_is_that_of_the_model(read, opened, name):
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
         assert printed(tab) == pytest.approx(theirs[layer][head][row, column], rel=2e-5)
     assert "of the largest output" in tab.locator(".rebuilt").inner_text()
-    assert "ran in float32, computed here in float64" in tab.locator(".where").inner_text()
+    assert "ran in float32, recomputed here in float64" in tab.locator(".where").inner_text()
 
 
 def test_a_number_is_followed_down_to_its_operands(read):
-    tab = read("words", "head=2.2&asks=7&answers=3")
+    tab = read("words", "head=1.1&query=6&key=2")
     numbers = words().layers[1].numbers
     q, k = (np.asarray(unpack(a), dtype=float) for a in (numbers.q, numbers.k))
     assert tab.locator(".products tbody tr").count() == 7, "six products and the rest"
@@ -212,24 +212,24 @@ def test_a_number_is_followed_down_to_its_operands(read):
     assert steps["scaled"] == pytest.approx(steps["sum"] * 0.25, rel=1e-6)
     assert steps["bias"] == pytest.approx(steps["scaled"] - 4 * 2**-2, rel=1e-6)
     assert steps["weight"] == pytest.approx(steps["power"] / steps["total"], rel=1e-6)
-    tab.locator(".brings summary").click()
-    tab.locator(".brings tbody tr").first.wait_for()
+    tab.locator(".contribution summary").click()
+    tab.locator(".contribution tbody tr").first.wait_for()
     v = np.asarray(unpack(numbers.v), dtype=float)[1, 2]
-    feature, value, brought, _ = (number(c.inner_text()) for c in tab.locator(".brings tbody tr").first.locator("th, td").all())
-    assert value == pytest.approx(v[int(feature) - 1], rel=1e-6)
+    feature, value, brought, _ = (number(c.inner_text()) for c in tab.locator(".contribution tbody tr").first.locator("th, td").all())
+    assert value == pytest.approx(v[int(feature)], rel=1e-6)
     assert brought == pytest.approx(steps["weight"] * value, rel=1e-5)
 
 
 def test_who_may_not_be_seen_says_why(read):
-    tab = read("words", "head=1.1&asks=3&answers=9")
-    assert "May not be seen: causal mask" in tab.locator(".number").inner_text()
-    assert "may not see “lawn” 10" not in tab.locator(".seeing > .said").inner_text()
+    tab = read("words", "head=0.0&query=2&key=8")
+    assert "Masked: causal mask" in tab.locator(".number").inner_text()
+    assert "cannot attend to “lawn” 9" not in tab.locator(".seeing > .said").inner_text()
     assert printed(tab) == 0
-    assert "the model's mask" in read("words", "head=4.1&asks=3&answers=12").locator(".number .notice").inner_text()
+    assert "the model's mask" in read("words", "head=3.0&query=2&key=11").locator(".number .notice").inner_text()
 
 
 def test_kept_weights_are_shown_with_the_reason(read):
-    tab = read("words", "head=5.2")
+    tab = read("words", "head=4.1")
     assert "These are the weights as the model had them." in tab.locator(".counted").inner_text()
     assert tab.locator(".products").count() == 0
 
@@ -241,13 +241,13 @@ def test_the_overview_comes_first_and_a_click_opens_a_head(read):
     tab = read()
     assert not tab.locator(".detail").is_visible()
     tab.mouse.move(*at(tab, 1, 3))
-    assert tab.locator(".mosaic .said").inner_text().startswith("Layer 2, head 4 even previous")
+    assert tab.locator(".mosaic .said").inner_text().startswith("L1H3 uniform previous")
     tab.mouse.click(*at(tab, 1, 3))
-    assert tab.locator(".detail h2").inner_text() == "Layer 2, head 4"
-    assert hash_of(tab) == "head=2.4"
-    tab.get_by_role("button", name="The next head").click()
-    assert tab.locator(".detail h2").inner_text() == "Layer 2, head 5"
-    assert tab.get_by_role("button", name="The next head").evaluate("b => b === document.activeElement")
+    assert tab.locator(".detail h2").inner_text() == "L1H3"
+    assert hash_of(tab) == "head=1.3"
+    tab.get_by_role("button", name="Next head").click()
+    assert tab.locator(".detail h2").inner_text() == "L1H4"
+    assert tab.get_by_role("button", name="Next head").evaluate("b => b === document.activeElement")
     tab.get_by_role("button", name="Close").click()
     assert not tab.locator(".detail").is_visible()
 
@@ -260,7 +260,7 @@ def test_the_keyboard_walks_the_overview_and_is_heard(read):
         tab.keyboard.press(key)
     live = tab.locator(".mosaic .said")
     assert live.get_attribute("aria-live") == "polite"
-    assert re.match(r"Layer 2, head 5 mixed previous 0\.\d\d, itself 0\.\d\d", live.inner_text())
+    assert re.match(r"L1H4 mixed previous 0\.\d\d, same 0\.\d\d", live.inner_text())
     tab.keyboard.press("Enter")
     assert tab.evaluate("equiscope.heads.state.open") == [1, 4]
 
@@ -280,7 +280,7 @@ def test_figures_are_sorted_and_open_their_head(read):
     table.get_by_role("button", name="previous").first.click()
     column = [number(t) for t in table.locator("tbody tr td:nth-child(3)").all_inner_texts()]
     assert column == sorted(column, reverse=True)
-    assert "Mean weight on the token just before" in tab.locator(".meaning").inner_text()
+    assert "Mean weight on the token before the query" in tab.locator(".meaning").inner_text()
     first = table.locator("tbody tr").first
     assert first.locator(".role").inner_text() == "previous token"
     first.get_by_role("button").click()
@@ -290,10 +290,10 @@ def test_figures_are_sorted_and_open_their_head(read):
 
 def test_layers_of_two_lines_stand_under_headings(read):
     tab = read("translated")
-    wanted = ["source looks at itself", "answer looks at itself", "answer looks at source"]
+    wanted = ["source self-attention", "answer self-attention", "answer → source cross-attention"]
     assert tab.locator(".mosaic h3").all_inner_texts() == wanted
     tab.evaluate("equiscope.heads.open(2, 0)")
-    assert tab.locator(".detail h2").inner_text() == "Answer looks at source: layer 1, head 1"
+    assert tab.locator(".detail h2").inner_text() == "Answer → source cross-attention L0H0"
     tab.locator(".lines [role=option]", has_text="▁dog").click()
     row = attended(RECORDS["translated"]().layers[2].numbers, 0, 4)[2]
     assert tab.evaluate("equiscope.heads.state.row") == 2
@@ -306,22 +306,22 @@ def test_layers_of_two_lines_stand_under_headings(read):
 
 
 def test_pointing_at_a_word_tints_what_it_looks_at(read):
-    tab = read("words", "head=1.1")
+    tab = read("words", "head=0.0")
     token = tab.locator(".text .token").nth(7)
     token.hover()
-    assert "“across” 8 looks at “walked” 7" in tab.locator(".seeing > .said").inner_text()
+    assert "“across” 7 attends to “walked” 6" in tab.locator(".seeing > .said").inner_text()
     tints = [int(t.evaluate("t => t.style.getPropertyValue('--tint') || 0")) for t in tab.locator(".text .token").all()]
     wanted = np.sqrt(attended(words().layers[0].numbers, 0, 6)[7])
     assert np.allclose(tints, 60 * wanted / wanted.max(), atol=1)
     tab.mouse.move(5, 5)
-    assert "“ball” 13 looks at" in tab.locator(".seeing > .said").inner_text(), "what is chosen stays"
+    assert "“ball” 12 attends to" in tab.locator(".seeing > .said").inner_text(), "what is chosen stays"
     token.click()
-    assert hash_of(tab) == "head=1.1&asks=8"
+    assert hash_of(tab) == "head=0.0&query=7"
 
 
 def test_the_other_way_round_columns_are_shown(read):
-    tab = read("words", "head=1.4&asks=5")
-    tab.get_by_role("button", name="who looks at it").click()
+    tab = read("words", "head=0.3&query=4")
+    tab.get_by_role("button", name="attended by").click()
     column = attended(words().layers[0].numbers, 3, 6)[:, 4]
     assert tab.evaluate("equiscope.heads.state.column") == 4
     assert printed(tab) == pytest.approx(column.max(), rel=1e-6)
@@ -330,8 +330,8 @@ def test_the_other_way_round_columns_are_shown(read):
 
 
 def test_the_map_is_read_by_mouse_and_keys(read):
-    tab = read("words", "head=2.2&asks=1&answers=1")
-    tab.locator(".map figcaption", has_text="Rows ask").wait_for()
+    tab = read("words", "head=1.1&query=0&key=0")
+    tab.locator(".map figcaption", has_text="Rows are queries").wait_for()
     tab.locator(".map .field").focus()
     for key in ("PageDown", "ArrowUp", "ArrowRight", "ArrowRight"):
         tab.keyboard.press(key)
@@ -344,8 +344,8 @@ def test_the_map_is_read_by_mouse_and_keys(read):
 
 
 def test_the_map_is_as_strong_as_the_weights(read):
-    tab = read("words", "head=2.2")
-    tab.locator(".map figcaption", has_text="Rows ask").wait_for()
+    tab = read("words", "head=1.1")
+    tab.locator(".map figcaption", has_text="Rows are queries").wait_for()
     weights = attended(words().layers[1].numbers, 1, 6)
     seen = tab.evaluate(
         """() => { const c = document.querySelector('.map canvas'), x = c.getContext('2d'),
@@ -362,9 +362,9 @@ def test_the_map_is_as_strong_as_the_weights(read):
 
 
 def test_a_patch_is_chosen_on_the_picture(read):
-    tab = read("picture", "head=1.1")
+    tab = read("picture", "head=0.0")
     assert tab.locator(".photo img").evaluate("i => i.complete && i.naturalWidth") == 56
-    assert "“class token” 1 looks at" in tab.locator(".seeing > .said").inner_text()
+    assert "“class token” 0 attends to" in tab.locator(".seeing > .said").inner_text()
     box = tab.locator(".photo").bounding_box()
     tab.mouse.click(box["x"] + box["width"] * 3.5 / 7, box["y"] + box["height"] * 2.5 / 7)
     assert tab.evaluate("equiscope.heads.state.row") == 1 + 2 * 7 + 3
@@ -378,7 +378,7 @@ def test_a_patch_is_chosen_on_the_picture(read):
 
 
 def test_slices_stand_along_time(read):
-    tab = read("sound", "head=1.1")
+    tab = read("sound", "head=0.0")
     tab.locator(".time").focus()
     tab.keyboard.press("Home")
     tab.keyboard.press("ArrowRight")
@@ -401,13 +401,13 @@ def changed(numbers, head, causal=True, hidden=(), temperature=1.0, bias=True):
 
 
 def test_the_causal_mask_is_lifted_and_comes_back(read):
-    tab = read("words", "head=1.4&asks=4&answers=9")
+    tab = read("words", "head=0.3&query=3&key=8")
     numbers = words().layers[0].numbers
     assert printed(tab) == 0
     tab.get_by_label("causal mask").uncheck()
     assert printed(tab) == pytest.approx(changed(numbers, 3, causal=False)[3, 8], rel=1e-6)
     assert "causal mask off" in tab.locator(".changed").inner_text()
-    assert "Figures and small pictures are those of the original" in tab.locator(".changed").inner_text()
+    assert "Statistics and thumbnails are those of the original" in tab.locator(".changed").inner_text()
     assert "causal=off" in hash_of(tab)
     tab.get_by_role("button", name="Reset").click()
     assert printed(tab) == 0
@@ -415,24 +415,24 @@ def test_the_causal_mask_is_lifted_and_comes_back(read):
 
 
 def test_a_hidden_token_leaves_its_weight_to_the_others(read):
-    tab = read("words", "head=1.4&asks=13&answers=3")
+    tab = read("words", "head=0.3&query=12&key=2")
     numbers = words().layers[0].numbers
     before = attended(numbers, 3, 6)[12]
-    tab.get_by_role("button", name="Hide “dog” 3").click()
+    tab.get_by_role("button", name="Mask “dog” 2").click()
     row = computed(tab, 0, 3, 12)
     assert row[2] == 0
     assert sum(row) == pytest.approx(1)
     assert np.allclose(row, changed(numbers, 3, hidden=[2])[12], rtol=1e-6)
-    assert "May not be seen: hidden by you" in tab.locator(".number").inner_text()
+    assert "Masked: masked by you" in tab.locator(".number").inner_text()
     share = number(re.search(r"([\d.]+) % of the weight", tab.locator(".changed").inner_text())[1])
     assert share == pytest.approx(100 * before[2], rel=5e-3)
     assert tab.locator(".text .token").nth(2).get_attribute("data-mark") == "other out closed"
-    tab.get_by_role("button", name="Show “dog” 3").click()
+    tab.get_by_role("button", name="Unmask “dog” 2").click()
     assert printed(tab) == pytest.approx(before[2], rel=1e-6)
 
 
 def test_bias_and_temperature_change_the_weights(read):
-    tab = read("words", "head=2.1&asks=13&answers=12")
+    tab = read("words", "head=1.0&query=12&key=11")
     numbers = words().layers[1].numbers
     tab.get_by_label("bias").uncheck()
     assert printed(tab) == pytest.approx(changed(numbers, 0, bias=False)[12, 11], rel=1e-6)
@@ -447,11 +447,11 @@ def test_bias_and_temperature_change_the_weights(read):
 
 
 def test_one_number_is_written_over_and_taken_back(read):
-    tab = read("words", "head=1.4&asks=9&answers=2")
+    tab = read("words", "head=0.3&query=8&key=1")
     numbers = words().layers[0].numbers
     before = printed(tab)
     tab.get_by_role("button", name="All 16").click()
-    field = tab.get_by_label("k of feature 5")
+    field = tab.get_by_label("k of feature 4")
     field.fill("3")
     field.press("Enter")
     q, k = (np.asarray(unpack(a), dtype=float)[3] for a in (numbers.q, numbers.k))
@@ -459,10 +459,10 @@ def test_one_number_is_written_over_and_taken_back(read):
     powers = np.exp(0.25 * q[8] @ k[:9].T)
     assert printed(tab) == pytest.approx(powers[1] / powers.sum(), rel=1e-6)
     assert f"was {before:.7g}"[:8] in tab.locator(".was").inner_text()
-    assert tab.get_by_label("k of feature 5").get_attribute("data-changed") == "true"
-    assert "k=1.4.2.5_3" in hash_of(tab)
-    tab.get_by_label("k of feature 5").fill("")
-    tab.get_by_label("k of feature 5").press("Enter")
+    assert tab.get_by_label("k of feature 4").get_attribute("data-changed") == "true"
+    assert "k=0.3.1.4_3" in hash_of(tab)
+    tab.get_by_label("k of feature 4").fill("")
+    tab.get_by_label("k of feature 4").press("Enter")
     assert printed(tab) == before
 
 
@@ -470,8 +470,8 @@ def test_one_number_is_written_over_and_taken_back(read):
 
 
 def test_the_link_brings_everything_back(read):
-    cell = "head=2.3&asks=9&answers=4&by=answers&show=change"
-    hash = f"{cell}&roles=content.even&causal=off&bias=off&temperature=2&hide=1_2.5&q=2.3.9.1_1.5"
+    cell = "head=1.2&query=8&key=3&by=key&show=change"
+    hash = f"{cell}&roles=content.even&causal=off&bias=off&temperature=2&hide=0_1.4&q=1.2.8.0_1.5"
     tab = read("words", hash)
     assert hash_of(tab) == hash
     assert tab.evaluate("equiscope.heads.state.hidden") == {"0": [1, 4]}
@@ -488,14 +488,14 @@ def test_back_and_forward_work(read):
     tab.go_back()
     assert tab.get_by_label("causal mask").is_checked()
     tab.go_back()
-    assert tab.locator(".detail h2").inner_text() == "Layer 1, head 1"
+    assert tab.locator(".detail h2").inner_text() == "L0H0"
     tab.go_back()
     assert not tab.locator(".detail").is_visible()
     tab.go_forward()
-    assert tab.locator(".detail h2").inner_text() == "Layer 1, head 1"
+    assert tab.locator(".detail h2").inner_text() == "L0H0"
 
 
-@pytest.mark.parametrize("hash", ["head=99.1", "head=1.1&asks=999&answers=999", "head=1.1&hide=1_500&k=1.1.900.900_1", "nonsense"])
+@pytest.mark.parametrize("hash", ["head=99.0", "head=0.0&query=999&key=999", "head=0.0&hide=0_499&k=0.0.899.899_1", "nonsense"])
 def test_a_link_that_makes_no_sense_is_read_as_far_as_it_does(read, hash):
     tab = read("words", hash)
     assert tab.locator(".mosaic canvas").is_visible()
@@ -508,13 +508,13 @@ def test_a_link_that_makes_no_sense_is_read_as_far_as_it_does(read, hash):
 def test_touch_opens_a_head_and_picks_a_cell(read):
     tab = read("words", wide=390)
     tab.touchscreen.tap(*at(tab, 0, 3))
-    assert tab.locator(".detail h2").inner_text() == "Layer 1, head 4"
+    assert tab.locator(".detail h2").inner_text() == "L0H3"
     assert tab.locator(".detail").bounding_box()["y"] < 500, "it is rolled to"
     token = tab.locator(".text .token").nth(4)
     token.scroll_into_view_if_needed()
     token.tap()
     assert tab.evaluate("equiscope.heads.state.row") == 4
-    tab.locator(".map figcaption", has_text="Rows ask").wait_for()
+    tab.locator(".map figcaption", has_text="Rows are queries").wait_for()
     tab.locator(".map .field").scroll_into_view_if_needed()
     box = tab.locator(".map .down").bounding_box()
     row = tab.locator(".map .across").bounding_box()
@@ -524,8 +524,8 @@ def test_touch_opens_a_head_and_picks_a_cell(read):
 
 @pytest.mark.parametrize("name", ["words", "picture", "translated", "sound", "hostile", "gpt2", "vit"])
 def test_nothing_is_wider_than_the_window(read, name):
-    tab = read(name, "head=1.1&causal=off")
-    tab.locator(".brings summary").click()
+    tab = read(name, "head=0.0&causal=off")
+    tab.locator(".contribution summary").click()
     for wide in (1280, 768, 390, 360):
         tab.set_viewport_size({"width": wide, "height": 900})
         assert tab.evaluate("document.documentElement.scrollWidth") <= wide
@@ -533,7 +533,7 @@ def test_nothing_is_wider_than_the_window(read, name):
 
 
 def test_the_dark_has_its_own_colours(read):
-    light, dark = (read("words", "head=1.1", dark=dark) for dark in (False, True))
+    light, dark = (read("words", "head=0.0", dark=dark) for dark in (False, True))
     pictures = [tab.locator(".mosaic canvas").evaluate("c => c.toDataURL()") for tab in (light, dark)]
     assert pictures[0] != pictures[1]
     light.emulate_media(color_scheme="dark")
@@ -545,8 +545,8 @@ def test_the_dark_has_its_own_colours(read):
 def test_many_tokens_stay_light(watched, tmp_path, tokens):
     path = write(large(tokens, width=2), tmp_path / "large.html")
     tab = watched(1280)
-    tab.goto(f"{path.as_uri()}#head=3.4")
-    tab.locator(".map figcaption", has_text="Rows ask").wait_for(timeout=60_000)
+    tab.goto(f"{path.as_uri()}#head=2.3")
+    tab.locator(".map figcaption", has_text="Rows are queries").wait_for(timeout=60_000)
     assert tab.evaluate("document.querySelectorAll('*').length") < 2000
     tab.locator(".text .token").nth(5).click()
     row = tab.evaluate("equiscope.heads.state.row")
@@ -557,7 +557,7 @@ def test_many_tokens_stay_light(watched, tmp_path, tokens):
 
 
 def test_a_hostile_record_is_text_and_nothing_else(read):
-    tab = read("hostile", "head=1.1")
+    tab = read("hostile", "head=0.0")
     tab.wait_for_timeout(100)
     assert tab.evaluate("window.stolen") is None
     assert tab.locator("h1").inner_text() == HOSTILE[0]
@@ -568,14 +568,14 @@ def test_a_hostile_record_is_text_and_nothing_else(read):
 
 
 def test_pictures_are_saved(read):
-    tab = read("words", "head=1.2")
+    tab = read("words", "head=0.1")
     for kind, begins in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
         with tab.expect_download() as waiting:
             tab.get_by_role("button", name=f"Save the overview as {kind}").click()
         assert waiting.value.path().read_bytes().startswith(begins)
         with tab.expect_download() as waiting:
             tab.get_by_role("button", name=f"Save the map as {kind}").click()
-        assert waiting.value.suggested_filename == f"equiscope-layer-1-head-2.{kind.lower()}"
+        assert waiting.value.suggested_filename == f"equiscope-L0H1.{kind.lower()}"
         assert waiting.value.path().read_bytes().startswith(begins)
 
 
@@ -586,7 +586,7 @@ def test_words_that_run_to_the_left_do(watched, tmp_path):
     layer = msgspec.structs.replace(first, heads=first.heads[:1], numbers=numbers, groups=1)
     content = msgspec.structs.replace(words(), layers=[layer], lines=[Line(name="text", kind="words", labels=labels)])
     tab = watched(800)
-    tab.goto(write(content, tmp_path / "left.html").as_uri() + "#head=1.1")
+    tab.goto(write(content, tmp_path / "left.html").as_uri() + "#head=0.0")
     first, second, english = (tab.locator(".text .token").nth(i).bounding_box()["x"] for i in (0, 1, 3))
     assert first > second > english
     tab.locator(".text").focus()
@@ -601,10 +601,10 @@ def test_a_learned_table_is_read(read):
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         tab.keyboard.press(key)
     table = words().places[0]
-    assert tab.locator(".learned output").inner_text().startswith("place 3 with place 2: ")
+    assert tab.locator(".learned output").inner_text().startswith("position 2 with position 1: ")
     told = number(tab.locator(".learned output").inner_text().split(": ")[1])
     assert told == pytest.approx(unpack(table.cosines)[2, 1], rel=1e-6)
-    assert "93 % of the cosines' variation" in tab.locator(".learned").inner_text()
+    assert "explains 93 % of the variance of the cosines" in tab.locator(".learned").inner_text()
 
 
 @pytest.mark.parametrize(
@@ -612,7 +612,7 @@ def test_a_learned_table_is_read(read):
     [("words", 1280, False), ("words", 390, True), ("picture", 1280, True), ("translated", 390, False), ("hostile", 1280, False)],
 )
 def test_the_page_has_no_barriers(read, name, wide, dark):
-    tab = read(name, "head=1.1&causal=on", dark=dark, wide=wide, bypass_csp=True)
+    tab = read(name, "head=0.0&causal=on", dark=dark, wide=wide, bypass_csp=True)
     for summary in tab.locator("summary").all():
         summary.click()
     assert barriers(tab) == []
@@ -649,7 +649,7 @@ def small(tmp_path_factory):
     return page
 
 
-@pytest.mark.parametrize(("tokens", "kept"), [(40, "keeps the weights alone"), (200, "q and k are rounded to 255 steps a row")])
+@pytest.mark.parametrize(("tokens", "kept"), [(40, "keeps the weights only"), (200, "q and k are quantized to 255 steps a row")])
 def test_numbers_of_a_small_file_are_within_what_it_says(watched, small, tokens, kept):
     path, theirs = small(tokens)
     tab = watched(1280)
@@ -657,7 +657,7 @@ def test_numbers_of_a_small_file_are_within_what_it_says(watched, small, tokens,
     tab.wait_for_selector("main h2")
     for layer, head, row, column in [(0, 0, 30, 4), (1, 3, 39, 39), (1, 2, 21, 0)]:
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
-        said = float(re.search(r"rounded, to ([\d.]+) %", tab.locator(".where").inner_text())[1]) / 100
+        said = float(re.search(r"relative error up to ([\d.]+) %", tab.locator(".where").inner_text())[1]) / 100
         assert 0 < said <= 0.13
         wanted = theirs[layer][head][row]
         for text in (tab.locator("[data-step='weight'] b").inner_text(), tab.locator(".seeing > .said .value").inner_text()):
@@ -668,10 +668,10 @@ def test_numbers_of_a_small_file_are_within_what_it_says(watched, small, tokens,
         assert number(listed[0][2:]) == pytest.approx(wanted.max(), rel=said)
         assert np.allclose(computed(tab, layer, head, row), wanted, rtol=said, atol=2e-9)
         assert kept in tab.locator(".left-out").inner_text()
-        assert "rebuilt before it was rounded: |A V − output| =" in tab.locator(".rebuilt").inner_text()
-    assert tab.locator(".brings").count() == 0
+        assert "check against the model before rounding: max |A V − output| =" in tab.locator(".rebuilt").inner_text()
+    assert tab.locator(".contribution").count() == 0
     assert tab.locator(".products").count() == (tokens == 200)
-    assert "this page was made small" in tab.locator("footer").inner_text()
+    assert "this is a compact file" in tab.locator("footer").inner_text()
 
 
 def test_a_small_file_draws_its_own_overview(watched, small):
@@ -695,7 +695,7 @@ def test_a_small_file_draws_its_own_overview(watched, small):
 def test_changes_of_a_small_file_follow_from_what_it_has(watched, small):
     path, theirs = small(40)
     tab = watched(1280)
-    tab.goto(f"{path.as_uri()}#head=1.2&asks=31&answers=5&hide=1_1")
+    tab.goto(f"{path.as_uri()}#head=0.1&query=30&key=4&hide=0_0")
     tab.wait_for_selector("main h2")
     wanted = theirs[0][1][30].copy()
     wanted[0] = 0
@@ -728,13 +728,13 @@ def test_a_served_page_asks_for_one_head_at_a_time(browser):
     tab = context.new_page()
     tab.on("pageerror", lambda error: troubles.append(str(error)))
     with server(html(looked.content, policy=POLICY), 18995, {"/head": answer}) as made:
-        tab.goto(f"{made.url}#head=2.4&asks=6&answers=2")
+        tab.goto(f"{made.url}#head=1.3&query=5&key=1")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(theirs[1][3][5, 1], rel=2e-5)
         tab.get_by_role("button", name="The head before").click()
         tab.locator(".detail h2", has_text="head 3").wait_for()
         tab.locator("[data-step='weight'] b").wait_for()
-        tab.get_by_role("button", name="The next head").click()
+        tab.get_by_role("button", name="Next head").click()
         assert asked == [("1", "3"), ("1", "2")], "what was heard is kept"
     tab.evaluate("equiscope.heads.open(0, 0)")
     tab.locator(".detail > .notice", has_text="see whether the command still runs, then ask again").wait_for()

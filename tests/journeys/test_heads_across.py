@@ -74,43 +74,43 @@ def read(watched, made, tmp_path):
 
 
 def words(tab, row):
-    return tab.locator(".row-of-words").nth(row).locator("button")
+    return tab.locator(".word-row").nth(row).locator("button")
 
 
 def value(tab):
-    return number(tab.locator(".align > .said .value").inner_text())
+    return number(tab.locator(".alignment > .said .value").inner_text())
 
 
 @pytest.mark.parametrize("kind", [marian, t5])
-@pytest.mark.parametrize("chosen", ["", "align=2", "align=1.3"])
+@pytest.mark.parametrize("chosen", ["", "align=1", "align=0.2"])
 def test_the_links_are_those_of_the_model(read, made, kind, chosen):
     looked, theirs = made(kind)
     layers = looked.content.across[0].layers
     if chosen == "":
         wanted = theirs.mean((0, 1))
-    elif chosen == "align=2":
-        chosen, wanted = f"align={layers[1] + 1}", theirs[1].mean(0)
+    elif chosen == "align=1":
+        chosen, wanted = f"align={layers[1]}", theirs[1].mean(0)
     else:
-        chosen, wanted = f"align={layers[0] + 1}.3", theirs[0, 2]
+        chosen, wanted = f"align={layers[0]}.2", theirs[0, 2]
     tab = read(chosen, kind=kind)
     for row in range(6):
         words(tab, 1).nth(row).click()
         assert value(tab) == pytest.approx(wanted[row].max(), rel=2e-5)
-        assert f"draws most from “{SOURCE[int(wanted[row].argmax())].strip()}”" in tab.locator(".align > .said").inner_text()
+        assert f"attends most to “{SOURCE[int(wanted[row].argmax())].strip()}”" in tab.locator(".alignment > .said").inner_text()
 
 
 def test_a_row_stands_for_the_word_that_is_said_there(read, made):
     tab, told = read(), made(marian)[0].content.says
     last = told.names[int(np.asarray(told.which.data).reshape(-1, 5)[-1, 0])]
     assert words(tab, 1).all_inner_texts() == [*(word.strip() for word in ANSWER[1:]), last.strip()]
-    tab.get_by_role("button", name="as they are read").click()
+    tab.get_by_role("button", name="input words").click()
     assert [text.strip() for text in words(tab, 1).all_inner_texts()] == [word.strip() for word in ANSWER]
-    assert "read=on" in tab.evaluate("location.hash")
+    assert "rows=input" in tab.evaluate("location.hash")
 
 
 def test_pieces_are_put_together(read, made):
     wanted = made(marian)[1].mean((0, 1))
-    tab = read("read=on")
+    tab = read("rows=input")
     tab.get_by_label("whole words").check()
     assert [text.strip() for text in words(tab, 0).all_inner_texts()] == ["Ein", "alter", "Rasenmäher", "läuft", "</s>"]
     assert [text.strip() for text in words(tab, 1).all_inner_texts()] == ["<pad>", "An", "old", "lawn", "mower"]
@@ -133,7 +133,7 @@ def test_how_straight_the_links_are_is_pythons(read, made):
     first = tab.locator(".statistics tbody tr").first.inner_text()
     best = max(h.diagonal for layer in looked.content.layers for h in layer.heads if h.diagonal is not None)
     assert f"{best:.2f} (" in first
-    tab.locator(".align").get_by_role("button", name="Straightest").click()
+    tab.locator(".alignment").get_by_role("button", name="Straightest").click()
     assert tab.evaluate("equiscope.heads.state.align.length") == 2
 
 
@@ -146,16 +146,16 @@ def test_a_word_shows_where_it_goes_and_the_lines_follow(read, made):
     tab.mouse.move(2, 2)
     words(tab, 0).nth(3).click()
     tab.mouse.move(2, 2)
-    assert f"is the strongest of {int((wanted.argmax(-1) == 3).sum())} word" in tab.locator(".align > .said").inner_text()
+    assert f"is the strongest of {int((wanted.argmax(-1) == 3).sum())} word" in tab.locator(".alignment > .said").inner_text()
     assert value(tab) == pytest.approx(wanted[:, 3].max(), rel=2e-5)
 
 
 def test_the_same_links_stand_in_a_grid(read, made):
     wanted = made(marian)[1].mean((0, 1))
-    tab = read("word=3")
-    tab.locator(".align summary").click()
-    tab.locator(".align .map figcaption", has_text="Rows ask").wait_for()
-    field = tab.locator(".align .map .field")
+    tab = read("word=2")
+    tab.locator(".alignment summary").click()
+    tab.locator(".alignment .map figcaption", has_text="Rows are queries").wait_for()
+    field = tab.locator(".alignment .map .field")
     field.focus()
     for key in ("Home", "ArrowDown", "ArrowRight"):
         tab.keyboard.press(key)
@@ -172,11 +172,11 @@ def test_keys_walk_along_the_words(read, made):
     assert value(tab) == pytest.approx(wanted[4].max(), rel=2e-5)
     tab.keyboard.press("Enter")
     assert tab.evaluate("equiscope.heads.state.word") == 4
-    assert tab.locator(".align > .said").get_attribute("aria-live") == "polite"
+    assert tab.locator(".alignment > .said").get_attribute("aria-live") == "polite"
 
 
 def test_the_chosen_head_opens(read):
-    tab = read("align=5.2")
+    tab = read("align=4.1")
     layer = tab.evaluate("equiscope.heads.record.across[0].layers[0]")
     tab.evaluate("layer => equiscope.heads.set({ align: [layer, 1] })", layer)
     tab.get_by_role("button", name="Open this head").click()
@@ -201,7 +201,7 @@ def test_of_a_long_text_one_head_is_shown(watched, monkeypatch, tmp_path):
     tab.goto(write(made.file(), tmp_path / "page.html").as_uri())
     words(tab, 1).nth(2).click()
     assert value(tab) == pytest.approx(theirs[0, 0, 2].max(), rel=2e-5)
-    assert tab.locator(".align").get_by_text("the mean of all layers").count() == 0
+    assert tab.locator(".alignment").get_by_text("the mean of all layers").count() == 0
 
 
 def test_served_a_head_is_asked_for(browser, made):
@@ -210,7 +210,7 @@ def test_served_a_head_is_asked_for(browser, made):
     tab = context.new_page()
     layer = looked.content.across[0].layers[1]
     with server(html(looked.content, policy=POLICY), 18595, {"/head": looked.answer, "/again": looked.again}) as running:
-        tab.goto(f"{running.url}#align={layer + 1}.4&word=5")
-        tab.locator(".align > .said .value").wait_for()
+        tab.goto(f"{running.url}#align={layer + 1}.4&word=4")
+        tab.locator(".alignment > .said .value").wait_for()
         assert value(tab) == pytest.approx(theirs[1, 3, 4].max(), rel=2e-5)
     context.close()

@@ -63,17 +63,17 @@ def served(browser):
 
 
 def press(tab, name):
-    tab.locator(".moving").get_by_role("button", name=name).click()
+    tab.locator(".rerun").get_by_role("button", name=name).click()
 
 
 def test_a_slide_is_noticed_by_learned_places_and_back_leads_to_the_first_run(served):
     made = looked(gpt2)
-    with served(made, "head=2.3&asks=7&answers=4") as tab:
+    with served(made, "head=1.2&query=6&key=3") as tab:
         tab.locator("[data-step='weight'] b").wait_for()
         before = printed(tab)
-        press(tab, "Slide the text")
-        tab.locator(".answered .lede", has_text="Layer 1 is the first to notice the slide").wait_for()
-        assert tab.locator(".answered tbody tr[data-notices='true']").count() == 2
+        press(tab, "Shift the text")
+        tab.locator(".rerun-result .lede", has_text="L0 is the first layer that changes under the shift").wait_for()
+        assert tab.locator(".rerun-result tbody tr[data-changed='true']").count() == 2
         tab.evaluate("equiscope.heads.set({ open: [1, 2], row: 6, column: 3 })")
         tab.locator("[data-step='weight'] b").wait_for()
         other = made._runs[1].found[1].weigh(2)[6, 3].item()
@@ -83,14 +83,14 @@ def test_a_slide_is_noticed_by_learned_places_and_back_leads_to_the_first_run(se
         tab.evaluate("equiscope.heads.set({ open: [1, 2], row: 6, column: 3 })")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == before
-        assert tab.locator(".answered").inner_text() == ""
+        assert tab.locator(".rerun-result").inner_text() == ""
 
 
 def test_angles_do_not_notice_and_the_differences_are_told(served):
     with served(looked(llama)) as tab:
-        press(tab, "Slide the text")
-        tab.locator(".answered .lede", has_text="No layer notices the slide").wait_for()
-        far, floor = (number(tab.locator(f".answered tbody tr:first-child td:nth-child({i})").inner_text()) for i in (2, 3))
+        press(tab, "Shift the text")
+        tab.locator(".rerun-result .lede", has_text="Every layer is invariant to the shift").wait_for()
+        far, floor = (number(tab.locator(f".rerun-result tbody tr:first-child td:nth-child({i})").inner_text()) for i in (2, 3))
         assert far < floor < 1e-2
 
 
@@ -101,9 +101,9 @@ def test_a_shuffle_moves_the_words_and_the_weights_are_those_of_the_moved_tokens
         asked.append([int(i) for i in question["order"].split(",")])
         return made.again(question)
 
-    with served(made, "head=1.2", again) as tab:
+    with served(made, "head=0.1", again) as tab:
         press(tab, "Shuffle the tokens")
-        tab.locator(".answered .lede", has_text="notice the shuffle").wait_for()
+        tab.locator(".rerun-result .lede", has_text="under the shuffle").wait_for()
         order = asked[0]
         assert sorted(order) == list(range(8))
         tab.locator(".text .token").first.wait_for()
@@ -124,33 +124,33 @@ def test_while_the_model_runs_a_person_reads_it_and_a_stale_answer_is_dropped(se
         return made.again(question)
 
     with served(made, again=again) as tab:
-        press(tab, "Slide the text")
-        tab.locator(".moving .said", has_text="The model runs").wait_for()
+        press(tab, "Shift the text")
+        tab.locator(".rerun .said", has_text="The model runs").wait_for()
         assert begun.wait(20)  # or it would be taken back before it begins
-        tab.get_by_label("places that the text is slid by").fill("7")
-        press(tab, "Slide the text")
+        tab.get_by_label("shift in positions").fill("7")
+        press(tab, "Shift the text")
         tab.wait_for_timeout(300)
-        assert tab.locator(".answered").inner_text() == "", "one model runs at a time"
+        assert tab.locator(".rerun-result").inner_text() == "", "one model runs at a time"
         waits.set()
-        tab.locator(".answered", has_text="slid by 7 places").wait_for()
+        tab.locator(".rerun-result", has_text="shifted by 7 positions").wait_for()
         tab.wait_for_timeout(500)
-        assert "slid by 7 places" in tab.locator(".answered").inner_text()
+        assert "shifted by 7 positions" in tab.locator(".rerun-result").inner_text()
 
 
 def test_what_the_model_cannot_be_asked_is_said(served):
     with served(looked(bloom)) as tab:
-        assert "No slide: BloomModel takes no position_ids" in tab.locator(".moving").inner_text()
-        assert tab.locator(".moving").get_by_role("button", name="Slide the text").count() == 0
+        assert "No shift: BloomModel takes no position_ids" in tab.locator(".rerun").inner_text()
+        assert tab.locator(".rerun").get_by_role("button", name="Shift the text").count() == 0
     with served(looked(gpt2)) as tab:
-        tab.get_by_label("places that the text is slid by").fill("900")
-        press(tab, "Slide the text")
-        tab.locator(".moving .said", has_text="has places 0 to 149, but the last token would stand at 907").wait_for()
+        tab.get_by_label("shift in positions").fill("900")
+        press(tab, "Shift the text")
+        tab.locator(".rerun .said", has_text="has places 0 to 149, but the last token would stand at 907").wait_for()
 
 
 def test_a_file_says_why_it_cannot(watched, tmp_path):
     tab = watched(390)
     tab.goto(write(looked(gpt2).file(), tmp_path / "file.html").as_uri())
     tab.wait_for_selector("main h2")
-    assert "This is a file, and the model is not in it" in tab.locator(".moving").inner_text()
-    assert tab.locator(".moving button").count() == 0
+    assert "This file does not contain the model" in tab.locator(".rerun").inner_text()
+    assert tab.locator(".rerun button").count() == 0
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390

@@ -57,7 +57,7 @@ def press(tab, name, where=".seeing"):
 
 def test_the_number_of_both_models_is_their_own(read, made):
     one, other = made[1]
-    tab = read("head=2.3&asks=7&answers=4")
+    tab = read("head=1.2&query=6&key=3")
     assert printed(tab) == pytest.approx(one[1][2][6, 3], rel=2e-5)
     told = tab.locator(".seeing > .said").inner_text()
     assert number(told.split("; ")[1].split(" in ")[0]) == pytest.approx(other[1][2][6, 3], rel=2e-5)
@@ -66,26 +66,26 @@ def test_the_number_of_both_models_is_their_own(read, made):
     assert tab.locator(".products input").count() == 0, "of another model nothing is written"
     press(tab, "difference")
     assert "more weight in <b>after</b> than in before" in tab.locator(".map figcaption").first.inner_text()
-    assert "side=apart" in tab.evaluate("location.hash")
+    assert "side=difference" in tab.evaluate("location.hash")
 
 
 def test_what_changed_most_comes_first_and_opens_its_head(read, made):
     one, other = made[1]
     apart = {(i, h): (np.abs(one[i][h] - other[i][h]).sum(-1) / 2).mean() for i in range(2) for h in range(4)}
     tab = read()
-    rows = tab.locator(".besides tbody tr")
+    rows = tab.locator(".head-pairs tbody tr")
     assert rows.count() == 8
     (layer, head), far = max(apart.items(), key=lambda item: item[1])
-    assert rows.first.locator("th").inner_text() == f"layer {layer + 1}, head {head + 1}"
+    assert rows.first.locator("th").inner_text() == f"L{layer}H{head}"
     assert number(rows.first.locator(".far").inner_text()) == pytest.approx(far, abs=6e-5)
     rows.first.get_by_role("button").click()
     assert tab.evaluate("equiscope.heads.state.open") == [layer, head]
-    assert f"{far:.4f} apart" in tab.locator(".far-said").inner_text()
+    assert f"Distance of the two heads: {far:.4f}" in tab.locator(".pair-distance").inner_text()
 
 
 def test_a_layer_without_a_partner_says_so(read, made):
-    tab = read("head=3.1&asks=7&answers=4&side=other")
-    assert "nothing stands beside this one" in tab.locator(".far-said").inner_text()
+    tab = read("head=2.0&query=6&key=3&side=other")
+    assert "so this one has no counterpart" in tab.locator(".pair-distance").inner_text()
     assert printed(tab) == pytest.approx(made[1][0][2][0][6, 3], rel=2e-5)
     assert not tab.locator(".second").is_visible()
 
@@ -101,7 +101,7 @@ def test_the_overview_shows_either_model_or_the_difference(read):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_a_phone(read, dark):
-    tab = read("head=1.1", wide=390, dark=dark)
+    tab = read("head=0.0", wide=390, dark=dark)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     assert tab.locator("#app b b").count() == 0
 
@@ -111,7 +111,7 @@ def test_served_both_are_asked_for(browser, made):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     with server(html(looked.content, policy=POLICY), 18895, {"/head": looked.answer}) as running:
-        tab.goto(f"{running.url}#head=2.1&asks=6&answers=2&side=other")
+        tab.goto(f"{running.url}#head=1.0&query=5&key=1&side=other")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(other[1][0][5, 1], rel=2e-5)
     context.close()

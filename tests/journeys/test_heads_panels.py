@@ -45,11 +45,11 @@ def picture():
 
 
 PAGES = {
-    "beside": (beside, "head=1.2&side=apart"),
-    "rolled": (lambda: looked(gpt2).file(), "head=3.1"),
-    "across": (lambda: translated(marian)[0].file(), "word=3&whole=on"),
-    "says": (picture, "head=2.1&asks=1"),
-    "sound": (sounding, "head=1.2&asks=80"),
+    "beside": (beside, "head=0.1&side=difference"),
+    "rolled": (lambda: looked(gpt2).file(), "head=2.0"),
+    "across": (lambda: translated(marian)[0].file(), "word=2&whole=on"),
+    "says": (picture, "head=1.0&query=0"),
+    "sound": (sounding, "head=0.1&query=79"),
 }
 
 
@@ -73,10 +73,10 @@ def test_moved_tokens_meet_no_barrier(browser, wide, dark):
     )
     tab = context.new_page()
     with server(html(made.content, policy=POLICY), 18495, {"/head": made.answer, "/again": made.again}) as running:
-        tab.goto(f"{running.url}#head=2.3")
-        for name in ("Shuffle the tokens", "Slide the text"):
+        tab.goto(f"{running.url}#head=1.2")
+        for name in ("Shuffle the tokens", "Shift the text"):
             tab.get_by_role("button", name=name).click()
-            tab.locator(".answered .lede").wait_for()
+            tab.locator(".rerun-result .lede").wait_for()
         assert barriers_of_all(tab) == []
         assert tab.evaluate("document.documentElement.scrollWidth") <= wide
     context.close()

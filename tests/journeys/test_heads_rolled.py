@@ -14,17 +14,17 @@ pytestmark = pytest.mark.browser
 
 
 def test_it_stands_after_the_layers_and_its_number_is_pythons(read):
-    tab = read("gpt2", "head=3.1&asks=7&answers=4")
+    tab = read("gpt2", "head=2.0&query=6&key=3")
     made, _ = gpt2()
     kept = unpack(made.file().rolled[0].numbers.weights)
     assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: all layers, rolled out"
-    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, from the mean of the heads"
+    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, mean over heads"
     assert printed(tab) == pytest.approx(kept[0, 6, 3], rel=1e-6)
     assert "it is no explanation of what the model answers" in tab.locator(".counted").inner_text()
     assert not tab.locator(".change").is_visible(), "no mask or query makes it"
-    tab.get_by_role("button", name="The next head").click()
-    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, from the largest of the heads"
-    assert tab.get_by_role("button", name="The next head").is_disabled()
+    tab.get_by_role("button", name="Next head").click()
+    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, maximum over heads"
+    assert tab.get_by_role("button", name="Next head").is_disabled()
     assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)
 
 
@@ -37,10 +37,10 @@ def test_figures_of_heads_do_not_count_it(read):
 
 
 def test_it_lies_over_the_picture(read):
-    tab = read("vit", "head=3.1&asks=1")
+    tab = read("vit", "head=2.0&query=0")
     kept = unpack(vit()[0].file().rolled[0].numbers.weights)
     assert tab.locator(".photo img").is_visible()
-    assert "“class” 1 looks at" in tab.locator(".seeing > .said").inner_text()
+    assert "“class” 0 attends to" in tab.locator(".seeing > .said").inner_text()
     tab.evaluate("equiscope.heads.set({ row: 0, column: 5 })")
     assert printed(tab) == pytest.approx(kept[0, 0, 5], rel=1e-6)
 
@@ -52,7 +52,7 @@ def test_of_many_tokens_it_is_asked_for(browser, monkeypatch):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     with server(html(made.content, policy=POLICY), 18695, {"/head": made.answer, "/again": made.again}) as running:
-        tab.goto(f"{running.url}#head=3.2&asks=7&answers=4")
+        tab.goto(f"{running.url}#head=2.1&query=6&key=3")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)
     context.close()

@@ -36,7 +36,7 @@ def read(tab, path, fragment=""):
 
 def told(tab):
     """Answers and probabilities as a person reads them."""
-    rows = tab.locator(".answers li").all()
+    rows = tab.locator(".prediction-list li").all()
     return {row.locator("bdi").inner_text(): number(row.locator("b").get_attribute("title")) for row in rows}
 
 
@@ -59,21 +59,21 @@ def test_a_vit_of_timm_says_its_classes_and_where_it_looked(watched, timms, tmp_
     looked, chances = timms
     tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"))
     assert told(tab) == pytest.approx({f"class {i}": float(p) for i, p in enumerate(chances)}, rel=1e-5)
-    assert tab.locator(".says img").is_visible()
+    assert tab.locator(".predictions img").is_visible()
     numbers_are(tab, looked)
     assert tab.locator(".before button").all_inner_texts() == ["class", "register 1", "register 2"]
 
 
 def test_the_class_token_is_shown_in_every_head_at_once(watched, timms, tmp_path):
     looked, _ = timms
-    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"), "head=2.1&asks=1")
+    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"), "head=1.0&query=0")
     pictures = tab.locator(".strip button")
     assert pictures.count() == 4
     for head in range(4):
         row = looked.found[1].weigh(head)[0]
         best = int(row[3:].argmax())
         where = f"row {best // 4 + 1}, column {best % 4 + 1}"
-        wanted = f"Head {head + 1}: {row[3:].sum():.2f} of the weight lies on patches, most on {where}, "
+        wanted = f"H{head}: {row[3:].sum():.2f} of the weight on patches, most on {where}, "
         said = pictures.nth(head).get_attribute("aria-label")
         assert said.startswith(wanted)
         assert number(said.removeprefix(wanted)) == pytest.approx(float(row[3:].max()), rel=1e-5)
@@ -89,24 +89,24 @@ def test_served_the_other_heads_are_asked_for_too(browser, timms):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     with server(html(looked.content, policy=POLICY), 18395, {"/head": looked.answer}, {"/again": looked.again}) as running:
-        tab.goto(f"{running.url}#head=1.2&asks=1")
-        tab.locator(".strip button").nth(3).get_by_text("head 4").wait_for()
+        tab.goto(f"{running.url}#head=0.1&query=0")
+        tab.locator(".strip button").nth(3).get_by_text("H3").wait_for()
         for head in range(4):
             share = float(looked.found[0].weigh(head)[0, 3:].sum())
-            assert tab.locator(".strip button").nth(head).inner_text() == f"head {head + 1} · {share:.2f}"
+            assert tab.locator(".strip button").nth(head).inner_text() == f"H{head} · {share:.2f}"
     context.close()
 
 
 def test_a_click_on_the_photograph_asks_that_patch(watched, timms, tmp_path):
     looked, _ = timms
-    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"), "head=1.2")
+    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"), "head=0.1")
     box = tab.locator(".photo").bounding_box()
     tab.locator(".photo").click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.3})
     place = 3 + 1 * 4 + 2
     assert tab.evaluate("equiscope.heads.state.row") == place
     row = looked.found[0].weigh(1)[place]
     assert printed(tab) == pytest.approx(float(row.max()), rel=2e-5)
-    assert "“row 2, column 3”" in tab.locator(".every summary").inner_text()
+    assert "“row 2, column 3”" in tab.locator(".layer-strip summary").inner_text()
 
 
 @pytest.mark.parametrize("readout", ["mean", "class"])
@@ -121,10 +121,10 @@ def test_one_of_our_runs_says_the_garment_and_where_it_looks(watched, equi, tmp_
     with torch.no_grad():
         asked = task.model_inputs(model, str(file))
         chances = model(*asked.args).double().softmax(-1)[0]
-    tab = read(watched(1280), page, "head=1.1&asks=1")
+    tab = read(watched(1280), page, "head=0.0&query=0")
     wanted = {task.sight.classes[int(i)]: float(chances[i]) for i in chances.topk(5).indices}
     assert told(tab) == pytest.approx(wanted, rel=1e-5)
-    assert tab.locator(".says img").is_visible()
+    assert tab.locator(".predictions img").is_visible()
     looked = Looked(model, asked.args, {}, asked.lines, "a run", "run")
     for layer, head, row, column in [(0, 0, 0, 5), (1, 1, 9, 2)]:
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
@@ -141,9 +141,9 @@ def test_a_language_model_says_the_next_token_after_the_chosen_one(watched, tmp_
     with torch.no_grad():
         chances = model(IDS).logits[0].double().softmax(-1)
     tab = read(watched(1280), write(content, tmp_path / "page.html"))
-    for fragment, row in (("", 7), ("head=1.1&asks=3", 2)):
+    for fragment, row in (("", 7), ("head=0.0&query=2", 2)):
         tab.evaluate("hash => { location.hash = hash }", fragment)
-        tab.locator(".says p", has_text=f"“{SENTENCE[row]}”").wait_for()
+        tab.locator(".predictions p", has_text=f"“{SENTENCE[row]}”").wait_for()
         best = chances[row].topk(5)
         wanted = {f"word{int(i)}": float(p) for p, i in zip(best.values, best.indices, strict=True)}
         assert told(tab) == pytest.approx(wanted, rel=1e-5)
@@ -152,7 +152,7 @@ def test_a_language_model_says_the_next_token_after_the_chosen_one(watched, tmp_
 def test_rolled_out_layers_lie_over_the_photograph(watched, timms, tmp_path):
     looked, _ = timms
     content = looked.file()
-    tab = read(watched(1280), write(content, tmp_path / "page.html"), "head=3.1&asks=1&answers=6")
+    tab = read(watched(1280), write(content, tmp_path / "page.html"), "head=2.0&query=0&key=5")
     assert printed(tab) == pytest.approx(unpack(content.rolled[0].numbers.weights)[0, 0, 5], rel=1e-6)
     assert tab.locator(".strip button").count() == 2
 
@@ -160,7 +160,7 @@ def test_rolled_out_layers_lie_over_the_photograph(watched, timms, tmp_path):
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_a_phone_and_is_touched(watched, timms, tmp_path, dark):
     looked, _ = timms
-    tab = read(watched(360, dark, has_touch=True), write(looked.file(), tmp_path / "page.html"), "head=1.1&asks=1")
+    tab = read(watched(360, dark, has_touch=True), write(looked.file(), tmp_path / "page.html"), "head=0.0&query=0")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
     tab.locator(".strip button").nth(1).scroll_into_view_if_needed()
     tab.locator(".strip button").nth(1).tap()

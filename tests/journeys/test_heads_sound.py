@@ -45,7 +45,7 @@ def content(before=0):
 
 @pytest.fixture
 def read(watched, tmp_path):
-    def open_page(fragment="head=1.1", wide=1280, dark=False, before=0):
+    def open_page(fragment="head=0.0", wide=1280, dark=False, before=0):
         tab = watched(wide, dark, has_touch=wide < 500)
         tab.add_init_script(PLAYED)
         tab.goto(f"{write(content(before), tmp_path / 'sound.html').as_uri()}#{fragment}")
@@ -72,7 +72,7 @@ def test_the_wave_is_quiet_where_the_sound_is(read):
 
 
 def test_it_is_played_whole_and_slice_by_slice(read):
-    tab = read("head=1.1&asks=81&answers=40")
+    tab = read("head=0.0&query=80&key=39")
     tab.get_by_role("button", name="Play", exact=True).click()
     tab.get_by_role("button", name="Play the slice at 0.80 s (25 ms)").click()
     tab.get_by_role("button", name="Play the slice at 0.39 s (25 ms)").click()
@@ -91,7 +91,7 @@ def test_it_is_played_whole_and_slice_by_slice(read):
 
 
 def test_a_class_token_stands_in_front_and_is_no_slice(read):
-    tab = read("head=1.1&asks=1", before=1)
+    tab = read("head=0.0&query=0", before=1)
     assert tab.locator(".before button").all_inner_texts() == ["class"]
     assert tab.locator(".before button").get_attribute("aria-pressed") == "true"
     assert tab.locator(".play button:visible").count() == 3, "whole, the other end, stop"
@@ -115,7 +115,7 @@ def test_it_fits_a_phone_and_is_touched(read, dark):
 
 
 def test_keys_move_along_the_time(read):
-    tab = read("head=1.1&asks=10")
+    tab = read("head=0.0&query=9")
     tab.locator(".time").focus()
     for key in ("ArrowRight", "ArrowRight", "End", "ArrowLeft"):
         tab.keyboard.press(key)

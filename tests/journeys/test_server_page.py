@@ -14,7 +14,7 @@ from tests.journeys.test_heads_again import gpt2, looked, press
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
-SLIDER = "drag to slide the text"
+SLIDER = "drag to shift the text"
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def drag(tab, steps=40):
 
 
 def answered(tab, places):
-    tab.locator(".answered", has_text=f"slid by {places} places").wait_for()
-    assert tab.get_by_label("places that the text is slid by").input_value() == str(places)
-    assert tab.locator(".moving > .said").inner_text() == ""
+    tab.locator(".rerun-result", has_text=f"shifted by {places} positions").wait_for()
+    assert tab.get_by_label("shift in positions").input_value() == str(places)
+    assert tab.locator(".rerun > .said").inner_text() == ""
 
 
 def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
@@ -69,11 +69,11 @@ def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
         return made.again(question)
 
     with tabs(made, again) as open_tab:
-        tab = open_tab("head=1.2")
+        tab = open_tab("head=0.1")
         tab.on("request", lambda request: asked.append(request.url) if "/again" in request.url else None)
         last = drag(tab)
         assert len(asked) > 5, "it asks while it is dragged"
-        tab.locator(".moving > .said", has_text="The model runs").wait_for()
+        tab.locator(".rerun > .said", has_text="The model runs").wait_for()
         tab.wait_for_timeout(300)
         free.set()
         answered(tab, last)
@@ -87,7 +87,7 @@ def test_the_keys_move_it_as_well(tabs):
     made = looked(gpt2)
     with tabs(made, made.again) as open_tab:
         tab = open_tab()
-        tab.get_by_label("places that the text is slid by").fill("40")
+        tab.get_by_label("shift in positions").fill("40")
         slider = tab.get_by_label(SLIDER)
         assert slider.input_value() == "40"
         slider.focus()
@@ -99,11 +99,11 @@ def test_the_keys_move_it_as_well(tabs):
 def test_two_tabs_show_two_runs(tabs):
     made = looked(gpt2)
     with tabs(made, made.again) as open_tab:
-        both = [open_tab("head=1.1"), open_tab("head=1.1")]
+        both = [open_tab("head=0.0"), open_tab("head=0.0")]
         for tab, places in zip(both, (5, 9), strict=True):
-            tab.get_by_label("places that the text is slid by").fill(str(places))
+            tab.get_by_label("shift in positions").fill(str(places))
         for tab in both:
-            press(tab, "Slide the text")
+            press(tab, "Shift the text")
         for tab, places in zip(both, (5, 9), strict=True):
             answered(tab, places)
             run = next(run for run in made._runs.values() if run.content.again.start == places)
@@ -121,15 +121,15 @@ def test_while_a_model_runs_another_tab_opens_and_reads(tabs):
 
     with tabs(made, again) as open_tab:
         tab = open_tab()
-        press(tab, "Slide the text")
+        press(tab, "Shift the text")
         assert begun.wait(20)
-        other = open_tab("head=2.3&asks=7&answers=4")
+        other = open_tab("head=1.2&query=6&key=3")
         other.locator("[data-step='weight'] b").wait_for()
-        press(tab, "Leave it")
-        assert tab.locator(".moving > .said").inner_text() == "The answer will be dropped."
+        press(tab, "Cancel")
+        assert tab.locator(".rerun > .said").inner_text() == "Cancelled."
         free.set()
         tab.wait_for_timeout(500)
-        assert tab.locator(".answered").inner_text() == ""
+        assert tab.locator(".rerun-result").inner_text() == ""
 
 
 def test_a_model_that_fails_is_told_and_runs_again(tabs):
@@ -142,15 +142,15 @@ def test_a_model_that_fails_is_told_and_runs_again(tabs):
 
     with tabs(made, again) as open_tab:
         tab = open_tab()
-        said = tab.locator(".moving > .said")
-        press(tab, "Slide the text")
-        tab.locator(".moving > .said", has_text="This could not be computed").wait_for()
+        said = tab.locator(".rerun > .said")
+        press(tab, "Shift the text")
+        tab.locator(".rerun > .said", has_text="This could not be computed").wait_for()
         assert said.inner_text() == (
             "This could not be computed (RuntimeError: <b>device</b> lost). The page goes on: ask for something else."
         )
-        press(tab, "Slide the text")
-        tab.locator(".moving > .said", has_text="There is not enough memory for this (MemoryError: 4 GB)").wait_for()
-        press(tab, "Slide the text")
+        press(tab, "Shift the text")
+        tab.locator(".rerun > .said", has_text="There is not enough memory for this (MemoryError: 4 GB)").wait_for()
+        press(tab, "Shift the text")
         answered(tab, 100)
 
 
@@ -161,7 +161,7 @@ def test_the_slider_fits_a_phone_and_is_named(tabs, dark):
         tab = open_tab()
         tab.emulate_media(color_scheme="dark" if dark else "light")
         tab.set_viewport_size({"width": 360, "height": 740})
-        press(tab, "Slide the text")
+        press(tab, "Shift the text")
         answered(tab, 100)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360
-        assert barriers(tab, "moderate", within=".moving") == []
+        assert barriers(tab, "moderate", within=".rerun") == []

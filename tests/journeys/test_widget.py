@@ -184,7 +184,7 @@ def test_what_is_much_is_asked_for_head_by_head(cell, monkeypatch):
 def test_the_model_runs_again_through_the_notebook(cell):
     made = cell()
     made.frame.get_by_role("button", name="Shuffle the tokens").click()
-    made.frame.wait_for_selector(".answered table")
+    made.frame.wait_for_selector(".rerun-result table")
     assert made.frame.evaluate("equiscope.heads.record.again.order.length") == 6
 
 
@@ -263,7 +263,7 @@ def test_an_exported_cell_shows_its_numbers_without_kernel_or_network(watched, t
     assert told == pytest.approx(shown.weights()[5, 1].item(), rel=1e-6)
     frame.locator('[aria-label="Save the map as SVG"]').wait_for()
     frame.evaluate("equiscope.heads.set({ row: 4, column: 0 })")
-    assert frame.evaluate("location.hash") == "#head=1.4&asks=5&answers=1"
+    assert frame.evaluate("location.hash") == "#head=0.3&query=4&key=0"
 
 
 def test_without_scripts_there_is_a_picture_and_a_table(watched, tmp_path):
@@ -363,7 +363,7 @@ def test_a_cell_of_jupyterlab_shows_the_weights_and_says_what_is_chosen(running,
     said = tab.wait_for_selector(".jp-CodeCell:nth-of-type(2) .jp-OutputArea-output pre", timeout=60_000).inner_text()
     assert said.strip() == "chosen {'layer': 0, 'head': 3, 'row': 4, 'column': 2}"
     frame.get_by_role("button", name="Shuffle the tokens").click()
-    frame.wait_for_selector(".answered table", timeout=60_000)
+    frame.wait_for_selector(".rerun-result table", timeout=60_000)
     assert not [url for url in asked if not url.startswith(("http://127.0.0.1:", "data:", "blob:"))]
     context.close()
 

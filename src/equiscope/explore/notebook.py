@@ -44,7 +44,7 @@ HEIGHT = 760  # pixels up to which a cell grows with its page
 ROWS = 64  # heads in a table
 TILE = 24  # pixels of a head in a picture of all
 CHOSEN = ("layer", "head", "row", "column")
-PLACES = {"head": ("layer", "head"), "asks": ("row",), "answers": ("column",)}  # in the page's link, where numbers count from 1
+LINK = {"head": ("layer", "head"), "query": ("row",), "key": ("column",)}  # the keys of the page's link
 TABLE = ["layer", "head", "what it does", "token before", "itself", "first token", "evenness"]
 
 
@@ -102,7 +102,7 @@ class Shown:
 
     @property
     def selection(self) -> dict[str, Any]:
-        """What is chosen: of all heads layer, head, row (who asks) and column (who answers), from 0 on, None where nothing is.
+        """What is chosen: of all heads layer, head, row (the query) and column (the key), from 0 on, None where nothing is.
 
         Of other pages what their link says. Setting it moves the page; what is not named stays as it is, None takes it back.
         """
@@ -265,10 +265,10 @@ def selected(content: page.Content, link: str) -> dict[str, Any]:
     if not isinstance(content, Heads):
         return parts
     found: dict[str, Any] = dict.fromkeys(CHOSEN)
-    for name, places in PLACES.items():
+    for name, fields in LINK.items():
         numbers = parts.get(name, "").split(".")
-        if len(numbers) == len(places) and all(re.fullmatch(r"[1-9][0-9]{0,6}", n) for n in numbers):
-            found |= {place: int(n) - 1 for place, n in zip(places, numbers, strict=True)}
+        if len(numbers) == len(fields) and all(re.fullmatch(r"0|[1-9][0-9]{0,6}", n) for n in numbers):
+            found |= {field: int(n) for field, n in zip(fields, numbers, strict=True)}
     return found
 
 
@@ -283,8 +283,8 @@ def linked(content: page.Content, chosen: Mapping[str, Any], link: str) -> str:
                 raise UnknownName("part of a selection", name, list(CHOSEN))
         wanted = selected(content, link) | dict(chosen)
         _known(content, wanted)
-        numbers = {name: [wanted[place] for place in places] for name, places in PLACES.items()}
-        chosen = {name: None if None in found else ".".join(str(n + 1) for n in found) for name, found in numbers.items()}
+        numbers = {name: [wanted[field] for field in fields] for name, fields in LINK.items()}
+        chosen = {name: None if None in found else ".".join(str(n) for n in found) for name, found in numbers.items()}
     kept = [(name, value) for name, value in parse_qsl(link, keep_blank_values=True) if name not in chosen]
     return urlencode([(name, value) for name, value in chosen.items() if value is not None] + kept)
 
