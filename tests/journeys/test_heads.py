@@ -731,7 +731,7 @@ def test_a_served_page_asks_for_one_head_at_a_time(browser):
         tab.goto(f"{made.url}#head=1.3&query=5&key=1")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(theirs[1][3][5, 1], rel=2e-5)
-        tab.get_by_role("button", name="The head before").click()
+        tab.get_by_role("button", name="Previous head").click()
         tab.locator(".detail h2", has_text="head 3").wait_for()
         tab.locator("[data-step='weight'] b").wait_for()
         tab.get_by_role("button", name="Next head").click()
