@@ -6,7 +6,7 @@ from tests.drawn import attending, placed, title, words
 from tests.kernels.fused import N, gradients, made, rows, same
 
 from equiscope.attention import Causal, scores
-from equiscope.attention.blockwise import in_steps, shown, takes
+from equiscope.attention.blockwise import blockwise_attention, reference, supports
 from equiscope.functional import rotate
 from equiscope.positions import Alibi, Kerple, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
@@ -32,7 +32,7 @@ def test_weights_in_sight_are_those_of_the_plain_formula(kind, bias):
     shape = {"no bias": None, "one a head": (3, N, N), "one a pair": (2, 3, N, N), "one a key": (1, N)}[bias]
     table = None if shape is None else made(*shape, seed=3)
     inputs = [q, k, v] if table is None else [q, k, v, table]
-    ours, theirs = (f(q, k, v, 0.5, hidden(kind), table) for f in (shown, in_steps))
+    ours, theirs = (f(q, k, v, 0.5, hidden(kind), table) for f in (blockwise_attention, reference))
     same(ours, theirs)
     if kind != "everybody":
         same(gradients(ours, inputs), gradients(theirs, inputs))
@@ -61,7 +61,7 @@ def test_the_fast_way_leaves_functional_transforms_to_the_plain_one():
     q, k, v = (t.detach() for t in rows(n=5))
     jacobian = torch.func.jacfwd(lambda q: scores.eager_attention(q, k, v))(q)
     assert (jacobian - torch.func.jacrev(lambda q: scores.eager_attention(q, k, v))(q)).abs().max() < 1e-12
-    assert not takes(q[None], k[None], v[None])
+    assert not supports(q[None], k[None], v[None])
 
 
 def test_faint_weights_in_sight_are_zeros():

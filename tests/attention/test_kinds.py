@@ -392,7 +392,7 @@ def test_the_readable_path_can_be_differentiated_twice(kind, scheme):
         return torch.func.functional_call(model, named, (replace(tokens, x=x),))
 
     names = [
-        n for n, _ in model.named_parameters() if n.endswith(("q_proj.weight", "table", "sinks", "ask_weight", "q_norm.weight"))
+        n for n, _ in model.named_parameters() if n.endswith(("q_proj.weight", "table", "sinks", "query_weight", "q_norm.weight"))
     ]
     given = [
         tokens.x.clone().requires_grad_(),

@@ -133,7 +133,7 @@ class Additive(ScoreFunction):
     name = "additive"
     fused = False
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "ask_weight": ("W_q", "channel hidden", "weights of the query"),
+        "query_weight": ("W_q", "channel hidden", "weights of the query"),
         "key_weight": ("W_k", "channel hidden", "weights of the key"),
         "out": ("v", "hidden .", "weights of the hidden layer"),
     }
@@ -149,7 +149,7 @@ class Additive(ScoreFunction):
 
     def allocate(self, heads: int, head_width: int) -> None:
         hidden = self.hidden or head_width
-        for name in ("ask_weight", "key_weight"):
+        for name in ("query_weight", "key_weight"):
             setattr(self, name, nn.Parameter(torch.randn(head_width, hidden) / math.sqrt(head_width)))
         self.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
 
