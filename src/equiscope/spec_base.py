@@ -8,9 +8,9 @@ import json
 import math
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 @dataclass(frozen=True)
 class Named:
-    """Objects of one kind that files hold by name: `field(metadata=named(...))`.
+    """Objects of one kind that files hold by name: `POSITION.field(NoPosition)`.
 
     example  for messages: "a scheme, such as Rope()"
     usual    the JSON of what a field holds unless said
@@ -39,10 +39,25 @@ class Named:
     to_json: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
 
-    @property
-    def field(self) -> dict[str, Any]:
-        """Metadata of a dataclass's field."""
-        return {"named": self}
+    def field(self, default: Callable[[], Any]) -> Any:
+        """A field of a dataclass that holds such an object, and takes its name as well."""
+        return field(default_factory=default, metadata={"named": self})
+
+
+T = TypeVar("T")
+
+
+class Choice(Generic[T]):
+    """Type of a field that holds an object of T, and takes its name or its data as in a file: position="rope".
+
+    An annotation for type checkers, which read from the methods what the field takes and what it holds; nothing runs.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: object, owner: object) -> T: ...
+
+        def __set__(self, instance: object, value: T | str | dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,9 @@ class SpecPart:
         for name, slot in _slots(type(self)).items():
             value, path = getattr(self, name), f"{type(self).__name__}.{name}"
             if slot.named is not None:
+                if isinstance(value, str | dict):
+                    value = slot.named.from_json(value)
+                    object.__setattr__(self, name, value)
                 if not isinstance(value, slot.named.base):
                     raise InputError(f"{path} is {slot.named.example}, but got {shown(value)}.")
             elif slot.part is not None:

@@ -304,7 +304,7 @@ REFUSED = [
     ({"cap": 5.0, "backend": "sdpa"}, "'sdpa' cannot compute capped scores"),
     ({"score": Additive(), "backend": "flex"}, "'flex' cannot compute additive scores"),
     ({"score": General(), "position": eq.positions.Pope()}, "PoPE widens queries and keys, which general scores cannot read"),
-    ({"score": "dot"}, r"a score, such as Dot\(\), but got 'dot'"),
+    ({"score": 3}, r"a score, such as Dot\(\), but got 3"),
     ({"mask": Causal}, r"a mask, such as Blocks\(8\)"),
     ({"mask": Blocks(4), "kind": "linear"}, "masks are Everything.* and Causal.*, but got 'blocks'"),
     ({"score": Dot(), "kind": "linformer"}, "kind 'linformer' has no score"),

@@ -330,7 +330,7 @@ def test_a_kind_may_hand_its_settings_on():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: eq.Attention(position="rope"), lambda: eq.Block(norm="rms"), lambda: eq.Block(attention=None),
+        lambda: eq.Attention(position="roppe"), lambda: eq.Block(norm="rms"), lambda: eq.Block(attention=None),
         lambda: eq.Block(feedforward={"inner": 3}), lambda: eq.Spec(8, block={"residual": False}), lambda: eq.Spec(8, block="x"),
         lambda: eq.Spec(8, encoder={}), lambda: eq.Spec(8, input={}), lambda: eq.Spec.of(3),
         lambda: eq.Spec(8, input=eq.InputLayer(norm=True), block=eq.Block(norm=None)),
@@ -349,6 +349,16 @@ def test_a_kind_may_hand_its_settings_on():
 def test_parts_and_calls_that_are_none_are_refused_in_a_sentence(make, unchecked):
     with pytest.raises(EquiscopeError, match=r"\.$"):
         make()
+
+
+def test_names_are_taken_wherever_objects_are():
+    by_name = eq.Attention(position="rope", mask={"kind": "blocks", "size": 8}, score="dot", kind={"kind": "linformer", "rank": 4})
+    assert isinstance(by_name.position, eq.positions.Rope)
+    assert (by_name.mask.name, by_name.mask.settings) == ("blocks", {"size": 8})
+    assert by_name.score.name == "dot"
+    assert by_name.kind == eq.attention.AttentionKind("linformer", rank=4)
+    with pytest.raises(EquiscopeError, match="rope"):
+        eq.Attention(position="roppe")
 
 
 def test_what_moves_along_is_the_target_not_the_source():

@@ -8,7 +8,7 @@ import math
 import operator
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from equiscope.attention import (
     AttentionKind,
@@ -30,7 +30,7 @@ from equiscope.attention import (
 from equiscope.errors import InputError, UnknownName
 from equiscope.models.readout import READOUTS
 from equiscope.positions import NoPosition, Position, from_json, to_json
-from equiscope.spec_base import Count, ModelSpec, Named, Share, Size, SpecPart
+from equiscope.spec_base import Choice, Count, ModelSpec, Named, Share, Size, SpecPart
 
 POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)
 MASK = Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json)
@@ -59,20 +59,20 @@ class Attention(SpecPart):
     kv_heads: Size | None = None
     head_width: Size | None = None
     value_width: Size | None = None
-    position: Position = field(default_factory=NoPosition, metadata=POSITION.field)
+    position: Choice[Position] = POSITION.field(NoPosition)
     causal: bool = False
     window: Size | None = None
-    mask: Mask = field(default_factory=Everything, metadata=MASK.field)
+    mask: Choice[Mask] = MASK.field(Everything)
     bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
-    score: ScoreFunction = field(default_factory=ScaledDot, metadata=SCORE.field)
+    score: Choice[ScoreFunction] = SCORE.field(ScaledDot)
     scale: float | None = None
     cap: float | None = None
-    kind: Any = field(default=AttentionKind("softmax"), metadata=KIND.field)  # a name or a class becomes an AttentionKind
+    kind: Choice[AttentionKind] = KIND.field(lambda: AttentionKind("softmax"))  # a class becomes an AttentionKind too
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
     def __post_init__(self) -> None:
-        if isinstance(self.kind, str) or (isinstance(self.kind, type) and issubclass(self.kind, MultiHeadAttention)):
+        if isinstance(self.kind, type) and issubclass(self.kind, MultiHeadAttention):
             object.__setattr__(self, "kind", AttentionKind(self.kind))
         super().__post_init__()
         if self.kind.name == "differential" and (
