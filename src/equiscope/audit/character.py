@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from equiscope.audit.inputs.variations import varied
+from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.errors import InputError
@@ -114,7 +114,7 @@ def is_constant(run: Pass) -> bool:
     """Whether two other inputs give the same output. At most two passes."""
     generator, original = Generator().manual_seed(run.subject.seed + 5), run(run.inputs)
     try:
-        return not finite(original) and all(_same(original, run(varied(run.inputs, generator))) for _ in range(2))
+        return not finite(original) and all(_same(original, run(resampled(run.inputs, generator))) for _ in range(2))
     except Crashed:  # the model rejects other inputs
         return False
 

@@ -12,7 +12,7 @@ from torch import Generator
 from equiscope.audit.character import is_constant, is_random, overflowing_output
 from equiscope.audit.diagnose.diagnosis import Diagnosis, differentiate
 from equiscope.audit.diagnose.float32_tables import SMALL, explained
-from equiscope.audit.inputs.variations import varied
+from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.report_row import Reporter
 from equiscope.audit.request import EFFORTS, Request
 from equiscope.audit.statements.pairs import MeasuredPair, error, measure_pair
@@ -247,7 +247,7 @@ class Runner:
 def vary_inputs(run: Pass) -> None:
     """At random parameters, replace the inputs by others drawn like them, if the model accepts those."""
     given, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
-    run.inputs = varied(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
+    run.inputs = resampled(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
     try:
         run(run.inputs)
     except Crashed:

@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.diagnose.localize_cache import joined, joins
 from equiscope.audit.diagnose.operations import Operation, culprit, operations
-from equiscope.audit.inputs.variations import varied
+from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.subject.outputs import flat, of_size
@@ -51,7 +51,7 @@ def _batch(run: Pass, pair: RunPair, module: nn.Module) -> str:
 
 
 def _operation(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    return culprit(run, pair, module, varied(pair.original, Generator().manual_seed(5)))
+    return culprit(run, pair, module, resampled(pair.original, Generator().manual_seed(5)))
 
 
 def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:

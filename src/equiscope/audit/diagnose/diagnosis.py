@@ -11,7 +11,7 @@ from torch import Generator
 from equiscope.audit.diagnose.lie_derivative import derivative
 from equiscope.audit.diagnose.localize import RIGHT, BreakLocation, localize
 from equiscope.audit.diagnose.operations import bearer
-from equiscope.audit.inputs.variations import varied
+from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.request import Request
 from equiscope.audit.statements.pairs import MeasuredPair, RunPair, measure_pair
 from equiscope.audit.statements.statement import Symmetry
@@ -54,7 +54,7 @@ class Diagnosis:
         if self.locating:
             try:
                 request.location = localize(
-                    self.run, shown, request.statement.inside, varied(shown.original, Generator().manual_seed(5))
+                    self.run, shown, request.statement.inside, resampled(shown.original, Generator().manual_seed(5))
                 )
             except Crashed:
                 request.location = None
@@ -66,7 +66,7 @@ class Diagnosis:
 
     def _within(self, place: BreakLocation, pair: RunPair) -> BreakLocation:
         """The step of the model itself, named by the parameter that it adds: a position table."""
-        other = varied(pair.original, Generator().manual_seed(5))
+        other = resampled(pair.original, Generator().manual_seed(5))
         try:
             name = bearer(self.run, pair, self.run.model, other)
         except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # other people's code, read operation by operation

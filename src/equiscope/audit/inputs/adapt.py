@@ -1,7 +1,7 @@
-"""Adapt: the arguments of a model, completed so that more can be asked of it.
+"""Adapt: complete the arguments of a model, so that more statements apply.
 
-Ids that one of our models is given become its Tokens, which know their places. A model that takes `position_ids` is given those
-it would count itself, so that a text can be moved along. A mask that a model takes is given with nothing masked.
+Ids for one of our models become its Tokens, which hold their positions. A model that takes `position_ids` gets the positions that
+it would count itself, so that they can be shifted.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg",
 
 
 def complete_arguments(subject: Subject) -> Subject:
-    """The same call, said in full. What the model answers to it is what it answered before."""
+    """The same call with all arguments explicit. The outputs of the model stay the same."""
     model, inputs = subject.model, subject.inputs
     if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
         return subject.like(inputs=_tokens(model, inputs))
@@ -30,7 +30,7 @@ def complete_arguments(subject: Subject) -> Subject:
 
 
 def pad_id(model: nn.Module) -> int | None:
-    """The id that a model reads as padding: of its configuration, or of its table of words; None where neither names one."""
+    """The padding id from the configuration or from an embedding; None where neither has one."""
     config = getattr(model, "config", None)
     for holder in (config, getattr(config, "text_config", None)):
         value = getattr(holder, "pad_token_id", None)
@@ -41,8 +41,10 @@ def pad_id(model: nn.Module) -> int | None:
 
 
 def decoder_subject(subject: Subject) -> Subject | None:
-    """The same model as a subject whose words are those of its decoder, which writes them one after another; what the encoder reads
-    stays as it is. None for a model that is given no words for a decoder."""
+    """The same model as a subject whose tokens are those of its decoder; the encoder's inputs stay fixed.
+
+    None for a model whose call has no decoder inputs.
+    """
     inputs = subject.inputs
     words = next((n for n in DECODED if isinstance(inputs.values.get(n), Tensor)), None)
     if words is None or inputs.kinds[words] in ("ids", "features"):
@@ -62,20 +64,20 @@ def decoder_subject(subject: Subject) -> Subject | None:
 
 
 def _atom_kinds(inputs: Inputs) -> Inputs:
-    """Whole numbers called `numbers` beside points are those of atoms, not ids of words."""
+    """Integers named `numbers` beside points are atomic numbers, not ids of tokens."""
     named: dict[str, Kind] = {n: "atoms" for n in inputs.of("ids") if n == "numbers" and inputs.has("points")}
     return replace(inputs, kinds=inputs.kinds | named)
 
 
 def _layer_kinds(model: nn.Module, inputs: Inputs) -> Inputs:
-    """Features of a layer of torch that was made with batch_first=False are [N, B, D]; those of a Conv1d are a sound."""
+    """Inputs of a torch layer with batch_first=False are [N, B, D]; inputs of a Conv1d are a sound [B, C, T]."""
     first = next((m for m in model.modules() if m._parameters and not list(m.children())), None)
-    if isinstance(first, nn.Conv1d):  # channels [B, C, T] along a time
+    if isinstance(first, nn.Conv1d):
         wave: dict[str, Kind] = {
             n: "wave" for n, v in inputs.of("features").items() if v.ndim == 3 and v.shape[1] == first.in_channels
         }
         return replace(inputs, kinds=inputs.kinds | wave)
-    own = type(model).__module__.startswith("torch.nn")  # in a model of one's own that flag may be the very mistake
+    own = type(model).__module__.startswith("torch.nn")  # in a user's model that flag may be the fault itself
     if not own or not any(getattr(m, "batch_first", True) is False for m in model.modules()):
         return inputs
     changed: dict[str, Kind] = {n: "steps" for n, v in inputs.of("features").items() if isinstance(v, Tensor) and v.ndim == 3}
@@ -107,11 +109,11 @@ def _add_positions(subject: Subject) -> Subject:
 
 
 def _same_outputs(subject: Subject, other: Inputs) -> bool:
-    """Whether the model answers alike: some count from 2, some want other shapes."""
+    """Whether the outputs are equal: some models count from 2, some expect other shapes."""
     run = subject.in_dtype(subject.dtype)
     try:
         first, second = run(run.inputs), run(other)
-    except Crashed:  # a model that refuses is given what it was given
+    except Crashed:  # keep the original arguments
         return False
     return all(
         n in second and t.shape == second[n].shape and torch.allclose(t, second[n], equal_nan=True) for n, t in first.items()

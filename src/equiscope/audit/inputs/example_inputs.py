@@ -1,8 +1,8 @@
-"""Example inputs: inputs for a model that comes without any, made from what the model says of itself.
+"""Example inputs: inputs for a model that comes without any, from its configuration or its first layers.
 
-A configuration says how many words there are, how large a picture is, which ids mean something special. Where there is none, the
-first layers tell: a table of words takes ids, a convolution pictures, a linear map features. What is made is tried; the first
-that the model answers to is taken, and if none is, the error names all that were tried.
+A configuration gives the size of the vocabulary, the size of a picture and the special ids. Without one, the first layers decide:
+an embedding takes ids, a convolution pictures, a linear layer features. Candidates are tried in turn. The first that the model
+accepts is used; if it accepts none, the error names all that were tried.
 """
 
 from collections.abc import Iterator
@@ -19,64 +19,64 @@ from equiscope.errors import InputError
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS
 
-LONGEST = 600  # tokens of a text that is made longer than a model's original maximum
-LENGTHS = (13, 17, 19, 23, 11, 7, 5, 3)  # primes, so that an axis of that size is the tokens' and no other
+LONGEST = 600  # largest number of tokens of an input beyond a model's original maximum
+LENGTHS = (13, 17, 19, 23, 11, 7, 5, 3)  # primes, so that only the axis of tokens has that size
 POINTS = ("pos", "coords", "coordinates", "xyz", "positions", "points")
 ATOMS = ("z", "atomic_numbers", "species", "numbers")
 
 
 @dataclass(frozen=True)
 class ExampleInputs:
-    """What a model is called with. kinds: argument -> what it is, where the name does not tell."""
+    """The arguments of a call of a model. kinds: argument -> its kind, where the name does not show it."""
 
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """In words: shapes by name."""
-        named = {f"input{i}": v for i, v in enumerate(self.args)} | self.kwargs
-        return ", ".join(f"{n} {list(v.shape)}" if isinstance(v, Tensor) else n for n, v in named.items()) or "nothing"
+        symbols = {f"input{i}": v for i, v in enumerate(self.args)} | self.kwargs
+        return ", ".join(f"{n} {list(v.shape)}" if isinstance(v, Tensor) else n for n, v in symbols.items()) or "nothing"
 
 
 def inputs_for(model: nn.Module, config: Any = None, seed: int = 0) -> ExampleInputs:
-    """Inputs that this model takes. config: the model's own unless said.
+    """Inputs that this model accepts. config: the model's own by default.
 
-    raises  InputError where none of those tried is answered, naming them and what the model said
+    raises  InputError where the model rejects all candidates, with each candidate and the model's message
     """
     generator = Generator().manual_seed(seed)
     config = getattr(model, "config", None) if config is None else config
     if hasattr(model, "spec") and hasattr(model, "moving_parts"):
-        tries = _ours(model, generator)
+        candidates = _equiscope_model(model, generator)
     elif hasattr(config, "model_type"):
-        tries = _configured(model, config, generator)
+        candidates = _transformers_model(model, config, generator)
     elif isinstance(getattr(model, "default_cfg", None), dict) and "input_size" in model.default_cfg:  # type: ignore[operator]
-        tries = _pictured(model, generator)
+        candidates = _timm_model(model, generator)
     else:
-        tries = _guessed(model, generator)
-    return _answered(model, tries)
+        candidates = _any_model(model, generator)
+    return _first_accepted(model, candidates)
 
 
-def _answered(model: nn.Module, tries: Iterator[ExampleInputs]) -> ExampleInputs:
-    failed = []
-    for given in tries:
+def _first_accepted(model: nn.Module, candidates: Iterator[ExampleInputs]) -> ExampleInputs:
+    failures = []
+    for candidate in candidates:
         try:
-            with torch.no_grad(), _asleep(model), torch.random.fork_rng(devices=[]):
-                model(*given.args, **given.kwargs)
-        except Exception as error:  # whatever other people's code raises
-            failed.append(f"{given.told()} ({type(error).__name__}: {' '.join(str(error).split())[:90]})")
+            with torch.no_grad(), _in_eval_mode(model), torch.random.fork_rng(devices=[]):
+                model(*candidate.args, **candidate.kwargs)
+        except Exception as error:  # the model's code may raise anything
+            failures.append(f"{candidate.describe()} ({type(error).__name__}: {' '.join(str(error).split())[:90]})")
             continue
-        return given
-    tried = "; ".join(failed) or "nothing, since its arguments say nothing"
+        return candidate
+    tried = "; ".join(failures) or "nothing, because its arguments give no hint"
     raise InputError(
         f"No inputs could be made for {type(model).__name__}. Tried: {tried}. "
-        "Give them: let a factory return (model, inputs) or (model, args, kwargs)."
+        "Give inputs: let a factory return (model, inputs) or (model, args, kwargs)."
     )
 
 
 @contextmanager
-def _asleep(model: nn.Module) -> Iterator[None]:
-    """Evaluation while it is tried; what the model writes into itself is put back."""
+def _in_eval_mode(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in evaluation mode; its state is restored afterwards."""
     training, state = {m: m.training for m in model.modules()}, State(model)
     model.eval()
     try:
@@ -90,7 +90,7 @@ def _asleep(model: nn.Module) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------------ our own models
 
 
-def _ours(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
+def _equiscope_model(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
     spec = model.spec
     extra = {}
     if spec.encoder is not None:
@@ -124,30 +124,30 @@ def _ours(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
 # ------------------------------------------------------------------------------------------------------ transformers and timm
 
 
-def _configured(model: nn.Module, config: Any, generator: Generator) -> Iterator[ExampleInputs]:
-    """By `main_input_name`, then with what goes beside it: a decoder's ids, a picture with a text, a text with a picture."""
-    taken, main = arguments(model), getattr(model, "main_input_name", "input_ids")
-    made: dict[str, Any] = {}
+def _transformers_model(model: nn.Module, config: Any, generator: Generator) -> Iterator[ExampleInputs]:
+    """By `main_input_name`, then together with others: a decoder's ids, a picture with a text, a text with a picture."""
+    names, main = arguments(model), getattr(model, "main_input_name", "input_ids")
+    main_inputs: dict[str, Any] = {}
     makers: dict[str, Any] = {"input_ids": ids_for, "pixel_values": _picture, "input_features": _spectrum, "input_values": _wave}
-    if main not in taken:
-        main = next((n for n in makers if n in taken), "input_ids" if not taken else taken[0])
-    beside = [n for n in makers if n in taken and n != main]
+    if main not in names:
+        main = next((n for n in makers if n in names), "input_ids" if not names else names[0])
+    companions = [n for n in makers if n in names and n != main]
     if main in makers:
-        made[main] = makers[main](model, config, generator)
+        main_inputs[main] = makers[main](model, config, generator)
     decoder = {}
-    if "decoder_input_ids" in taken:
+    if "decoder_input_ids" in names:
         decoder["decoder_input_ids"] = ids_for(model, config, generator, 11)
-    if made:
-        yield ExampleInputs((), made | decoder)
-        yield ExampleInputs((), made)
-    for name in beside:
-        yield ExampleInputs((), made | {name: makers[name](model, config, generator)} | decoder)
-    yield from _guessed(model, generator)
+    if main_inputs:
+        yield ExampleInputs((), main_inputs | decoder)
+        yield ExampleInputs((), main_inputs)
+    for name in companions:
+        yield ExampleInputs((), main_inputs | {name: makers[name](model, config, generator)} | decoder)
+    yield from _any_model(model, generator)
 
 
 def ids_for(model: nn.Module, config: Any, generator: Generator, length: int | None = None) -> Tensor:
-    """Ids [1, N] within the vocabulary, from its longest stretch without special tokens; N a prime that is no size in the model."""
-    text = _text(config)
+    """Ids [1, N] from the longest range of the vocabulary without special tokens; N is a prime that is no size in the model."""
+    text = _text_config(config)
     words = _vocabulary(model, text)
     special = sorted(i for i in _special(config) | _special(text) if 0 <= i < words)
     low, high = max(zip([-1, *special], [*special, words], strict=True), key=lambda gap: gap[1] - gap[0])
@@ -156,35 +156,36 @@ def ids_for(model: nn.Module, config: Any, generator: Generator, length: int | N
 
 
 def length_for(model: nn.Module, config: Any = None) -> int:
-    """A number of tokens unlike any size of the model's, and no more than it has places for.
+    """A number of tokens that is no size in the model, and not more than its maximum.
 
-    Angles that follow the length do so beyond the original maximum only, so there the text is longer, if that is not long.
+    Rotary angles that depend on the length do so only beyond the original maximum; for such models the input is longer, if that
+    maximum is not large.
     """
     sizes = {size for p in model.parameters() for size in p.shape}
     sizes |= {v for v in vars(config).values() if isinstance(v, int)} if config is not None else set()
-    said = (getattr(config, n, None) for n in ("max_position_embeddings", "n_positions", "max_target_positions"))
-    most = next((v for v in said if isinstance(v, int) and v > 0), 64)
-    beyond = original + 1 if (original := _original(config)) else 0
+    limits = (getattr(config, n, None) for n in ("max_position_embeddings", "n_positions", "max_target_positions"))
+    most = next((v for v in limits if isinstance(v, int) and v > 0), 64)
+    beyond = original + 1 if (original := _dynamic_length(config)) else 0
     longer = (n for n in range(beyond, beyond + 64) if n not in sizes and all(n % k for k in range(2, n)))
     if 0 < beyond <= LONGEST:
         return next(longer)
     return next((n for n in LENGTHS if n not in sizes and n <= most), 3)
 
 
-def _original(config: Any) -> int:
-    """The length from which on a rotary model's angles follow the length; 0 where they never do."""
+def _dynamic_length(config: Any) -> int:
+    """The length beyond which the angles of a rotary model depend on the length; 0 where they never do."""
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
     if not isinstance(rope, dict) or rope.get("rope_type", rope.get("type")) not in ("dynamic", "longrope"):
         return 0
-    said = rope.get("original_max_position_embeddings") or getattr(config, "max_position_embeddings", 0)
-    return int(said or 0)
+    original = rope.get("original_max_position_embeddings") or getattr(config, "max_position_embeddings", 0)
+    return int(original or 0)
 
 
-def _text(config: Any) -> Any:
+def _text_config(config: Any) -> Any:
     get = getattr(config, "get_text_config", None)
     try:
         return get(decoder=True) if callable(get) else config
-    except Exception:  # several texts
+    except Exception:  # several text configurations
         return getattr(config, "text_config", config)
 
 
@@ -193,21 +194,20 @@ def _vocabulary(model: nn.Module, config: Any) -> int:
         rows = getattr(model.get_input_embeddings(), "num_embeddings", None)  # type: ignore[operator]
     except Exception:  # not every class has one
         rows = None
-    said = getattr(config, "vocab_size", None)
-    found = [n for n in (rows, said) if isinstance(n, int) and n > 1]
-    return min(found, default=50)
+    sizes = [n for n in (rows, getattr(config, "vocab_size", None)) if isinstance(n, int) and n > 1]
+    return min(sizes, default=50)
 
 
 def _special(config: Any) -> set[int]:
-    found: set[int] = set()
+    special_ids: set[int] = set()
     for name, value in vars(config).items() if hasattr(config, "__dict__") else ():
         if name.endswith(("_token_id", "_token_index", "_token_ids")):
-            found |= {v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, int)}
-    return found
+            special_ids |= {v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, int)}
+    return special_ids
 
 
-def _inside(config: Any, name: str, default: int) -> int:
-    """A size of the configuration, or of one inside it."""
+def _size_in(config: Any, name: str, default: int) -> int:
+    """A size from the configuration, or from one inside it."""
     for one in (config, *(v for v in vars(config).values() if hasattr(v, "model_type"))):
         value = getattr(one, name, None)
         value = value[0] if isinstance(value, (list, tuple)) and value else value
@@ -217,15 +217,15 @@ def _inside(config: Any, name: str, default: int) -> int:
 
 
 def _picture(model: nn.Module, config: Any, generator: Generator) -> Tensor:
-    size = _inside(config, "image_size", 32)
-    return _noise(1, _inside(config, "num_channels", 3), size, size, g=generator)
+    size = _size_in(config, "image_size", 32)
+    return _noise(1, _size_in(config, "num_channels", 3), size, size, g=generator)
 
 
 def _spectrum(model: nn.Module, config: Any, generator: Generator) -> Tensor:
-    bins = _inside(config, "num_mel_bins", 80)
-    places = getattr(config, "max_source_positions", None)
-    if isinstance(places, int):
-        return _noise(1, bins, 2 * places, g=generator)
+    bins = _size_in(config, "num_mel_bins", 80)
+    positions = getattr(config, "max_source_positions", None)
+    if isinstance(positions, int):
+        return _noise(1, bins, 2 * positions, g=generator)
     return _noise(1, 64, bins, g=generator)
 
 
@@ -233,7 +233,7 @@ def _wave(model: nn.Module, config: Any, generator: Generator) -> Tensor:
     return _noise(1, 4000, g=generator)
 
 
-def _pictured(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
+def _timm_model(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
     channels, height, width = model.default_cfg["input_size"]
     embed = getattr(model, "patch_embed", None)
     size = getattr(embed, "img_size", None)
@@ -247,12 +247,12 @@ def _pictured(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
 # --------------------------------------------------------------------------------------------------------- any other module
 
 
-def _guessed(model: nn.Module, generator: Generator) -> Iterator[ExampleInputs]:
-    """Points where an argument is called so; else ids, features or pictures, whichever the first layer takes."""
-    taken = arguments(model)
+def _any_model(model: nn.Module, generator: Generator) -> Iterator[ExampleInputs]:
+    """Points where an argument has such a name; otherwise ids, features or pictures, as the first layer takes them."""
+    names = arguments(model)
     needed = _required(model)
-    if any(n in POINTS for n in taken):
-        yield from _spatial(model, taken, generator)
+    if any(n in POINTS for n in names):
+        yield from _spatial(model, names, generator)
     count = max(len(needed), 1)
     table = next((m for m in model.modules() if isinstance(m, nn.Embedding)), None)
     seen: set[tuple[int, ...]] = set()
@@ -282,23 +282,23 @@ def _shapes(model: nn.Module) -> Iterator[tuple[int, ...]]:
                 if isinstance(m, nn.Linear)
                 else m.normalized_shape[-1]
             )
-            # where rows of a batch come second, one sequence without a batch cannot be mistaken for a batch
+            # where the batch axis is second, a single sequence without it cannot be mistaken for a batch
             yield from ((n, width),) if sequence_first else ((1, n, width), (n, width), (1, width))
     yield from ((1, n, 16), (1, 3, 32, 32))
 
 
-def _spatial(model: nn.Module, taken: tuple[str, ...], generator: Generator) -> Iterator[ExampleInputs]:
-    """Points, with atoms or features beside them where there is an argument for these: of the elements that the model names."""
-    named = getattr(getattr(model, "spec", None), "elements", ())
-    known = torch.tensor([NUMBERS.get(symbol, 1) for symbol in named] or list(range(1, 9)))
+def _spatial(model: nn.Module, names: tuple[str, ...], generator: Generator) -> Iterator[ExampleInputs]:
+    """Points, with atoms where there is an argument for them, drawn from the elements that the model names."""
+    symbols = getattr(getattr(model, "spec", None), "elements", ())
+    elements = torch.tensor([NUMBERS.get(symbol, 1) for symbol in symbols] or list(range(1, 9)))
     for lead in ((1,), ()):
-        given: dict[str, Any] = {}
-        for name in taken:
+        candidate: dict[str, Any] = {}
+        for name in names:
             if name in POINTS:
-                given[name] = _noise(*lead, 13, 3, g=generator)
+                candidate[name] = _noise(*lead, 13, 3, g=generator)
             elif name in ATOMS:
-                given[name] = known[torch.randint(len(known), (*lead, 13), generator=generator)]
-        yield ExampleInputs((), given)
+                candidate[name] = elements[torch.randint(len(elements), (*lead, 13), generator=generator)]
+        yield ExampleInputs((), candidate)
 
 
 def _required(model: nn.Module) -> tuple[str, ...]:
@@ -306,10 +306,10 @@ def _required(model: nn.Module) -> tuple[str, ...]:
     import inspect
 
     try:
-        taken = inspect.signature(model.forward).parameters.values()
+        names = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
         return ()
-    return tuple(p.name for p in taken if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return tuple(p.name for p in names if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def _noise(*shape: int, g: Generator) -> Tensor:

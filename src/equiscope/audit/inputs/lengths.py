@@ -1,8 +1,8 @@
-"""Lengths: at which lengths a model is asked, and at which positions.
+"""Lengths: the sequence lengths and positions at which a model is measured.
 
-A fault that follows the length is silent at others: a leak within complete blocks of 64 tokens is not there at 13. So the lengths
-come from the model itself: numbers that its modules, its configuration and its code hold, with their neighbours and doubles; powers
-of two with theirs; and one length beyond 257, or the longest that the model takes.
+Some faults occur only at some lengths: a leak within complete blocks of 64 tokens does not appear at 13. The lengths therefore
+come from the model itself: integers in its modules, its configuration and its code, with their neighbours and doubles; powers of
+two with their neighbours; and one length beyond 257, or the longest that the model accepts.
 """
 
 import types
@@ -19,36 +19,36 @@ from equiscope.audit.subject import Crashed, Pass, Subject, shortened
 from equiscope.program.modes import Functions
 from equiscope.symmetry import Inputs
 
-NAMED = (
+LENGTH_WORDS = (
     "block", "chunk", "window", "segment", "stride", "bucket", "span", "local", "memory", "context", "group", "period", "landmark",
     "page", "tile", "kernel", "dilation", "horizon", "size", "length", "len", "every", "split", "step", "scan", "history",
 )  # fmt: skip
-CUTTING = (
+RESHAPING = (
     "view", "reshape", "unflatten", "chunk", "split", "narrow", "unfold", "roll", "pad", "tensor_split", "as_strided", "fold",
     "max_pool1d", "avg_pool1d", "conv1d", "arange", "tril", "triu", "full", "zeros", "ones", "__getitem__", "__floordiv__",
     "floor_divide", "__mod__", "remainder",
 )  # fmt: skip
-LIBRARIES = ("torch", "transformers", "timm", "numpy", "math")  # whose code speaks of no block of this model
-LARGEST = 1024  # a constant above it asks for no length
-FLOOR = 263  # the least length that is asked in the end, where the model takes it: a prime beyond 257
+LIBRARIES = ("torch", "transformers", "timm", "numpy", "math")  # constants in their code are not the model's
+LARGEST = 1024  # larger constants suggest no length
+FLOOR = 263  # one length is at least this, where the model accepts it: a prime beyond 257
 LONGEST = 2 * LARGEST + 1
 TOKENS = 8192  # in one call at most
 
 
 @dataclass(frozen=True)
 class LengthBudget:
-    """What may be spent on lengths and positions at one effort.
+    """Budget for lengths and positions at one effort.
 
-    work   multiply-adds of one statement, about: rows * tokens * (parameters + tokens * 64)
-    calls  of the model at other lengths than the given one
-    ends   positions that are tried in the longest of these
-    rows   sequences in one call
+    work       multiply-adds of one statement, approximately: sequences * tokens * (parameters + tokens * 64)
+    calls      calls of the model at other lengths than the given one
+    positions  positions that are tried at the longest of these
+    sequences  sequences in one call
     """
 
-    work: float
+    operations: float
     calls: int
-    ends: int
-    rows: int = 128
+    positions: int
+    sequences: int = 128
 
 
 LENGTH_BUDGETS = {
@@ -60,63 +60,67 @@ LENGTH_BUDGETS = {
 
 @dataclass
 class LengthLadder:
-    """borders: where blocks, chunks and windows of a model end; lengths: those to ask at, the given one left out."""
+    """Lengths at which a model is measured.
 
-    borders: list[int]
+    boundaries  where blocks, chunks and windows of the model end
+    lengths     the other lengths to measure at, without the given one
+    """
+
+    boundaries: list[int]
     lengths: list[int] = field(default_factory=list)
 
 
-def cost(model: nn.Module, rows: int, length: int) -> float:
-    """Multiply-adds of one call, about; tables of words are looked up and cost nothing."""
-    return rows * length * (weights(model) + 64.0 * length)
+def cost(model: nn.Module, sequences: int, length: int) -> float:
+    """Approximate multiply-adds of one call; embeddings cost nothing."""
+    return sequences * length * (weights(model) + 64.0 * length)
 
 
 def weights(model: nn.Module) -> int:
-    """Parameters that multiply something: all but the tables that are only looked up."""
+    """The number of parameters that multiply something: all but embeddings that are not tied."""
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     tied = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
     return sum(p.numel() for p in model.parameters() if id(p) not in tables or id(p) in tied)
 
 
-def ladder(subject: Subject, run: Pass, budget: LengthBudget) -> LengthLadder:
-    """The lengths to measure this model at, the most informative first; none where its inputs have no length."""
+def length_ladder(subject: Subject, run: Pass, budget: LengthBudget) -> LengthLadder:
+    """The lengths at which to measure this model, the most informative first; none where its inputs have no length."""
     n = subject.inputs.length
     if n is None:
         return LengthLadder([])
     named, others = constants(subject.model)
-    cut = _cuts(run) if budget.calls > 6 else set()
+    split_sizes = _split_sizes(run) if budget.calls > 6 else set()
     widths = {s for p in run.model.parameters() for s in p.shape if s > 64}
-    telling = [c for c in dict.fromkeys([*sorted(named), *sorted(cut)]) if 1 < c <= LARGEST]
-    ranked = [c for c in telling if c not in widths]
-    rest = [c for c in dict.fromkeys([*sorted(others), *telling]) if 1 < c <= LARGEST and c not in ranked]
-    rest = [c for c in rest if c not in widths or c < FLOOR]
-    borders = [*ranked, *rest]
+    candidates = [c for c in dict.fromkeys([*sorted(named), *sorted(split_sizes)]) if 1 < c <= LARGEST]
+    likely = [c for c in candidates if c not in widths]
+    others_left = [c for c in dict.fromkeys([*sorted(others), *candidates]) if 1 < c <= LARGEST and c not in likely]
+    others_left = [c for c in others_left if c not in widths or c < FLOOR]
+    boundaries = [*likely, *others_left]
     powers = [256, 128, 64, 32, 16, 8, 4, 2]
     most = longest(subject.model)
-    wanted = [FLOOR if most is None or most > FLOOR else most]
-    wanted += [*(c + 1 for c in ranked), *ranked, *(2 * c + 1 for c in ranked), *(p + 1 for p in powers)]
-    wanted += [
-        *(c - 1 for c in ranked),
-        *(c + 1 for c in rest),
-        *rest,
-        *(2 * c + 1 for c in rest),
+    candidates_in_order = [FLOOR if most is None or most > FLOOR else most]
+    candidates_in_order += [*(c + 1 for c in likely), *likely, *(2 * c + 1 for c in likely), *(p + 1 for p in powers)]
+    candidates_in_order += [
+        *(c - 1 for c in likely),
+        *(c + 1 for c in others_left),
+        *others_left,
+        *(2 * c + 1 for c in others_left),
         *powers,
         *(p - 1 for p in powers),
     ]
     lengths, spent = list[int](), 0.0
-    for length in dict.fromkeys(wanted):
+    for length in dict.fromkeys(candidates_in_order):
         if length < 2 or length == n or length > (most or LONGEST) or len(lengths) >= budget.calls:
             continue
-        price = cost(subject.model, 1, length)
-        if spent + price > budget.work / 2:
+        call_cost = cost(subject.model, 1, length)
+        if spent + call_cost > budget.operations / 2:
             continue
         lengths.append(length)
-        spent += price
-    return LengthLadder(borders, lengths)
+        spent += call_cost
+    return LengthLadder(boundaries, lengths)
 
 
 def longest(model: nn.Module) -> int | None:
-    """The longest text that a configuration names; None where none does."""
+    """The longest input according to the configuration; None where it has no limit."""
     config = getattr(model, "config", None)
     text = getattr(config, "text_config", config)
     for name in (
@@ -138,25 +142,27 @@ def longest(model: nn.Module) -> int | None:
 
 
 def constants(model: nn.Module) -> tuple[set[int], set[int]]:
-    """Whole numbers that a model holds: those whose names speak of blocks and the like, or that its code has; and others."""
+    """Integers in a model: those whose names suggest blocks or windows, or that stand in its code; and the others."""
     named, others = set[int](), set[int]()
     config = getattr(model, "config", None)
-    holders: list[Any] = [m for m in model.modules() if not _theirs(m)]
+    holders: list[Any] = [m for m in model.modules() if not _is_torch_layer(m)]
     holders += [c for c in (config, getattr(config, "text_config", None)) if c is not None]
     for holder in holders:
         for name, value in vars(holder).items() if hasattr(holder, "__dict__") else ():
             inside = value.values() if type(value) is dict else value if isinstance(value, (list, tuple)) else [value]
-            found = {v for v in inside if _whole(v)}
-            (named if _speaks(name) else others).update(found if holder is not config or _speaks(name) else ())
+            sizes_found = {v for v in inside if _is_constant(v)}
+            (named if _suggests_length(name) else others).update(
+                sizes_found if holder is not config or _suggests_length(name) else ()
+            )
     seen: set[int] = set()
-    for cls in dict.fromkeys(type(m) for m in model.modules() if not _theirs(m)):
-        for spoken, number in _of_code(getattr(cls, "forward", None), cls, seen, 0):
-            (named if spoken else others).add(number)
+    for cls in dict.fromkeys(type(m) for m in model.modules() if not _is_torch_layer(m)):
+        for named_constant, number in _function_constants(getattr(cls, "forward", None), cls, seen, 0):
+            (named if named_constant else others).add(number)
     return named, others - named
 
 
-def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator[tuple[bool, int]]:
-    """Numbers in a function: in its text, its defaults, its closure, the globals that it reads, and in functions that it calls."""
+def _function_constants(function: Any, owner: type, seen: set[int], depth: int) -> Iterator[tuple[bool, int]]:
+    """Integers in a function: in its code, defaults, closure and globals, and in the functions that it calls."""
     function = getattr(function, "__wrapped__", function)
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType) or id(function) in seen or depth > 3:
@@ -165,102 +171,104 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
     if (function.__module__ or "").partition(".")[0] in LIBRARIES:
         return
     code = function.__code__
-    yield from ((True, v) for v in _in_text(code) if v > 2)
-    yield from ((True, v) for v in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()) if _whole(v))
+    yield from ((True, v) for v in _code_constants(code) if v > 2)
+    yield from ((True, v) for v in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()) if _is_constant(v))
     for cell in function.__closure__ or ():
         try:
             value = cell.cell_contents
         except ValueError:
             continue
-        if _whole(value):
+        if _is_constant(value):
             yield True, value
-        yield from _of_code(value, owner, seen, depth + 1)
-    names = _names(code)
+        yield from _function_constants(value, owner, seen, depth + 1)
+    names = _global_names(code)
     for name in names:
         value = function.__globals__.get(name, getattr(owner, name, None))
-        if _whole(value):
+        if _is_constant(value):
             yield True, value
-        yield from _of_code(value, owner, seen, depth + 1)
+        yield from _function_constants(value, owner, seen, depth + 1)
         if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] not in LIBRARIES:  # block_size of another file
-            yield from ((True, v) for n in names & vars(value).keys() if _whole(v := vars(value)[n]))
+            yield from ((True, v) for n in names & vars(value).keys() if _is_constant(v := vars(value)[n]))
 
 
-def _in_text(code: types.CodeType) -> Iterator[int]:
+def _code_constants(code: types.CodeType) -> Iterator[int]:
     for value in code.co_consts:
         if isinstance(value, types.CodeType):
-            yield from _in_text(value)
+            yield from _code_constants(value)
         elif isinstance(value, tuple):
-            yield from (v for v in value if _whole(v))
-        elif _whole(value):
+            yield from (v for v in value if _is_constant(v))
+        elif _is_constant(value):
             yield value
 
 
-def _names(code: types.CodeType) -> set[str]:
-    return set(code.co_names).union(*(_names(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+def _global_names(code: types.CodeType) -> set[str]:
+    return set(code.co_names).union(*(_global_names(c) for c in code.co_consts if isinstance(c, types.CodeType)))
 
 
-def _whole(value: Any) -> TypeGuard[int]:
+def _is_constant(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 1 < int(value) <= LARGEST
 
 
-def _speaks(name: str) -> bool:
-    return any(word in name.lower() for word in NAMED)
+def _suggests_length(name: str) -> bool:
+    return any(word in name.lower() for word in LENGTH_WORDS)
 
 
-def _theirs(module: nn.Module) -> bool:
-    """Whether it is a layer of torch, whose numbers are widths."""
+def _is_torch_layer(module: nn.Module) -> bool:
+    """Whether it is a layer of torch, whose integers are widths."""
     return type(module).__module__.startswith("torch.")
 
 
 class _Length(int):
-    """A size of a tensor that notes what it is divided by and compared with: where code cuts, or does something else."""
+    """A size of a tensor that records the integers by which it is divided and with which it is compared."""
 
-    noted: set[int]
+    recorded: set[int]
 
-    def __new__(cls, value: int, noted: set[int]) -> "_Length":
-        made = super().__new__(cls, value)
-        made.noted = noted
-        return made
+    def __new__(cls, value: int, recorded: set[int]) -> "_Length":
+        result = super().__new__(cls, value)
+        result.recorded = recorded
+        return result
 
 
-def _noting(name: str) -> Any:
+def _recording(name: str) -> Any:
     plain = getattr(int, name)
 
-    def noting(self: _Length, other: Any) -> Any:
-        if _whole(other):
-            self.noted.add(int(other))
+    def recording(self: _Length, other: Any) -> Any:
+        if _is_constant(other):
+            self.recorded.add(int(other))
         return plain(self, other)
 
-    return noting
+    return recording
 
 
-def _going_on(name: str) -> Any:
+def _preserving(name: str) -> Any:
     plain = getattr(int, name)
 
-    def going_on(self: _Length, *others: Any) -> Any:
-        made = plain(self, *others)
-        return _Length(made, self.noted) if isinstance(made, int) else made
+    def preserving(self: _Length, *others: Any) -> Any:
+        result = plain(self, *others)
+        return _Length(result, self.recorded) if isinstance(result, int) else result
 
-    return going_on
+    return preserving
 
 
 for _name in ("__floordiv__", "__truediv__", "__mod__", "__divmod__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
-    setattr(_Length, _name, _noting(_name))
+    setattr(_Length, _name, _recording(_name))
 for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
-    setattr(_Length, _name, _going_on(_name))
+    setattr(_Length, _name, _preserving(_name))
 _Length.__hash__ = int.__hash__  # type: ignore[method-assign]
 
 
-def _noting_sizes(found: set[int]) -> Functions:
-    """Notes whole numbers that cutting functions are given, and those that a length is divided by or compared with."""
+def _recording_sizes(sizes_found: set[int]) -> Functions:
+    """Records the integers that reshaping functions receive, and those that divide a length or are compared with it."""
 
     def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if getattr(func, "__name__", "") in CUTTING:
-            found.update(_numbers([*args, *kwargs.values()]))
-        made = func(*args, **kwargs)
+        if getattr(func, "__name__", "") in RESHAPING:
+            sizes_found.update(_integers([*args, *kwargs.values()]))
+        result = func(*args, **kwargs)
         if func in (SHAPE, Tensor.size):  # each access gives a new getter
-            return torch.Size([_Length(n, found) for n in made]) if isinstance(made, tuple) else _Length(made, found)
-        return made
+            return (
+                torch.Size([_Length(n, sizes_found) for n in result]) if isinstance(result, tuple) else _Length(result, sizes_found)
+            )
+        return result
 
     return Functions(answer)
 
@@ -268,53 +276,53 @@ def _noting_sizes(found: set[int]) -> Functions:
 SHAPE = Tensor.shape.__get__  # type: ignore[attr-defined]
 
 
-def _numbers(value: Any) -> Iterator[int]:
+def _integers(value: Any) -> Iterator[int]:
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _numbers(item)
+            yield from _integers(item)
     elif isinstance(value, slice):
-        yield from _numbers([value.start, value.stop, value.step])
-    elif _whole(value):
+        yield from _integers([value.start, value.stop, value.step])
+    elif _is_constant(value):
         yield int(value)
 
 
-def _cuts(run: Pass) -> set[int]:
-    """Sizes by which the running model cuts and reshapes, at two lengths alike: what follows the length is no constant."""
-    found: list[set[int]] = []
+def _split_sizes(run: Pass) -> set[int]:
+    """Sizes by which the running model splits and reshapes, the same at two lengths: what follows the length is not constant."""
+    sizes_found: list[set[int]] = []
     for length in (run.inputs.length or 0, FLOOR, 67, 37):
         inputs = resized(run.inputs, length, Generator().manual_seed(3))
-        if inputs is None or len(found) == 2:
+        if inputs is None or len(sizes_found) == 2:
             continue
 
-        def watched(model: nn.Module, inputs: Inputs = inputs) -> Any:
+        def record(model: nn.Module, inputs: Inputs = inputs) -> Any:
             sizes: set[int] = set()
-            with _noting_sizes(sizes):
-                made = inputs.call(model)
-            found.append(sizes)
-            return made
+            with _recording_sizes(sizes):
+                result = inputs.call(model)
+            sizes_found.append(sizes)
+            return result
 
         try:
-            run.outputs_of(watched)
+            run.outputs_of(record)
         except Crashed:
             continue
     widths = {s for p in run.model.parameters() for s in p.shape}
-    return (found[0] & found[1]) - widths if len(found) == 2 else set()
+    return (sizes_found[0] & sizes_found[1]) - widths if len(sizes_found) == 2 else set()
 
 
 # ------------------------------------------------------------------------------------------------------ inputs of a length
 
 
 def resized(inputs: Inputs, length: int, generator: Generator) -> Inputs | None:
-    """The same inputs at another length: the first tokens, or more behind them; None where they cannot be made longer."""
+    """The same inputs at another length: the first tokens, or more tokens appended; None where they cannot be extended."""
     n = inputs.length or 0
     return inputs if length == n else shortened(inputs, length) if length < n else lengthened(inputs, length, generator)
 
 
-def positions(n: int, borders: list[int], most: int) -> list[int]:
-    """Positions 1 .. n - 1 in order: all, or so many: those beside the ends of blocks first, then spread evenly."""
+def positions(n: int, boundaries: list[int], most: int) -> list[int]:
+    """Positions 1 .. n - 1 in order: all, or at most `most`, first those next to block boundaries, then evenly spread ones."""
     if n - 1 <= most:
         return list(range(1, n))
-    near = [k * c + d for c in borders for k in range(1, n // c + 1) if k <= 4 or k == n // c for d in (0, 1, -1)]
+    near = [k * c + d for c in boundaries for k in range(1, n // c + 1) if k <= 4 or k == n // c for d in (0, 1, -1)]
     chosen = list(dict.fromkeys(p for p in [1, n - 1, *near] if 0 < p < n))[: most // 2]
     for parts in count(2):
         spread = (round(i * n / parts) for i in range(1, parts))
@@ -326,10 +334,10 @@ def positions(n: int, borders: list[int], most: int) -> list[int]:
     return sorted(chosen)
 
 
-def largest_batch(run: Pass, rows: int, length: int) -> int:
-    """Inputs of that length that may stand side by side: their outputs take at most half of the parameters' memory, or 64 MiB."""
-    rows = min(rows, TOKENS // max(length * (run.inputs.batch or 1), 1))
+def largest_batch(run: Pass, sequences: int, length: int) -> int:
+    """The largest batch of inputs of that length whose outputs take at most half of the parameters' memory, or 64 MiB."""
+    sequences = min(sequences, TOKENS // max(length * (run.inputs.batch or 1), 1))
     numbers = sum(t.numel() for t in run(run.inputs).values()) * length / max(run.inputs.length or 1, 1)
-    held = sum(p.numel() * p.element_size() for p in run.subject.model.parameters())
-    room = max(held / 2, 64 * 2**20)
-    return max(1, min(rows, int(room / (8 * max(numbers, 1)))))
+    parameter_bytes = sum(p.numel() * p.element_size() for p in run.subject.model.parameters())
+    room = max(parameter_bytes / 2, 64 * 2**20)
+    return max(1, min(sequences, int(room / (8 * max(numbers, 1)))))

@@ -1,6 +1,6 @@
-"""Targets: what a person names on the command line becomes a model and what it is called with.
+"""Targets: a name on the command line becomes a model and the arguments of its call.
 
-    module:factory, path/to/file.py:factory    a callable, class or module object of the user's own
+    module:factory, path/to/file.py:factory    a callable, class or module object of the user
     a folder                                   a checkpoint: config.json and safetensors; ./gpt2 where it has a preset's name
     transformers:LlamaForCausalLM              a class or configuration of transformers, made tiny, with random weights
     timm:vit_tiny_patch16_224                  a model of timm, with random weights
@@ -30,14 +30,14 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
 
-HOW = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
+USAGE = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
        f"a spec.json, or a preset ({', '.join(PRESETS)}).")  # fmt: skip
 
 
 class Target(NamedTuple):
-    """A model, what it is called with, which kinds its arguments are, and what to call it in a report.
+    """A model, the arguments of its call, their kinds, and the title of its report.
 
-    notes   where the weights of a checkpoint come from, and what was let by
+    notes   where the weights of a checkpoint come from, and what was tolerated
     """
 
     model: nn.Module
@@ -49,15 +49,15 @@ class Target(NamedTuple):
 
 
 def target(text: str, *, seed: int = 0) -> Target:
-    """The model that a text names, with inputs; a user's own in the mode in which it comes, any other in eval mode.
+    """The model that a text names, with inputs. A user's model keeps its mode; any other is in evaluation mode.
 
     seed    of random weights and inputs
 
-    raises  InputError where there is no such thing, it raises, or no inputs can be made; the sentence says which
+    raises  InputError where there is no such model, it raises, or no inputs can be made; the message says which
     """
     text = text.strip()
     if not text:
-        raise InputError(f"No model was named. {HOW}")
+        raise InputError(f"No model was named. {USAGE}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _target(text, seed)
@@ -77,14 +77,16 @@ def _target(text: str, seed: int) -> Target:
     if ":" in text:
         return _factory(text, seed)
     if path.suffix == ".py":
-        raise InputError(f"{text} is a file. Say what of it to check: {text}:NAME, a class, a module or a function that makes one.")
-    raise InputError(f"There is no model {text!r}. {HOW}")
+        raise InputError(
+            f"{text} is a file. Name what to check in it: {text}:NAME, a class, a module or a function that makes one."
+        )
+    raise InputError(f"There is no model {text!r}. {USAGE}")
 
 
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # too long for a name, or a letter that no name has
+    except (OSError, ValueError):  # too long for a name, or a character that no name has
         return False
 
 
@@ -97,43 +99,41 @@ def _ready(model: nn.Module, title: str, seed: int) -> Target:
 
 
 def _factory(text: str, seed: int) -> Target:
-    place, _, name = text.rpartition(":")
-    if not name or not place:
-        raise InputError(f"{text!r} names no {'factory' if place else 'module'}. {HOW}")
-    found: Any = _file(Path(place)) if place.endswith(".py") else _module(place, text)
+    module_name, _, name = text.rpartition(":")
+    if not name or not module_name:
+        raise InputError(f"{text!r} names no {'factory' if module_name else 'module'}. {USAGE}")
+    obj: Any = _file(Path(module_name)) if module_name.endswith(".py") else _module(module_name, text)
     for part in name.split("."):
-        if not hasattr(found, part):
-            known = (
-                [n for n, v in vars(found).items() if not n.startswith("_") and callable(v)] if hasattr(found, "__dict__") else []
-            )
-            raise InputError(f"{place} has no {part!r}. It has: {', '.join(known[:12]) or 'nothing that could be called'}.")
-        found = getattr(found, part)
-    return _made(found, text, seed)
+        if not hasattr(obj, part):
+            names = [n for n, v in vars(obj).items() if not n.startswith("_") and callable(v)] if hasattr(obj, "__dict__") else []
+            raise InputError(f"{module_name} has no {part!r}. It has: {', '.join(names[:12]) or 'nothing that could be called'}.")
+        obj = getattr(obj, part)
+    return _from_object(obj, text, seed)
 
 
-def _made(found: Any, text: str, seed: int) -> Target:
+def _from_object(obj: Any, text: str, seed: int) -> Target:
     """A model and inputs from an object, a class or a function."""
-    if not isinstance(found, nn.Module):
-        if not callable(found):
-            raise InputError(f"{text} is {_a(found)}, which is neither a torch.nn.Module nor something that makes one.")
+    if not isinstance(obj, nn.Module):
+        if not callable(obj):
+            raise InputError(f"{text} is {_a(obj)}, which is neither a torch.nn.Module nor something that makes one.")
         try:
-            found = found()
+            obj = obj()
         except EquiscopeError:
             raise
         except (Exception, SystemExit) as error:  # the user's own code
-            raise InputError(f"{text} was called without arguments and raised {_short(error)}. {_needs(found)}") from error
-    model, *given = found if isinstance(found, (tuple, list)) else (found,)
+            raise InputError(f"{text} was called without arguments and raised {_short(error)}. {_advice(obj)}") from error
+    model, *given = obj if isinstance(obj, (tuple, list)) else (obj,)
     if not isinstance(model, nn.Module):
         raise InputError(
             f"{text} gave {_a(model)}, not a torch.nn.Module. Return the model, (model, inputs) or (model, args, kwargs)."
         )
     if not given:
         return _ready(model, text, seed)
-    args, kwargs = _said(given, text)
+    args, kwargs = _call_arguments(given, text)
     return Target(model, args, kwargs, {}, text)
 
 
-def _said(given: list[Any], text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _call_arguments(given: list[Any], text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(inputs) or (args, kwargs) of a factory."""
     if len(given) == 2 and isinstance(given[1], Mapping):
         return (tuple(given[0]) if isinstance(given[0], (tuple, list)) else (given[0],)), dict(given[1])
@@ -147,16 +147,16 @@ def _said(given: list[Any], text: str) -> tuple[tuple[Any, ...], dict[str, Any]]
     return (tuple(first) if isinstance(first, (tuple, list)) else (first,)), {}
 
 
-def _needs(found: Any) -> str:
+def _advice(obj: Any) -> str:
     """What to do about a call that failed."""
     try:
-        needed = [p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind in (0, 1, 3)]
+        needed = [p.name for p in inspect.signature(obj).parameters.values() if p.default is p.empty and p.kind in (0, 1, 3)]
     except (TypeError, ValueError):
         needed = []
     return (
         f"It needs {', '.join(needed)}: give a function without arguments that makes the model."
         if needed
-        else "Mend it, or name another."
+        else "Correct it, or name another."
     )
 
 
@@ -185,7 +185,7 @@ def _module(name: str, text: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
                 raise InputError(
-                    f"There is no module {error.name!r}, asked for by {text!r}: not installed, and not in this folder. {HOW}"
+                    f"There is no module {error.name!r}, requested by {text!r}: not installed, and not in this folder. {USAGE}"
                 ) from error
             raise InputError(f"{name} could not be read: it needs {error.name!r}, which is not installed.") from error
         except (Exception, SystemExit) as error:  # the user's own code
@@ -193,7 +193,7 @@ def _module(name: str, text: str) -> ModuleType:
 
 
 class _importable:
-    """A folder from which modules are read, first of all."""
+    """Inside, a folder comes first on the import path."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
@@ -224,35 +224,35 @@ def _library(name: str) -> ModuleType:
 
 
 def _transformers(name: str) -> nn.Module:
-    """A class, or the model of a configuration, at random weights and a small size."""
+    """A model class, or the model of a configuration class, with random weights and a small size."""
     library = _library("transformers")
-    found = getattr(library, name, None)
-    if not inspect.isclass(found):
+    cls = getattr(library, name, None)
+    if not inspect.isclass(cls):
         near = [
             n for n in dir(library) if n.lower().startswith(name.lower()[:5]) and n.endswith(("Model", "ForCausalLM", "Config"))
         ]
         raise InputError(f"transformers has no class {name!r}. Near it: {', '.join(near[:8]) or 'none'}.")
-    if issubclass(found, library.PreTrainedConfig):
-        return _of_config(library, found)
-    if not issubclass(found, library.PreTrainedModel):
+    if issubclass(cls, library.PreTrainedConfig):
+        return _of_config(library, cls)
+    if not issubclass(cls, library.PreTrainedModel):
         raise InputError(f"transformers.{name} is neither a model nor a configuration. Give a class such as LlamaForCausalLM.")
-    return model_of(found, tiny(config_class_of(found)))
+    return model_of(cls, tiny(config_class_of(cls)))
 
 
 def _of_config(library: ModuleType, config_class: type) -> nn.Module:
-    """The class of a configuration that writes, or else its plain one."""
+    """The model class of a configuration: one that generates text, otherwise the base model."""
     config = tiny(config_class)
     for auto in (library.AutoModelForCausalLM, library.AutoModelForSeq2SeqLM, library.AutoModelForMaskedLM, library.AutoModel):
         if config_class in auto._model_mapping:
-            made = auto._model_mapping[config_class]
-            return model_of(made[0] if isinstance(made, (tuple, list)) else made, config)
+            model = auto._model_mapping[config_class]
+            return model_of(model[0] if isinstance(model, (tuple, list)) else model, config)
     raise InputError(f"transformers has no model for {config_class.__name__} alone. Name a model class: transformers:CLASS.")
 
 
 def model_of(model_class: type, config: Any) -> nn.Module:
-    """A class of transformers at random weights. A model that writes is told so: BERT and its kin would look ahead.
+    """A class of transformers with random weights. A causal language model gets `is_decoder`: BERT and others need it to be causal.
 
-    raises  InputError where the class cannot be built, with what it says
+    raises  InputError where the class cannot be built, with its message
     """
     if any(word in model_class.__name__ for word in ("CausalLM", "LMHead", "Decoder")):
         for flag in ("is_decoder", "causal"):
@@ -261,16 +261,16 @@ def model_of(model_class: type, config: Any) -> nn.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made: nn.Module = model_class(config)
+            model: nn.Module = model_class(config)
     except Exception as error:  # other people's code
         raise InputError(
             f"{model_class.__name__} could not be built from a small {type(config).__name__}: {_short(error)}."
         ) from error
-    return made.eval()
+    return model.eval()
 
 
 def _timm(name: str) -> nn.Module:
-    """At random weights; for a small picture where the model can be told its size."""
+    """With random weights; for a small picture where the model accepts its size as an argument."""
     _torchvision()
     library = _library("timm")
     if not library.is_model(name):
@@ -278,17 +278,17 @@ def _timm(name: str) -> nn.Module:
         raise InputError(f"timm has no model {name!r}. Near it: {', '.join(near) or 'none; see timm.list_models()'}.")
     for sizes in ({"img_size": 64}, {}):
         try:
-            made: nn.Module = library.create_model(name, pretrained=False, **sizes)
+            model: nn.Module = library.create_model(name, pretrained=False, **sizes)
             if sizes:
-                inputs_for(made.eval())
-            return made.eval()
+                inputs_for(model.eval())
+            return model.eval()
         except Exception as error:  # a model of one size, or without that argument
             failed = error
     raise InputError(f"timm could not make {name}: {_short(failed)}.") from failed
 
 
 def _torchvision() -> None:
-    """timm loads torchvision for its pictures, whose build for CUDA stumbles over its own operators on a CPU: name them first."""
+    """timm imports torchvision, whose CUDA build fails on a CPU because its own operators are missing: define them first."""
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
         return
     try:
@@ -300,20 +300,20 @@ def _torchvision() -> None:
             del sys.modules[loaded]
         for operator in ("nms", "qnms"):
             _OPERATORS.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    except Exception:  # timm itself will say what is wrong
+    except Exception:  # timm itself raises a clearer error
         return
 
 
-_OPERATORS = torch.library.Library("torchvision", "FRAGMENT")  # kept: what it defines lives as long as it does
+_OPERATORS = torch.library.Library("torchvision", "FRAGMENT")  # its definitions live as long as this object
 
 
 def _folder(folder: Path) -> tuple[nn.Module, list[str]]:
-    """A checkpoint through the class that its config.json names, by a class of ours where transformers is not installed; and where
-    its tensors come from."""
-    files.read_config(folder)  # said before a library is asked for
+    """The model of a checkpoint and the origin of its tensors. Its class is the one that config.json names, or ours where
+    transformers is not installed."""
+    files.read_config(folder)  # its errors come before those of a missing library
     if importlib.util.find_spec("transformers") is None:
-        made: Any = load(folder)
-        return made, list(made.origin)
+        model: Any = load(folder)
+        return model, list(model.origin)
     return load_theirs(folder, _library("transformers"))
 
 

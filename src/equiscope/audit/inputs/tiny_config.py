@@ -1,7 +1,7 @@
-"""Tiny configuration: a configuration of transformers made tiny, so that any of its classes runs in a moment.
+"""Tiny configuration: a small configuration for any class of transformers, so that the model runs in a moment.
 
-Sizes are known by their names, which the library's classes share: what is called a hidden size becomes 64, heads become 4 of 16
-features, layers as many as there are kinds of them. Everything else (activations, flags, kinds of norm) stays as it is.
+Sizes are recognised by their names, which the library's classes share: a hidden size becomes 64, heads become 4 of 16 features, and
+one layer of each kind stays. Everything else (activations, flags, kinds of norm) is unchanged.
 """
 
 import inspect
@@ -73,7 +73,7 @@ OUTSIDE = {
     "num_channels": 3,
     "in_channels": 3,
 }  # pictures and sounds
-EMPTY = {"head_dim": HEAD, "num_key_value_heads": HEADS, "n_routed_experts": 4}  # where the default says None
+EMPTY = {"head_dim": HEAD, "num_key_value_heads": HEADS, "n_routed_experts": 4}  # where the default is None
 PATTERN = {
     "num_kv_shared_layers": 0,
     "attn_layer_period": 2,
@@ -139,7 +139,7 @@ def sizes(base: Any) -> dict[str, Any]:
 
 
 def _heads(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
-    """Keys and values are shared by heads only where they were."""
+    """Heads share keys and values only where they did in the default."""
     pairs = (("num_key_value_heads", "num_attention_heads"), ("swa_num_key_value_heads", "swa_num_attention_heads"))
     for shared, heads in pairs:
         if isinstance(fields.get(shared), int) and isinstance(fields.get(heads), int):
@@ -148,7 +148,7 @@ def _heads(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
 
 
 def _layers(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
-    """As many layers as there are kinds, two at least; every list with an entry for each layer follows."""
+    """One layer of each kind, at least two; lists with an entry for each layer are shortened accordingly."""
     name = next((n for n in LAYERS if isinstance(fields.get(n), int)), None)
     if name is None:
         return
@@ -167,7 +167,7 @@ def _layers(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
 
 
 def _special(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
-    """Special tokens get ids at the end of the small vocabulary; 0, 1 and 2 stay what they are."""
+    """Special tokens outside the small vocabulary get ids at its end; 0, 1 and 2 stay."""
     vocabulary = wanted.get("vocab_size", fields.get("vocab_size"))
     if not isinstance(vocabulary, int):
         vocabulary = VOCABULARY
@@ -183,10 +183,10 @@ def _special(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
 
 
 def config_class_of(model_class: type) -> type:
-    """The class of configurations that a model class takes."""
+    """The configuration class of a model class."""
     found = getattr(model_class, "config_class", None)
     if not inspect.isclass(found):
-        raise InputError(f"{model_class.__name__} names no class of configurations, so it cannot be made small.")
+        raise InputError(f"{model_class.__name__} has no config_class, so no small configuration can be made.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Variations: inputs like the given ones, with other contents."""
+"""Variations: inputs like the given ones with other values, lengths or batches."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,65 +11,67 @@ from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import AXIS
 
 
-def varied(inputs: Inputs, generator: Generator) -> Inputs:
-    """Other words in the same places: ids drawn among those that are there and their like, numbers drawn again.
+def resampled(inputs: Inputs, generator: Generator) -> Inputs:
+    """Other values at the same positions: ids drawn from the range of those present, numbers drawn anew.
 
-    Silence and a blank ground stay: a picture that may be moved on it must stay one.
+    Zeros of a picture or a sound stay zero: a picture that can be shifted on its background must stay one.
     """
 
     def other(value: Any) -> Any:
         if hasattr(value, "x"):
             return replace(value, x=other(value.x))
-        fresh = drawn(value, generator)
+        new = random_like(value, generator)
         if not value.is_floating_point():
-            return unpadded(inputs, value, fresh)
-        return fresh.masked_fill(value == 0, 0) if bool(value.any()) else fresh
+            return without_pad_ids(inputs, value, new)
+        return new.masked_fill(value == 0, 0) if bool(value.any()) else new
 
     return inputs.each(other, "ids", "features", "steps", "image", "wave", "points", "tokens")
 
 
 def lengthened(inputs: Inputs, length: int, generator: Generator) -> Inputs | None:
-    """The same text made longer: more tokens behind it, like those that are there; places go on counting. None where a mask of
-    pairs, or anything else that has one entry a token, cannot be continued."""
+    """The same sequence with more tokens appended, drawn like those present; positions continue.
+
+    None where a mask of pairs, or another argument with one entry a token, cannot be extended.
+    """
     n = inputs.length
     if n is None or length < n or inputs.has("edges", "points", "vectors", "atoms"):
         return None
-    more, made = length - n, {}
+    more, arguments = length - n, {}
     for name, value in inputs.values.items():
-        longer = _longer(value, inputs.kinds[name], more, generator, inputs)
+        longer = _lengthened_value(value, inputs.kinds[name], more, generator, inputs)
         if longer is None:
             return None
-        made[name] = longer
-    return inputs.with_values(made)
+        arguments[name] = longer
+    return inputs.with_values(arguments)
 
 
-def _longer(value: Any, kind: str, more: int, generator: Generator, inputs: Inputs) -> Any:
+def _lengthened_value(value: Any, kind: str, more: int, generator: Generator, inputs: Inputs) -> Any:
     if kind == "tokens":
-        x = _more(value.x, -2, more, generator, inputs)
-        at, order = _counted(value.positions, -2, more), _counted(value.order, -1, more)
-        flags = {name: _repeated(f, -1, more) for name in ("document", "valid") if (f := getattr(value, name)) is not None}
+        x = _appended_tokens(value.x, -2, more, generator, inputs)
+        at, order = _appended_positions(value.positions, -2, more), _appended_positions(value.order, -1, more)
+        flags = {name: _appended_flags(f, -1, more) for name in ("document", "valid") if (f := getattr(value, name)) is not None}
         return replace(value, x=x, positions=at, order=order, counted=None, **flags)
     if not isinstance(value, Tensor):
         return value
     if kind in ("ids", "features", "steps"):
-        return _more(value, AXIS[kind], more, generator, inputs)  # type: ignore[index]
+        return _appended_tokens(value, AXIS[kind], more, generator, inputs)  # type: ignore[index]
     if kind in ("position_ids", "coordinates"):
-        return _counted(value, AXIS[kind], more)  # type: ignore[index]
+        return _appended_positions(value, AXIS[kind], more)  # type: ignore[index]
     if kind == "flags":
-        return _repeated(value, -1, more)
+        return _appended_flags(value, -1, more)
     if kind == "pairs":
-        return _continued(value, more)
+        return _extended_mask(value, more)
     return value
 
 
-def _more(value: Tensor, axis: int, more: int, generator: Generator, inputs: Inputs) -> Tensor:
-    """More entries, drawn like those that are there."""
+def _appended_tokens(value: Tensor, axis: int, more: int, generator: Generator, inputs: Inputs) -> Tensor:
+    """The value with more entries, drawn like those present."""
     size = value.shape[axis]
     blank = value.index_select(value.ndim + axis, torch.arange(more, device=value.device) % size)
-    return torch.cat([value, unpadded(inputs, blank, drawn(blank, generator, value))], axis)
+    return torch.cat([value, without_pad_ids(inputs, blank, random_like(blank, generator, value))], axis)
 
 
-def _counted(value: Tensor, axis: int, more: int) -> Tensor:
+def _appended_positions(value: Tensor, axis: int, more: int) -> Tensor:
     """Positions continued with the step between the last two."""
     axis, size = value.ndim + axis, value.shape[axis]
     last = value.narrow(axis, size - 1, 1)
@@ -78,14 +80,14 @@ def _counted(value: Tensor, axis: int, more: int) -> Tensor:
     return torch.cat([value, last + step * count.to(value.dtype)], axis)
 
 
-def _repeated(value: Tensor, axis: int, more: int) -> Tensor:
+def _appended_flags(value: Tensor, axis: int, more: int) -> Tensor:
     """A flag of each token, continued with its last value."""
     last = value.narrow(value.ndim + axis, value.shape[axis] - 1, 1)
     return torch.cat([value, last.expand(*[more if i == value.ndim + axis else -1 for i in range(value.ndim)])], axis)
 
 
-def _continued(mask: Tensor, more: int) -> Tensor | None:
-    """A mask of pairs, which is the same along every diagonal, made larger; None for any other."""
+def _extended_mask(mask: Tensor, more: int) -> Tensor | None:
+    """A larger mask of pairs, where it is constant along every diagonal; None for any other mask."""
     n = mask.shape[-1]
     if mask.ndim < 2 or mask.shape[-2] != n or n < 3:
         return None
@@ -97,14 +99,14 @@ def _continued(mask: Tensor, more: int) -> Tensor | None:
     return torch.where(gap >= 0, mask[..., 0, :][..., gap.clamp(min=0)], mask[..., :, 0][..., (-gap).clamp(min=0)])
 
 
-def flagged(inputs: Inputs, generator: Generator) -> Inputs:
-    """Other flags where that is no mask of padding: truth values and segments drawn among those that are there."""
+def resampled_flags(inputs: Inputs, generator: Generator) -> Inputs:
+    """Other flags, drawn from the values present; masks of padding stay."""
 
     def other(value: Tensor) -> Tensor:
         if value.is_floating_point():
             return value
-        known = value.flatten().unique()
-        return known[torch.randint(len(known), value.shape, generator=generator).to(value.device)]
+        present = value.flatten().unique()
+        return present[torch.randint(len(present), value.shape, generator=generator).to(value.device)]
 
     names = [n for n in inputs.of("flags") if "mask" not in n and "valid" not in n]
     return inputs.with_values({n: other(inputs.values[n]) for n in names})
@@ -115,8 +117,8 @@ def reversed_positions(inputs: Inputs) -> Inputs:
     return inputs.each(lambda v: v.flip(-1), "position_ids")
 
 
-def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
-    """Numbers so many times as large; ids stay. What takes the largest of a batch betrays itself."""
+def scaled_values(inputs: Inputs, factor: float = 16.0) -> Inputs:
+    """Values multiplied by a factor; ids stay. This exposes a maximum over the batch."""
 
     def loud(value: Any) -> Any:
         if hasattr(value, "x"):
@@ -126,9 +128,8 @@ def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
     return inputs.each(loud, "features", "steps", "image", "wave", "points", "tokens")
 
 
-def drawn(value: Tensor, generator: Generator, like: Tensor | None = None) -> Tensor:
-    """Numbers of the same shape as these, of the size of those that they shall be like (these, where none are said); ids up to the
-    largest of them."""
+def random_like(value: Tensor, generator: Generator, like: Tensor | None = None) -> Tensor:
+    """Random values of this shape with the mean and spread of `like` (by default of the value itself); ids from its range."""
     like = value if like is None else like
     if value.is_floating_point():
         size = like.double().std().item() if like.numel() > 1 else 1.0
@@ -139,32 +140,32 @@ def drawn(value: Tensor, generator: Generator, like: Tensor | None = None) -> Te
 
 
 def changed_tokens(inputs: Inputs, rows: slice, generator: Generator) -> Inputs:
-    """Other words in some places; every changed id differs from what stood there."""
+    """Other tokens in some rows; every changed id differs from the original one."""
 
     def other(value: Any, axis: int) -> Any:
-        fresh = value.clone()
-        part = fresh.narrow(value.ndim + axis, *_span(rows, value.shape[axis]))
+        new = value.clone()
+        part = new.narrow(value.ndim + axis, *_span(rows, value.shape[axis]))
         if value.is_floating_point():
-            part.copy_(drawn(part, generator))
+            part.copy_(random_like(part, generator))
         else:
             low, high = int(value.min()), int(value.max())
             step = torch.randint(1, max(high - low, 1) + 1, part.shape, generator=generator).to(part)
-            made = (part - low + step) % (max(high, low + 1) - low + 1) + low
-            part.copy_(unpadded(inputs, part.clone(), made))
-        return fresh
+            arguments = (part - low + step) % (max(high, low + 1) - low + 1) + low
+            part.copy_(without_pad_ids(inputs, part.clone(), arguments))
+        return new
 
     changed = inputs.each(lambda t: replace(t, x=other(t.x, -2)), "tokens").each(lambda v: other(v, -1), "ids")
     return changed.each(lambda v: other(v, -2), "features", "points").each(lambda v: other(v, -3), "steps")
 
 
-def unpadded(inputs: Inputs, given: Tensor, fresh: Tensor) -> Tensor:
-    """New ids, none of which is the padding id: a model may compute positions from it."""
+def without_pad_ids(inputs: Inputs, given: Tensor, new: Tensor) -> Tensor:
+    """New ids without the padding id, because a model may compute positions from it."""
     pad = inputs.extra.get("pad")
-    if pad is None or fresh.is_floating_point():
-        return fresh
-    known = given[given != pad]
-    other = int(known.max()) if known.numel() else pad + 1
-    return fresh.masked_fill((fresh == pad) & (given != pad), other)
+    if pad is None or new.is_floating_point():
+        return new
+    present = given[given != pad]
+    other = int(present.max()) if present.numel() else pad + 1
+    return new.masked_fill((new == pad) & (given != pad), other)
 
 
 def _span(rows: slice, length: int) -> tuple[int, int]:
@@ -173,7 +174,7 @@ def _span(rows: slice, length: int) -> tuple[int, int]:
 
 
 def sequence(inputs: Inputs, number: int) -> Inputs:
-    """One sequence of a batch, still as a batch of one."""
+    """One sequence of a batch, as a batch of one."""
     rows = slice(number, number + 1)
 
     def one(name: str) -> Any:
@@ -185,11 +186,11 @@ def sequence(inputs: Inputs, number: int) -> Inputs:
             return replace(value, x=value.x[rows], positions=at, counted=None, **{n: f[rows] for n, f in _flags(value).items()})
         return value[rows] if axis == 0 else value[:, rows]
 
-    return _alike(inputs, one)
+    return _map_arguments(inputs, one)
 
 
 def batched(inputs: Inputs, *others: Inputs) -> Inputs:
-    """Batches side by side."""
+    """Several batches concatenated along the batch axis."""
 
     def all_of(name: str) -> Any:
         first, axis = inputs.values[name], _axis(inputs, name)
@@ -197,15 +198,17 @@ def batched(inputs: Inputs, *others: Inputs) -> Inputs:
         if axis is None:
             return first
         if hasattr(first, "x"):
-            parts = {n: _of_rows(values, n) for n in ("positions", "order", "document", "valid") if getattr(first, n) is not None}
+            parts = {
+                n: _joined_part(values, n) for n in ("positions", "order", "document", "valid") if getattr(first, n) is not None
+            }
             return replace(first, x=torch.cat([v.x for v in values]), counted=None, **parts)
         return torch.cat(values, axis)
 
-    return _alike(inputs, all_of)
+    return _map_arguments(inputs, all_of)
 
 
-def _of_rows(values: list[Any], name: str) -> Tensor:
-    """Places or flags of Tokens side by side: one for all rows where all share it, otherwise one a row."""
+def _joined_part(values: list[Any], name: str) -> Tensor:
+    """Positions or flags of several Tokens: one for all sequences where they share it, otherwise one for each."""
     own, shared = [getattr(v, name) for v in values], values[0].x.ndim - (1 if name == "positions" else 2)
     if all(t.ndim == shared and torch.equal(t, own[0]) for t in own):
         return own[0]
@@ -213,7 +216,7 @@ def _of_rows(values: list[Any], name: str) -> Tensor:
 
 
 def _axis(inputs: Inputs, name: str) -> int | None:
-    """The axis along which an argument has one entry a sequence."""
+    """The batch axis of an argument; None where it has none."""
     value, size = inputs.values[name], inputs.batch
     if hasattr(value, "x"):
         return 0
@@ -227,10 +230,10 @@ def _flags(tokens: Any) -> dict[str, Tensor]:
     return {n: f for n in ("order", "document", "valid") if (f := getattr(tokens, n)) is not None and f.ndim > 1}
 
 
-def _alike(inputs: Inputs, make: Callable[[str], Any]) -> Inputs:
-    """Every argument changed by name; what was given twice stays one."""
-    made: dict[int, Any] = {}
+def _map_arguments(inputs: Inputs, make: Callable[[str], Any]) -> Inputs:
+    """Every argument replaced by name; one object passed twice stays one object."""
+    arguments: dict[int, Any] = {}
     for name, value in inputs.values.items():
-        if id(value) not in made:
-            made[id(value)] = make(name)
-    return inputs.with_values({n: made[id(v)] for n, v in inputs.values.items()})
+        if id(value) not in arguments:
+            arguments[id(value)] = make(name)
+    return inputs.with_values({n: arguments[id(v)] for n, v in inputs.values.items()})

@@ -21,7 +21,7 @@ from torch.fx import Node
 from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.inputs.adapt import complete_arguments
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
-from equiscope.audit.inputs.variations import batched, sequence, varied
+from equiscope.audit.inputs.variations import batched, resampled, sequence
 from equiscope.audit.proof.exported_program import Leaf, Program, Unexported, leaves, program, rebuilt
 from equiscope.audit.proof.formulas import Formulas, lifted
 from equiscope.audit.proof.variants import Beside, Later, Variant, besides, laters, orders
@@ -65,11 +65,13 @@ def proofs_of(subject: Subject, names: tuple[str, ...] = STATEMENTS) -> dict[str
     found = {name: _answer(case, name) for name in names}
     if any(proof.answer == "proved" for proof in found.values()):
         larger = _larger(case)
-        found = {name: _at_both(name, proof, case, larger) if proof.answer == "proved" else proof for name, proof in found.items()}
+        found = {
+            name: _prove_larger(name, proof, case, larger) if proof.answer == "proved" else proof for name, proof in found.items()
+        }
     return found
 
 
-def _at_both(name: str, proof: Proof, case: "_Case", larger: "_Case | None") -> Proof:
+def _prove_larger(name: str, proof: Proof, case: "_Case", larger: "_Case | None") -> Proof:
     """A proof at one size, asked at the larger one too."""
     if larger is None:
         return Proof(answer="proved", reason=_sentence(case, case.sizes()))
@@ -80,7 +82,7 @@ def _at_both(name: str, proof: Proof, case: "_Case", larger: "_Case | None") -> 
     cuts: list[int] = []
 
     def some(parts: list[Leaf], size: int, seed: int) -> Iterator[Variant]:
-        wanted = set(positions(size, larger.borders, FEW))
+        wanted = set(positions(size, larger.boundaries, FEW))
         for variant in makes(parts, size, seed):
             if not isinstance(variant, Later) or variant.place in wanted:
                 cuts.append(variant.place if isinstance(variant, Later) else 0)
@@ -124,7 +126,7 @@ class _Case:
     axes: dict[str, tuple[int, ...]]
     across: dict[str, tuple[int, ...]]
     tries: int = TRIES
-    borders: list[int] = field(default_factory=list)
+    boundaries: list[int] = field(default_factory=list)
     random: dict[torch.dtype, Pass] = field(default_factory=dict)
 
     @property
@@ -174,12 +176,12 @@ def _larger(case: _Case) -> _Case | None:
         if text is None:
             return None
         if text.batch is not None:
-            text = batched(text, varied(text, torch.Generator().manual_seed(2)))
+            text = batched(text, resampled(text, torch.Generator().manual_seed(2)))
         try:
             made = _of(subject.like(inputs=text), case.tries)
         except (Crashed, Unexported):
             continue
-        made.borders = named
+        made.boundaries = named
         return made
     return None
 
@@ -213,7 +215,7 @@ def _beside(model: nn.Module, one: Inputs) -> Iterator[Inputs]:
     generator, n = torch.Generator().manual_seed(0), one.length or 0
     if n > 4 and mask_name(Subject(model, one)) in one.values:
         yield ragged(Subject(model, one), one, (n, n - 2, n // 2), False, generator).batch
-    yield batched(one, *(varied(one, generator) for _ in range(ROWS - 1)))
+    yield batched(one, *(resampled(one, generator) for _ in range(ROWS - 1)))
 
 
 Makes = Callable[[list[Leaf], int, int], Iterator[Variant]]
@@ -246,9 +248,9 @@ def _answer(case: _Case, name: str) -> Proof:
         if broken is None:
             return _proved(case, statement)
         return _not_proved(case, name, makes, size, statement, broken)
-    except Random as drawn:
+    except Random as error:
         reason = "it draws random numbers, or it is a graph of its own"
-        return Proof(answer="unknown", operation=operation(drawn.node), where=module_of(drawn.node), reason=reason)
+        return Proof(answer="unknown", operation=operation(error.node), where=module_of(error.node), reason=reason)
     except Exception as error:  # a graph may hold anything: what we cannot walk is not known
         words = " ".join(str(error).split())[:120]
         return Proof(answer="unknown", reason=f"the graph could not be walked: {type(error).__name__}: {words}")

@@ -1,4 +1,4 @@
-"""Subject: the model under check, which can be run again and again without being changed."""
+"""Subject: the model under check, which can be run many times without being changed."""
 
 from equiscope.audit.subject.subject import (
     Crashed,

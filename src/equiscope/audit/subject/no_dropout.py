@@ -1,7 +1,7 @@
-"""No dropout: training without dropout, however a model drops.
+"""No dropout: training mode without dropout, however the model implements it.
 
-`nn.Dropout` has a rate that can be set to zero; attention drops inside torch's own functions, at rates of its own. Below them all
-lies one operation that draws which numbers stay: here it answers its mean, so that every number stays as it is.
+The rate of `nn.Dropout` can be set to zero, but attention applies dropout inside torch's own functions. All of them call one
+operation that draws the mask. Here it returns its mean, so that every value stays as it is.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ aten = torch.ops.aten
 
 
 def no_dropout() -> Operations:
-    """Inside, dropout (and stochastic depth drawn with `bernoulli_`) leaves everything as it is."""
-    return Operations(_kept)
+    """Inside, dropout (and stochastic depth drawn with `bernoulli_`) changes nothing."""
+    return Operations(_keep_all)
 
 
-def _kept(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _keep_all(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if func in (aten.bernoulli_.float, aten.bernoulli.p):
         rate = args[1] if len(args) > 1 else 0.5
         return args[0].fill_(rate) if func is aten.bernoulli_.float else torch.full_like(args[0], rate)
@@ -32,7 +32,7 @@ def _kept(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 @contextmanager
 def in_mode(model: nn.Module, mode: str) -> Iterator[None]:
-    """Inside, the model is in evaluation, or in training with the rates of its dropout layers set to zero."""
+    """Inside, the model is in evaluation mode, or in training mode with the rates of its dropout layers set to zero."""
     before = {m: m.training for m in model.modules()}
     rates = {m: m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)}
     model.train(mode == "train")

@@ -1,4 +1,4 @@
-"""Outputs: whatever a model returns, as tensors by name; and along which axes they have one entry a token."""
+"""Outputs: whatever a model returns, as tensors by name; and the axes along which they have one entry a token."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ SIDE = ("past_key_values", "cache", "hidden_states", "attentions", "cross_attent
 
 
 class Picked(dict[str, Tensor]):
-    """Outputs that were chosen already, joined from several calls."""
+    """Outputs that were selected already, joined from several calls."""
 
 
 def flat(output: Any) -> dict[str, Tensor]:
-    """Tensors by name: "" alone, "logits", "0", "aux.scores". Caches and inner states are left out beside others."""
-    found = dict(_named(output, ""))
-    main = {n: t for n, t in found.items() if not n.startswith(SIDE)}
-    return main or found
+    """Tensors by name: "" for a single one, "logits", "0", "aux.scores". Caches and hidden states are omitted beside others."""
+    tensors = dict(_named(output, ""))
+    main_outputs = {n: t for n, t in tensors.items() if not n.startswith(SIDE)}
+    return main_outputs or tensors
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
@@ -43,14 +43,14 @@ def _named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def differing(a: Tensor, b: Tensor, sizes: tuple[int, int]) -> tuple[int, ...]:
-    """Axes that had the one size and now have the other: those with one entry a token."""
+    """Axes whose size changed from the first to the second: those with one entry a token."""
     if a.ndim != b.ndim:
         return ()
     return tuple(i for i, (n, m) in enumerate(zip(a.shape, b.shape, strict=True)) if (n, m) == sizes)
 
 
 def of_size(t: Tensor, size: int | None) -> tuple[int, ...]:
-    """Axes of that size. Where more than one could be meant in [..., N, D], the one before the last is."""
+    """Axes of that size."""
     if size is None:
         return ()
     axes = tuple(i for i, n in enumerate(t.shape) if n == size)
@@ -58,7 +58,7 @@ def of_size(t: Tensor, size: int | None) -> tuple[int, ...]:
 
 
 def finite(outputs: Mapping[str, Tensor]) -> str:
-    """The name of an output that is not finite everywhere, or empty."""
+    """The name of the first output that is not finite everywhere; empty where all are."""
     for name, t in outputs.items():
         if t.is_floating_point() and not bool(torch.isfinite(t).all()):
             return name or "the output"

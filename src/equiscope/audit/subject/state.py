@@ -1,8 +1,8 @@
-"""State: everything that a call of a model can leave behind, remembered and put back, so that one call cannot colour the next.
+"""State: everything that a call of a model can change, saved and restored, so that one call does not affect the next.
 
-A model holds buffers and parameters, plain attributes, and objects of its own. Code beside it may keep state in its class, in a
-default argument, in a closure or in a global of its file. All of these are looked through as far as Python shows them: containers,
-tensors and arrays, and plain values. What hides elsewhere (a file, a C extension) is not seen.
+A model holds buffers and parameters, plain attributes, and objects of its own. Its code may also keep state in a class, in a
+default argument, in a closure or in a global of its file. All of these are saved as far as Python exposes them: containers,
+tensors, arrays and plain values. State elsewhere (a file, a C extension) is not covered.
 """
 
 import collections
@@ -29,7 +29,7 @@ MAX_DEPTH, MAX_OBJECTS, MAX_CALLS = (
 
 
 class State:
-    """What a module and the code of its classes hold. parameters: whether their numbers are kept too, which costs their memory."""
+    """The state of a module and of the code of its classes. parameters: whether their values are saved too, which costs memory."""
 
     def __init__(self, model: nn.Module, parameters: bool = False) -> None:
         self.modules = dict(model.named_modules())
@@ -43,7 +43,7 @@ class State:
             self.snapshot.add_binding(name, binding)
 
     def restore(self) -> set[str]:
-        """Put everything back; names of what had changed."""
+        """Restore everything. Returns the names of what had changed."""
         changed = set(self._buffers()) | set(self._parameters())
         return changed | set(self.snapshot.restore())
 
@@ -83,7 +83,7 @@ class State:
 
 
 def _rebound(module: nn.Module, namespace: str, key: str, tensor: Tensor) -> bool:
-    """Put a tensor back under its name; whether another one was there. A ScriptModule's attributes cannot be replaced."""
+    """Bind a tensor to its name again; whether another one was bound. Attributes of a ScriptModule cannot be replaced."""
     if isinstance(module, torch.jit.ScriptModule) or (holder := getattr(module, namespace)).get(key) is tensor:
         return False
     holder[key] = tensor
@@ -92,24 +92,24 @@ def _rebound(module: nn.Module, namespace: str, key: str, tensor: Tensor) -> boo
 
 @dataclass(frozen=True)
 class _Binding:
-    """Somewhere that a name is bound: how to read it, bind it again and unbind it."""
+    """A place where a name is bound: how to read it and how to bind it again."""
 
     read: Callable[[], Any]
     bind: Callable[[Any], None]
 
 
 class _Snapshot:
-    """Bindings, containers and tensors as they were."""
+    """Bindings, containers and tensors as they were before the call."""
 
     def __init__(self) -> None:
         self.bindings: list[tuple[str, _Binding, Any]] = []
-        self.namespaces: list[tuple[str, dict[str, Any], set[str]]] = []  # attributes of modules, in which new names may appear
+        self.namespaces: list[tuple[str, dict[str, Any], set[str]]] = []  # attributes of modules, where new names may appear
         self.contents: dict[int, tuple[str, Any, Any]] = {}  # id -> name, container, shallow copy
         self.tensors: dict[int, tuple[str, Any, Any]] = {}
         self.generators: dict[int, tuple[str, _Binding, Any]] = {}
 
     def add_attributes(self, path: str, module: nn.Module) -> None:
-        """Everything in a module but its parameters, buffers, parts and hooks."""
+        """Save everything in a module except its parameters, buffers, submodules and hooks."""
         namespace = vars(module)
         names = {n for n in namespace if n not in _INNER}
         self.namespaces.append((path, namespace, names))
@@ -122,7 +122,7 @@ class _Snapshot:
                 self.add_tensor_attributes(f"{path}.{name}".lstrip("."), t)
 
     def add_tensor_attributes(self, name: str, t: Tensor) -> None:
-        """What somebody's code hangs on a tensor as an attribute."""
+        """Save attributes that code has set on a tensor."""
         namespace = vars(t)
         if id(namespace) not in self.contents:
             self.contents[id(namespace)] = (f"attributes of {name}", namespace, dict(namespace))
@@ -130,7 +130,7 @@ class _Snapshot:
                 self._add_value(name, item, 1)
 
     def add_binding(self, name: str, binding: _Binding) -> None:
-        """One name that is bound somewhere, with all that hangs on it."""
+        """Save one bound name, with everything reachable from it."""
         value = binding.read()
         self.bindings.append((name, binding, value))
         self._add_value(name, value, 0)
@@ -167,7 +167,7 @@ class _Snapshot:
                 self._add_value(name, item, depth + 1)
 
     def restore(self) -> Iterator[str]:
-        """Put everything back; the names of what had changed."""
+        """Restore everything; the names of what had changed."""
         for path, namespace, names in self.namespaces:
             for name in [n for n in namespace if n not in names and n not in _INNER and not _is_hook(n)]:
                 del namespace[name]
@@ -201,7 +201,7 @@ class _Snapshot:
 
 
 def _code_state(modules: Any) -> Iterator[tuple[str, _Binding]]:
-    """Where the code of the modules' classes keeps state: class attributes, defaults, closures, globals, memoised calls."""
+    """State in the code of the modules' classes: class attributes, defaults, closures, globals, memoised calls."""
     visited: set[int] = set()
     for owner in dict.fromkeys(type(m) for m in modules):
         for cls in (c for c in owner.__mro__ if not _is_library(c.__module__)):
@@ -217,9 +217,9 @@ def _code_state(modules: Any) -> Iterator[tuple[str, _Binding]]:
 
 
 def _function_state(function: Any, owner: type, visited: set[int], depth: int) -> Iterator[tuple[str, _Binding]]:
-    """What a function may write into, and the functions that it calls: those of its class, its closure and its file.
+    """State that a function may change, and that of the functions it calls: those of its class, its closure and its file.
 
-    The results that a memoised function of the same file keeps are thrown away, now and whenever state is put back.
+    The cache of a memoised function of the same file is cleared, now and whenever state is restored.
     """
     if hasattr(function, "cache_clear") and hasattr(function, "cache_info"):
         if getattr(function, "__module__", None) == owner.__module__ and id(function) not in visited:
@@ -260,7 +260,7 @@ def _function_state(function: Any, owner: type, visited: set[int], depth: int) -
 
 
 def _named_globals(function: types.FunctionType, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
-    """Globals that code names, and what it names of other files and classes among them: where they are held, name and value."""
+    """Globals that code names, also through modules and classes among them: namespace, name and value."""
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
         yield function.__globals__, name, value
@@ -285,7 +285,7 @@ def _is_library(module: str) -> bool:
 
 
 def _is_user_object(value: Any) -> bool:
-    """Whether it is an object of somebody's class, with attributes that a call may change."""
+    """Whether it is an object of a user's class, with attributes that a call may change."""
     cls = type(value)
     if isinstance(value, type | types.ModuleType | types.FunctionType | types.MethodType | nn.Module | torch.Generator):
         return False
@@ -343,7 +343,7 @@ def _is_hook(name: str) -> bool:
 
 
 def _is_container(value: Any) -> bool:
-    """A list, dict, set or queue, or one of somebody's own class that is read as these are."""
+    """A list, dict, set or queue, or a subclass of a user that is iterated like these."""
     cls = type(value)
     if cls in CONTAINERS:
         return True
@@ -356,7 +356,7 @@ def _shallow(value: Any) -> Any:
 
 
 def _same_items(a: Any, b: Any) -> bool:
-    """Whether a container holds the very same things."""
+    """Whether two containers hold identical items."""
     if len(a) != len(b):
         return False
     if isinstance(a, dict):
@@ -376,7 +376,7 @@ def _refill(namespace: Any, saved: Any) -> None:
 
 
 def equal(a: Tensor, b: Tensor) -> bool:
-    """Whether not one bit differs; NaN equals NaN."""
+    """Whether no bit differs; NaN equals NaN."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if torch.equal(a, b):

@@ -1,7 +1,7 @@
-"""Subject: the model that is checked, run again and again without being changed.
+"""Subject: the model under check, run many times without being changed.
 
-A `Pass` is the model at one precision and one set of parameters. It runs without gradients, from one seed, on copies of the inputs,
-and puts back whatever the model writes into itself, so that one run cannot colour the next.
+A `Pass` is the model in one precision and with one set of parameters. It runs without gradients, from one seed and on copies of the
+inputs, and restores whatever the model writes into itself, so that one run does not affect the next.
 """
 
 import inspect
@@ -29,14 +29,14 @@ Pick = str | tuple[str, ...] | Callable[[Any], Any] | None
 
 
 class Crashed(EquiscopeError):
-    """The model itself raised on an input that we made; the message says what."""
+    """The model itself raised on inputs that the check made; the message says what."""
 
 
 class Subject:
-    """A model, what it is called with, and which of its outputs are compared.
+    """A model, its inputs, and the outputs to compare.
 
-    pick  name of an output, several, or a function of what the model returns; None compares all that are no caches
-    mode  "eval" or "train"; in training, dropout is switched off, so that what is left is the model's own
+    pick  the name of an output, several names, or a function of what the model returns; None compares all except caches
+    mode  "eval" or "train"; in training mode dropout is switched off
     """
 
     def __init__(
@@ -46,31 +46,31 @@ class Subject:
         self.passes: Counter[str] = Counter()  # calls of the model, by dtype
         self.sequences: Counter[str] = Counter()  # rows of the batches that these calls were given
         self.gradients = False  # whether the model needs them in its forward
-        self.no_dropout = False  # whether dropout that is on in evaluation too is left out
-        self.random = True  # whether random parameters are asked about too
-        self.workarounds: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
-        self.effects: Any = None  # side effects of a call, once they are known (`numerics.pure.Effects`)
+        self.no_dropout = False  # whether dropout that is on in evaluation mode too is switched off
+        self.random = True  # whether random parameters are measured too
+        self.workarounds: list[str] = []  # how side effects are excluded, in words: "on copies of its inputs"
+        self.effects: Any = None  # side effects of a call, once measured (`numerics.pure.Effects`)
         self.writes_parameters = False  # whether a call changes parameters: then only copies are run
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
-        self.ladder: Any = None  # the lengths at which it is asked, once they are known (`lengths.Ladder`)
+        self.length_ladder: Any = None  # the lengths to measure at, once computed (`lengths.LengthLadder`)
         self._axes: dict[str, tuple[int, ...]] | None = None
 
     def like(self, model: nn.Module | None = None, inputs: Inputs | None = None, mode: str | None = None) -> "Subject":
-        """The same with another model, other inputs or another mode. Its calls are counted with those of this one."""
+        """A subject with another model, other inputs or another mode. Its calls are counted with those of this one."""
         model, inputs = self.model if model is None else model, self.inputs if inputs is None else inputs
-        made = Subject(model, inputs, self.pick, mode or self.mode, self.seed)
-        made.passes, made.sequences, made.gradients, made.writes_parameters = (
+        copy = Subject(model, inputs, self.pick, mode or self.mode, self.seed)
+        copy.passes, copy.sequences, copy.gradients, copy.writes_parameters = (
             self.passes,
             self.sequences,
             self.gradients,
             self.writes_parameters,
         )
-        return made
+        return copy
 
     def adopt(self, other: "Subject") -> None:
-        """Take over what was learned of the model as another subject."""
+        """Take over what another subject has learned about the same model."""
         self.passes, self.sequences, self.workarounds, self.writes_parameters = (
             other.passes,
             other.sequences,
@@ -80,11 +80,11 @@ class Subject:
         self.gradients, self.no_dropout, self.effects = other.gradients, other.no_dropout, other.effects
 
     def in_dtype(self, dtype: torch.dtype, random: bool = False) -> "Pass":
-        """The model in this dtype. Its own dtype, parameters as given: the model itself, no copy."""
+        """The model in this dtype. In its own dtype and at the given parameters it is the model itself, not a copy."""
         return Pass(self, dtype, random)
 
     def on_copy(self) -> "Pass":
-        """A copy of the model in its own dtype, whose parameters are compared and put back after every call; the model itself where
+        """A copy of the model in its own dtype, whose parameters are compared and restored after every call; the model itself where
         it cannot be copied."""
         other = self.like()
         other.writes_parameters = True
@@ -94,52 +94,54 @@ class Subject:
             return self.in_dtype(self.dtype)
 
     def chosen(self, output: Any) -> Outputs:
-        """The outputs that are compared. Raises Crashed where there is none."""
+        """The outputs to compare. Raises Crashed where there is none."""
         if isinstance(output, Picked):
             return output
         if callable(self.pick):
             output = self.pick(output)
-        found = flat(output)
+        outputs = flat(output)
         if isinstance(self.pick, str | tuple):
-            wanted = (self.pick,) if isinstance(self.pick, str) else self.pick
-            missing = [n for n in wanted if n not in found]
+            picked = (self.pick,) if isinstance(self.pick, str) else self.pick
+            missing = [n for n in picked if n not in outputs]
             if missing:
-                raise Crashed(f"the model returns no {missing[0]!r}; it returns {', '.join(map(repr, found)) or 'no tensor'}")
-            found = {n: found[n] for n in wanted}
-        if not found:
+                raise Crashed(f"the model returns no {missing[0]!r}; it returns {', '.join(map(repr, outputs)) or 'no tensor'}")
+            outputs = {n: outputs[n] for n in picked}
+        if not outputs:
             raise Crashed(f"the model returned no tensor, but {type(output).__name__}")
-        return found
+        return outputs
 
     def axes(self, run: "Pass") -> dict[str, tuple[int, ...]]:
-        """Axes of each output that have one entry a token: those that change when a token is left out."""
+        """Axes of each output that have one entry a token: those that change when a token is removed."""
         if self._axes is None:
-            n, plain = self.inputs.length, run(run.inputs)
+            n, original = self.inputs.length, run(run.inputs)
             if n is None:
-                self._axes = {name: () for name in plain}
+                self._axes = {name: () for name in original}
                 return self._axes
             try:
-                fewer = run(shortened(run.inputs, n - 1)) if n > 1 else plain
-                self._axes = {name: differing(t, fewer[name], (n, n - 1)) if name in fewer else () for name, t in plain.items()}
-            except Crashed:  # a model of one length only
-                self._axes = {name: _guessed(t, n) for name, t in plain.items()}
+                shorter = run(shortened(run.inputs, n - 1)) if n > 1 else original
+                self._axes = {
+                    name: differing(t, shorter[name], (n, n - 1)) if name in shorter else () for name, t in original.items()
+                }
+            except Crashed:  # a model with a fixed length
+                self._axes = {name: _axes_of_size(t, n) for name, t in original.items()}
         return self._axes
 
     def batch_axes(self, run: "Pass", one: Inputs, two: Inputs) -> dict[str, int]:
-        """The axis of each output that has one entry a sequence: the one that grows with the batch. None of pairs of sequences."""
-        plain, more = run(one), run(two)
-        found = {n: differing(t, more[n], (one.batch or 1, two.batch or 2)) for n, t in plain.items() if n in more}
-        return {n: axes[0] for n, axes in found.items() if len(axes) == 1}
+        """The batch axis of each output: the one that grows with the batch. Outputs of pairs of sequences have none."""
+        original, more = run(one), run(two)
+        outputs = {n: differing(t, more[n], (one.batch or 1, two.batch or 2)) for n, t in original.items() if n in more}
+        return {n: axes[0] for n, axes in outputs.items() if len(axes) == 1}
 
 
 def shortened(inputs: Inputs, length: int) -> Inputs:
-    """The first so many tokens, with everything that goes with them."""
-    fewer = inputs.rows(list(range(length)), (*WORDS, "position_ids", "coordinates"))
-    fewer = fewer.each(lambda mask: mask[..., :length, :length], "pairs")
-    return fewer.each(lambda t: first_tokens(t, length), "tokens")
+    """The first `length` tokens, with everything that belongs to them."""
+    shorter = inputs.rows(list(range(length)), (*WORDS, "position_ids", "coordinates"))
+    shorter = shorter.each(lambda mask: mask[..., :length, :length], "pairs")
+    return shorter.each(lambda t: first_tokens(t, length), "tokens")
 
 
 def first_tokens(tokens: Any, length: int) -> Any:
-    """Of Tokens, the first so many."""
+    """The first `length` tokens of a Tokens object."""
     from dataclasses import replace
 
     parts = {"x": tokens.x[..., :length, :], "positions": tokens.positions[..., :length, :], "order": tokens.order[..., :length]}
@@ -147,7 +149,7 @@ def first_tokens(tokens: Any, length: int) -> Any:
     return replace(tokens, counted=None, **parts)
 
 
-def _guessed(t: Tensor, n: int) -> tuple[int, ...]:
+def _axes_of_size(t: Tensor, n: int) -> tuple[int, ...]:
     axes = tuple(i for i, size in enumerate(t.shape) if size == n)
     if len(axes) > 1 and axes[-1] == t.ndim - 1 and axes[:-1] == (t.ndim - 2,):
         return axes[:-1]
@@ -155,7 +157,13 @@ def _guessed(t: Tensor, n: int) -> tuple[int, ...]:
 
 
 class Pass:
-    """Call it with Inputs: outputs by name, detached, on the CPU in float64 (whole numbers stay whole)."""
+    """The model in one precision, with given or random parameters.
+
+    Called with Inputs it returns the outputs by name: detached, on the CPU, in float64 (integers stay integers).
+
+    high_precision  whether it runs in float64, with casts inside the model promoted to float64 too
+    changed_state   names of the state that calls have changed
+    """
 
     def __init__(self, subject: Subject, dtype: torch.dtype, random: bool) -> None:
         self.subject, self.dtype, self.random = subject, dtype, random
@@ -167,39 +175,39 @@ class Pass:
         if random:
             randomize_parameters(self.model, subject.seed)
         self.inputs = subject.inputs.to(dtype)
-        self.changed_state: set[str] = set()  # state that a call has moved
+        self.changed_state: set[str] = set()
         self._saved = State(self.model, parameters=subject.writes_parameters)
-        self._known: list[tuple[Inputs, Outputs]] = []
+        self._remembered: list[tuple[Inputs, Outputs]] = []
 
     def __call__(self, inputs: Inputs) -> Outputs:
-        """Outputs; those of the given Inputs object, and of the last other one, are remembered."""
-        for known in self._known:
-            if known[0] is inputs:
-                return known[1]
-        self._known = [known for known in self._known if known[0] is self.inputs]
+        """The outputs. Those of the given Inputs object, and of the last other one, are cached."""
+        for entry in self._remembered:
+            if entry[0] is inputs:
+                return entry[1]
+        self._remembered = [entry for entry in self._remembered if entry[0] is self.inputs]
         outputs = self.outputs_of(lambda model: inputs.to(self.dtype).call(model))
-        self._known.append((inputs, outputs))
+        self._remembered.append((inputs, outputs))
         return outputs
 
     def outputs_of(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
-        """Outputs of any use of the model. Raises Crashed where the model raises."""
+        """The outputs of any function of the model. Raises Crashed where the model raises."""
         with self.within(seed, self.subject.gradients):
             try:
                 outputs = self.subject.chosen(call(self.counted_model))
-            except Crashed:  # said by the way in which we use it
+            except Crashed:  # raised by the check itself
                 raise
-            except Exception as error:  # whatever other people's code raises becomes a row of the report
+            except Exception as error:  # whatever the model's code raises becomes a row of the report
                 if self.subject.gradients or "does not require grad" not in str(error):
                     raise Crashed(f"the model raised {type(error).__name__}: {_short(error)}") from error
                 outputs = None
-            if outputs is None:  # it differentiates inside, as forces are made: then gradients are left on
+            if outputs is None:  # it differentiates inside, for forces: leave gradients on
                 self.subject.gradients = True
                 return self.outputs_of(call, seed)
             return {n: _numbers(t) for n, t in outputs.items()}
 
     @contextmanager
     def within(self, seed: "int | Seeds | None" = None, gradients: bool = False) -> Iterator[None]:
-        """One seed, no gradients, the mode asked for; state is put back afterwards."""
+        """Inside: one seed, no gradients, the mode of the subject. State is restored afterwards."""
         seed = self.subject.seed if seed is None else seed
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(gradients))
@@ -216,15 +224,15 @@ class Pass:
 
     @property
     def counted_model(self) -> Any:
-        """The model; every call of it is counted."""
+        """The model, with every call counted."""
         return _Counted(self)
 
     def part(self, module: nn.Module) -> Any:
-        """A module of the model, or the model itself, whose calls are counted."""
+        """A module of the model; of the model itself, calls are counted."""
         return self.counted_model if module is self.model else module
 
     def count(self, values: Iterable[Any]) -> None:
-        """A call of the model, and the rows of the batch among these values beside it."""
+        """Count a call of the model with these values, and the sequences of its batch."""
         name = str(self.dtype).removeprefix("torch.")
         batched, axis = self.subject.inputs.batch is not None, 1 if self.subject.inputs.has("steps") else 0
         tensors = (getattr(v, "x", v) for v in values)
@@ -234,9 +242,9 @@ class Pass:
 
 
 class _Counted:
-    """The model of a pass, whose calls are counted. Not by a hook: with one, torch's layers leave their fast paths.
+    """Wraps the model of a pass to count its calls. A hook would disable the fast paths of torch's layers.
 
-    For isinstance it is of the model's class.
+    `isinstance` sees the class of the model.
     """
 
     def __init__(self, run: Pass) -> None:
@@ -255,7 +263,7 @@ class _Counted:
 
 
 class Seeds(NamedTuple):
-    """Where each source of random numbers begins."""
+    """The seed of each source of random numbers."""
 
     torch: int
     python: int
@@ -264,7 +272,7 @@ class Seeds(NamedTuple):
 
 @contextmanager
 def _seeded(seeds: Seeds) -> Iterator[None]:
-    """Random numbers of torch, Python and NumPy begin at these seeds, and go on afterwards where they were."""
+    """Inside, torch, Python and NumPy draw from these seeds; afterwards their states are restored."""
     numpy = sys.modules.get("numpy")
     python, numbers = random.getstate(), numpy.random.get_state() if numpy is not None else None
     with torch.random.fork_rng(devices=[]):
@@ -281,9 +289,9 @@ def _seeded(seeds: Seeds) -> Iterator[None]:
 
 
 def _numbers(t: Tensor) -> Tensor:
-    """A copy on the CPU in float64; whole numbers stay whole, a complex one becomes two. Raises Crashed for no plain tensor.
+    """A copy on the CPU in float64; integers stay integers, complex numbers become two. Raises Crashed for a nested tensor.
 
-    A copy, since what is returned may be an input or a buffer itself, which is put back.
+    It is a copy because a model may return an input or a buffer, which is restored afterwards.
     """
     if t.is_nested:
         raise Crashed("the model returned a nested tensor, which has no axes that can be compared; return a padded one")
@@ -294,23 +302,23 @@ def _numbers(t: Tensor) -> Tensor:
 
 
 def copy_in_dtype(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy in another dtype, plain attributes that are tensors too. Raises Crashed for what cannot be copied."""
+    """A copy in another dtype, including tensors in plain attributes. Raises Crashed for what cannot be copied."""
     try:
-        made = deepcopy(model)
+        copy = deepcopy(model)
     except Exception as error:
         raise Crashed(
-            f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so only its own precision was tried"
+            f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so it was measured in its own precision only"
         ) from error
-    made._apply(lambda t: _cast(t, dtype))
-    for module in made.modules():
+    copy._apply(lambda t: _cast(t, dtype))
+    for module in copy.modules():
         for name, value in list(vars(module).items()):
             if isinstance(value, Tensor):
                 setattr(module, name, _cast(value, dtype))
-    return made
+    return copy
 
 
 def _cast(t: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers in another dtype. Complex ones stay complex: `.to(float64)` would throw their imaginary part away."""
+    """The tensor in another dtype. Complex ones stay complex: `.to(float64)` would discard the imaginary part."""
     if t.is_complex():
         return t.to(torch.complex128 if dtype == torch.float64 else torch.complex64)
     return t.to(dtype) if t.is_floating_point() else t
@@ -318,10 +326,10 @@ def _cast(t: Tensor, dtype: torch.dtype) -> Tensor:
 
 @torch.no_grad()
 def randomize_parameters(model: nn.Module, seed: int) -> None:
-    """Random parameters: a position table that begins at zero, or gains of one, hide what a model can do.
+    """Randomize the parameters: a position table initialised at zero, or norm weights of one, hide what a model can do.
 
-    Matrices get the spread that keeps activations alive, vectors their value and a third; buffers stay, and so does what does
-    not learn beside what does: a table of sinusoids that is kept as a parameter.
+    Matrices are drawn with a spread that preserves the scale of activations; noise is added to vectors. Buffers stay, and so do
+    parameters without gradients beside trainable ones, such as a fixed table of sinusoids.
     """
     generator = torch.Generator().manual_seed(seed + 1)
     learns = any(p.requires_grad for p in model.parameters())
@@ -335,17 +343,17 @@ def randomize_parameters(model: nn.Module, seed: int) -> None:
             elif isinstance(module, nn.Embedding) or "embed" in name or "table" in name or "position" in name:
                 p.copy_(noise)
             else:
-                inward = math.prod(p.shape[1:]) if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)) else p.shape[-2]
-                p.copy_(1.5 * noise / max(inward, 1) ** 0.5)
+                fan_in = math.prod(p.shape[1:]) if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)) else p.shape[-2]
+                p.copy_(1.5 * noise / max(fan_in, 1) ** 0.5)
 
 
 def arguments(model: nn.Module) -> tuple[str, ...]:
-    """Names of what `forward` takes."""
+    """Names of the arguments of `forward`."""
     try:
-        taken = inspect.signature(model.forward).parameters.values()
+        parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
         return ()
-    return tuple(p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
 
 
 def _short(error: BaseException) -> str:

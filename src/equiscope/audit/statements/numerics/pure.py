@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, sequence, varied
+from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
@@ -121,7 +121,7 @@ def _rewritten(run: Pass) -> set[str]:
     if not any(True for _ in run.model.buffers()):
         return set()
     after: list[dict[str, Tensor]] = []
-    other = varied(run.inputs, Generator().manual_seed(run.subject.seed + 7))
+    other = resampled(run.inputs, Generator().manual_seed(run.subject.seed + 7))
 
     def twice(model: Any) -> Any:
         for inputs in (run.inputs, other):
@@ -206,7 +206,7 @@ WORDS = {
 def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
     """The given input and others, each with its output in a fresh state; inputs that the model refuses are left out."""
     generator, n = Generator().manual_seed(run.subject.seed + 11), run.inputs.length
-    made = {"given": run.inputs, "other": varied(run.inputs, generator)}
+    made = {"given": run.inputs, "other": resampled(run.inputs, generator)}
     if n is not None and n > 2:
         made["shorter"] = shortened(made["other"], n // 2 + 1)
     if n is not None and (longer := lengthened(run.inputs, min(2 * n + 1, max(LONGER, n + 1)), generator)) is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from torch import Generator
 
 from equiscope.audit.inputs.lengths import cost, largest_batch
-from equiscope.audit.inputs.variations import batched, flagged, louder, reversed_positions, sequence, varied
+from equiscope.audit.inputs.variations import batched, resampled, resampled_flags, reversed_positions, scaled_values, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement
@@ -28,16 +28,16 @@ class BatchIndependence(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         one = sequence(run.inputs, 0)
-        beside = batched(one, varied(one, generator))
+        beside = batched(one, resampled(one, generator))
         across, n = run.subject.batch_axes(run, one, beside), one.length or 0
 
         def same(row: int, sizes: tuple[int, int]) -> SameRows:
             return SameRows(slice(None), slice(None), (n, n), (0, row), across, sizes)
 
-        louder_one = batched(one, louder(varied(one, generator)))
-        other = varied(one, generator) if one.has("ids") else one
+        louder_one = batched(one, scaled_values(resampled(one, generator)))
+        other = resampled(one, generator) if one.has("ids") else one
         in_front = batched(
-            flagged(reversed_positions(louder(other, -4.0)), generator), one
+            resampled_flags(reversed_positions(scaled_values(other, -4.0)), generator), one
         )  # of other signs: who asks row 0 betrays itself
         shared = {n: v for n, v in one.values.items() if beside.values[n] is v}  # of no sequence's own
         in_front = in_front.with_values(shared)
@@ -47,14 +47,14 @@ class BatchIndependence(Statement):
             RunPair(one, in_front, same(1, (1, 2)), "add another sequence before the first", {"added": 1}),
         ]
         for _ in range(max(count - len(made), 0) // 2):
-            again = batched(varied(one, generator), one).with_values(shared)
+            again = batched(resampled(one, generator), one).with_values(shared)
             made.append(RunPair(one, again, same(1, (1, 2)), "add another sequence before the first", {"added": 1}))
         made = self._ragged(run, one, generator) + made[:count]
         if run.high_precision and not run.random:  # some meet only where there are many
             most = min(MANY if count > 4 else MANY // 4, int(WORK / cost(run.subject.model, 1, max(n, 1))))
             many = largest_batch(run, most, n) if most > 3 else 1
             if many > 3:
-                others, row = [varied(one, generator) for _ in range(many - 1)], many // 2 + 1
+                others, row = [resampled(one, generator) for _ in range(many - 1)], many // 2 + 1
                 crowd = batched(*others[:row], one, *others[row:]).with_values(shared)
                 text = f"add {many - 1} other sequences after the first"
                 made.append(RunPair(one, crowd, same(row, (1, many)), text, {"added": many - 1}))
@@ -71,7 +71,7 @@ class BatchIndependence(Statement):
             return []
         right = ragged(run.subject, one, (n, n // 2 + 1), False, generator).batch
         left = ragged(run.subject, one, (n, n - 1), True, generator).batch
-        rows = [flagged(sequence(side, row), generator) for side, row in ((right, 0), (right, 1), (left, 1))]
+        rows = [resampled_flags(sequence(side, row), generator) for side, row in ((right, 0), (right, 1), (left, 1))]
         batch = batched(*rows)
         across = run.subject.batch_axes(run, rows[0], batch)
         made = []

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, ladder, resized
+from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, length_ladder, resized
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.causal import says_causal
@@ -81,14 +81,14 @@ class CacheExact(Statement):
     def _longer(self, run: Pass, count: int) -> list[RunPair]:
         """Longer texts, read up to where a block or window of the model ends, and one token at a time across its end."""
         budget = LENGTH_BUDGETS["quick" if count < 8 else "default"]
-        if run.subject.ladder is None:
-            run.subject.ladder = ladder(run.subject, run, budget)
+        if run.subject.length_ladder is None:
+            run.subject.length_ladder = length_ladder(run.subject, run, budget)
         made: list[RunPair] = []
-        for length in run.subject.ladder.lengths:
+        for length in run.subject.length_ladder.lengths:
             text = resized(run.inputs, length, Generator().manual_seed(run.subject.seed + 23))
             if length <= (run.inputs.length or 0) or text is None or len(made) >= LENGTHS or not _taken(run, text):
                 continue
-            inner = [c for c in run.subject.ladder.borders if 1 < c < length - 1]
+            inner = [c for c in run.subject.length_ladder.boundaries if 1 < c < length - 1]
             end = max(inner, default=length - 3)
             rest = length - end - 1  # the last two alone too: a cache that forgets a block late is whole before that
             sizes = [end - 1, 1, 1, *([rest - 2, 1, 1] if rest > 2 else [rest])]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.adapt import DECODED
-from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, LengthBudget, cost, ladder, largest_batch, positions, resized
+from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, LengthBudget, cost, largest_batch, length_ladder, positions, resized
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
@@ -61,7 +61,9 @@ class CausalOutput(Statement):
     def screen(self, run: Pass, effort: str) -> Screening:
         budget = LENGTH_BUDGETS[effort]
         found = Screening(coverage=Coverage())
-        own = _positions(run, run.inputs, budget.work / (4 if run.random else 2), budget, budget.ends if run.random else None)
+        own = _positions(
+            run, run.inputs, budget.operations / (4 if run.random else 2), budget, budget.positions if run.random else None
+        )
         _take(found, run, run.inputs, own)
         lengths, refused, longest = _lengths(run, budget, found)
         tried = [n for n in lengths if n != run.inputs.length]
@@ -70,14 +72,21 @@ class CausalOutput(Statement):
         roomy = [m for m in longer if largest_batch(run, 4, m) > 3] or [m for m in longer if largest_batch(run, 2, m) > 1]
         if longest is not None and roomy:
             longest = shortened(longest, max(roomy)) if max(roomy) < (longest.length or 0) else longest
-            _take(found, run, longest, _positions(run, longest, budget.work / 4, budget, budget.ends // (4 if run.random else 1)))
+            _take(
+                found,
+                run,
+                longest,
+                _positions(run, longest, budget.operations / 4, budget, budget.positions // (4 if run.random else 1)),
+            )
         found.coverage = Coverage(positions=len(own), of=(run.inputs.length or 1) - 1, lengths=sorted(tried), refused=refused)
         return found
 
     def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         generator = Generator().manual_seed(run.subject.seed)
         longer = (pair.original.length or 0) > (run.inputs.length or 0)
-        for length in sorted(c for c in run.subject.ladder.borders if 1 < c <= (pair.original.length or 0)) if longer else ():
+        for length in (
+            sorted(c for c in run.subject.length_ladder.boundaries if 1 < c <= (pair.original.length or 0)) if longer else ()
+        ):
             fewer = shortened(pair.original, length)
             yield later(fewer, length - 1, generator, 1)
         for length in (2, 3):
@@ -86,7 +95,7 @@ class CausalOutput(Statement):
                 for j in range(1, length):
                     yield later(fewer, j, generator, 1)
                 yield without(fewer, length - 1)
-        for length in sorted(run.subject.ladder.lengths) if longer else ():
+        for length in sorted(run.subject.length_ladder.lengths) if longer else ():
             if length < (pair.original.length or 0):
                 fewer = shortened(pair.original, length)
                 yield later(fewer, length - 1, generator, 1)
@@ -117,7 +126,7 @@ def _positions(run: Pass, inputs: Inputs, work: float, budget: LengthBudget, eno
     n = inputs.length or 0
     most = int(work / cost(run.subject.model, inputs.batch or 1, n))
     if enough is not None:
-        beside = largest_batch(run, budget.rows // (inputs.batch or 1), n) - 1
+        beside = largest_batch(run, budget.sequences // (inputs.batch or 1), n) - 1
         most = min(most, max(enough, beside))
     ends = _borders(run)
     places = positions(n, ends, max(most, 8))
@@ -142,14 +151,18 @@ def _positions(run: Pass, inputs: Inputs, work: float, budget: LengthBudget, eno
 
 
 def _borders(run: Pass) -> list[int]:
-    return ladder(run.subject, run, LENGTH_BUDGETS["quick"]).borders if run.subject.ladder is None else run.subject.ladder.borders
+    return (
+        length_ladder(run.subject, run, LENGTH_BUDGETS["quick"]).boundaries
+        if run.subject.length_ladder is None
+        else run.subject.length_ladder.boundaries
+    )
 
 
 def _together(run: Pass, base: Inputs, places: list[int], budget: LengthBudget) -> dict[int, float]:
     """Several positions in one call: the text as it is, and beside it texts whose later tokens are others."""
     n, size, axes = base.length or 0, base.batch or 1, run.subject.axes(run)
     original = run(base)
-    room = max(largest_batch(run, budget.rows // size, n) - 1, 1)
+    room = max(largest_batch(run, budget.sequences // size, n) - 1, 1)
     generator, found = Generator().manual_seed(run.subject.seed + 19), dict[int, float]()
     for start in range(0, len(places), room):
         some = places[start : start + room]
@@ -184,9 +197,9 @@ def _before(
 def _lengths(run: Pass, budget: LengthBudget, found: Screening) -> tuple[list[int], str, Inputs | None]:
     """Run the first tokens of the longest sequence at every length: their outputs equal those of the longest."""
     subject = run.subject
-    if subject.ladder is None:
-        subject.ladder = ladder(subject, run, budget)
-    lengths = subject.ladder.lengths[:: 5 if run.random else 1]
+    if subject.length_ladder is None:
+        subject.length_ladder = length_ladder(subject, run, budget)
+    lengths = subject.length_ladder.lengths[:: 5 if run.random else 1]
     n, axes = run.inputs.length or 0, subject.axes(run)
     longest, whole, refused = run.inputs, run(run.inputs), ""
     for length in sorted((m for m in lengths if m > n), reverse=True):

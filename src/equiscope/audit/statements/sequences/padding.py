@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.inputs.adapt import DECODED
-from equiscope.audit.inputs.variations import batched, changed_tokens, sequence, varied
+from equiscope.audit.inputs.variations import batched, changed_tokens, resampled, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
@@ -138,7 +138,7 @@ class Ragged:
 def ragged(subject: Subject, one: Inputs, lengths: tuple[int, ...], left: bool, generator: Generator) -> Ragged:
     """Rows that differ in length, tokens and mask; the first is the given sequence. All are padded on one side."""
     longest = max(lengths)
-    texts = [one, *(varied(one, generator) for _ in lengths[1:])]
+    texts = [one, *(resampled(one, generator) for _ in lengths[1:])]
     parts = [shortened(text, size) if size < (one.length or 0) else text for text, size in zip(texts, lengths, strict=True)]
     rows = [padded(subject, part, longest - size, left, generator) for part, size in zip(parts, lengths, strict=True)]
     alone = [padded(subject, part, 0, left, generator) for part in parts]
