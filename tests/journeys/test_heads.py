@@ -215,7 +215,9 @@ def test_a_number_is_followed_down_to_its_operands(read):
     tab.locator(".contribution summary").click()
     tab.locator(".contribution tbody tr").first.wait_for()
     v = np.asarray(unpack(numbers.v), dtype=float)[1, 2]
-    feature, value, brought, _ = (number(c.inner_text()) for c in tab.locator(".contribution tbody tr").first.locator("th, td").all())
+    feature, value, brought, _ = (
+        number(c.inner_text()) for c in tab.locator(".contribution tbody tr").first.locator("th, td").all()
+    )
     assert value == pytest.approx(v[int(feature)], rel=1e-6)
     assert brought == pytest.approx(steps["weight"] * value, rel=1e-5)
 

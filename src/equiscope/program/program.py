@@ -13,9 +13,11 @@ from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.program.source import NOWHERE, Source
+from equiscope.record import display
 
 Kind = Literal["input", "parameter", "buffer", "constant", "chance", "unknown"]
 Level = Literal["function", "aten", "alias"]
+PRINTED = 15  # steps at each end of a long program that an interpreter prints
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Called(NamedTuple):
     kind: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Program:
     """Leaves, steps in the order in which they ran, and every value as it was.
 
@@ -143,6 +145,29 @@ class Program:
     inside: dict[str, str] = field(default_factory=dict)
     called: dict[int, Called] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """Counts, and the steps with their shapes; of a long program its first and last ones."""
+        return display.text(self._heading, self._rows)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. `eq.show(program)` is the page, with every number."""
+        return display.html(self._heading, ("value", "operation", "shape"), self._rows)
+
+    @property
+    def _heading(self) -> str:
+        kinds = [leaf.kind for leaf in self.leaves]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}{'s' * (kinds.count(kind) > 1)}" for kind in dict.fromkeys(kinds))
+        return f"Program of {len(self.steps)} steps on {counts}"
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str]]:
+        rows = [
+            (self.name(value), step.op, str(list(self.values[value].shape))) for step in self.steps for value, _ in step.outputs
+        ]
+        if len(rows) > 2 * PRINTED:
+            rows = [*rows[:PRINTED], ("…", f"{len(rows) - 2 * PRINTED} more", ""), *rows[-PRINTED:]]
+        return rows
 
     def id(self, value: int | str) -> int:
         """A value by its name. Raises UnknownName for one that the program does not have."""

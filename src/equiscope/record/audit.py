@@ -4,11 +4,15 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from equiscope.record import display
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
 
 Verdict = Literal["holds", "approximate", "broken", "not applicable", "undecided"]
 Claimed = Literal["yes", "no", "unknown"]
+
+
+CELLS = ("statement", "claimed", "verdict", "error", "module", "")
 
 
 class Mark(Struct, frozen=True, kw_only=True):
@@ -135,6 +139,23 @@ class Row(Struct, frozen=True, kw_only=True):
         """Whether the verdict is that it holds, up to rounding."""
         return self.verdict == "holds"
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Name, claim, verdict, error, module and whether it fails, as a table prints them."""
+        error = "" if self.error is None else f"{self.error:.1e}"
+        return self.name, self.claimed, self.verdict, error, self.where, "fails" if self.fails else ""
+
+    def __repr__(self) -> str:
+        """The statement in one line, with its cause or note."""
+        parts = [f"{self.name}: {self.verdict}"]
+        parts += [] if self.error is None else [f"error {self.error:.1e}"]
+        parts += [f"in {self.where}"] if self.where else []
+        return ", ".join(parts) + (f". {self.cause or self.note}" if self.cause or self.note else "")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return display.html(self.summary or self.name, CELLS, [self.cells])
+
 
 class Audit(Struct, frozen=True, kw_only=True):
     """Everything one `equiscope check` found.
@@ -176,13 +197,20 @@ class Audit(Struct, frozen=True, kw_only=True):
         asked = [row for row in self.rows if row.name != "pure"] or self.rows
         return not self.rows or any(row.verdict not in ("undecided", "not applicable") for row in asked)
 
-    def __str__(self) -> str:
-        """A line for each statement; `equiscope.audit.table` says it in full."""
-        sizes = ["" if r.error is None else f"{r.error:.1e}" for r in self.rows]
-        rows = [(r.name, r.verdict, size, r.where, "fails" if r.fails else "") for r, size in zip(self.rows, sizes, strict=True)]
-        widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
-        lines = ["  ".join([*(cell.ljust(n) for cell, n in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
-        return "\n".join([f"{self.target}: {len(self.rows)} statements, {len(self.failed)} fail", *lines])
+    def __repr__(self) -> str:
+        """A heading, and a line for each statement; `equiscope.audit.table` prints them with counterexamples."""
+        return display.text(self._heading, [row.cells for row in self.rows])
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return display.html(self._heading, CELLS, [row.cells for row in self.rows])
+
+    @property
+    def _heading(self) -> str:
+        failed = len(self.failed)
+        return f"{self.target}: {len(self.rows)} statements, {failed} {'fails' if failed == 1 else 'fail'}"
 
     def __getitem__(self, name: str) -> Row:
         """The row of that name. Raises KeyError with the names there are."""

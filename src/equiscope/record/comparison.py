@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from equiscope.record import display
 from equiscope.record.explorable import Claim
 from equiscope.record.program import VERSION
 from equiscope.record.run import Source, State
@@ -132,3 +133,19 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidates: list[Candidate]
     trials: list[Trial]
     pairs: list[Pair] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """Title, answer and the candidates, best first."""
+        return display.text(f"{self.title}: {self.answer}", self._rows)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return display.html(f"{self.title}: {self.answer}", ("candidate", f"{self.part} {self.metric}", "parameters"), self._rows)
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str]]:
+        return [(c.name, self._mean(c.name), f"{c.parameters:,}") for c in self.candidates]
+
+    def _mean(self, candidate: str) -> str:
+        values = [trial.value for trial in self.trials if trial.candidate == candidate and trial.value is not None]
+        return f"{sum(values) / len(values):.4g}" if values else "no result"

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from equiscope import outputs
 from equiscope.budgets import decoded, read
 from equiscope.errors import InputError
+from equiscope.record import display
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
 
@@ -124,6 +125,27 @@ class Run(Struct, frozen=True, kw_only=True):
     points: list[Point] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """Title, state and results."""
+        return display.text(self._heading, self._rows)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return display.html(self._heading, ("part", "metric", "value"), self._rows)
+
+    @property
+    def _heading(self) -> str:
+        why = f", {self.reason}" if self.reason else ""
+        return f"{self.title}: {self.state}{why}, {self.steps} steps, {self.parameters:,} parameters, {self.seconds:,.0f} s of training"
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str]]:
+        return [
+            (part, name, "no number" if value is None else f"{value:.4g}")
+            for part, values in self.result.items()
+            for name, value in values.items()
+        ]
 
 
 def read_run(folder: Path, entries: bool = True) -> Run:
