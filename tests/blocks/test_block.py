@@ -7,7 +7,7 @@ from tests.recorded import recorded
 from torch import nn
 
 from equiscope.attention import Causal, Everything, MultiHeadAttention
-from equiscope.blocks import Block, FeedForward, norm
+from equiscope.blocks import FeedForwardNetwork, TransformerBlock, norm
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 
@@ -16,8 +16,8 @@ def pair(order, activation, causal=False):
     """Ours with random numbers, and torch's encoder layer with the same."""
     mask = Causal() if causal else Everything()
     ours = randomised(
-        Block(
-            MultiHeadAttention(WIDTH, HEADS, bias=True, mask=mask), FeedForward(WIDTH, 12, activation),
+        TransformerBlock(
+            MultiHeadAttention(WIDTH, HEADS, bias=True, mask=mask), FeedForwardNetwork(WIDTH, 12, activation),
             (norm(WIDTH), norm(WIDTH)), order,
         )
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_fresh_norm_brings_every_row_to_one_size(kind, size):
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "tanh"])
 def test_the_feed_forward_treats_every_token_alike_and_alone(activation):
-    forward, x = randomised(FeedForward(WIDTH, 12, activation)), words().x
+    forward, x = randomised(FeedForwardNetwork(WIDTH, 12, activation)), words().x
     kinds = {"relu": nn.ReLU(), "gelu": nn.GELU(), "silu": nn.SiLU(), "tanh": nn.Tanh()}
     wanted = forward.down_proj(kinds[activation](forward.up_proj(x)))
     assert relative_error(forward(x), wanted) < 1e-14
@@ -76,10 +76,10 @@ def test_the_feed_forward_treats_every_token_alike_and_alone(activation):
 
 def test_every_part_may_be_absent():
     attention, tokens = randomised(MultiHeadAttention(WIDTH, HEADS)), words()
-    assert torch.equal(Block(attention, residual=False)(tokens), attention(tokens))
-    assert torch.equal(Block(attention)(tokens), tokens.x + attention(tokens))
-    forward = randomised(FeedForward(WIDTH, 12, bias=False))
-    both = Block(attention, forward)(tokens)
+    assert torch.equal(TransformerBlock(attention, residual=False)(tokens), attention(tokens))
+    assert torch.equal(TransformerBlock(attention)(tokens), tokens.x + attention(tokens))
+    forward = randomised(FeedForwardNetwork(WIDTH, 12, bias=False))
+    both = TransformerBlock(attention, forward)(tokens)
     assert torch.equal(both, tokens.x + attention(tokens) + forward(tokens.x + attention(tokens)))
 
 

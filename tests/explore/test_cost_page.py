@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import equiscope as eq
 from equiscope.attention import Causal, MultiHeadAttention, eager_attention, scaled_dot
-from equiscope.blocks import FeedForward as Inner
+from equiscope.blocks import FeedForwardNetwork as Inner
 from equiscope.explore.pages.cost import KNOWN, STORES, WORK, cost, plain, preset
 from equiscope.models import PRESETS, Attention, Block, FeedForward, Spec
 from equiscope.positions import NoPosition

@@ -180,7 +180,7 @@ def test_a_long_table_rolls_to_the_number_that_was_asked_for(visit, tmp_path):
 
 def test_a_box_of_the_step_graph_leads_to_its_matrix(visit):
     tab = visit()
-    tab.get_by_role("link", name="ΔY: what the feed-forward adds").click()
+    tab.get_by_role("link", name="ΔY: output of the feed-forward network").click()
     assert tab.locator('figure[data-symbol="ΔY"]').evaluate("f => f.contains(document.activeElement)")
 
 

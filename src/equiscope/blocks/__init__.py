@@ -1,8 +1,8 @@
-"""What stands around attention: norm, residual, feed-forward, and their order."""
+"""The parts of a transformer layer around attention: norms, residual connections, feed-forward networks, dropout."""
 
-from equiscope.blocks.block import Block
+from equiscope.blocks.block import TransformerBlock
 from equiscope.blocks.drop import DropPath, drop
-from equiscope.blocks.feedforward import FeedForward
-from equiscope.blocks.norm import Norm, norm
+from equiscope.blocks.feedforward import FeedForwardNetwork
+from equiscope.blocks.norm import NormLayer, norm
 
-__all__ = ["Block", "DropPath", "FeedForward", "Norm", "drop", "norm"]
+__all__ = ["DropPath", "FeedForwardNetwork", "NormLayer", "TransformerBlock", "drop", "norm"]

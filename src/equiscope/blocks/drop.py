@@ -1,4 +1,4 @@
-"""What is dropped at random during training, never in evaluation: single numbers, or whole parts of a layer.
+"""Dropout and stochastic depth: at random, in training mode only.
 
 Sources: Srivastava et al. 2014, "Dropout"; Huang et al. 2016, "Deep Networks with Stochastic Depth".
 """
@@ -8,16 +8,19 @@ from torch import Tensor, nn
 
 
 class DropPath(nn.Dropout):
-    """What a part adds, [B, ..., D]: for a share p of the sequences it is 0. The rest is scaled so that the mean stays."""
+    """Stochastic depth: set the output [B, ..., D] of a residual branch to 0 for each sequence with probability p.
+
+    The other sequences are multiplied by 1 / (1 - p), so that the mean stays.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        kept = torch.rand(x.shape[:1] + (1,) * (x.ndim - 1), device=x.device) >= self.p
-        return x * (kept / (1 - self.p)).to(x.dtype)
+        keep = torch.rand(x.shape[:1] + (1,) * (x.ndim - 1), device=x.device) >= self.p
+        return x * (keep / (1 - self.p)).to(x.dtype)
 
 
 def drop(share: float, path: float = 0.0) -> nn.Module | None:
-    """Dropout of a share of the numbers, and of whole sequences; None where both are 0."""
+    """Stochastic depth with probability `path`, then dropout with probability `share`; None where both are 0."""
     parts = [part(p) for part, p in ((DropPath, path), (nn.Dropout, share)) if p]
     return nn.Sequential(*parts) if parts else None

@@ -1,4 +1,4 @@
-"""Feed-forward: the same small network for every token, alone. Source: Vaswani et al. 2017, section 3.3."""
+"""Feed-forward: the same small network, applied to every token by itself. Source: Vaswani et al. 2017, section 3.3."""
 
 from typing import ClassVar
 
@@ -9,16 +9,16 @@ from equiscope.functional import Activation
 from equiscope.init import linear
 
 
-class FeedForward(nn.Module):
+class FeedForwardNetwork(nn.Module):
     """[..., D] to [..., D] through `inner` hidden features; activation as in `functional.activation`.
 
-    gated  the activated features of one map times those of another (SwiGLU with silu). Source: Shazeer 2020
+    gated  multiply the activated features of one linear map by the features of another (SwiGLU with silu). Source: Shazeer 2020
     """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "up_proj": ("F", "", "hidden features of every token"),
         "gate_proj": ("G", "", "the gate of every hidden feature"),
-        "down_proj": ("ΔY", "", "what the feed-forward adds"),
+        "down_proj": ("ΔY", "", "output of the feed-forward network"),
         "up_proj.weight": ("W_1", "feature hidden", "weights into the hidden layer"),
         "gate_proj.weight": ("W_g", "feature hidden", "weights of the gate"),
         "gate_proj.bias": ("b_g", "hidden", "bias of the gate"),

@@ -73,7 +73,7 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(_block(block, width, source, i + 1) for i, block in enumerate(spec.blocks))
         self.drop = blocks.drop(spec.dropout)
         for i, block in enumerate(self.blocks):
-            cast(blocks.Block, block).drop = blocks.drop(spec.dropout, spec.drop_path * (i + 1) / spec.layers)
+            cast(blocks.TransformerBlock, block).drop = blocks.drop(spec.dropout, spec.drop_path * (i + 1) / spec.layers)
         norm = spec.blocks[-1].norm
         pre = norm is not None and norm.order == "pre"
         self.norm = blocks.norm(width, norm.kind, norm.eps, norm.bias) if norm is not None and pre else None
@@ -132,7 +132,7 @@ class Model(nn.Module):
         """An empty cache for every layer. Raises InputError where the model looks ahead, or its read-out needs all rows."""
         if self.readout.name not in ("each", "last"):
             raise InputError(f"The read-out {self.readout.name!r} needs all rows, which a cache does not keep. Use each or last.")
-        return [cast(blocks.Block, block).attention.cache() for block in self.blocks]
+        return [cast(blocks.TransformerBlock, block).attention.cache() for block in self.blocks]
 
     def tokens(self, inputs: Tokens | Tensor, start: int = 0, types: Tensor | None = None) -> Tokens:
         """Ids are looked up, samples cut into cells, raw features mapped; bare rows get places start, start + 1, ...
@@ -202,7 +202,8 @@ class Model(nn.Module):
         layers = zip(self.blocks, self._crossing, strict=True)
         schemes = self.schemes
         key_values = [
-            cast(attention.MultiHeadAttention, cast(blocks.Block, b).cross).key_values(tokens, schemes[j]) for b, j in layers
+            cast(attention.MultiHeadAttention, cast(blocks.TransformerBlock, b).cross).key_values(tokens, schemes[j])
+            for b, j in layers
         ]
         return Memory(tokens, tuple(key_values))
 
@@ -237,7 +238,7 @@ class Model(nn.Module):
     def _noticing_scores(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
         """Scores that make a scheme notice more than it claims: places that it turns into rotations no longer cancel."""
         for layer, block in enumerate(self.blocks):
-            score, scheme = cast(blocks.Block, block).attention.score, self.schemes[self._own[layer]]
+            score, scheme = cast(blocks.TransformerBlock, block).attention.score, self.schemes[self._own[layer]]
             if not score.preserves_claims(scheme):
                 yield f"blocks.{layer}.attention.score", score, frozenset()
 
@@ -281,12 +282,12 @@ class _Schemes:
         return self._known[key]
 
 
-def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> blocks.Block:
+def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> blocks.TransformerBlock:
     f, n = spec.feedforward, spec.norm
     eps = n.eps if n is not None else 1e-6
-    forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias, f.gated) if f is not None else None
+    forward = blocks.FeedForwardNetwork(width, f.inner or 4 * width, f.activation, f.bias, f.gated) if f is not None else None
     norms = [blocks.norm(width, n.kind, n.eps, n.bias) for _ in range(3 if spec.cross else 2)] if n is not None else None
-    return blocks.Block(
+    return blocks.TransformerBlock(
         _heads(spec.attention, width, None, eps, layer), forward, norms, order=n.order if n is not None else "pre",
         residual=spec.residual, parallel=spec.parallel, cross=_heads(spec.cross, width, source, eps, layer) if spec.cross else None,
     )  # fmt: skip

@@ -77,7 +77,7 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
     if _count(model.readout):
         add("readout", model.readout.title, (rows, d), model.readout, 0)
     for first, times in _runs(spec.blocks):
-        block, said = cast(blocks.Block, model.blocks[first]), spec.blocks[first]
+        block, said = cast(blocks.TransformerBlock, model.blocks[first]), spec.blocks[first]
         wide = model.position.widened(d)
         name = f"blocks.{first}" if times == 1 else f"blocks.{first}-{first + times - 1}"
         add(

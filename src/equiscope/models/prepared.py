@@ -102,7 +102,7 @@ class Prepared:
 
     def _lay_out(self) -> None:
         model = self.model
-        numbers = zip(cast(list[blocks.Block], list(model.blocks)), model._own, strict=True)
+        numbers = zip(cast(list[blocks.TransformerBlock], list(model.blocks)), model._own, strict=True)
         with torch.no_grad():
             self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
             output, norm = cast(Any, model.output_layer), cast(Any, model.norm)
@@ -187,7 +187,7 @@ class Rows:
     def empty(cls, model: Model, at: Tensor, room: int, memory: Memory | None, padded: bool) -> "Rows":
         """Room for so many rows of sequences whose places are like `at` [B, N, 1]."""
         batch, table = len(at), cast(Any, model.embedding).weight
-        asked = [block.attention for block in cast(list[blocks.Block], list(model.blocks))]
+        asked = [block.attention for block in cast(list[blocks.TransformerBlock], list(model.blocks))]
         sizes = [(batch, 2 * a.kv_heads, room, a.head_width) for a in asked]
         wide, alike = _wide(table), all(size == sizes[0] for size in sizes)
         kv = table.new_zeros(len(sizes), *sizes[0], dtype=wide) if alike else [table.new_zeros(size, dtype=wide) for size in sizes]
@@ -324,7 +324,7 @@ Flat = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # x [B, D]; of this r
 class _Layer:
     """One block, row by row: x [B*N, D] to the same. What a module holds is looked up once, not in every step."""
 
-    def __init__(self, block: blocks.Block, scheme: Position) -> None:
+    def __init__(self, block: blocks.TransformerBlock, scheme: Position) -> None:
         own, f, cross = block.attention, block.feedforward, block.cross
         self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
@@ -459,7 +459,7 @@ class _Brought:
     eps: float
 
     @classmethod
-    def of(cls, norm: blocks.Norm | None) -> "_Brought | None":
+    def of(cls, norm: blocks.NormLayer | None) -> "_Brought | None":
         if isinstance(norm, nn.LayerNorm):
             return cls("layer", norm.weight, norm.bias, norm.eps)
         return None if norm is None else cls("rms", norm.weight, None, norm.eps or 0.0)
@@ -491,8 +491,8 @@ def _why_not(model: Model) -> str:
         scheme.widened(s.width) != s.width or scheme.acts("content_bias") or scheme.acts("value_bias") for scheme in model.schemes
     ):
         return "its scheme reads what tokens hold, or widens them"
-    for i, block in enumerate(cast(list[blocks.Block], list(model.blocks))):
-        if type(block) is not blocks.Block:
+    for i, block in enumerate(cast(list[blocks.TransformerBlock], list(model.blocks))):
+        if type(block) is not blocks.TransformerBlock:
             return f"layer {i} is a {type(block).__name__}"
         for a in (block.attention, block.cross):
             if a is not None and (reason := _unusual(a)):
@@ -523,7 +523,7 @@ def _slides(mask: attention.Mask) -> bool:
 
 def _marks(model: Model) -> list[Any]:
     """Where each parameter lies, and how often it was written; and the masks."""
-    masks = [block.attention.mask for block in cast(list[blocks.Block], list(model.blocks))]
+    masks = [block.attention.mask for block in cast(list[blocks.TransformerBlock], list(model.blocks))]
     return [*((p.data_ptr(), p._version) for p in model.parameters()), *masks]
 
 

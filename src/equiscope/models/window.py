@@ -35,7 +35,7 @@ def windowed(model: Model, size: int) -> Model:
         )
     shared: dict[int, Any] = {id(p): p for p in [*model.parameters(), *model.buffers()]}
     other = copy.deepcopy(model, shared)
-    for block in cast(list[blocks.Block], list(other.blocks)):
+    for block in cast(list[blocks.TransformerBlock], list(other.blocks)):
         block.attention.mask = block.attention.mask & Window(size)
     narrow = [replace(b, attention=replace(b.attention, window=min(size, b.attention.window or size))) for b in model.spec.turns]
     other.spec = replace(model.spec, block=tuple(narrow))

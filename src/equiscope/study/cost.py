@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.attention import Causal, Mask, MultiHeadAttention, eager_attention, scaled_dot
 from equiscope.attention.multihead import Backend
-from equiscope.blocks import FeedForward
+from equiscope.blocks import FeedForwardNetwork
 from equiscope.positions import NoPosition
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, timed, turn_by_turn
 from equiscope.tokens import Tokens
@@ -75,7 +75,7 @@ def multiply_adds(n: int, d: int) -> dict[str, int]:
     """Of each part of a block with N words of width D, counted by torch while it runs."""
     attention, forward, tokens = (
         MultiHeadAttention(d, heads=4, backend="eager"),
-        FeedForward(d, 4 * d),
+        FeedForwardNetwork(d, 4 * d),
         Tokens.of(torch.randn(n, d)),
     )
     q, k, v = attention.project(tokens, tokens, NoPosition())
@@ -114,7 +114,7 @@ def _attention(n: int, d: int, mask: Mask | None = None, backend: Backend = "eag
 def _times(n: int, d: int, rounds: int) -> dict[str, tuple[float, float, float]]:
     attention, forward, tokens = (
         MultiHeadAttention(d, heads=4, backend="eager"),
-        FeedForward(d, 4 * d),
+        FeedForwardNetwork(d, 4 * d),
         Tokens.of(torch.randn(n, d)),
     )
     q, k, v = attention.project(tokens, tokens, NoPosition())

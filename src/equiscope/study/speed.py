@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from equiscope.attention import MultiHeadAttention
-from equiscope.blocks import FeedForward
+from equiscope.blocks import FeedForwardNetwork
 from equiscope.record.cost import Rate, Run, Speeds, Timed
 from equiscope.study.base import Each, settled, silently, turn_by_turn
 from equiscope.study.cost import count
@@ -43,7 +43,7 @@ def speeds(quick: bool = False, seed: int = 0, each: Each = silently) -> Speeds:
 
 
 def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timed]:
-    forward, tokens = FeedForward(d, 4 * d), Tokens.of(torch.randn(1, n, d))
+    forward, tokens = FeedForwardNetwork(d, 4 * d), Tokens.of(torch.randn(1, n, d))
     fused, eager = (MultiHeadAttention(d, heads, backend=backend) for backend in ("sdpa", "eager"))
     runs: dict[str, Callable[[], object]] = {"attention": lambda: fused(tokens), "step by step": lambda: eager(tokens)}
     if fitted:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from equiscope.blocks import Block
+from equiscope.blocks import TransformerBlock
 from equiscope.models import Built, Model
 from equiscope.program.hooks import hooked
 from equiscope.record import Array, pack
@@ -48,7 +48,10 @@ def attention_of(
     if not isinstance(model, Model):
         return None
     found: list[Tensor] = []
-    parts = [cast(Block, block).cross if source is not None else cast(Block, block).attention for block in model.blocks]
+    parts = [
+        cast(TransformerBlock, block).cross if source is not None else cast(TransformerBlock, block).attention
+        for block in model.blocks
+    ]
 
     def keep(_: int, module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         context = given[3] if len(given) > 3 else named.get("context")

@@ -230,7 +230,7 @@ def _recompute(model: nn.Module) -> None:
     from torch.utils.checkpoint import checkpoint as recomputed
 
     for part in model.modules():
-        if isinstance(part, blocks.Block):
+        if isinstance(part, blocks.TransformerBlock):
             part.forward = partial(recomputed, part.forward, use_reentrant=False)  # type: ignore[method-assign]
 
 

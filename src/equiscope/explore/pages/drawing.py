@@ -248,7 +248,7 @@ class _Tower:
         box = record.Box(id=ident, kind=kind, title=title, tower=self.number, where=shown, **said)
         return self.sketch.add(box, modules, claims)
 
-    def _norm(self, name: str, modules: Sequence[blocks.Norm], **said: Any) -> str:
+    def _norm(self, name: str, modules: Sequence[blocks.NormLayer], **said: Any) -> str:
         title = type(modules[0]).__name__
         return self._box(name, "norm", title, modules, shape=self.shape, **said)
 
@@ -280,7 +280,7 @@ class _Layer:
 
     def __init__(self, tower: _Tower, block: Block, index: int, numbers: Sequence[int], frame: str) -> None:
         self.tower, self.spec, self.numbers, self.frame = tower, block, numbers, frame
-        self.made = [cast(blocks.Block, tower.model.blocks[n]) for n in numbers]
+        self.made = [cast(blocks.TransformerBlock, tower.model.blocks[n]) for n in numbers]
         self.small = numbers[0] if tower.sketch.small.own else index
         self.order = block.norm.order if block.norm is not None else ""
 
@@ -343,7 +343,7 @@ class _Layer:
     def _feedforward(self) -> str:
         f = self.spec.feedforward
         assert f is not None
-        module = cast(blocks.FeedForward, self.made[0].feedforward)
+        module = cast(blocks.FeedForwardNetwork, self.made[0].feedforward)
         width, inner = module.up_proj.in_features, module.up_proj.out_features
         title = "Gated feed-forward" if f.gated else "Feed-forward"
         lines = [f"{_count(width)} → {'2 × ' if f.gated else ''}{_count(inner)} → {_count(width)}, {f.activation}"]
@@ -388,7 +388,7 @@ class _Layer:
         title = "Causal window" if a.causal and a.window else "Causal mask" if a.causal else "Window" if a.window else "Mask"
         lines = [f"{_count(a.window)} tokens"] if a.window else []
         lines += [] if isinstance(a.mask, attention.Everything) else [a.mask.title]
-        small = cast(blocks.Block, self.tower.small.blocks[self.small]).attention.mask
+        small = cast(blocks.TransformerBlock, self.tower.small.blocks[self.small]).attention.mask
         ranks = torch.arange(RANKS)
         seen = small.allowed(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
         seen = None if seen is None else seen.expand(RANKS, RANKS)

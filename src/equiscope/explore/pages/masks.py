@@ -222,7 +222,7 @@ def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Ru
 
 def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> ProgramRecord:
     """The first layer's attention under a mask; its numbers stand in the pool, by leaf."""
-    attention = cast(blocks.Block, made.blocks[0]).attention
+    attention = cast(blocks.TransformerBlock, made.blocks[0]).attention
     read: list[Any] = []
     with torch.no_grad(), hooked([("", attention)], before=lambda _, __, given, ___: read.extend(given[:2])):
         made(tokens)

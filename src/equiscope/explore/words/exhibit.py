@@ -64,7 +64,7 @@ class Exhibit(nn.Module):
     def __init__(self, model: Model, split: bool) -> None:
         super().__init__()
         self.model = model
-        self.block: blocks.Block = cast(blocks.Block, model.blocks[0])
+        self.block: blocks.TransformerBlock = cast(blocks.TransformerBlock, model.blocks[0])
         self.split = split
         self.readouts = nn.ModuleList(READOUTS[n](model.spec.width) for n in ("mean", "first", "last", "concatenation"))
         ends = {f"readouts.{i}": one for i, one in enumerate(self.readouts)} | {"model.readout": model.readout}

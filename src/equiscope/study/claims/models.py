@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from equiscope.blocks import FeedForward
+from equiscope.blocks import FeedForwardNetwork
 from equiscope.models import Attention, Beams, Block, Draft, Model, Spec, build, generate
 from equiscope.positions import Alibi, Learned, NoPosition, Position, Rope, Sinusoidal, T5Bias
 from equiscope.study.base import shown
@@ -27,7 +27,7 @@ def dropout_keeps_the_mean(setting: Setting) -> Measured:
     errors = {}
     for name, layer in {
         "linear": nn.Linear(32, 32).double(),
-        "feed-forward": FeedForward(32, 64, "relu").double(),
+        "feed-forward": FeedForwardNetwork(32, 64, "relu").double(),
         "softmax": nn.Softmax(-1),
     }.items():
         with torch.no_grad():
