@@ -34,5 +34,5 @@ def test_only_rows_that_fail_are_failures():
 
 def test_printed_it_has_a_line_for_each_statement():
     assert str(AUDIT).splitlines() == [
-        "mine: 2 statements, 1 fail", "causal   broken  5.0e-01  attention  fails", "permute  holds   1.0e-16",
+        "mine: 2 statements, 1 failed", "causal   unknown  broken  5.0e-01  attention  fails", "permute  unknown  holds   1.0e-16",
     ]  # fmt: skip

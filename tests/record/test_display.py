@@ -18,7 +18,7 @@ AUDIT = Audit(target="gpt2", model="GPT", parameters=3, dtype="float64", device=
 
 def test_an_audit_is_a_heading_and_a_line_for_each_statement():
     assert repr(AUDIT).splitlines() == [
-        "gpt2: 2 statements, 1 fails",
+        "gpt2: 2 statements, 1 failed",
         "causal   yes      holds   4.5e-16",
         "<shift>  unknown  broken  9.0e-01  blocks.0  fails",
     ]

@@ -209,8 +209,7 @@ class Audit(Struct, frozen=True, kw_only=True):
 
     @property
     def _heading(self) -> str:
-        failed = len(self.failed)
-        return f"{self.target}: {len(self.rows)} statements, {failed} {'fails' if failed == 1 else 'fail'}"
+        return f"{self.target}: {len(self.rows)} statements, {len(self.failed)} failed"
 
     def __getitem__(self, name: str) -> Row:
         """The row of that name. Raises KeyError with the names there are."""

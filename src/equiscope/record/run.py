@@ -137,7 +137,8 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def _heading(self) -> str:
         why = f", {self.reason}" if self.reason else ""
-        return f"{self.title}: {self.state}{why}, {self.steps} steps, {self.parameters:,} parameters, {self.seconds:,.0f} s of training"
+        sizes = f"{self.steps} steps, {self.parameters:,} parameters, {self.seconds:,.0f} s of training"
+        return f"{self.title}: {self.state}{why}, {sizes}"
 
     @property
     def _rows(self) -> list[tuple[str, str, str]]:
