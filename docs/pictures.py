@@ -44,7 +44,7 @@ QUIET = (
 )  # fmt: skip
 LARGEST = 150_000  # bytes of one picture
 FIRST = (  # of any page
-    "figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .who, .stage"
+    "figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .mask-panel, .stage"
 )
 MARGIN = 8  # pixels around what is cut out
 
@@ -123,14 +123,14 @@ SHOTS: dict[str, Shot] = {
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
-    "looking": ("head=3.2", WIDE, around(".learned")),
+    "looking": ("head=2.1", WIDE, around(".learned")),
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=60", WIDE, around(".said", ".stack")),
     "molecule": ("turn=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
-    "masks": ("mask=causal.window-3&cell=5.4", WIDE, around(".part h2", ".who")),
+    "masks": ("mask=causal.window-3&cell=4.3", WIDE, around(".part h2", ".mask-panel")),
     "patches": ("see=picture&token=109&number=100", WIDE, around(".said", ".beside")),
 }  # fmt: skip
 MADE = {

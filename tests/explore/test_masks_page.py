@@ -84,10 +84,10 @@ def test_a_number_of_a_rule_is_a_parameter_of_the_program(made):
         assert (found - weights(made, name, n)).abs().max() < 1e-12
 
 
-def test_sentences_name_who_asks_and_who_answers(made):
+def test_sentences_name_the_query_and_the_key(made):
     for rule in made.rules:
         for text in (rule.seen, rule.hidden):
-            text.format(asks="a", answers="b", n="c")
+            text.format(query="a", key="b", n="c")
         assert bool(rule.visible) == (rule.name != "full")
     assert {n for pattern in made.patterns for n in pattern.rules} <= {r.name for r in made.rules}
 

@@ -734,11 +734,11 @@ def test_a_served_page_asks_for_one_head_at_a_time(browser):
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(theirs[1][3][5, 1], rel=2e-5)
         tab.get_by_role("button", name="Previous head").click()
-        tab.locator(".detail h2", has_text="head 3").wait_for()
+        tab.locator(".detail h2", has_text="L1H2").wait_for()
         tab.locator("[data-step='weight'] b").wait_for()
         tab.get_by_role("button", name="Next head").click()
         assert asked == [("1", "3"), ("1", "2")], "what was heard is kept"
     tab.evaluate("equiscope.heads.open(0, 0)")
-    tab.locator(".detail > .notice", has_text="see whether the command still runs, then ask again").wait_for()
+    tab.locator(".detail > .notice", has_text="check whether the command still runs, then try again").wait_for()
     context.close()
     assert troubles == []

@@ -92,7 +92,7 @@ def cell(place, row, column, wide):
 
 def drawn(tab):
     """The states and the texts of all cells of the first grid."""
-    found = tab.evaluate("[...document.querySelectorAll('.who .pair-cell')].map(c => [c.dataset.state, c.textContent])")
+    found = tab.evaluate("[...document.querySelectorAll('.mask-panel .pair-cell')].map(c => [c.dataset.state, c.textContent])")
     return [state for state, _ in found], [text for _, text in found]
 
 
@@ -106,7 +106,7 @@ def settled(tab, fragment):
     pytest.fail(f"the page never showed {fragment}")
 
 
-# --- who may look at whom ----------------------------------------------------------------------------------------------
+# --- the attention mask -------------------------------------------------------------------------------------------------
 MASKS = {
     "mask=full": (Everything(), {}),
     "": (Causal(), {}),
@@ -134,7 +134,7 @@ def test_the_weights_on_the_page_are_those_of_the_models_attention(read):
             assert (computed(tab, head) - wanted[head]).abs().max() < 1e-12
         states, texts = drawn(tab)
         count = wanted.shape[-1]
-        assert states == ["seen" if w > 0 else "hidden" for w in wanted[0].flatten().tolist()]
+        assert states == ["attended" if w > 0 else "masked" for w in wanted[0].flatten().tolist()]
         if count <= 8:
             seen = [(text, w) for text, w in zip(texts, wanted[0].flatten().tolist(), strict=True) if w]
             assert [number(text) for text, _ in seen] == pytest.approx([w for _, w in seen], abs=0.0051)
@@ -142,13 +142,13 @@ def test_the_weights_on_the_page_are_those_of_the_models_attention(read):
 
 def test_pointing_says_in_words_and_numbers_why(read):
     tab = read(THREE)
-    place = part(tab, "Who may look at whom")
+    place = part(tab, "The attention mask")
     cell(place, 1, 2, 3).hover()
-    assert place.locator(".reason").inner_text() == "“conquers” 2 may not look at “all” 3: “all” 3 comes after “conquers” 2."
+    assert place.locator(".reason").inner_text() == "“conquers” 1 cannot attend to “all” 2: “all” 2 comes after “conquers” 1."
     assert place.locator("[data-step='not_after'] .how").inner_text().replace("\u2009", "") == "2 ≤ 1"
     assert place.locator("[data-step='not_after'] .result").inner_text() == "no"
     cell(place, 2, 0, 3).click()
-    assert place.locator(".reason").inner_text().startswith("“all” 3 may look at “Love” 1: “Love” 1 does not come after “all” 3")
+    assert place.locator(".reason").inner_text().startswith("“all” 2 can attend to “Love” 0: “Love” 0 does not come after “all” 2")
     found = {
         r.get_attribute("data-step"): number(r.locator(".result").inner_text().lstrip("= "))
         for r in place.locator(".rung:has(.result)").all()
@@ -156,12 +156,12 @@ def test_pointing_says_in_words_and_numbers_why(read):
     }
     assert found["softmax"] == pytest.approx(weights(THREE, Causal())[0, 2, 0].item(), abs=5.1e-5)
     assert found["scale"] == pytest.approx(found["matmul"] / 2, abs=1e-4)
-    assert "cell=3.1" in tab.evaluate("location.hash")
+    assert "cell=2.0" in tab.evaluate("location.hash")
 
 
-def test_a_row_that_sees_nobody_is_zero_and_says_so(read):
+def test_a_fully_masked_row_is_zero_and_says_so(read):
     tab = read(THREE, "mask=causal.padded-2")
-    place = part(tab, "Who may look at whom")
+    place = part(tab, "The attention mask")
     assert "all 0" in place.locator(".row-end").first.inner_text()
     cell(place, 1, 0, 5).click()
     assert "all its weights are 0, and attention adds nothing to it" in place.locator(".reason").inner_text()
@@ -170,7 +170,7 @@ def test_a_row_that_sees_nobody_is_zero_and_says_so(read):
 
 def test_patterns_rules_and_numbers_are_chosen(read):
     tab = read(SIX)
-    place = part(tab, "Who may look at whom")
+    place = part(tab, "The attention mask")
     place.get_by_role("button", name="sliding window").click()
     assert place.get_by_role("button", name="sliding window").get_attribute("aria-pressed") == "true"
     slider = place.get_by_role("slider", name="window")
@@ -179,25 +179,25 @@ def test_patterns_rules_and_numbers_are_chosen(read):
     assert slider.evaluate("s => s === document.activeElement"), "the slider stays while it is moved"
     assert tab.evaluate("location.hash") == "#mask=causal.window-3"
     assert (computed(tab, 0) - weights(SIX, Causal() & Window(3))[0]).abs().max() < 1e-12
-    place.get_by_label("joined").select_option("or")
+    place.get_by_label("combine").select_option("or")
     assert (computed(tab, 0) - weights(SIX, Causal() | Window(3))[0]).abs().max() < 1e-12
-    place.get_by_label("joined").select_option("")
+    place.get_by_label("combine").select_option("")
     assert tab.evaluate("location.hash") == ""
-    place.get_by_label("head").select_option("2")
+    place.get_by_label("head").select_option("1")
     assert number(cell(place, 5, 0, 6).inner_text()) == pytest.approx(weights(SIX, Causal())[1, 5, 0].item(), abs=0.0051)
 
 
 def test_arrow_keys_walk_across_the_grid(read):
     tab = read(SIX)
-    place = part(tab, "Who may look at whom")
+    place = part(tab, "The attention mask")
     cell(place, 5, 0, 6).focus()
     for key in ("ArrowUp", "ArrowRight", "ArrowRight", "End", "ArrowLeft"):
         tab.keyboard.press(key)
     assert tab.evaluate("equiscope.masks.state.cell") == [4, 4]
-    assert place.locator(".reason").inner_text() == "“the” 5 may look at itself: it is the word itself."
+    assert place.locator(".reason").inner_text() == "“the” 4 can attend to itself: it is the same position."
     assert place.locator(".pair-cell[tabindex='0']").count() == 1
     tab.keyboard.press("Tab")
-    assert not tab.evaluate("document.activeElement.matches('.who .pair-cell')")
+    assert not tab.evaluate("document.activeElement.matches('.mask-panel .pair-cell')")
 
 
 # --- the examples of a sentence ----------------------------------------------------------------------------------------
@@ -228,11 +228,11 @@ def test_a_row_lights_its_example_and_an_example_its_row(read):
     assert tab.evaluate("equiscope.masks.state.lesson") == 1
 
 
-# --- how far a word sees -----------------------------------------------------------------------------------------------
+# --- the receptive field -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("layers", "window"), [(1, 1), (2, 2), (3, 3), (4, 2), (4, 6)])
 def test_what_is_drawn_is_what_was_measured(read, layers, window):
     tab = read(SIX, f"layers={layers}&window={window}")
-    place = part(tab, "How far a word sees")
+    place = part(tab, "The receptive field")
     nodes = tab.evaluate("[...document.querySelectorAll('circle.node')].map(c => ({ ...c.dataset }))")
     assert len(nodes) == (layers + 1) * 6
     found = unpack(made(SIX).influence)[layers - 1, window - 1]
@@ -245,14 +245,14 @@ def test_what_is_drawn_is_what_was_measured(read, layers, window):
 
 def test_a_node_says_its_measured_number_to_mouse_and_keys(read):
     tab = read(SIX, "layers=2&window=3")
-    place = part(tab, "How far a word sees")
+    place = part(tab, "The receptive field")
     place.locator("circle[data-layer='0'][data-word='1']").hover()
     size = unpack(made(SIX).influence)[1, 2, 0, 1]
-    told = re.search(r"by (\S+), the size of its Jacobian", place.locator(".reason").inner_text())
+    told = re.search(r"Jacobian of that output is (\S+?)\.$", place.locator(".reason").inner_text())
     assert number(told[1]) == pytest.approx(size, abs=5.1e-5)
     place.locator("circle[tabindex='0']").focus()
     tab.keyboard.press("ArrowLeft")
-    assert "by exactly 0" in place.locator(".reason").inner_text()
+    assert "is exactly 0" in place.locator(".reason").inner_text()
     assert "5 words back are more than 2 × (3 − 1) = 4" in place.locator(".reason").inner_text()
     place.get_by_role("slider", name="layers").focus()
     tab.keyboard.press("ArrowRight")
@@ -260,16 +260,16 @@ def test_a_node_says_its_measured_number_to_mouse_and_keys(read):
 
 
 # --- decoding ----------------------------------------------------------------------------------------------------------
-def test_decoding_reads_from_the_cache_what_was_made_before(read):
+def test_decoding_reads_earlier_keys_and_values_from_the_cache(read):
     tab = read(SIX)
-    place = part(tab, "Word by word, with a cache")
+    place = part(tab, "Decoding with a KV cache")
     for _ in range(2):
         place.get_by_role("button", name="Next").click()
     keys = [cell(place, 1, word, 6).get_attribute("data-state") for word in range(6)]
-    assert keys == ["held", "held", "held", "new", "blank", "blank"]
+    assert keys == ["cached", "cached", "cached", "new", "blank", "blank"]
     row = [number(cell(place, 3, word, 6).inner_text()) for word in range(4)]
     assert row == pytest.approx(weights(SIX, Causal())[0, 3, :4].tolist(), abs=0.0051)
-    assert "Keys and values of “the” 1, “dog” 2, “is” 3 come from the cache." in place.locator(".reason").inner_text()
+    assert "Keys and values of “the” 0, “dog” 1, “is” 2 come from the cache." in place.locator(".reason").inner_text()
     figures = {d.locator("dt").inner_text(): d.locator("dd").first.inner_text() for d in place.locator(".figures > div").all()}
     found = made(SIX)
     assert figures["with the cache"].replace(",", "") == str(found.cached[3])
@@ -281,20 +281,22 @@ def test_decoding_reads_from_the_cache_what_was_made_before(read):
     assert tab.evaluate("equiscope.masks.state.step") == 1
 
 
-def test_a_sliding_window_lets_go(read):
-    tab = read(SIX, "step=5&keep=3")
-    place = part(tab, "Word by word, with a cache")
+def test_a_sliding_window_evicts(read):
+    tab = read(SIX, "step=4&keep=3")
+    place = part(tab, "Decoding with a KV cache")
     keys = [cell(place, 1, word, 6).get_attribute("data-state") for word in range(6)]
-    assert keys == ["gone", "gone", "held", "held", "new", "blank"]
-    assert "Afterwards “is” 3 is let go: the window hides it from every later query." in place.locator(".reason").inner_text()
+    assert keys == ["evicted", "evicted", "cached", "cached", "new", "blank"]
+    assert "After the step “is” 2 is evicted: no later query can attend to it" in place.locator(".reason").inner_text()
     cell(place, 2, 0, 6).hover()
-    assert place.locator(".detail").inner_text() == "The value of “the” 1 was let go after step 3: no later query can see it."
-    assert [cell(place, 3, word, 6).get_attribute("data-state") for word in range(5)] == ["hidden"] * 2 + ["seen"] * 3
+    assert (
+        place.locator(".detail").inner_text() == "The value of “the” 0 was evicted after step 2: no later query can attend to it."
+    )
+    assert [cell(place, 3, word, 6).get_attribute("data-state") for word in range(5)] == ["masked"] * 2 + ["attended"] * 3
 
 
 # --- the whole page ----------------------------------------------------------------------------------------------------
 def test_the_link_restores_what_was_chosen(read):
-    fragment = "mask=causal.prefix-3&join=or&cell=2.3&head=2&lesson=4&step=4&window=4&layers=3&keep=2"
+    fragment = "mask=causal.prefix-3&join=or&cell=1.2&head=1&lesson=3&step=3&window=4&layers=3&keep=2"
     tab = read(SIX, fragment)
     tab.evaluate("equiscope.masks.set({ cell: [1, 2] })")
     assert sorted(tab.evaluate("location.hash.slice(1)").split("&")) == sorted(fragment.split("&"))
@@ -305,10 +307,10 @@ def test_the_link_restores_what_was_chosen(read):
 
 def test_a_finger_reads_a_cell(read):
     tab = read(THREE, wide=390)
-    place = part(tab, "Who may look at whom")
+    place = part(tab, "The attention mask")
     cell(place, 0, 2, 3).tap()
-    assert place.locator(".reason").inner_text().startswith("“Love” 1 may not look at “all” 3")
-    part(tab, "Word by word").get_by_role("button", name="Next").tap()
+    assert place.locator(".reason").inner_text().startswith("“Love” 0 cannot attend to “all” 2")
+    part(tab, "Decoding with a KV cache").get_by_role("button", name="Next").tap()
     assert tab.evaluate("equiscope.masks.state.step") == 2
 
 
@@ -332,7 +334,7 @@ def test_hostile_words_are_text_and_nothing_else(read):
 def test_a_part_is_saved_as_a_picture(read):
     tab = read()
     with tab.expect_download() as waiting:
-        tab.get_by_role("button", name="Save “How far a word sees” as SVG").click()
+        tab.get_by_role("button", name="Save “The receptive field” as SVG").click()
     assert waiting.value.path().read_text(encoding="utf-8").count("<circle") >= 9
 
 
@@ -347,5 +349,5 @@ def test_without_a_script_there_are_tables(watched, tmp_path):
 
 @pytest.mark.parametrize(("sentence", "wide", "dark"), [(SIX, 1280, False), (THREE, 360, True), (LONG, 1280, True)])
 def test_the_page_has_no_barriers(read, sentence, wide, dark):
-    tab = read(sentence, "mask=causal.padded-1&step=2&keep=2", wide=wide, dark=dark, bypass_csp=True)
+    tab = read(sentence, "mask=causal.padded-1&step=1&keep=2", wide=wide, dark=dark, bypass_csp=True)
     assert barriers(tab, "moderate") == []

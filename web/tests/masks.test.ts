@@ -1,8 +1,8 @@
-// The page of masks: masks that are joined, places that are empty, and what the link keeps.
+// The page of masks: combined masks, padding, and what the link keeps.
 import { describe, expect, test } from "vitest";
 import type { Knob, LeafRecord, Masks, Rule, StepRecord } from "../src/contract";
-import { behind } from "../src/masks/derivation";
-import { may, reason, under } from "../src/masks/combined";
+import { stepsBack } from "../src/masks/derivation";
+import { mayAttend, reason, maskedAttention } from "../src/masks/combined";
 import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/masks/state";
 import { at } from "../src/tensor";
 import { leaf, step } from "./toy";
@@ -19,7 +19,7 @@ function rule(name: string, mask: StepRecord[], more: Partial<Rule> = {}, leaves
   const steps = [...scores, ...mask, ...hiding, step("A", "softmax", [mask.length ? "S∘M" : "S"])];
   const all = [X, ...(mask.some(({ inputs }) => inputs.includes("order")) ? [ORDER] : []), ...leaves];
   const pooled = all.map((one) => ({ ...one, array: null, pool: one.id }));
-  return { name, title: name, summary: `${name}.`, seen: `${name} shows {answers} to {asks} by {n}`, hidden: `${name} hides {answers} from {asks} by {n}`, program: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
+  return { name, title: name, summary: `${name}.`, seen: `${name} shows {key} to {query} by {n}`, hidden: `${name} hides {key} from {query} by {n}`, program: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
 }
 
 const knob = (more: Partial<Knob>): Knob => ({ label: "n", low: 0, high: 4, start: 2, sets: "parameter", ...more });
@@ -59,12 +59,12 @@ const record: Masks = {
 const state = (more: Partial<MasksState>): MasksState => ({ ...initial(record), ...more });
 const of = (...rules: [string, number][]) => rules.map(([name, n]) => ({ name, n }));
 const table = (given: Partial<MasksState>): string[] => {
-  const now = under(record, state(given));
-  return now.names.map((_, i) => now.names.map((_, j) => (may(now, now.visible, i, j) ? "1" : "0")).join(""));
+  const now = maskedAttention(record, state(given));
+  return now.names.map((_, i) => now.names.map((_, j) => (mayAttend(now, now.visible, i, j) ? "1" : "0")).join(""));
 };
 
-describe("masks that are joined", () => {
-  test("one rule is its own program, with its number", () => {
+describe("combined masks", () => {
+  test("one rule is its own program, with its parameter", () => {
     expect(table({ rules: of(["full", 0]) })).toEqual(["1111", "1111", "1111", "1111"]);
     expect(table({ rules: of(["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
     expect(table({ rules: of(["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
@@ -83,29 +83,29 @@ describe("masks that are joined", () => {
     expect(table({ rules: of(["causal", 0], ["full", 0]), join: "or" })).toEqual(["1111", "1111", "1111", "1111"]);
   });
 
-  test("empty places stand before the words, and who sees nobody has weights of 0", () => {
+  test("padding stands before the words, and a fully masked row has weights of 0", () => {
     const given = state({ rules: of(["causal", 0], ["padded", 1]) });
     expect(table(given)).toEqual(["00000", "01000", "01100", "01110", "01111"]);
-    const now = under(record, given);
-    expect(now.names.map(({ text }) => text)).toEqual(["empty", ...WORDS]);
+    const now = maskedAttention(record, given);
+    expect(now.names.map(({ text }) => text)).toEqual(["pad", ...WORDS]);
     const weights = now.program.get(now.weights);
     expect([0, 1, 2, 3, 4].map((j) => at(weights, [0, j]))).toEqual([0, 0, 0, 0, 0]);
     expect(at(weights, [2, 2])).toBeCloseTo(Math.E / (1 + Math.E), 14); // scores 0 and 1
   });
 
-  test("why a pair may look says who decided", () => {
+  test("the reason names the rules that decide", () => {
     const both = state({ rules: of(["causal", 0], ["window", 2]) });
-    const now = under(record, both);
-    expect(reason(now, "and", 2, 1)).toBe("“all” 3 may look at “conquers” 2: causal shows “conquers” 2 to “all” 3 by 0 words, and window shows “conquers” 2 to “all” 3 by 2 words."); // prettier-ignore
-    expect(reason(now, "and", 2, 0)).toBe("“all” 3 may not look at “Love” 1: window hides “Love” 1 from “all” 3 by 2 words.");
-    const either = under(record, { ...both, join: "or" });
-    expect(reason(either, "or", 2, 0)).toBe("“all” 3 may look at “Love” 1: causal shows “Love” 1 to “all” 3 by 0 words.");
-    expect(reason(under(record, state({ rules: of(["full", 0]) })), "and", 0, 3)).toMatch(/nobody is hidden\.$/);
+    const now = maskedAttention(record, both);
+    expect(reason(now, "and", 2, 1)).toBe("“all” 2 can attend to “conquers” 1: causal shows “conquers” 1 to “all” 2 by 0 words, and window shows “conquers” 1 to “all” 2 by 2 words."); // prettier-ignore
+    expect(reason(now, "and", 2, 0)).toBe("“all” 2 cannot attend to “Love” 0: window hides “Love” 0 from “all” 2 by 2 words.");
+    const either = maskedAttention(record, { ...both, join: "or" });
+    expect(reason(either, "or", 2, 0)).toBe("“all” 2 can attend to “Love” 0: causal shows “Love” 0 to “all” 2 by 0 words.");
+    expect(reason(maskedAttention(record, state({ rules: of(["full", 0]) })), "and", 0, 3)).toMatch(/no pair is masked\.$/);
   });
 
   test("a weight leads back to the products of query and key", () => {
-    const { programRecord, weights } = under(record, state({}));
-    expect(behind(programRecord, weights)).toEqual(["A", "S∘M", "S"]);
+    const { programRecord, weights } = maskedAttention(record, state({}));
+    expect(stepsBack(programRecord, weights)).toEqual(["A", "S∘M", "S"]);
   });
 });
 
@@ -114,7 +114,7 @@ describe("the link", () => {
     expect(toHash(initial(record), record)).toBe("");
     const chosen = state({ rules: of(["window", 3], ["texts", 1]), join: "or", cell: [2, 0], lesson: 3, window: 4, layers: 1, step: 2, keep: 2 }); // prettier-ignore
     const hash = toHash(chosen, record);
-    expect(hash).toBe("mask=window-3.texts-1&join=or&cell=3.1&lesson=4&step=3&window=4&layers=1&keep=2");
+    expect(hash).toBe("mask=window-3.texts-1&join=or&cell=2.0&lesson=3&step=2&window=4&layers=1&keep=2");
     expect(fromHash(hash, record)).toEqual(chosen);
   });
 
@@ -123,7 +123,7 @@ describe("the link", () => {
       "mask=nonsense",
       "mask=window-9",
       "mask=causal.window.full",
-      "cell=0.1",
+      "cell=-1.1",
       "cell=1",
       "layers=5",
       "keep=1.5",
@@ -134,7 +134,7 @@ describe("the link", () => {
       expect(fromHash(wrong, record)).toEqual(initial(record));
   });
 
-  test("a pattern is known by its rules and how they are joined", () => {
+  test("a preset is known by its rules and how they are combined", () => {
     const rules = of(["causal", 0], ["window", 4]);
     expect(patternOf(record, state({ rules }))?.name).toBe("sliding");
     expect(patternOf(record, state({ rules, join: "or" }))?.name).toBe("either");

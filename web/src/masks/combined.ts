@@ -1,11 +1,11 @@
-// A mask of one rule or two, as a program: the traced attention of the first, with the steps of the second's mask beside its own.
+// A mask of one rule or two as a program: the attention program of the first rule, with the mask steps of the second added.
 import type { LeafRecord, Masks, Rule, StepRecord, ProgramRecord } from "../contract";
 import { COLOURS, type Name } from "../names";
 import { leavesOf, poolOf, Program } from "../program";
 import { aligned, at, tensor, type Tensor } from "../tensor";
 import { type Chosen, type MasksState, ruleOf } from "./state";
 
-/** One rule's share: the value that says who may look by it alone, and the steps that made it. */
+/** One rule: the id of its own mask (True = may attend), and the steps that compute it. */
 export interface Part {
   rule: Rule;
   n: number;
@@ -13,8 +13,8 @@ export interface Part {
   steps: StepRecord[];
 }
 
-/** Attention under the chosen mask. before: so many empty places stand before the words. */
-export interface Under {
+/** Attention under the chosen mask. before: the number of padding positions before the words. */
+export interface MaskedAttention {
   programRecord: ProgramRecord;
   program: Program;
   weights: string;
@@ -24,23 +24,23 @@ export interface Under {
   names: Name[];
 }
 
-export function under(record: Masks, state: MasksState): Under {
-  const parts = live(record, state).map(({ name, n }, i) => part(ruleOf(record, name), n, i ? "2:" : ""));
+export function maskedAttention(record: Masks, state: MasksState): MaskedAttention {
+  const parts = maskingRules(record, state).map(({ name, n }, i) => part(ruleOf(record, name), n, i ? "2:" : ""));
   const { rule } = parts[0] ?? { rule: ruleOf(record, "full") };
   const { programRecord, visible } = parts.length > 1 ? both(parts, state.join) : { programRecord: numbered(rule, parts[0]?.n ?? 0), visible: parts[0]?.visible ?? "" }; // prettier-ignore
   const before = parts.find((one) => one.rule.knob?.sets === "valid")?.n ?? 0;
   const names = [
-    ...Array.from({ length: before }, () => ({ text: "empty", colour: -1 })),
+    ...Array.from({ length: before }, () => ({ text: "pad", colour: -1 })),
     ...record.words.map((text, i) => ({ text, colour: i % COLOURS })),
   ];
   const given = leavesOf(programRecord, poolOf(record.pool));
   const second = parts.find((one) => one.rule.knob?.sets === "document")?.n ?? record.words.length;
-  const program = new Program(programRecord, new Map(programRecord.leaves.map((leaf) => [leaf.id, filled(leaf, given.get(leaf.id)!, before, second)]))); // prettier-ignore
+  const program = new Program(programRecord, new Map(programRecord.leaves.map((leaf) => [leaf.id, leafValues(leaf, given.get(leaf.id)!, before, second)]))); // prettier-ignore
   return { programRecord, program, weights: rule.weights, visible, parts, before, names };
 }
 
-/** The rules that hide something: of "all words and X" X, of "all words or X" none. */
-function live(record: Masks, { rules, join }: MasksState): Chosen[] {
+/** The rules that mask something: of "all words and X" X, of "all words or X" none. */
+function maskingRules(record: Masks, { rules, join }: MasksState): Chosen[] {
   const hiding = rules.filter(({ name }) => ruleOf(record, name).visible);
   return join === "or" && hiding.length < rules.length ? [] : hiding;
 }
@@ -68,7 +68,7 @@ function part(rule: Rule, n: number, prefix: string): Part {
 function both([first, second]: Part[], join: "and" | "or"): { programRecord: ProgramRecord; visible: string } {
   const programRecord = numbered(first.rule, first.n);
   const place = programRecord.steps.findIndex(({ op }) => op === "mask");
-  const label = join === "and" ? "who may look, by both" : "who may look, by one of two";
+  const label = join === "and" ? "mask: both rules" : "mask: either rule";
   const inputs = [first.visible, second.visible];
   const made = { id: "joined", symbol: "M", label, axes: programRecord.steps[place].axes.slice(-2), op: join === "and" ? "both" : "either", inputs }; // prettier-ignore
   const masked = { ...programRecord.steps[place], inputs: [programRecord.steps[place].inputs[0], made.id] };
@@ -83,8 +83,8 @@ function both([first, second]: Part[], join: "and" | "or"): { programRecord: Pro
   };
 }
 
-/** The numbers of a leaf for so many empty places before the words, and a second text that begins after some. */
-function filled({ kind }: LeafRecord, given: Tensor, before: number, second: number): Tensor {
+/** A leaf's numbers with `before` padding positions in front, and a second document from word `second` on. */
+function leafValues({ kind }: LeafRecord, given: Tensor, before: number, second: number): Tensor {
   const count = given.shape[0] + before;
   const each = (of: (word: number) => number): number[] => Array.from({ length: count }, (_, i) => of(i - before));
   if (kind === "content") {
@@ -107,32 +107,32 @@ function filled({ kind }: LeafRecord, given: Tensor, before: number, second: num
   return given;
 }
 
-/** Whether one may look at the other, by a value of the program that may be a row or a column. */
-export function may({ program }: Under, visible: string, asks: number, answers: number): boolean {
+/** Whether a query may attend to a key by a mask of the program, which may be a row or a column. */
+export function mayAttend({ program }: MaskedAttention, visible: string, query: number, key: number): boolean {
   if (!visible) return true;
   const value = program.get(visible);
-  return at(value, aligned([asks, answers], value.shape)) > 0;
+  return at(value, aligned([query, key], value.shape)) > 0;
 }
 
-/** Why a pair may look or not, one sentence. */
-export function reason(under: Under, join: "and" | "or", asks: number, answers: number): string {
+/** Why a query may attend to a key or not, in one sentence. */
+export function reason(under: MaskedAttention, join: "and" | "or", query: number, key: number): string {
   const name = (i: number) => named(under, i);
-  const able = may(under, under.visible, asks, answers);
-  const begins = `${name(asks)} ${able ? "may" : "may not"} look at ${asks === answers ? "itself" : name(answers)}`;
+  const able = mayAttend(under, under.visible, query, key);
+  const begins = `${name(query)} ${able ? "can attend to" : "cannot attend to"} ${query === key ? "itself" : name(key)}`;
   const told = under.parts
-    .filter((part) => join === "and" || under.parts.length < 2 || may(under, part.visible, asks, answers) === able)
-    .filter((part) => able || may(under, part.visible, asks, answers) === able)
+    .filter((part) => join === "and" || under.parts.length < 2 || mayAttend(under, part.visible, query, key) === able)
+    .filter((part) => able || mayAttend(under, part.visible, query, key) === able)
     .map((part) => {
-      const seen = may(under, part.visible, asks, answers);
+      const seen = mayAttend(under, part.visible, query, key);
       const text = seen ? part.rule.seen : part.rule.hidden;
-      if (asks === answers && text.includes("{asks}")) return "it is the word itself";
-      return text.replaceAll("{asks}", name(asks)).replaceAll("{answers}", name(answers)).replaceAll("{n}", counted(part));
+      if (query === key && text.includes("{query}")) return "it is the same position";
+      return text.replaceAll("{query}", name(query)).replaceAll("{key}", name(key)).replaceAll("{n}", counted(part));
     });
-  return `${begins}: ${told.length ? [...new Set(told)].join(", and ") : "nobody is hidden"}.`;
+  return `${begins}: ${told.length ? [...new Set(told)].join(", and ") : "no pair is masked"}.`;
 }
 
 const counted = ({ rule, n }: Part): string => (rule.knob?.sets === "document" ? String(n) : `${n} word${n === 1 ? "" : "s"}`);
 
-/** “Love” 1, or the second empty place. */
-export const named = ({ names, before }: Under, i: number): string =>
-  i < before ? `empty place ${i + 1}` : `“${names[i].text}” ${i - before + 1}`;
+/** “Love” 0, or a padding position. */
+export const named = ({ names, before }: MaskedAttention, i: number): string =>
+  i < before ? `padding ${i}` : `“${names[i].text}” ${i - before}`;

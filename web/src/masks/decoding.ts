@@ -1,24 +1,24 @@
-// Decoding step by step: which query is new, which keys and values are read from the cache, which are let go, and what that saves.
+// Decoding step by step: which query is new, which keys and values come from the cache, which are evicted, and what the cache saves.
 import { button, h, slider } from "../dom";
 import { number, scientific } from "../format";
 import { COLOURS, type Name } from "../names";
 import { at } from "../tensor";
-import { behind, rung } from "./derivation";
+import { stepsBack, derivationLine } from "./derivation";
 import { type Cell, grid } from "./grid";
-import { may, reason, type Under, under } from "./combined";
+import { mayAttend, reason, type MaskedAttention, maskedAttention } from "./combined";
 import { figure } from "./training_examples";
-import type { Reading } from "./page";
+import type { MasksPage } from "./page";
 import type { MasksState } from "./state";
 
 const ROWS: Name[] = ["query", "keys", "values", "weights"].map((text) => ({ text, colour: -1 }));
 
-export function decoding(page: Reading) {
+export function decoding(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["step", "keep", "head"];
   const { record } = page;
   const { words, cached, whole, row, pair } = record;
   const count = words.length;
   const names: Name[] = words.map((text, i) => ({ text, colour: i % COLOURS }));
-  let now: Under;
+  let now: MaskedAttention;
   let made = 0;
   let pointed: [number, number] | undefined;
   let picked: [number, number] | undefined;
@@ -34,7 +34,7 @@ export function decoding(page: Reading) {
   });
   const go = (step: number) => page.set({ step: Math.max(0, Math.min(count - 1, step)) });
   const back = button("Back", "One step back", () => go(page.state.step - 1));
-  const next = button("Next", "One step on", () => go(page.state.step + 1));
+  const next = button("Next", "One step forward", () => go(page.state.step + 1));
   const sliders = [h("div.knob"), h("div.knob")];
   const stepper = h("div.choices.stepper", h("div.buttons", back, next), sliders);
   stepper.addEventListener("keydown", (event) => {
@@ -57,34 +57,35 @@ export function decoding(page: Reading) {
 
   const turn = (step = page.state.step) => record.decoding[page.state.keep - 1][step];
   const isKept = (word: number): boolean => (turn().kept ?? []).includes(word);
-  /** The step after which a word's key and value were let go. */
+  /** The step after which a word's key and value were evicted. */
   const goneAt = (word: number): number => record.decoding[page.state.keep - 1].findIndex(({ dropped }) => dropped.includes(word));
 
   function cell(r: number, word: number): Cell {
     const { step, head } = page.state;
-    const state = word > step ? "blank" : word === step ? "new" : isKept(word) ? "held" : "gone";
+    const state = word > step ? "blank" : word === step ? "new" : isKept(word) ? "cached" : "evicted";
     if (r === 0) return word === step ? { state: "new", share: 0, text: "new", spoken: "new" } : { state: "blank", share: 0, text: "", spoken: "none" }; // prettier-ignore
     if (r < 3) {
-      const spoken = { blank: "not read yet", new: "new", held: "from the cache", gone: "let go" }[state];
-      return { state, share: 0, text: { blank: "", new: "new", held: "kept", gone: "gone" }[state], spoken };
+      const spoken = { blank: "not read yet", new: "new", cached: "from the cache", evicted: "evicted" }[state];
+      return { state, share: 0, text: { blank: "", new: "new", cached: "cached", evicted: "evicted" }[state], spoken };
     }
     if (word > step) return { state: "blank", share: 0, text: "", spoken: "not read yet" };
     const weight = at(now.program.get(now.weights), [head, step, word]);
-    if (!may(now, now.visible, step, word)) return { state: "hidden", share: 0, text: "", spoken: "hidden" };
-    return { state: "seen", share: Math.sqrt(weight), text: number(weight, 2), spoken: number(weight, 4) };
+    if (!mayAttend(now, now.visible, step, word)) return { state: "masked", share: 0, text: "", spoken: "masked" };
+    return { state: "attended", share: Math.sqrt(weight), text: number(weight, 2), spoken: number(weight, 4) };
   }
 
   function draw(): void {
     const { step, keep } = page.state;
     const window = keep < count ? [{ name: "window", n: keep }] : [];
-    if (made !== keep) now = under(record, { ...page.state, rules: [{ name: "causal", n: 0 }, ...window], join: "and" });
+    if (made !== keep) now = maskedAttention(record, { ...page.state, rules: [{ name: "causal", n: 0 }, ...window], join: "and" });
     made = keep;
     turnTo(
       sliders[0],
       "step",
-      step + 1,
-      (value) => go(value - 1),
-      (value) => `${value} of ${count}`,
+      step,
+      (value) => go(value),
+      (value) => `${value} of ${count - 1}`,
+      [0, count - 1],
     );
     turnTo(sliders[1], "window", keep, (keep) => page.set({ keep }), (value) => (value === count ? "none" : `${value} word${value === 1 ? "" : "s"}`)); // prettier-ignore
     [back.disabled, next.disabled] = [step === 0, step === count - 1];
@@ -92,9 +93,9 @@ export function decoding(page: Reading) {
     const { kept, dropped } = turn();
     const listed = (all: number[]) => (all.length > 4 ? `${named(all[0])} to ${named(all.at(-1)!)}` : all.map(named).join(", "));
     said.textContent = [
-      `Step ${step + 1} reads ${named(step)}: its query, key and value are new.`,
+      `Step ${step} reads ${named(step)}: its query, key and value are new.`,
       kept.length ? `Keys and values of ${listed(kept)} come from the cache.` : "The cache is empty.",
-      dropped.length ? `Afterwards ${listed(dropped)} ${dropped.length === 1 ? "is" : "are"} let go: the window hides ${dropped.length === 1 ? "it" : "them"} from every later query.` : "", // prettier-ignore
+      dropped.length ? `After the step ${listed(dropped)} ${dropped.length === 1 ? "is" : "are"} evicted: no later query can attend to ${dropped.length === 1 ? "it" : "them"}, because of the window.` : "", // prettier-ignore
     ].join(" ");
     numbers(kept.length + 1);
     tell();
@@ -110,8 +111,8 @@ export function decoding(page: Reading) {
     figures.replaceChildren(
       figure("with the cache", plain(cached[keys - 1]), `multiply-adds: 1 row × ${plain(row)} + ${keys} pair${keys === 1 ? "" : "s"}\u00a0×\u00a0${pair}`), // prettier-ignore
       figure("without", plain(whole[step]), `${tokens} row${tokens === 1 ? "" : "s"} × ${plain(row)} + ${tokens}² pairs × ${pair}`), // prettier-ignore
-      figure("up to here", `${plain(with_)} / ${plain(without)}`, `with / without: ${number(without / with_, 1)} times less`),
-      figure("difference", scientific(turn().difference), `largest |cached output − same row of the full pass|, in float64; in all steps at most ${scientific(worst)}`), // prettier-ignore
+      figure("total so far", `${plain(with_)} / ${plain(without)}`, `with / without: ${number(without / with_, 1)} times less`),
+      figure("difference", scientific(turn().difference), `max |cached output − same row of the full pass|, in float64; over all steps ${scientific(worst)}`), // prettier-ignore
     );
   }
 
@@ -127,18 +128,20 @@ export function decoding(page: Reading) {
         ? `${named(word)} has not been read yet.`
         : r === 0
           ? word === step
-            ? `The query of ${named(word)} is made now. No later step needs it, so it is not kept.`
-            : `The query of ${named(word)} was needed at step ${word + 1} only. It is not kept.`
+            ? `The query of ${named(word)} is computed in this step. No later step needs it, so it is not cached.`
+            : `The query of ${named(word)} was needed in step ${word} only. It is not cached.`
           : word === step
-            ? `The ${what} of ${named(word)} is made now, and kept.`
+            ? `The ${what} of ${named(word)} is computed in this step and cached.`
             : isKept(word)
-              ? `The ${what} of ${named(word)} was made at step ${word + 1} and is read from the cache.`
-              : `The ${what} of ${named(word)} was let go after step ${goneAt(word) + 1}: no later query can see it.`;
-    const ids = seen ? behind(now.programRecord, now.weights) : [];
-    ladder.replaceChildren(...ids.flatMap((id) => rung(now.programRecord, now.program, id, [page.state.head, step, word]) ?? []));
+              ? `The ${what} of ${named(word)} was computed in step ${word} and is read from the cache.`
+              : `The ${what} of ${named(word)} was evicted after step ${goneAt(word)}: no later query can attend to it.`;
+    const ids = seen ? stepsBack(now.programRecord, now.weights) : [];
+    ladder.replaceChildren(
+      ...ids.flatMap((id) => derivationLine(now.programRecord, now.program, id, [page.state.head, step, word]) ?? []),
+    );
   }
 
-  const named = (word: number): string => `“${words[word]}” ${word + 1}`;
+  const named = (word: number): string => `“${words[word]}” ${word}`;
 
   return { element, reads, draw };
 
@@ -149,6 +152,7 @@ export function decoding(page: Reading) {
     value: number,
     move: (value: number) => void,
     read: (value: number) => string,
+    range: [number, number] = [1, count],
   ): void {
     // prettier-ignore
     if (place.dataset.shown === String(value)) return;
@@ -157,7 +161,7 @@ export function decoding(page: Reading) {
       place.dataset.shown = String(to);
       move(to);
     };
-    place.replaceChildren(slider(label, [1, count], value, moved, read));
+    place.replaceChildren(slider(label, range, value, moved, read));
   }
 }
 
@@ -165,6 +169,6 @@ const key = (): HTMLElement =>
   h(
     "p.key",
     h("span", h("i.swatch", { "data-state": "new" }), "new"),
-    h("span", h("i.swatch", { "data-state": "held" }), "read from the cache"),
-    h("span", h("i.swatch", { "data-state": "gone" }), "let go"),
+    h("span", h("i.swatch", { "data-state": "cached" }), "read from the cache"),
+    h("span", h("i.swatch", { "data-state": "evicted" }), "evicted"),
   );

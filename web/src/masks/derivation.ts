@@ -1,4 +1,4 @@
-// A number with its formula: how a cell of a step came about, with the operands as they stand.
+// The derivation of a number: how a cell of each step is computed, with its operands.
 import { h } from "../dom";
 import { number, symbol } from "../format";
 import type { ProgramRecord } from "../contract";
@@ -10,8 +10,8 @@ export const DIGITS = 4;
 
 const MOVES = ["column", "row", "heads", "transpose"];
 
-/** One line of a ladder: letters, the arithmetic, the number. Nothing for a step that only moves numbers, unless it is the last. */
-export function rung(
+/** One line of a derivation: symbol, arithmetic, number. Undefined for a step that only moves numbers, unless it is the last. */
+export function derivationLine(
   programRecord: ProgramRecord,
   program: Program,
   id: string,
@@ -42,8 +42,8 @@ export function rung(
 
 const bracketed = (text: string, terms: number): string => (terms > 1 && text.startsWith("−") ? `(${text})` : text);
 
-/** From a weight back to the products of query and key. */
-export function behind(programRecord: ProgramRecord, weights: string): string[] {
+/** The steps from a weight back to the products of query and key. */
+export function stepsBack(programRecord: ProgramRecord, weights: string): string[] {
   const found: string[] = [];
   for (let id: string | undefined = weights; id;) {
     const step = programRecord.steps.find((one) => one.id === id);

@@ -1,20 +1,20 @@
-// A grid of words by words: rows ask, columns answer. Pointing with mouse or finger reads a cell; arrow keys walk across.
+// A grid of words by words: rows are queries, columns are keys. Mouse, touch and arrow keys choose a cell.
 import { h } from "../dom";
 import { step } from "../marks/matrix";
 import type { Name } from "../names";
 
 export interface Cell {
   text: string; // printed where cells are few
-  share: number; // 0 to 1: how strong the colour is
-  state: "seen" | "hidden" | "blank" | "new" | "held" | "gone";
-  spoken: string; // where nothing is printed
+  share: number; // 0 to 1: the strength of the colour
+  state: "attended" | "masked" | "blank" | "new" | "cached" | "evicted";
+  spoken: string; // for a screen reader, where no text is printed
 }
 
 export interface Drawn {
   rows: Name[];
   columns: Name[];
   cell(row: number, column: number): Cell;
-  after?(row: number): string; // what stands at the end of a row
+  after?(row: number): string; // the text at the end of a row
   row?: number; // a row that is lit
   chosen?: [number, number];
 }
@@ -27,7 +27,7 @@ export interface GridView {
 
 const PRINTED = 8; // columns up to which numbers are printed
 
-/** point: where the mouse is, nothing where it left; pick: where a click, a finger or a key chose. */
+/** point: the cell under the mouse, undefined where it left; pick: the cell that a click, touch or key chose. */
 export function grid(
   label: string,
   listener: { point(cell: [number, number] | undefined): void; pick(cell: [number, number]): void },

@@ -1,12 +1,12 @@
 // The page of masks.
 import type { Masks } from "../contract";
 import { read, unreadable } from "../read";
-import { type Reading, reveal } from "./page";
+import { type MasksPage, mount } from "./page";
 import "../style.css";
 
 /** What a script on the page may reach, as `equiscope.masks`. */
-export let masks: Reading | undefined;
+export let masks: MasksPage | undefined;
 
 const place = document.getElementById("app");
 const record = document.getElementById("masks");
-if (place && record) read<Masks>(record).then((found) => (masks = reveal(found, place)), unreadable(place));
+if (place && record) read<Masks>(record).then((found) => (masks = mount(found, place)), unreadable(place));

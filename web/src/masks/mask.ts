@@ -1,31 +1,31 @@
-// Who may look at whom: a mask of one rule or two, drawn as a grid with the weights that attention has under it.
-import { h, numbered, select, slider } from "../dom";
+// The attention mask: one rule or two combined, drawn as a grid with the attention weights under it.
+import { h, select, slider } from "../dom";
 import { number } from "../format";
 import { at } from "../tensor";
-import { behind, rung } from "./derivation";
+import { stepsBack, derivationLine } from "./derivation";
 import { grid } from "./grid";
-import { may, named, reason, type Under, under } from "./combined";
-import type { Reading } from "./page";
-import { begun, chosen, type MasksState, patternOf, ruleOf } from "./state";
+import { mayAttend, named, reason, type MaskedAttention, maskedAttention } from "./combined";
+import type { MasksPage } from "./page";
+import { withDefault, chosen, type MasksState, patternOf, ruleOf } from "./state";
 
-export function who(page: Reading) {
+export function maskPanel(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["rules", "join", "head", "cell"];
   const { record } = page;
-  let now: Under;
+  let now: MaskedAttention;
   let made = "";
   let pointed: [number, number] | undefined;
   const patterns = record.patterns.map((pattern) => {
     const press = () => page.set({ rules: chosen(record, pattern), join: pattern.join ?? "and" });
     return h("button", { type: "button", title: pattern.summary, "aria-pressed": "false", onclick: press, "data-name": pattern.name }, pattern.title); // prettier-ignore
   });
-  const first = select("rule", record.rules, "", (name) => page.set({ rules: [begun(record, name), ...page.state.rules.slice(1)] })); // prettier-ignore
+  const first = select("rule", record.rules, "", (name) => page.set({ rules: [withDefault(record, name), ...page.state.rules.slice(1)] })); // prettier-ignore
   const joins = [{ name: "", title: "alone" }, { name: "and", title: "and" }, { name: "or", title: "or" }]; // prettier-ignore
-  const join = select("joined", joins, "", (how) => joined(how as "" | "and" | "or"));
-  const second = select("with", record.rules, "", (name) => page.set({ rules: [page.state.rules[0], begun(record, name)] }));
-  const heads = select("head", numbered(Array.from({ length: record.heads }, (_, i) => i + 1)), "1", (name) => page.set({ head: Number(name) - 1 })); // prettier-ignore
+  const join = select("combine", joins, "", (how) => joined(how as "" | "and" | "or"));
+  const second = select("with", record.rules, "", (name) => page.set({ rules: [page.state.rules[0], withDefault(record, name)] }));
+  const heads = select("head", Array.from({ length: record.heads }, (_, i) => ({ name: String(i), title: `H${i}` })), "0", (name) => page.set({ head: Number(name) })); // prettier-ignore
   const knobs = [h("div.knob"), h("div.knob")];
   const summary = h("p.quiet.summary");
-  const view = grid("who may look at whom: rows ask, columns answer", {
+  const view = grid("attention mask: rows are queries, columns are keys", {
     point(cell) {
       pointed = cell;
       tell(false);
@@ -39,8 +39,8 @@ export function who(page: Reading) {
   const looks = h("div.ladder", { role: "group", "aria-label": "how the mask decides" });
   const weighs = h("div.ladder", { role: "group", "aria-label": "how the weight is computed" });
   const element = h(
-    "div.who",
-    h("div.patterns", { role: "group", "aria-label": "masks with a name" }, patterns),
+    "div.mask-panel",
+    h("div.patterns", { role: "group", "aria-label": "preset masks" }, patterns),
     h("div.choices", h("div.rule", first, knobs[0]), h("div.rule", join, second, knobs[1]), h("div.rule", heads)),
     summary,
     h("div.beside", h("div", view.element, key()), h("div.explained", said, looks, weighs)),
@@ -49,13 +49,13 @@ export function who(page: Reading) {
   function joined(how: "" | "and" | "or"): void {
     const [one, other] = page.state.rules;
     if (!how) page.set({ rules: [one], join: "and" });
-    else page.set({ rules: [one, other ?? begun(record, one.name === "window" ? "causal" : "window")], join: how });
+    else page.set({ rules: [one, other ?? withDefault(record, one.name === "window" ? "causal" : "window")], join: how });
   }
 
   function draw(): void {
     const { rules, join: how, head } = page.state;
     const wanted = JSON.stringify([rules, how]);
-    if (wanted !== made) now = under(record, page.state);
+    if (wanted !== made) now = maskedAttention(record, page.state);
     made = wanted;
     const pattern = patternOf(record, page.state);
     patterns.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.name === pattern?.name)));
@@ -63,49 +63,50 @@ export function who(page: Reading) {
     choose(join, rules.length > 1 ? how : "");
     choose(second, rules[1]?.name ?? "");
     second.hidden = rules.length < 2;
-    choose(heads, String(head + 1));
+    choose(heads, String(head));
     knobs.forEach((place, i) => turn(place, i));
     summary.textContent = pattern?.summary ?? rules.map(({ name }) => ruleOf(record, name).summary).join(how === "or" ? " Or: " : " And: "); // prettier-ignore
     const { names, program, weights } = now;
     const values = program.get(weights);
-    const blind = names.map((_, i) => !names.some((_, j) => may(now, now.visible, i, j)));
+    const empty = names.map((_, i) => !names.some((_, j) => mayAttend(now, now.visible, i, j)));
     view.draw({
       rows: names,
       columns: names,
       cell(i, j) {
-        const able = may(now, now.visible, i, j);
+        const able = mayAttend(now, now.visible, i, j);
         const weight = at(values, [head, i, j]);
-        return { state: able ? "seen" : "hidden", share: Math.sqrt(weight), text: able || blind[i] ? number(weight, 2) : "", spoken: able ? number(weight, 4) : "hidden" }; // prettier-ignore
+        return { state: able ? "attended" : "masked", share: Math.sqrt(weight), text: able || empty[i] ? number(weight, 2) : "", spoken: able ? number(weight, 4) : "masked" }; // prettier-ignore
       },
-      after: blind.includes(true) ? (i) => (blind[i] ? "all 0" : "") : undefined,
+      after: empty.includes(true) ? (i) => (empty[i] ? "all 0" : "") : undefined,
       chosen: cell(),
     });
     tell(true);
   }
 
-  /** What is pointed at, or chosen; unless said, the last word and who it looks at first. */
+  /** The cell that is pointed at, or chosen; by default the last query and its first unmasked key. */
   function cell(): [number, number] {
     const { names } = now;
     const found = pointed ?? page.state.cell;
     if (found && found.every((i) => i < names.length)) return found;
     const last = names.length - 1;
-    return [last, Math.max(0, names.findIndex((_, j) => may(now, now.visible, last, j)))]; // prettier-ignore
+    return [last, Math.max(0, names.findIndex((_, j) => mayAttend(now, now.visible, last, j)))]; // prettier-ignore
   }
 
   function tell(all: boolean): void {
     const [i, j] = cell();
     const { programRecord, program, parts, visible, weights, names } = now;
     if (!all) view.mark([i, j]);
-    const blind = !names.some((_, k) => may(now, visible, i, k));
-    said.textContent = `${reason(now, page.state.join, i, j)}${blind ? ` ${named(now, i)} may look at nobody: all its weights are 0, and attention adds nothing to it.` : ""}`; // prettier-ignore
+    const empty = !names.some((_, k) => mayAttend(now, visible, i, k));
+    said.textContent = `${reason(now, page.state.join, i, j)}${empty ? ` The row of ${named(now, i)} is fully masked: all its weights are 0, and attention adds nothing to it.` : ""}`; // prettier-ignore
     const decides = parts.flatMap((part) =>
-      part.steps.flatMap(({ id }) => rung(programRecord, program, id, [i, j], id === part.visible) ?? []),
+      part.steps.flatMap(({ id }) => derivationLine(programRecord, program, id, [i, j], id === part.visible) ?? []),
     );
-    const joined = parts.length > 1 ? rung(programRecord, program, visible, [i, j], true) : undefined;
-    const counted = decides.length > 0 && h("p.quiet", "Places count from 0 here.");
-    looks.replaceChildren(...decides, ...(joined ? [joined] : []), ...(counted ? [counted] : []));
+    const joined = parts.length > 1 ? derivationLine(programRecord, program, visible, [i, j], true) : undefined;
+    looks.replaceChildren(...decides, ...(joined ? [joined] : []));
     weighs.replaceChildren(
-      ...behind(programRecord, weights).flatMap((id) => rung(programRecord, program, id, [page.state.head, i, j]) ?? []),
+      ...stepsBack(programRecord, weights).flatMap(
+        (id) => derivationLine(programRecord, program, id, [page.state.head, i, j]) ?? [],
+      ),
     );
   }
 
@@ -134,6 +135,10 @@ export function choose(place: HTMLElement, value: string): void {
 const key = (): HTMLElement =>
   h(
     "p.key",
-    h("span", h("i.swatch", { "data-state": "seen", style: "--share:.8" }), "seen: the stronger, the more weight"),
-    h("span", h("i.swatch", { "data-state": "hidden" }), "hidden: weight 0"),
+    h(
+      "span",
+      h("i.swatch", { "data-state": "attended", style: "--share:.8" }),
+      "unmasked: the stronger the colour, the larger the weight",
+    ),
+    h("span", h("i.swatch", { "data-state": "masked" }), "masked: weight 0"),
   );

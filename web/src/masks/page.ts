@@ -1,25 +1,25 @@
-// The page of masks: who may look at whom, the examples of a sentence, how far a word sees, decoding with a cache.
+// The page of masks: the attention mask, the training examples of a sentence, the receptive field, decoding with a KV cache.
 import type { Masks } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
 import { at } from "../tensor";
 import { decoding } from "./decoding";
-import { lessons } from "./training_examples";
-import { reach } from "./receptive_field";
+import { trainingExamples } from "./training_examples";
+import { receptiveField } from "./receptive_field";
 import { fromHash, type MasksState, toHash } from "./state";
-import { who } from "./mask";
+import { maskPanel } from "./mask";
 import "./masks.css";
 
 /** What a script on the page may reach. */
-export interface Reading {
+export interface MasksPage {
   record: Masks;
   state: MasksState;
   set(change: Partial<MasksState>): void;
-  weights(head: number): number[][]; // under the chosen mask, rows ask
+  weights(head: number): number[][]; // under the chosen mask, [query][key]
 }
 
-export function reveal(record: Masks, root: HTMLElement): Reading {
-  const page: Reading = {
+export function mount(record: Masks, root: HTMLElement): MasksPage {
+  const page: MasksPage = {
     record,
     state: fromHash(location.hash, record),
     set(change) {
@@ -29,14 +29,14 @@ export function reveal(record: Masks, root: HTMLElement): Reading {
       draw(change);
     },
     weights(head) {
-      const { program, weights, names } = looking.now();
+      const { program, weights, names } = mask.now();
       const value = program.get(weights);
       return names.map((_, i) => names.map((_, j) => at(value, [head, i, j])));
     },
   };
-  const looking = who(page);
-  const parts = [looking, lessons(page), reach(page), decoding(page)];
-  /** The parts that read what was changed; all of them unless said. */
+  const mask = maskPanel(page);
+  const parts = [mask, trainingExamples(page), receptiveField(page), decoding(page)];
+  /** Redraw the parts that read a changed field; all parts without an argument. */
   const draw = (change?: Partial<MasksState>) => {
     for (const one of parts) if (!change || one.reads.some((name) => name in change)) one.draw();
   };
@@ -46,12 +46,12 @@ export function reveal(record: Masks, root: HTMLElement): Reading {
     h(
       "main",
       { id: "story" },
-      part("Who may look at whom", "A row asks, a column answers. What the mask hides weighs exactly 0.", looking.element), // prettier-ignore
-      part("The training examples of one sentence", "Under the causal mask each row knows nothing of later words. So each row is an example of its own, and one pass learns from all of them.", parts[1].element), // prettier-ignore
-      part("How far a word sees", "In a window a word sees few words in one layer. Each layer hands on what it saw, so the reach grows with the layers.", parts[2].element), // prettier-ignore
-      part("Word by word, with a cache", "What earlier words gave as keys and values does not change when a word follows. So a decoder keeps them and computes one row a step.", parts[3].element), // prettier-ignore
+      part("The attention mask", "Rows are queries, columns are keys. A masked pair has weight exactly 0. Heads and positions are counted from 0.", mask.element), // prettier-ignore
+      part("The training examples of one sentence", "Under the causal mask a row has no access to later words. Each row is therefore a training example of its own, and one pass learns from all of them.", parts[1].element), // prettier-ignore
+      part("The receptive field", "With a sliding window one layer reaches a few words back. Each layer adds as many, so the receptive field grows with depth.", parts[2].element), // prettier-ignore
+      part("Decoding with a KV cache", "Keys and values of earlier words do not change when a word is added. A decoder caches them and computes one row a step.", parts[3].element), // prettier-ignore
     ),
-    h("footer", "equiscope: weights are computed in your browser from the traced program of a real model; losses, influence and decoding were measured when this page was made. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", "equiscope: weights are computed in your browser from the program of a real model; losses, influence and decoding were measured when this page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   addEventListener("hashchange", () => {
     if (location.hash.slice(1) === toHash(page.state, record)) return;

@@ -1,15 +1,15 @@
-// How far a word sees: layers by words, and the ways that lead to the last word. Beside the drawing, what was measured.
+// The receptive field: layers by words, and the paths that lead to the last word. Beside the drawing, what was measured.
 import { h, slider, svg } from "../dom";
 import { number } from "../format";
 import { COLOURS } from "../names";
 import { offset, unpack } from "../tensor";
 import { figure } from "./training_examples";
-import type { Reading } from "./page";
+import type { MasksPage } from "./page";
 import { LAYERS, type MasksState } from "./state";
 
 const [LEVEL, WIDEST] = [64, 104]; // pixels: from layer to layer, and from word to word at most
 
-export function reach(page: Reading) {
+export function receptiveField(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["window", "layers"];
   const { words, influence } = page.record;
   const count = words.length;
@@ -24,7 +24,7 @@ export function reach(page: Reading) {
 
   const felt = (layer: number, word: number): number =>
     measured.data[offset(measured.shape, [page.state.layers - 1, page.state.window - 1, layer, word])];
-  /** The first word whose numbers after a layer lead to the last word's output. */
+  /** The first word whose state after a layer reaches the last word's output. */
   const first = (layer: number): number => Math.max(0, count - 1 - (page.state.layers - layer) * (page.state.window - 1));
 
   let shown = "";
@@ -50,8 +50,8 @@ export function reach(page: Reading) {
     const others = count - reached;
     figures.replaceChildren(
       figure("reach", `${back} word${back === 1 ? "" : "s"} back`, `layers × (window − 1) = ${layers} × (${window} − 1)`),
-      figure("by the drawing", words_(count - first(0)), back >= count ? "the sentence is shorter than the reach" : `the last word and ${back} before it`), // prettier-ignore
-      figure("measured", words_(reached), `change the last output; ${others ? `the other ${others} change it by exactly 0` : "all of them do"}`), // prettier-ignore
+      figure("by the mask", words_(count - first(0)), back >= count ? "the sentence is shorter than the receptive field" : `the last word and ${back} before it`), // prettier-ignore
+      figure("measured", words_(reached), `influence the last output; ${others ? `the influence of the other ${others} is exactly 0` : "all of them do"}`), // prettier-ignore
     );
   }
 
@@ -78,14 +78,14 @@ export function reach(page: Reading) {
     const nodes: SVGElement[] = [];
     for (let layer = layers; layer >= 0; layer--)
       for (let word = 0; word < count; word++) nodes.push(node(layer, word, x(word), y(layer), radius));
-    const label = `${layers} layers over ${count} words: which words reach the last one. Arrow keys walk across.`;
+    const label = `${layers} layers over ${count} words: which words reach the last one. Arrow keys move.`;
     const drawing = svg(
       "svg",
       { width: room, height: tall, viewBox: `0 0 ${room} ${tall}`, role: "group", "aria-label": label },
       svg("path.other", { d: others.join("") }),
       svg("path.way", { d: ways.join("") }),
       Array.from({ length: layers + 1 }, (_, layer) =>
-        svg("text.level", { x: 0, y: y(layer) + 4 }, layer ? `layer ${layer}` : "words"),
+        svg("text.level", { x: 0, y: y(layer) + 4 }, layer ? `L${layer - 1}` : "words"),
       ),
       nodes,
       words.map((word, i) =>
@@ -142,15 +142,15 @@ export function reach(page: Reading) {
 
   const nodeAt = (layer: number, word: number) =>
     place.querySelector<SVGElement>(`circle[data-layer="${layer}"][data-word="${word}"]`);
-  const name = (layer: number, word: number): string => `“${words[word]}” ${word + 1}${layer ? ` after layer ${layer}` : ""}`;
+  const name = (layer: number, word: number): string => `“${words[word]}” ${word}${layer ? ` after L${layer - 1}` : ""}`;
 
   function tell(): void {
     const [layer, word] = at && at[0] <= page.state.layers ? at : [0, Math.max(0, first(0))];
     for (const circle of place.querySelectorAll<SVGElement>("circle")) circle.toggleAttribute("data-chosen", circle === nodeAt(layer, word)); // prettier-ignore
     const size = felt(layer, word);
     const drawn = word >= first(layer);
-    const ways = drawn ? "A way leads from here to the last word's output." : `No way leads from here to the last word's output: ${count - 1 - word} words back are more than ${page.state.layers - layer} × (${page.state.window} − 1) = ${(page.state.layers - layer) * (page.state.window - 1)}.`; // prettier-ignore
-    said.textContent = `${name(layer, word)}: ${ways} Measured: that output changes with these numbers by ${size ? `${number(size, 4)}, the size of its Jacobian` : "exactly 0"}.`; // prettier-ignore
+    const ways = drawn ? "A path leads from here to the last word's output." : `No path leads from here to the last word's output: ${count - 1 - word} words back are more than ${page.state.layers - layer} × (${page.state.window} − 1) = ${(page.state.layers - layer) * (page.state.window - 1)}.`; // prettier-ignore
+    said.textContent = `${name(layer, word)}: ${ways} Measured: the norm of the Jacobian of that output is ${size ? number(size, 4) : "exactly 0"}.`; // prettier-ignore
   }
 
   new ResizeObserver(() => place.clientWidth !== width && paint()).observe(place);

@@ -1,7 +1,7 @@
-// What a person has chosen on the page of masks. It is the link to the page.
+// The selection on the page of masks. It is the link to the page.
 import type { Masks, Pattern, Rule } from "../contract";
 
-/** A rule with its number (0 where it takes none). */
+/** A rule with its parameter (0 where it has none). */
 export interface Chosen {
   name: string;
   n: number;
@@ -11,12 +11,12 @@ export interface MasksState {
   rules: Chosen[]; // one, or two that are joined
   join: "and" | "or";
   head: number;
-  cell?: [number, number]; // who asks and who answers
+  cell?: [number, number]; // query and key
   lesson: number; // of the sentence's training examples
   window: number;
   layers: number;
   step: number; // of decoding
-  keep: number; // words in its window; all of them: no window
+  keep: number; // words in the cache's window; all of them: no window
 }
 
 export const LAYERS = 4;
@@ -40,12 +40,12 @@ export function initial(record: Masks): MasksState {
 
 export const ruleOf = (record: Masks, name: string): Rule => record.rules.find((rule) => rule.name === name)!;
 
-/** A rule with the number that it begins with. */
-export const begun = (record: Masks, name: string): Chosen => ({ name, n: ruleOf(record, name).knob?.start ?? 0 });
+/** A rule with its default parameter. */
+export const withDefault = (record: Masks, name: string): Chosen => ({ name, n: ruleOf(record, name).knob?.start ?? 0 });
 
-export const chosen = (record: Masks, pattern: Pattern): Chosen[] => pattern.rules.map((name) => begun(record, name));
+export const chosen = (record: Masks, pattern: Pattern): Chosen[] => pattern.rules.map((name) => withDefault(record, name));
 
-/** The pattern that these rules are, whatever their numbers. */
+/** The preset that these rules are, whatever their parameters. */
 export const patternOf = (record: Masks, { rules, join }: MasksState): Pattern | undefined =>
   record.patterns.find(
     (pattern) =>
@@ -58,16 +58,16 @@ export function toHash(state: MasksState, record: Masks): string {
   const rules = written(state.rules, record);
   if (rules !== written(begin.rules, record)) parts.set("mask", rules);
   if (state.rules.length > 1 && state.join === "or") parts.set("join", "or");
-  if (state.cell) parts.set("cell", state.cell.map((i) => i + 1).join("."));
-  for (const key of ["head", "lesson", "step"] as const) if (state[key] !== begin[key]) parts.set(key, String(state[key] + 1));
-  for (const key of ["window", "layers", "keep"] as const) if (state[key] !== begin[key]) parts.set(key, String(state[key]));
+  if (state.cell) parts.set("cell", state.cell.join("."));
+  for (const key of ["head", "lesson", "step", "window", "layers", "keep"] as const)
+    if (state[key] !== begin[key]) parts.set(key, String(state[key]));
   return parts.toString();
 }
 
 const written = (rules: Chosen[], record: Masks): string =>
   rules.map(({ name, n }) => (ruleOf(record, name).knob ? `${name}-${n}` : name)).join(".");
 
-/** The state that a fragment describes; what makes no sense is left out. */
+/** The state that a fragment describes; what is invalid is left out. */
 export function fromHash(hash: string, record: Masks): MasksState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initial(record);
@@ -79,18 +79,21 @@ export function fromHash(hash: string, record: Masks): MasksState {
   const rules = (parts.get("mask") ?? "").split(".").map((text) => known(text, record));
   if (rules.length <= 2 && rules.every((rule) => rule !== undefined)) state.rules = rules;
   if (parts.get("join") === "or" && state.rules.length > 1) state.join = "or";
-  const [asks, answers] = (parts.get("cell") ?? "").split(".").map(Number);
-  if ([asks, answers].every((i) => Number.isInteger(i) && i >= 1 && i <= count + 4)) state.cell = [asks - 1, answers - 1];
-  state.head = whole("head", 1, record.heads, 1) - 1;
-  state.lesson = whole("lesson", 1, count, state.lesson + 1) - 1;
-  state.step = whole("step", 1, count, state.step + 1) - 1;
+  const cell = /^(\d{1,3})\.(\d{1,3})$/
+    .exec(parts.get("cell") ?? "")
+    ?.slice(1)
+    .map(Number);
+  if (cell?.every((i) => i < count + 4)) state.cell = [cell[0], cell[1]];
+  state.head = whole("head", 0, record.heads - 1, 0);
+  state.lesson = whole("lesson", 0, count - 1, state.lesson);
+  state.step = whole("step", 0, count - 1, state.step);
   state.window = whole("window", 1, count, state.window);
   state.layers = whole("layers", 1, LAYERS, state.layers);
   state.keep = whole("keep", 1, count, state.keep);
   return state;
 }
 
-/** "window-3" as a rule with its number. */
+/** "window-3" as a rule with its parameter. */
 function known(text: string, record: Masks): Chosen | undefined {
   const [name, number] = text.split("-");
   const rule = record.rules.find((one) => one.name === name);

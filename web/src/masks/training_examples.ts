@@ -1,14 +1,14 @@
-// The training examples of one sentence: each row of the causal mask is one of them, and one pass learns from all.
+// The training examples of one sentence: each row of the causal mask is one example, and one pass learns from all of them.
 import { h } from "../dom";
 import { number, scientific } from "../format";
 import { COLOURS, type Name } from "../names";
 import { grid } from "./grid";
-import type { Reading } from "./page";
+import type { MasksPage } from "./page";
 import type { MasksState } from "./state";
 
 const WORDS = 6; // of a long example that are printed in the list
 
-export function lessons(page: Reading) {
+export function trainingExamples(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["lesson"];
   const { record } = page;
   const { lessons, words, begin } = record;
@@ -54,7 +54,11 @@ export function lessons(page: Reading) {
     "div",
     h(
       "div.beside",
-      h("div", view.element, h("p.key.quiet", "A row sees the tokens of its example. At its end stands the word that comes next.")),
+      h(
+        "div",
+        view.element,
+        h("p.key.quiet", "A row attends to the tokens of its example. At its end is the target, the next word."),
+      ),
       h(
         "div.explained",
         h("div.lesson.heading", { "aria-hidden": "true" }, h("span.given", "given"), h("span.arrow"), h("b", "next"), h("span.loss", "loss")), // prettier-ignore
@@ -68,7 +72,7 @@ export function lessons(page: Reading) {
       figure("read at once", `${count} token${count === 1 ? "" : "s"}`, "1 pass for all examples"),
       figure("read one by one", `${(count * (count + 1)) / 2} token${count === 1 ? "" : "s"}`, count > 1 ? `${sum}, ${count} passes` : "1 pass"), // prettier-ignore
       figure("mean loss", number(mean, 4), "of the untrained model"),
-      figure("largest difference", scientific(apart), "|loss at once − loss alone|, measured in float64"),
+      figure("largest difference", scientific(apart), "|loss in one pass − loss in a pass of its own|, measured in float64"),
     ),
   );
 
@@ -78,7 +82,7 @@ export function lessons(page: Reading) {
     view.draw({
       rows: tokens,
       columns: tokens,
-      cell: (i, j) => ({ state: j <= i ? "seen" : "hidden", share: i === shown ? 0.85 : 0.35, text: "", spoken: j <= i ? "seen" : "hidden" }), // prettier-ignore
+      cell: (i, j) => ({ state: j <= i ? "attended" : "masked", share: i === shown ? 0.85 : 0.35, text: "", spoken: j <= i ? "attended" : "masked" }), // prettier-ignore
       after: (i) => `→ ${lessons[i].next}`,
       row: shown,
     });

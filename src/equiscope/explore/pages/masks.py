@@ -1,4 +1,4 @@
-"""The page of masks: one sentence and one small model, looked at through everything that a mask decides.
+"""The page of masks: one sentence and one small model under every mask.
 
 The model is built as any other; its numbers follow from the seed, its words' numbers from their letters. Weights are traced, so
 that the page can run them again under any mask; losses, influence and decoding are measured here, in float64.
@@ -32,7 +32,7 @@ from equiscope.tokens import Tokens, spelled, vocabulary, words
 LIMIT = 24  # words: a grid of more is no longer read cell by cell
 LAYERS, WIDTH, HEADS = 4, 8, 2
 BEGIN = "‹begin›"
-EMPTY = 4  # places that can stand empty before the words
+EMPTY = 4  # padding positions before the words, at most
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def plain(made: Masks) -> str:
         f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
         + table("The training examples of one sentence", ["given", "next", "loss", "difference to a pass of its own"], examples)
         + table("How many words reach the last one", ["window", *counts], heard)
-        + table("Word by word, with a cache", columns, steps)
+        + table("Decoding with a KV cache", columns, steps)
     )
 
 
@@ -123,8 +123,8 @@ def _said(seed: int) -> str:
 
 def _summary() -> str:
     return (
-        "A mask says who may look at whom. It makes one sentence into many training examples, it limits how far a word can see, "
-        "and it lets a decoder remember keys and values instead of computing them again."
+        "An attention mask says which keys a query may attend to. It makes one sentence into many training examples, it limits the "
+        "receptive field, and it lets a decoder cache keys and values instead of recomputing them."
     )
 
 
@@ -133,67 +133,67 @@ def _offers(count: int) -> list[_Offer]:
     """The rules for a sentence of so many words."""
     far = max(count - 1, 1)
     made = [
-        _Offer("full", "all words", "Every word may look at every word.", "nobody is hidden", ""),
+        _Offer("full", "all words", "Every word may attend to every word.", "no pair is masked", ""),
         _Offer(
-            "causal", "causal", "A word may look at itself and at earlier words.", "{answers} does not come after {asks}",
-            "{answers} comes after {asks}", lambda _: Causal(),
+            "causal", "causal", "A word may attend to itself and to earlier words.", "{key} does not come after {query}",
+            "{key} comes after {query}", lambda _: Causal(),
         ),
         _Offer(
-            "window", "near words", "A word may look less than so many words away, on both sides.",
-            "{answers} is less than {n} away from {asks}", "{answers} is {n} or more away from {asks}", Window,
+            "window", "near words", "A word may attend to words less than so many away, on both sides.",
+            "{key} is less than {n} away from {query}", "{key} is {n} or more away from {query}", Window,
             ("window", 1, count, min(2, count), "below"),
         ),
         _Offer(
-            "dilated", "every n-th word", "A word may look at every second one, or third one, counted from itself.",
+            "dilated", "every n-th word", "A word may attend to every second one, or third one, counted from itself.",
             "the distance is a multiple of {n}", "the distance is no multiple of {n}", Dilated,
             ("step", 1, far, min(2, far), "modulo"),
         ),
         _Offer(
-            "blocks", "blocks", "The sentence falls into blocks; a word may look inside its own.",
+            "blocks", "blocks", "The sentence is split into blocks; a word may attend within its own.",
             "both are in one block of {n}", "they are in different blocks of {n}", Blocks,
             ("block", 1, count, min(2, count), "block"),
         ),
         _Offer(
-            "prefix", "the first words", "Everybody may look at the first words, nobody at others.",
-            "{answers} is one of the first {n}", "{answers} is not one of the first {n}", Prefix, ("prefix", 0, count, 1, "below"),
+            "prefix", "the first words", "Every word may attend to the first words, and to no others.",
+            "{key} is one of the first {n}", "{key} is not one of the first {n}", Prefix, ("prefix", 0, count, 1, "below"),
         ),
         _Offer(
-            "texts", "own text", "Two texts are packed into one row; a word may look inside its own.",
-            "both belong to one text", "{answers} belongs to another text: the second begins after word {n}",
+            "texts", "own text", "Two texts are packed into one row; a word may attend within its own.",
+            "both belong to one text", "{key} belongs to another text: the second text begins at position {n}",
             knob=("first text", 1, count - 1, max(count // 2, 1), "document"),
         ),
         _Offer(
-            "padded", "no empty places", "Empty places before the sentence may not be looked at.",
-            "{answers} is a word", "{answers} is an empty place", knob=("empty places", 0, EMPTY, 1, "valid"),
+            "padded", "no padding", "No word may attend to the padding before the sentence.",
+            "{key} is a word", "{key} is padding", knob=("padding", 0, EMPTY, 1, "valid"),
         ),
     ]  # fmt: skip
     return [offer for offer in made if offer.knob is None or offer.knob[1] <= offer.knob[2]]
 
 
 PATTERNS = [
-    Pattern(name="full", title="full", summary="An encoder: every word may look at every word.", rules=["full"]),
-    Pattern(name="causal", title="causal", summary="A decoder: a word may look at itself and at earlier words.", rules=["causal"]),
-    Pattern(name="window", title="window", summary="A word may look at near words, on both sides.", rules=["window"]),
+    Pattern(name="full", title="full", summary="An encoder: every word may attend to every word.", rules=["full"]),
+    Pattern(name="causal", title="causal", summary="A decoder: a word attends to itself and earlier words.", rules=["causal"]),
+    Pattern(name="window", title="window", summary="A word may attend to near words, on both sides.", rules=["window"]),
     Pattern(
-        name="sliding", title="sliding window", summary="Earlier words, and only the near ones: what long decoders use.",
+        name="sliding", title="sliding window", summary="Only the nearest earlier words, as in decoders for long texts.",
         rules=["causal", "window"],
     ),
     Pattern(
-        name="dilated", title="dilated", summary="Earlier words, with gaps: as many steps reach further.",
+        name="dilated", title="dilated", summary="Earlier words, with gaps: as many keys reach further.",
         rules=["causal", "dilated"],
     ),
-    Pattern(name="blocks", title="blocks", summary="The sentence falls into blocks; nobody looks out of one.", rules=["blocks"]),
+    Pattern(name="blocks", title="blocks", summary="Blocks of words; no word attends outside its own block.", rules=["blocks"]),
     Pattern(
-        name="prefix", title="prefix", summary="A question that all may read, and an answer that is written word by word.",
+        name="prefix", title="prefix", summary="A prompt that every word may attend to, and an answer written word by word.",
         rules=["causal", "prefix"], join="or",
     ),
     Pattern(
-        name="packed", title="two texts packed", summary="Two texts in one row, which do not see each other.",
+        name="packed", title="two texts packed", summary="Two texts in one row that do not attend to each other.",
         rules=["causal", "texts"],
     ),
     Pattern(
         name="padded", title="padded left",
-        summary="Empty places before a short sentence, so that it ends where a longer one does.",
+        summary="Padding before a short sentence, so that it ends where a longer one does.",
         rules=["causal", "padded"],
     ),
 ]  # fmt: skip
