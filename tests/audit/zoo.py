@@ -404,7 +404,7 @@ CAUSAL = [
     Case("encoder-causal-without-a-mask", lambda: Encoder(False), features, "causal", "broken"),
     Case("two-tokens-causal", Causal, lambda: features(2), "causal", "holds"),
     Case("two-tokens-not-causal", Attend, lambda: features(2), "causal", "broken"),
-    Case("pooled-causal", Pooled, features, "causal", "undecided", says="one entry a token"),
+    Case("pooled-causal", Pooled, features, "causal", "undecided", says="one entry for each token"),
 ]  # fmt: skip
 
 BATCH = [

@@ -153,7 +153,7 @@ LAYOUT = [
 TABLES = [
     Case(f"shift by tables kept in float32 as {kept}", lambda kept=kept: Turn("pairs", "pairs", kept=kept), placed, "shift",
          "holds",
-         says="rounding of tables that the model keeps in float32",
+         says="rounding of the model's float32 tables",
          proof="the product knows the distance but for the tables' rounding")
     for kept in ("buffer", "attribute", "complex")
 ] + [
@@ -209,14 +209,14 @@ DTYPE = [
     Case("angles in float32", lambda: Turn(angles=torch.float32), placed, "dtype", "holds",
          proof="off by 4096 * 2^-24 = 2e-4 rad, below bfloat16's own 2^-8"),
     Case("angles in the features' dtype", lambda: Turn(angles=None), placed, "dtype", "broken",
-         says="places are computed too coarsely",
+         says="positions lose precision",
          proof="bfloat16 holds 4096 to within 16, float16 to within 2"),
     Case("squares in float32", lambda: RootMean(True), features, "dtype", "holds"),
     Case("squares in float16", lambda: RootMean(False), features, "dtype", "broken", says="in float16 overflows",
          proof="(2000 y)^2 is larger than 65504 for |y| > 0.13"),
     Case("a gate that all keep", lambda: Cancels(2.0**-6), features, "dtype", "holds",
          proof="1 + 2^-6 is no rounding of 1 in bfloat16"),
-    Case("a gate that bfloat16 loses", lambda: Cancels(2.0**-9), features, "dtype", "broken", says="in bfloat16 outputs are",
+    Case("a gate that bfloat16 loses", lambda: Cancels(2.0**-9), features, "dtype", "broken", says="in bfloat16 the error of the outputs",
          proof="1 + 2^-9 is 1 in bfloat16, so all outputs are 0; float16 and float32 hold it exactly"),
     Case("a gate that float32 half loses", lambda: Cancels(1e-6), features, "dtype", "undecided", says="explains any drift",
          proof="float32 is off by up to 2^-24 / 1e-6 = 6 %"),
@@ -247,7 +247,7 @@ TRAINING = [
          says="BatchNorm1d", proof="the mean of the batch in training, the kept one in evaluation"),
     Case("stochastic depth", lambda: nn.Sequential(nn.Linear(D, D), Stochastic(0.7)), lambda: features(batch=16), "train-eval",
          "broken",
-         "1", says="random numbers in training"),
+         "1", says="draws random numbers besides dropout"),
 ]  # fmt: skip
 
 
@@ -310,7 +310,7 @@ class Other(nn.Module):
 
 
 GRADIENT = [
-    Case("a straight-through estimator", lambda: Other("estimator"), features, "gradient", "broken", says="do not move",
+    Case("a straight-through estimator", lambda: Other("estimator"), features, "gradient", "broken", says="do not depend on them",
          proof="rounded numbers stay where they are for a small step"),
     Case("whole numbers", lambda: Other("largest"), features, "gradient", "undecided", says="could be differentiated"),
     Case("complex numbers", lambda: Other("waves"), features, "gradient", "holds"),

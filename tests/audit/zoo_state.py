@@ -789,7 +789,7 @@ NOTHING = [
     Case("nothing-to-ask-causal-of-one-token", Attend, lambda: features(1), "causal", "not applicable"),
     Case("nothing-to-ask-batch-of-none", Attend, one_row, "batch", "not applicable"),
     Case("nothing-to-ask-shift-without-places", Attend, features, "shift", "not applicable"),
-    Case("nothing-to-ask-causal-of-a-pool", Pooled, features, "causal", "undecided", says="one entry a token"),
+    Case("nothing-to-ask-causal-of-a-pool", Pooled, features, "causal", "undecided", says="one entry for each token"),
 ]  # fmt: skip
 
 CASES = [*WRITTEN, *REMEMBERED, *SHARED, *BESIDE, *NOTHING]

@@ -1,8 +1,8 @@
-"""Gradient: what the backward pass gives is the derivative of what the forward pass computes.
+"""Gradient: the backward pass computes the derivative of the forward pass.
 
-A hand-written backward, a detached piece or a hook that scales can be wrong while every output is right; nothing then fails but
-the training. The outputs are differenced along random directions of the parameters and of the inputs, at two step sizes, and
-compared with the gradients of random sums of the outputs. (Where the forward pass keeps a symmetry, right gradients keep it too.)
+A custom backward, a detached tensor or a hook that scales can be wrong while every output is right; only training then suffers. The
+outputs are differenced along random directions of the parameters and of the inputs, with two step sizes, and compared with the
+gradients of random sums of the outputs. (Where the forward pass has a symmetry, correct gradients have it too.)
 """
 
 import copy
@@ -28,115 +28,118 @@ FLOATS = ("features", "image", "wave", "points", "vectors", "tokens")
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """Along one direction, of a few random sums of the outputs: differenced at two steps, and by gradients."""
+class DirectionalDerivatives:
+    """Derivatives of a few random sums of the outputs along one direction.
 
-    wide: Tensor
-    narrow: Tensor
+    coarse, fine  by differences with two step sizes; backward: by gradients
+    """
+
+    coarse: Tensor
+    fine: Tensor
     backward: Tensor
 
     @property
     def scale(self) -> float:
-        sizes = self.narrow.norm().item(), self.backward.norm().item()
+        sizes = self.fine.norm().item(), self.backward.norm().item()
         return max(sizes, key=lambda x: math.inf if x != x else x)
 
     @property
     def error(self) -> float:
-        return (self.narrow - self.backward).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
+        return (self.fine - self.backward).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
 
     @property
-    def fineness(self) -> float:
-        """How far the two steps are apart: below it nothing can be told."""
-        return (self.narrow - self.wide).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
+    def resolution(self) -> float:
+        """The difference between the two step sizes: smaller errors cannot be resolved."""
+        return (self.fine - self.coarse).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
 
 
 class Gradient(MeasuredProperty):
-    """Gradients with respect to parameters and inputs are the slopes of the outputs."""
+    """Gradients with respect to parameters and inputs equal the finite differences of the outputs."""
 
     name = "gradient"
     summary = "gradients are the derivatives of what the model computes"
 
     def missing(self, subject: Subject) -> str:
-        learned = any(p.requires_grad and p.is_floating_point() for p in subject.model.parameters())
-        return "" if learned or _floats(subject.inputs) else "there is no number to differentiate by"
+        trainable = any(p.requires_grad and p.is_floating_point() for p in subject.model.parameters())
+        return "" if trainable or _float_inputs(subject.inputs) else "there are no floating-point parameters or inputs"
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         run = subject.in_dtype(torch.float64)
         if run.model is subject.model:
-            run.model = copy.deepcopy(run.model)  # parameters are moved a little, never the user's own
-        learned = {n: p for n, p in run.model.named_parameters() if p.requires_grad and p.is_floating_point()}
-        given = _floats(run.inputs)
-        found = {}
-        if learned:
-            found["parameters"] = _slopes(run, list(learned.values()), {})
-        if given:
-            found["inputs"] = _slopes(run, [], given)
-        errors = [s.error for s in found.values()]
+            run.model = copy.deepcopy(run.model)  # the parameters are perturbed, never the user's own
+        trainable = {n: p for n, p in run.model.named_parameters() if p.requires_grad and p.is_floating_point()}
+        float_inputs = _float_inputs(run.inputs)
+        derivatives = {}
+        if trainable:
+            derivatives["parameters"] = _derivatives(run, list(trainable.values()), {})
+        if float_inputs:
+            derivatives["inputs"] = _derivatives(run, [], float_inputs)
+        errors = [s.error for s in derivatives.values()]
         if any(e != e for e in errors):
             raise Undecided("outputs or gradients are not finite")
-        wrong = {n: s for n, s in found.items() if s.error > max(AGREES, 10 * s.fineness)}
+        wrong = {n: s for n, s in derivatives.items() if s.error > max(AGREES, 10 * s.resolution)}
         if not wrong:
-            coarse = max(s.fineness for s in found.values())
-            if coarse > 1e-2:
-                raise Undecided(f"the outputs are not smooth here: halving the step moves a slope by {coarse:.0%}")
-            return self.row("holds", errors, note="" if _moves(found) else "no output moves with them")
+            resolution = max(s.resolution for s in derivatives.values())
+            if resolution > 1e-2:
+                raise Undecided(f"the outputs are not smooth here: halving the step changes a derivative by {resolution:.0%}")
+            return self.row("holds", errors, note="" if _has_slope(derivatives) else "no output depends on them")
         verdict: Verdict = "approximate" if max(errors) < tolerance else "broken"
-        where = _where(run, learned) if "parameters" in wrong else ""
-        reach = f"; so it is for {where} and what comes before it, not for what comes after" if where else ""
-        return self.row(verdict, errors, where=where, cause=_why(wrong) + reach)
+        where = _first_wrong_module(run, trainable) if "parameters" in wrong else ""
+        scope = f"; this affects {where} and the modules before it, not those after it" if where else ""
+        return self.row(verdict, errors, where=where, cause=_cause(wrong) + scope)
 
 
-def _moves(found: dict[str, Slopes]) -> bool:
-    return any(s.scale > 1e-9 for s in found.values())
+def _has_slope(derivatives: dict[str, DirectionalDerivatives]) -> bool:
+    return any(s.scale > 1e-9 for s in derivatives.values())
 
 
-def _why(wrong: dict[str, Slopes]) -> str:
+def _cause(wrong: dict[str, DirectionalDerivatives]) -> str:
     whose = " and ".join(wrong)
     slopes = next(iter(wrong.values()))
-    if slopes.backward.norm() < 1e-9 * slopes.narrow.norm():
-        return f"the gradient with respect to the {whose} is zero, but the outputs move with them: something is detached or rounded"
-    if slopes.narrow.norm() < 1e-9 * slopes.backward.norm():
-        odd = "there is a gradient, but the outputs do not move (a straight-through estimator?)"
+    if slopes.backward.norm() < 1e-9 * slopes.fine.norm():
+        return f"the gradient with respect to the {whose} is zero, but the outputs depend on them: something is detached or rounded"
+    if slopes.fine.norm() < 1e-9 * slopes.backward.norm():
+        odd = "there is a gradient, but the outputs do not depend on them (a straight-through estimator?)"
         return f"with respect to the {whose} {odd}"
-    ratio = slopes.backward / slopes.narrow
+    ratio = slopes.backward / slopes.fine
     if (ratio - ratio[0]).norm() < 1e-4 * ratio.norm():
-        return f"the gradient with respect to the {whose} is {ratio[0].item():.4g} times the slope of the outputs"
-    return f"the gradient with respect to the {whose} is not the slope of the outputs"
+        return f"the gradient with respect to the {whose} is {ratio[0].item():.4g} times the derivative of the outputs"
+    return f"the gradient with respect to the {whose} is not the derivative of the outputs"
 
 
-def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -> Slopes:
-    """Along one random direction of these parameters, or of these inputs."""
-    transformed = {n: t.detach().clone() for n, t in given.items()}
-    inputs = _with(run.inputs, transformed)
-    variables = [*parameters, *transformed.values()]
+def _derivatives(run: Pass, parameters: Sequence[Tensor], float_inputs: dict[str, Tensor]) -> DirectionalDerivatives:
+    """Derivatives along one random direction of these parameters, or of these inputs."""
+    perturbed = {n: t.detach().clone() for n, t in float_inputs.items()}
+    inputs = _with_inputs(run.inputs, perturbed)
+    variables = [*parameters, *perturbed.values()]
     sizes = [v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0 for v in variables]
 
     def direction() -> Iterator[tuple[Tensor, Tensor]]:
-        """Made each time it is called, so that none is kept."""
+        """Drawn anew at each call, so that no copy is stored."""
         generator = torch.Generator().manual_seed(run.subject.seed + 29)
         for v, size in zip(variables, sizes, strict=True):
             yield v, size * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)
 
     def values(h: float) -> list[Tensor]:
-        with _stepped(direction, h):
+        with _perturbed(direction, h):
             return [t for t in run.outputs_of(inputs.call).values() if t.is_floating_point()]
 
     differences = []
     for h in (STEP, STEP / 2):
         differences.append([(a - b) / (2 * h) for a, b in zip(values(h), values(-h), strict=True)])
     if not differences[0]:
-        raise Undecided("no output is a number that could be differentiated")
+        raise Undecided("no output has floating-point values that could be differentiated")
     sums = _sums(differences[0], run.subject.seed)
-    wide, narrow = (torch.stack([_dot(weights, d) for weights in sums]) for d in differences)
-    return Slopes(wide, narrow, _backward(run, inputs, direction, sums))
+    coarse, fine = (torch.stack([_dot(weights, d) for weights in sums]) for d in differences)
+    return DirectionalDerivatives(coarse, fine, _backward(run, inputs, direction, sums))
 
 
 Direction = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 
 
 @contextmanager
-def _stepped(direction: Direction, h: float) -> Iterator[None]:
-    """Moved, and back again: of a copy, so that a rounding in the sixteenth digit does not matter."""
+def _perturbed(direction: Direction, h: float) -> Iterator[None]:
+    """Inside, the variables are perturbed. They belong to a copy, so a rounding in the sixteenth digit does not matter."""
     with torch.no_grad():
         for v, d in direction():
             v.add_(d, alpha=h)
@@ -158,7 +161,7 @@ def _dot(weights: list[Tensor], values: list[Tensor]) -> Tensor:
 
 
 def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[Tensor]]) -> Tensor:
-    """Gradients of the sums along the direction; each parameter's is used and let go."""
+    """Gradients of the sums along the direction; each parameter's gradient is freed after use."""
     variables = [v for v, _ in direction()]
     before = [v.requires_grad for v in variables]
     with run.within(gradients=True):
@@ -173,7 +176,7 @@ def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[T
         except Crashed:
             raise
         except Exception as error:
-            raise Crashed(f"its backward raised {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+            raise Crashed(f"the backward pass raised {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
         finally:
             for v, needed in zip(variables, before, strict=True):
                 v.requires_grad_(needed)
@@ -188,25 +191,25 @@ def _along(outputs: list[Tensor], weights: list[Tensor], direction: Direction) -
     return torch.stack(slopes).sum().cpu().double() if slopes else torch.zeros((), dtype=torch.float64)
 
 
-def _where(run: Pass, learned: dict[str, nn.Parameter]) -> str:
-    """The last module whose parameters' gradients are wrong: a fault spoils those of all before it. By halving."""
-    order = _used(run, learned)
+def _first_wrong_module(run: Pass, trainable: dict[str, nn.Parameter]) -> str:
+    """The last module whose parameters have wrong gradients: a fault affects all modules before it. Found by bisection."""
+    order = _call_order(run, trainable)
     low, high = 0, len(order)  # of order[low:], some gradient is wrong; of order[high:], none
     while high - low > 1:
         middle = (low + high) // 2
-        tail = [learned[n] for path in order[middle:] for n in _own(learned, path)]
-        slopes = _slopes(run, tail, {})
-        if slopes.error > max(AGREES, 10 * slopes.fineness):
+        tail = [trainable[n] for path in order[middle:] for n in _parameters_of(trainable, path)]
+        slopes = _derivatives(run, tail, {})
+        if slopes.error > max(AGREES, 10 * slopes.resolution):
             low = middle
         else:
             high = middle
     return order[low] or type(run.model).__name__
 
 
-def _used(run: Pass, learned: dict[str, nn.Parameter]) -> list[str]:
+def _call_order(run: Pass, trainable: dict[str, nn.Parameter]) -> list[str]:
     """Modules with parameters, in the order in which they end."""
     order: list[str] = []
-    holders = {n.rpartition(".")[0] for n in learned}
+    holders = {n.rpartition(".")[0] for n in trainable}
     modules = {path: m for path, m in run.model.named_modules() if path in holders}
     with hooked(modules.items(), after=lambda path, *_: order.append(path)):
         run.outputs_of(run.inputs.call)
@@ -214,15 +217,15 @@ def _used(run: Pass, learned: dict[str, nn.Parameter]) -> list[str]:
     return [path for path in modules if path not in called] + called
 
 
-def _own(learned: dict[str, nn.Parameter], path: str) -> list[str]:
-    return [n for n in learned if n.rpartition(".")[0] == path]
+def _parameters_of(trainable: dict[str, nn.Parameter], path: str) -> list[str]:
+    return [n for n in trainable if n.rpartition(".")[0] == path]
 
 
-def _floats(inputs: Inputs) -> dict[str, Tensor]:
-    """What goes in and can be differentiated by."""
-    found = {n: getattr(v, "x", v) for n, v in inputs.of(*FLOATS).items()}  # type: ignore[arg-type]
-    return {n: t for n, t in found.items() if isinstance(t, Tensor) and t.is_floating_point()}
+def _float_inputs(inputs: Inputs) -> dict[str, Tensor]:
+    """The inputs with floating-point values."""
+    derivatives = {n: getattr(v, "x", v) for n, v in inputs.of(*FLOATS).items()}  # type: ignore[arg-type]
+    return {n: t for n, t in derivatives.items() if isinstance(t, Tensor) and t.is_floating_point()}
 
 
-def _with(inputs: Inputs, transformed: dict[str, Tensor]) -> Inputs:
-    return inputs.with_values({n: replace(v, x=t) if hasattr(v := inputs.values[n], "x") else t for n, t in transformed.items()})
+def _with_inputs(inputs: Inputs, perturbed: dict[str, Tensor]) -> Inputs:
+    return inputs.with_values({n: replace(v, x=t) if hasattr(v := inputs.values[n], "x") else t for n, t in perturbed.items()})

@@ -1,8 +1,8 @@
 """Purity: a call of the model has no side effects.
 
 A call changes neither its inputs nor the parameters, draws no random numbers, and its output does not depend on earlier calls.
-Buffers that only grow, or that the first call fills, are no violation as long as no output depends on them: a table of angles for
-the longest sequence so far.
+Buffers that only grow, or that the first call fills, are no violation as long as no output depends on them: for example, a table
+of angles for the longest sequence so far.
 
 Every other statement is measured with the state restored before each call, so a model that is not pure is measured too; its rows
 say so.
@@ -26,19 +26,23 @@ from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
 SOURCES = {"torch": "torch", "python": "Python's random", "numpy": "NumPy"}
-ROUNDING = 64  # times the precision: what another order of the same sums may change
-LONGER = 300  # tokens of the longer input that is asked at most
+ROUNDING = 64  # times the precision: the effect of summing in another order
+MAX_LONGER = 300  # tokens of the longer input, at most
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One side effect of a call. without: how the other rows were measured despite it."""
+    """One side effect of a call.
+
+    workaround      how it is excluded while the other rows are measured
+    changes_output  whether an output depends on it
+    """
 
     cause: str
     workaround: str
     where: str = ""
     error: float | None = None
-    answers: bool = False  # whether an answer is another for it
+    changes_output: bool = False
 
 
 class Pure(MeasuredProperty):
@@ -49,15 +53,15 @@ class Pure(MeasuredProperty):
     expected = True
 
     def missing(self, subject: Subject) -> str:
-        return "in training mode layers keep statistics of what they see" if subject.mode == "train" else ""
+        return "in training mode, layers update statistics of their inputs" if subject.mode == "train" else ""
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
-        found = effects(subject)
-        faults, errors = found.faults, [f.error for f in found.faults if f.error is not None]
-        if not faults and found.not_finite:
-            raise Undecided(f"{found.not_finite} is not finite")
+        side_effects = effects(subject)
+        faults, errors = side_effects.faults, [f.error for f in side_effects.faults if f.error is not None]
+        if not faults and side_effects.not_finite:
+            raise Undecided(f"{side_effects.not_finite} is not finite")
         if not faults:
-            return self.row("holds", [0.0], note=found.note(), samples=found.calls)
+            return self.row("holds", [0.0], note=side_effects.note(), samples=side_effects.calls)
         small = errors and len(errors) == len(faults) and max(errors) < tolerance
         where = next((f.where for f in faults if f.where), "")
         cause = "; ".join(dict.fromkeys(f.cause for f in faults))
@@ -66,58 +70,65 @@ class Pure(MeasuredProperty):
 
 @dataclass(frozen=True)
 class Effects:
-    """Side effects of a call. left: state that it changes; not_finite: an output that is not finite, or empty."""
+    """Side effects of a call.
+
+    changed_state  names of the state that it changes; not_finite: an output that is not finite, or empty
+    """
 
     faults: list[Fault]
-    left: list[str]
+    changed_state: list[str]
     not_finite: str
     calls: int
 
     def note(self) -> str:
-        """State that calls change and no output depends on; empty where there is none."""
-        return f"calls change {_some(self.left)}, on which no output depends" if self.left and not self.faults else ""
+        """The state that calls change although no output depends on it; empty where there is none."""
+        return (
+            f"calls change {_listed(self.changed_state)}, on which no output depends"
+            if self.changed_state and not self.faults
+            else ""
+        )
 
 
 def effects(subject: Subject) -> Effects:
-    """Side effects of a call of this model, measured once. The subject remembers how other rows are measured despite them."""
+    """Side effects of a call of this model, measured once. The subject stores how they are excluded for the other rows."""
     if subject.effects is None:
         before = subject.passes.total()
         run = subject.on_copy()
-        faults = [*_writes(run), *_draws(run), *_history(run)]
+        faults = [*_written(run), *_random_sources(run), *_history_effects(run)]
         subject.writes_parameters = subject.writes_parameters or any(f.workaround == PARAMETERS for f in faults)
         subject.workarounds = list(dict.fromkeys(f.workaround for f in faults))
-        left = [n for n in sorted(run.changed_state) if not n.startswith("attributes of")]
-        subject.effects = Effects(faults, left, finite(run(run.inputs)), subject.passes.total() - before)
-    found: Effects = subject.effects
-    return found
+        leftover = [n for n in sorted(run.changed_state) if not n.startswith("attributes of")]
+        subject.effects = Effects(faults, leftover, finite(run(run.inputs)), subject.passes.total() - before)
+    side_effects: Effects = subject.effects
+    return side_effects
 
 
 INPUTS, PARAMETERS, STATE, DRAWS = (
-    "on copies of its inputs", "on a copy of the model, whose parameters were put back before every call",
-    "with its state put back before every call", "with its random numbers drawn from one seed",
+    "on copies of its inputs", "on a copy of the model, whose parameters were restored before every call",
+    "with its state restored before every call", "with its random numbers drawn from one seed",
 )  # fmt: skip
 
 
-def _writes(run: Pass) -> Iterator[Fault]:
+def _written(run: Pass) -> Iterator[Fault]:
     """Inputs and parameters that a call changes, and buffers that every call changes."""
     given, root = run.inputs.copied(), type(run.model).__name__
     run.outputs_of(given.call_on_itself)
     changed = [
-        n for n, v in run.inputs.values.items() if _differs(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
+        n for n, v in run.inputs.values.items() if _differ(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
     ]
     if changed:
         yield Fault(f"it writes into its input {', '.join(changed)}", INPUTS, root)
     parameters = sorted(run.changed_state & {n for n, _ in run.model.named_parameters()})
     if parameters:
         yield Fault(
-            f"a call changes the parameter{'s'[: len(parameters) != 1]} {_some(parameters)}", PARAMETERS, _owner(parameters, root)
+            f"a call changes the parameter{'s'[: len(parameters) != 1]} {_listed(parameters)}", PARAMETERS, _owner(parameters, root)
         )
     if changed := sorted(_rewritten(run)):
-        yield Fault(f"every call changes the buffer{'s'[: len(changed) != 1]} {_some(changed)}", STATE, _owner(changed, root))
+        yield Fault(f"every call changes the buffer{'s'[: len(changed) != 1]} {_listed(changed)}", STATE, _owner(changed, root))
 
 
 def _rewritten(run: Pass) -> set[str]:
-    """Buffers that a second call, on other words, changes again; not those that it makes longer."""
+    """Buffers that a second call, on other inputs, changes again; not those that it extends."""
     if not any(True for _ in run.model.buffers()):
         return set()
     after: list[dict[str, Tensor]] = []
@@ -125,51 +136,52 @@ def _rewritten(run: Pass) -> set[str]:
 
     def twice(model: Any) -> Any:
         for inputs in (run.inputs, other):
-            answered = inputs.call(model)
+            outputs = inputs.call(model)
             after.append({n: b.detach().clone() for n, b in model.named_buffers()})
-        return answered
+        return outputs
 
     try:
         run.outputs_of(twice)
-    except Crashed:  # other words are not taken, or not after these: `_history` sees it
+    except Crashed:  # the model rejects the other inputs, or rejects them after these: `_history_effects` finds that
         return set()
     both = [(n, b, after[1][n]) for n, b in after[0].items() if n in after[1] and b.shape == after[1][n].shape]
     return {
         n for n, b, then in both if not equal(b, then) and not (b.numel() == 1 and bool(then > b))
-    }  # one number that grows counts
+    }  # a single number that grows is a counter
 
 
-def _draws(run: Pass) -> Iterator[Fault]:
-    """Sources of random numbers on which the answer depends."""
+def _random_sources(run: Pass) -> Iterator[Fault]:
+    """Sources of random numbers on which the output depends."""
     original, seed = run(run.inputs), run.subject.seed
-    if _off(original, run.outputs_of(run.inputs.call, seed=seed + 1)) == 0:
+    if _max_error(original, run.outputs_of(run.inputs.call, seed=seed + 1)) == 0:
         return
     for source, name in SOURCES.items():
         seeds = Seeds(**({n: seed for n in SOURCES} | {source: seed + 1}))
-        off = _off(original, run.outputs_of(run.inputs.call, seed=seeds))
-        if off != 0:
-            yield Fault(f"it draws random numbers ({name})", DRAWS, "", off if off == off else None, True)
+        difference = _max_error(original, run.outputs_of(run.inputs.call, seed=seeds))
+        if difference != 0:
+            yield Fault(f"it draws random numbers ({name})", DRAWS, "", difference if difference == difference else None, True)
 
 
-def _history(run: Pass) -> Iterator[Fault]:
+def _history_effects(run: Pass) -> Iterator[Fault]:
     """Whether an output changes after calls with other inputs: other tokens, a longer sequence, a shorter one."""
-    asked, fresh = dict[str, Inputs](), dict[str, Outputs]()
-    for name, inputs, answered in _questions(run):
-        asked[name], fresh[name] = inputs, answered
-    if "other" in asked:
-        asked["refilled"], fresh["refilled"] = asked["other"], fresh["other"]
-    border = ROUNDING * torch.finfo(run.dtype).eps
+    inputs_by_name, expected = dict[str, Inputs](), dict[str, Outputs]()
+    for name, inputs, outputs in _variant_inputs(run):
+        inputs_by_name[name], expected[name] = inputs, outputs
+    if "other" in inputs_by_name:
+        inputs_by_name["refilled"], expected["refilled"] = inputs_by_name["other"], expected["other"]
+    threshold = ROUNDING * torch.finfo(run.dtype).eps
     for order in ORDERS:
         answers: list[tuple[str, Outputs]] = []
-        names: list[str] = [n for n in order if n in asked]
+        names: list[str] = [n for n in order if n in inputs_by_name]
 
         def one_after_another(model: Any, names: list[str] = names, answers: list[Any] = answers) -> Any:
             tensors, reused = run.inputs.copied(), ("given", "refilled") if "refilled" in names else ()
             for name in names:
-                again = name in reused
-                made = _filled(tensors, asked[name]).call_on_itself(model) if again else asked[name].call(model)
-                answers.append((name, {n: t.detach().double().cpu().clone() for n, t in run.subject.chosen(made).items()}))
-            return made
+                refill = name in reused
+                inputs = inputs_by_name[name]
+                result = _refilled(tensors, inputs).call_on_itself(model) if refill else inputs.call(model)
+                answers.append((name, {n: t.detach().double().cpu().clone() for n, t in run.subject.chosen(result).items()}))
+            return result
 
         run.changed_state.clear()
         try:
@@ -177,17 +189,19 @@ def _history(run: Pass) -> Iterator[Fault]:
             failed = ""
         except Crashed as crash:
             failed = str(crash)
-        left = sorted(run.changed_state)
-        wrong = next(((i, off) for i, (n, t) in enumerate(answers) if not (off := _off(fresh[n], t)) <= border), None)
+        leftover = sorted(run.changed_state)
+        errors = [_max_error(expected[n], t) for n, t in answers]
+        wrong = next(((i, e) for i, e in enumerate(errors) if not e <= threshold), None)
         if wrong is None and not failed:
             continue
         number = wrong[0] if wrong is not None else len(answers)
-        before = ", ".join(WORDS[n] for n in names[:number][-2:]) or "nothing"
-        what = f"the output for {WORDS[names[number]]} changes after {before}" if not failed or wrong else (
-            f"after {before}, the call with {WORDS[names[number]]} fails: {failed}"
+        before = ", ".join(DESCRIPTIONS[n] for n in names[:number][-2:]) or "nothing"
+        what = f"the output for {DESCRIPTIONS[names[number]]} changes after {before}" if not failed or wrong else (
+            f"after {before}, the call with {DESCRIPTIONS[names[number]]} fails: {failed}"
         )  # fmt: skip
-        keeps = f"; a call changes {_some(left)}" if left else "; a call changes something outside the model"
-        yield Fault(what + keeps, STATE, _owner(left, type(run.model).__name__), wrong[1] if wrong is not None else None, True)
+        state_note = f"; a call changes {_listed(leftover)}" if leftover else "; a call changes something outside the model"
+        where = _owner(leftover, type(run.model).__name__)
+        yield Fault(what + state_note, STATE, where, wrong[1] if wrong is not None else None, True)
         return
 
 
@@ -195,7 +209,7 @@ ORDERS = (
     ("given", "other", "longer", "given", "shorter", "other"), ("shorter", "longer", "other", "given"),
     ("wider", "masked", "reordered", "ending", "given", "refilled"),
 )  # fmt: skip
-WORDS = {
+DESCRIPTIONS = {
     "given": "the given input", "other": "other tokens", "longer": "a longer input", "shorter": "a shorter input",
     "wider": "a batch of other sequences", "masked": "an input with another padding mask",
     "refilled": "other tokens in the same tensors", "reordered": "the same tokens in another order",
@@ -203,26 +217,26 @@ WORDS = {
 }  # fmt: skip
 
 
-def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
-    """The given input and others, each with its output in a fresh state; inputs that the model refuses are left out."""
+def _variant_inputs(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
+    """The given input and others, each with its output in a fresh state; inputs that the model rejects are omitted."""
     generator, n = Generator().manual_seed(run.subject.seed + 11), run.inputs.length
-    made = {"given": run.inputs, "other": resampled(run.inputs, generator)}
+    variants = {"given": run.inputs, "other": resampled(run.inputs, generator)}
     if n is not None and n > 2:
-        made["shorter"] = shortened(made["other"], n // 2 + 1)
-    if n is not None and (longer := lengthened(run.inputs, min(2 * n + 1, max(LONGER, n + 1)), generator)) is not None:
-        made["longer"] = longer
+        variants["shorter"] = shortened(variants["other"], n // 2 + 1)
+    if n is not None and (longer := lengthened(run.inputs, min(2 * n + 1, max(MAX_LONGER, n + 1)), generator)) is not None:
+        variants["longer"] = longer
     if (
         n is not None and n > 3 and not run.inputs.has("edges")
-    ):  # alike in what an answer might be kept by: the ends, a sum, the beginning
-        made["reordered"] = run.inputs.rows([0, *range(2, n - 1), 1, n - 1], ("ids", "features", "steps"))
-        made["ending"] = changed_tokens(run.inputs, slice(n - 1, n), generator)
+    ):  # equal in what a cache might use as its key: the ends, a sum, the beginning
+        variants["reordered"] = run.inputs.rows([0, *range(2, n - 1), 1, n - 1], ("ids", "features", "steps"))
+        variants["ending"] = changed_tokens(run.inputs, slice(n - 1, n), generator)
     if run.inputs.batch is not None and not run.inputs.has("pairs"):
         one = sequence(run.inputs, 0)
-        made["wider"] = batched(sequence(made["other"], 0), *[one] * run.inputs.batch)
+        variants["wider"] = batched(sequence(variants["other"], 0), *[one] * run.inputs.batch)
         if n is not None and n > 2 and mask_name(run.subject) in run.inputs.values:
             short = ragged(run.subject, one, (n // 2 + 1, n), False, generator).batch
-            made["masked"] = batched(*(sequence(short, i % 2) for i in range(run.inputs.batch)))
-    for name, inputs in made.items():
+            variants["masked"] = batched(*(sequence(short, i % 2) for i in range(run.inputs.batch)))
+    for name, inputs in variants.items():
         try:
             yield name, inputs, run(inputs)
         except Crashed:
@@ -230,8 +244,8 @@ def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
 
 
 @torch.no_grad()
-def _filled(tensors: Inputs, inputs: Inputs) -> Inputs:
-    """The same tensors with other numbers, as a loop fills them; those of another shape are given as they are."""
+def _refilled(tensors: Inputs, inputs: Inputs) -> Inputs:
+    """The same tensors filled with other values, as a loop does; tensors of another shape are passed as they are."""
     pairs = [(getattr(v, "x", v), getattr(inputs.values[n], "x", inputs.values[n])) for n, v in tensors.values.items()]
     if any(isinstance(a, Tensor) and a.shape != b.shape for a, b in pairs):
         return inputs.copied()
@@ -241,27 +255,27 @@ def _filled(tensors: Inputs, inputs: Inputs) -> Inputs:
     return tensors
 
 
-def _off(wanted: Outputs, found: Outputs) -> float:
-    """The worst error; NaN counts as the same where both have it."""
-    if wanted.keys() != found.keys():
+def _max_error(expected: Outputs, side_effects: Outputs) -> float:
+    """The worst error; NaN equals NaN."""
+    if expected.keys() != side_effects.keys():
         return float("inf")
-    same = (0.0 if equal(t, found[n].to(t.dtype)) else error(t, found[n]) for n, t in wanted.items())
+    same = (0.0 if equal(t, side_effects[n].to(t.dtype)) else error(t, side_effects[n]) for n, t in expected.items())
     return max(same, default=0.0, key=lambda e: float("inf") if e != e else e)
 
 
-def _differs(a: Any, b: Any) -> bool:
+def _differ(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return not equal(a, b)
     if type(a) is type(b) and type(a) in (list, tuple):
-        return len(a) != len(b) or any(map(_differs, a, b))
-    return type(a) is dict and type(b) is dict and (a.keys() != b.keys() or any(_differs(v, b[n]) for n, v in a.items()))
+        return len(a) != len(b) or any(map(_differ, a, b))
+    return type(a) is dict and type(b) is dict and (a.keys() != b.keys() or any(_differ(v, b[n]) for n, v in a.items()))
 
 
-def _some(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _owner(names: list[str], root: str) -> str:
-    """The module that holds the first of these."""
+    """The module that holds the first of these names."""
     inside = next((n for n in names if " " not in n), "")
     return inside.rpartition(".")[0] or root if inside else root

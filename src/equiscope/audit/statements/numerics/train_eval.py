@@ -1,7 +1,7 @@
-"""Training against evaluation: what a model computes otherwise while it is trained, dropout aside.
+"""Training against evaluation: what a model computes differently in training mode, apart from dropout.
 
-Batch norm takes its batch's mean, stochastic depth leaves out layers, some models add losses or noise. None of this is wrong; who
-wonders why validation differs from training wants to know where it begins.
+Batch norm uses the statistics of the batch, stochastic depth skips layers, some models add losses or noise. None of this is a
+fault, but it explains why validation differs from training. The row names the module where the difference begins.
 """
 
 import torch
@@ -23,25 +23,25 @@ class TrainEval(MeasuredProperty):
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         evaluated, trained = _pass(subject, "eval", torch.float64), _pass(subject, "train", torch.float64)
-        narrow = _pass(subject, "eval", torch.float32)
-        original, learning = evaluated(evaluated.inputs), trained(trained.inputs)
-        again = trained.outputs_of(trained.inputs.call, seed=subject.seed + 1)
-        narrow_plain = narrow(narrow.inputs)
-        narrow.subject.mode = "train"
-        rough = max_error(narrow_plain, narrow.outputs_of(narrow.inputs.call))
-        narrow.subject.mode = "eval"
-        errors = [max_error(original, learning), max_error(original, again)]
-        if bad := finite(original):
-            raise Undecided(f"{bad} is not finite in evaluation")
-        verdict = verdict_of(errors, [rough], max_error(original, narrow_plain), tolerance)
+        low = _pass(subject, "eval", torch.float32)
+        reference, train_outputs = evaluated(evaluated.inputs), trained(trained.inputs)
+        other_seed = trained.outputs_of(trained.inputs.call, seed=subject.seed + 1)
+        low_reference = low(low.inputs)
+        low.subject.mode = "train"
+        low_error = max_error(low_reference, low.outputs_of(low.inputs.call))
+        low.subject.mode = "eval"
+        errors = [max_error(reference, train_outputs), max_error(reference, other_seed)]
+        if bad := finite(reference):
+            raise Undecided(f"{bad} is not finite in evaluation mode")
+        verdict = verdict_of(errors, [low_error], max_error(reference, low_reference), tolerance)
         if verdict == "holds":
-            return self.row(verdict, errors, error32=rough, samples=2)
-        where, kind = _begins(evaluated, trained)
-        drawn = max_error(learning, again) > 0
-        cause = f"it begins at {where} ({kind})" if where else "outputs differ"
-        if drawn:
-            cause += "; it draws random numbers in training besides dropout"
-        return self.row(verdict, errors, error32=rough, where=where, cause=cause, note=_statistics(trained))
+            return self.row(verdict, errors, error32=low_error, samples=2)
+        where, kind = _first_difference(evaluated, trained)
+        is_random = max_error(train_outputs, other_seed) > 0
+        cause = f"the difference begins at {where} ({kind})" if where else "outputs differ"
+        if is_random:
+            cause += "; in training mode the model draws random numbers besides dropout"
+        return self.row(verdict, errors, error32=low_error, where=where, cause=cause, note=_statistics(trained))
 
 
 def _pass(subject: Subject, mode: str, dtype: torch.dtype) -> Pass:
@@ -49,8 +49,8 @@ def _pass(subject: Subject, mode: str, dtype: torch.dtype) -> Pass:
     return subject.like(mode=mode).in_dtype(dtype)
 
 
-def _begins(evaluated: Pass, trained: Pass) -> tuple[str, str]:
-    """The innermost module that is given the same in both modes and first makes something else."""
+def _first_difference(evaluated: Pass, trained: Pass) -> tuple[str, str]:
+    """The first innermost module that gets the same inputs in both modes and returns different outputs."""
     a, b = events(evaluated, evaluated.inputs), events(trained, trained.inputs)
     modules: dict[str, nn.Module] = dict(trained.model.named_modules())
     whole = type(trained.model).__name__
@@ -76,4 +76,4 @@ def _common(a: str, b: str) -> str:
 
 def _statistics(run: Pass) -> str:
     transformed = sorted({n.rpartition(".")[0] for n in run.changed_state if n.endswith(("running_mean", "running_var"))})
-    return f"training moves the statistics of {', '.join(transformed[:3])}" if transformed else ""
+    return f"training mode updates the statistics of {', '.join(transformed[:3])}" if transformed else ""
