@@ -6,13 +6,12 @@ are hidden from both nets.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from equiscope.program.calls import (
     DROPOUT,
@@ -26,6 +25,7 @@ from equiscope.program.calls import (
     written,
 )
 from equiscope.program.composites import COMPOSITES, drawn
+from equiscope.program.hooks import hooked_everywhere
 from equiscope.program.modes import Functions
 from equiscope.program.origins import legend_of, named, tensors
 from equiscope.program.private import draws, is_wrapped, opened, storage_of, version
@@ -251,9 +251,7 @@ class Recording:
             if value is not None:
                 self.program.called.setdefault(value, self.program.legend[path])
 
-        with ExitStack() as stack:
-            stack.callback(register_module_forward_pre_hook(enter).remove)
-            stack.callback(register_module_forward_hook(leave, always_call=True).remove)
+        with hooked_everywhere(enter, leave):
             yield
 
     def finish(self, output: Any) -> Program:

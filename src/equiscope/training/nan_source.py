@@ -1,4 +1,4 @@
-"""Where: the first part of a model whose numbers are none, on the way forward or on the way back."""
+"""The first part of a model that gives NaN or infinity, in the forward or the backward pass."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.program.hooks import hooked
+from equiscope.program.hooks import hooked, on_gradient
 
 
 def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
-    """Compute a loss and its gradient again, looking at every part. Gradients are left behind.
+    """Compute a loss and its gradient again, and check every module's output. Gradients stay in the parameters.
 
     lost  computes the loss by `model`, without the backward pass
     """
@@ -27,7 +27,7 @@ def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
             if not _finite(tensor):
                 sources.append(f"what {name} answers")
             elif tensor.requires_grad:
-                tensor.register_hook(back)
+                on_gradient(tensor, back)
 
     with hooked(model.named_modules(), after=check_output), torch.compiler.set_stance("force_eager"):
         loss = lost()
