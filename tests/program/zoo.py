@@ -213,7 +213,7 @@ class Square(torch.autograd.Function):
 @dataclasses.dataclass
 class Tokens:
     x: torch.Tensor
-    at: torch.Tensor
+    positions: torch.Tensor
 
 
 @dataclasses.dataclass
