@@ -156,7 +156,7 @@ CONSERVATIVE = [
     *(Case(f"molecule, forces of another energy, {name}", lambda: Driven(False), molecule, name, "holds",
            proof="both energies have every symmetry, so no test of symmetry finds it")
       for name in ("permute", "rotate", "translate", "reflect")),
-    Case("molecule, frames detached", lambda: Field("frames"), molecule, "conservative", "broken", says="something on the way"),
+    Case("molecule, frames detached", lambda: Field("frames"), molecule, "conservative", "broken", says="something is detached"),
     Case("molecule, frames detached, turned", lambda: Field("frames"), molecule, "rotate", "holds", output="invariant"),
     Case("molecule, frames without gradients", Angled, molecule, "conservative", "broken", where="frames"),
     Case("molecule, frames without gradients, not read yet", lambda: Angled(0.0), molecule, "conservative", "broken",
@@ -179,7 +179,7 @@ SMOOTH = [
     Case("molecule, the nearest two", lambda: Field("nearest"), molecule, "smooth", "broken", says="of all points",
          proof="of two atoms the nearest is always the other one"),
     Case("molecule, lengths without a floor", lambda: Field("rooted"), molecule, "smooth", "broken",
-         says="where two points are at one place",
+         says="where two points coincide",
          proof="the slope of a root at 0 is infinite, times 0 from the square"),
     Case("molecule, arrows that end smoothly", Arrows, molecule, "smooth", "holds", says="outputs", settings=QUICK),
     Case("molecule, ours alone, dense", ours, molecule, "smooth", "holds", settings=QUICK),
@@ -190,7 +190,7 @@ SMOOTH = [
          proof="ASE's documentation: without smooth=True forces jump at the cutoff"),
     Case("Lennard-Jones shifted, cutoff unsaid", lambda: lennard_jones(False, None), apart, "smooth", "broken",
          settings={"effort": "thorough"}, says="at a distance of 3"),
-    Case("one atom", Field, lambda: (torch.tensor([[6]]), torch.zeros(1, 1, 3)), "smooth", "not applicable", says="one point only"),
+    Case("one atom", Field, lambda: (torch.tensor([[6]]), torch.zeros(1, 1, 3)), "smooth", "not applicable", says="only one point"),
 ]  # fmt: skip
 
 STABILISER = [

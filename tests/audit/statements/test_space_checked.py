@@ -8,7 +8,7 @@ from torch import nn
 from equiscope.audit import CalculatorModule, check, replay
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.statements.space.conservative import Conservative
-from equiscope.audit.statements.space.smooth import Smooth, said_cutoff
+from equiscope.audit.statements.space.smooth import Smooth, declared_cutoff
 from equiscope.audit.subject import Subject
 from equiscope.symmetry import inputs_of
 from tests.audit.zoo_molecules import Arrows, Field, molecule, ours
@@ -32,12 +32,12 @@ def test_inputs_are_made_of_the_elements_that_a_model_names():
 
 @pytest.mark.parametrize(("form", "cutoff"), [({}, None), ({"cutoff": 3.0}, 3.0)])
 def test_the_cutoff_is_the_one_that_the_spec_says(form, cutoff):
-    assert said_cutoff(ours(**form)) == cutoff
+    assert declared_cutoff(ours(**form)) == cutoff
 
 
 def test_a_cutoff_of_a_part_is_found():
-    assert said_cutoff(nn.Sequential(Field())) == 2.5
-    assert said_cutoff(nn.Linear(3, 3)) is None
+    assert declared_cutoff(nn.Sequential(Field())) == 2.5
+    assert declared_cutoff(nn.Linear(3, 3)) is None
 
 
 class Within(nn.Module):

@@ -17,7 +17,7 @@ def test_the_note_names_the_tables_and_no_other_buffer(seed):
     model.register_buffer("unused", torch.randn(30))
     row = check(model, x, places, actions=["shift"], properties=[], seed=seed)["shift"]
     assert row.verdict == "holds"
-    assert row.note == "no larger than the rounding of tables that the model keeps in float32 (cosines, sines)"
+    assert row.note == "not larger than the rounding of the model's float32 tables (cosines, sines)"
 
 
 def test_a_model_without_tables_is_measured_no_more_often():

@@ -1,1 +1,1 @@
-"""Space: properties of models that read points: energies, the forces that follow from them, and exactness."""
+"""Space: properties of models of points: energies, the forces that follow from them, and precision."""

@@ -1,7 +1,7 @@
-"""Forces: what a model of points gives as energy and as forces, however it gives them.
+"""Forces: the energy and the forces among the outputs of a model of points.
 
-By name, by shape (one number a set, one arrow a point), or by a method `answer`, as our own models have one. Where there is an
-energy alone, forces are minus its gradient by autograd: so whoever moves atoms by it takes them.
+They are recognised by name, by shape (one number a set, one vector a point), or by a method `answer`, which our own models have.
+Where there is only an energy, the forces are minus its gradient by autograd, as molecular dynamics would use them.
 """
 
 import copy
@@ -23,48 +23,48 @@ FORCES = ("forces", "force", "f")
 
 @dataclass(frozen=True)
 class Forces:
-    """Where energy and forces of a subject are found.
+    """Which outputs of a subject are its energy and its forces.
 
     energy, forces  names of outputs; forces "": by autograd
     answered        whether `model.answer` gives them
-    said            whether the model calls it an energy, rather than that one number a set is taken for one
+    named_energy  whether the model calls it an energy, rather than that one number a set is taken for one
     """
 
     subject: Subject
     energy: str
     forces: str
-    answered: bool
-    said: bool
+    uses_answer_method: bool
+    named_energy: bool
 
     @classmethod
     def of(cls, subject: Subject) -> "Forces | None":
-        """None where there is no energy. Raises Crashed where the model does."""
-        points = places(subject.inputs)
+        """The energy and forces of a subject; None where there is no energy. Raises Crashed where the model raises."""
+        points = points_of(subject.inputs)
         if points is None:
             return None
         run = subject.in_dtype(subject.dtype)
-        for answered in (True, False) if callable(getattr(subject.model, "answer", None)) else (False,):
+        for uses_answer_method in (True, False) if callable(getattr(subject.model, "answer", None)) else (False,):
             try:
-                outputs = _whole(subject, run, run.inputs, answered)
+                outputs = _all_outputs(subject, run, run.inputs, uses_answer_method)
             except Crashed:
-                if answered:
+                if uses_answer_method:
                     continue
                 raise
-            if (names := _named(outputs, points)) is not None:
-                return cls(subject, *names, answered, names[0].rpartition(".")[2].lower() in ENERGY)
+            if (names := _energy_and_forces(outputs, points)) is not None:
+                return cls(subject, *names, uses_answer_method, names[0].rpartition(".")[2].lower() in ENERGY)
         return None
 
-    def both(self, run: Pass, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Energy, and forces shaped like the points; float64 on the CPU."""
+    def energy_and_forces(self, run: Pass, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """The energy, and the forces with the shape of the points; float64 on the CPU."""
         if not self.forces:
-            made = run.outputs_of(lambda model: self._differentiated(model, inputs))
-            return made["energy"], made["forces"]
-        made = _whole(self.subject, run, inputs, self.answered)
-        return made[self.energy], made[self.forces].reshape(next(iter(inputs.of("points").values())).shape)
+            outputs = run.outputs_of(lambda model: self._differentiated(model, inputs))
+            return outputs["energy"], outputs["forces"]
+        outputs = _all_outputs(self.subject, run, inputs, self.uses_answer_method)
+        return outputs[self.energy], outputs[self.forces].reshape(next(iter(inputs.of("points").values())).shape)
 
-    def alone(self, run: Pass, inputs: Inputs) -> Tensor:
+    def total_energy(self, run: Pass, inputs: Inputs) -> Tensor:
         """The energy, summed over all sets."""
-        return _whole(self.subject, run, inputs, self.answered)[self.energy].sum()
+        return _all_outputs(self.subject, run, inputs, self.uses_answer_method)[self.energy].sum()
 
     def _differentiated(self, model: Any, inputs: Inputs) -> Any:
         with torch.enable_grad():
@@ -77,15 +77,15 @@ class Forces:
         return Picked(energy=energy, forces=torch.zeros_like(points) if slope is None else -slope)
 
 
-def places(inputs: Inputs) -> Tensor | None:
-    """The points [..., N, 3], if there are any."""
-    found = (t for t in inputs.of("points").values() if t.is_floating_point() and t.shape[-1] == 3)
-    return next(found, None)
+def points_of(inputs: Inputs) -> Tensor | None:
+    """The points [..., N, 3]; None where there are none."""
+    candidates = (t for t in inputs.of("points").values() if t.is_floating_point() and t.shape[-1] == 3)
+    return next(candidates, None)
 
 
-def gap(inputs: Inputs) -> float:
-    """How far the nearest point is, as a rule; 1 where there is one point."""
-    points = places(inputs)
+def nearest_distance(inputs: Inputs) -> float:
+    """The median distance to the nearest point; 1 for a single point."""
+    points = points_of(inputs)
     assert points is not None
     points = points.detach().double().reshape(-1, *points.shape[-2:])[0].cpu()
     far = (points[:, None] - points).norm(dim=-1) + torch.diag(torch.full((len(points),), torch.inf))
@@ -93,21 +93,21 @@ def gap(inputs: Inputs) -> float:
     return near[near > 0].median().item() if bool((near > 0).any()) else 1.0
 
 
-def answers(run: Pass, inputs: Inputs, forces: Forces | None) -> Outputs:
-    """What the model returns, and forces beside it where it has an energy."""
-    made = dict(run.outputs_of(lambda model: inputs.to(run.dtype).call(model)))
-    if forces is not None and (not forces.forces or forces.answered):
-        made["forces"] = forces.both(run, inputs.to(run.dtype))[1]
-    return made
+def outputs_with_forces(run: Pass, inputs: Inputs, forces: Forces | None) -> Outputs:
+    """The outputs of the model, with forces added where it has an energy."""
+    outputs = dict(run.outputs_of(lambda model: inputs.to(run.dtype).call(model)))
+    if forces is not None and (not forces.forces or forces.uses_answer_method):
+        outputs["forces"] = forces.energy_and_forces(run, inputs.to(run.dtype))[1]
+    return outputs
 
 
-def _whole(subject: Subject, run: Pass, inputs: Inputs, answered: bool) -> Outputs:
-    """All outputs, whichever were picked: with gradients, since forces are often made by them."""
+def _all_outputs(subject: Subject, run: Pass, inputs: Inputs, uses_answer_method: bool) -> Outputs:
+    """All outputs, whichever were picked. Gradients are on, because forces are often computed from them."""
     every = copy.copy(subject)
     every.pick = None
     run.subject = every
     fresh = inputs.each(lambda t: t.detach().clone(), "points")
-    call: Callable[[Any], Any] = lambda model: fresh.call(model.answer if answered else model)  # noqa: E731
+    call: Callable[[Any], Any] = lambda model: fresh.call(model.answer if uses_answer_method else model)  # noqa: E731
     try:
         return run.outputs_of(call)
     finally:
@@ -115,17 +115,17 @@ def _whole(subject: Subject, run: Pass, inputs: Inputs, answered: bool) -> Outpu
         run.subject = subject
 
 
-def _named(outputs: Mapping[str, Tensor], points: Tensor) -> tuple[str, str] | None:
-    """Names of energy and forces: by name, else the one output shaped like the points and the one that is a number a set."""
+def _energy_and_forces(outputs: Mapping[str, Tensor], points: Tensor) -> tuple[str, str] | None:
+    """The names of energy and forces: by name, otherwise by shape: one number a set, and the shape of the points."""
     last = {n: n.rpartition(".")[2].lower() for n in outputs}
     forces = [n for n, t in outputs.items() if last[n] in FORCES and t.numel() == points.numel()]
     energy = [n for n, t in outputs.items() if last[n] in ENERGY and t.is_floating_point()]
     if energy:
         return energy[0], forces[0] if forces else ""
-    if any(not word.isdigit() for word in last.values() if word):  # they have names, but others
+    if any(not word.isdigit() for word in last.values() if word):  # they have other names
         return None
-    shaped = [n for n, t in outputs.items() if t.shape == points.shape]
-    numbers = [n for n, t in outputs.items() if t.is_floating_point() and t.numel() == math.prod(points.shape[:-2])]
-    if len(numbers) != 1 or len(shaped) > 1 or (not shaped and len(outputs) > 1):
+    point_shaped = [n for n, t in outputs.items() if t.shape == points.shape]
+    per_set = [n for n, t in outputs.items() if t.is_floating_point() and t.numel() == math.prod(points.shape[:-2])]
+    if len(per_set) != 1 or len(point_shaped) > 1 or (not point_shaped and len(outputs) > 1):
         return None
-    return numbers[0], shaped[0] if shaped else ""
+    return per_set[0], point_shaped[0] if point_shaped else ""

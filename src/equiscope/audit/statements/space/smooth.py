@@ -1,10 +1,10 @@
-"""Smooth: as one point moves past the others, energy and forces go on without a jump.
+"""Smooth: energy and forces have no jump while one point moves past the others.
 
-A cutoff without an envelope lets both jump when an atom crosses it, and so do neighbours that are chosen by their number; a
-dynamics then gains or loses energy at every crossing. So one point is moved away from another, first of two and then of all,
-from very near to beyond the cutoff. What is odd on that way (the fourth difference of five readings) is looked at ever closer:
-of a smooth function it vanishes, of a jump it stays. A cutoff that the model says is looked at to the ninth digit from the start.
-Of a model without an energy, its outputs are read.
+With a cutoff without an envelope both jump when an atom crosses it, and so they do with a fixed number of neighbours; molecular
+dynamics then gains or loses energy at every crossing. Here one point moves away from another, first among two points and then
+among all, from very near to beyond the cutoff. Intervals with a large fourth difference of five values are bisected: for a smooth
+function it vanishes, for a jump it stays. A cutoff declared by the model is examined to the ninth digit from the start. For a
+model without an energy, its outputs are examined.
 """
 
 import heapq
@@ -21,65 +21,67 @@ from equiscope.audit.diagnose.localize import localize
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty
 from equiscope.audit.statements.pairs import RunPair, Sides, Unchanged
-from equiscope.audit.statements.space.forces import Forces, gap, places
+from equiscope.audit.statements.space.forces import Forces, nearest_distance, points_of
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.record import Counterexample, Row
 from equiscope.symmetry import Inputs
 
 CUTOFFS = ("cutoff", "r_max", "max_radius", "cutoff_upper", "r_cut", "rcut", "radius", "valid_radius", "rc")
-FAR = 12.0  # how far a point is moved where no cutoff is said
-NARROW = 1e-8  # of the way: what still jumps over it is a jump
-FINE = 1e-3  # what is sought at first where no cutoff is said
-CLOSE = 1e-13
-JUMP = 1e-9  # of the size of what is read; in float64 rounding is far below
-ENDLESS = 1e3  # times what is read elsewhere: a potential that grows without end may have no number at 0
-EDGE = 1e-6  # of a cutoff that is said: so closely it is looked at from the start
+FAR = 12.0  # how far a point is moved where no cutoff is declared
+NARROWEST = 1e-8  # of the path: a change within it is a jump
+SMOOTH_ENOUGH = 1e-3  # roughness that is accepted at first where no cutoff is declared
+CLOSEST = 1e-13
+JUMP = 1e-9  # relative to the size of the values; in float64 rounding is far below
+DIVERGES = 1e3  # times the size elsewhere: a potential that diverges may be NaN at distance 0
+NEAR_CUTOFF = 1e-6  # of a declared cutoff: this close it is examined from the start
 WIDTHS = torch.tensor([1.0, -4.0, 6.0, -4.0, 1.0], dtype=torch.float64) / 16
 
 
 @dataclass
-class Way:
-    """One point on its way: readings by distance, and where they are oddest.
+class PointPath:
+    """One point on its path: values by distance, and where they are roughest.
 
-    read  distance -> what is read, by name
+    read      distance -> values by name
+    readings  distance -> values, once read
+    scales    the typical size of each value
     """
 
     read: Callable[[float], dict[str, Tensor]]
-    known: dict[float, dict[str, Tensor]] = field(default_factory=dict)
+    readings: dict[float, dict[str, Tensor]] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
 
     def at(self, t: float) -> dict[str, Tensor]:
-        if t not in self.known:
-            self.known[t] = self.read(t)
-        return self.known[t]
+        if t not in self.readings:
+            self.readings[t] = self.read(t)
+        return self.readings[t]
 
     def measure(self, span: tuple[float, float]) -> None:
-        """How large each reading is, as a rule: where the points are as near as those given."""
-        start, far = span
-        for t in (2 * start, 3 * start, start + far / 20, far / 2):
+        """Set the typical size of each value, at distances like those of the given points."""
+        start, end = span
+        for t in (2 * start, 3 * start, start + end / 20, end / 2):
             for name, reading in self.at(t).items():
                 size = reading.norm().item()
                 if name not in self.scales and 0 < size < math.inf:
                     self.scales[name] = size
 
-    def odd(self, a: float, b: float) -> tuple[float, str]:
-        """The fourth difference of five readings between, beside the size of what is read; and of which."""
+    def roughness(self, a: float, b: float) -> tuple[float, str]:
+        """The largest fourth difference of five values in an interval, relative to their size; and the name of the value."""
         five = [self.at(a + (b - a) * k / 4) for k in range(5)]
-        found = []
+        location = []
         for name, scale in self.scales.items():
             stack = torch.stack([one[name].flatten() for one in five])
             difference = (WIDTHS[:, None] * stack).sum(0).norm().item()
-            found.append((difference / scale if difference == difference else math.inf, name))
-        return max(found, default=(0.0, ""))
+            location.append((difference / scale if difference == difference else math.inf, name))
+        return max(location, default=(0.0, ""))
 
     def jump(self, a: float, b: float) -> dict[str, float]:
-        """How far each reading goes in one step."""
+        """The relative change of each value from a to b."""
         before, after = self.at(a), self.at(b)
         return {n: (after[n] - before[n]).norm().item() / scale for n, scale in self.scales.items()}
 
 
-class Beside(Unchanged):
-    """Nothing changes, measured beside 1: what vanishes at a cutoff has no size of its own."""
+class UnitScaled(Unchanged):
+    """Outputs are equal, relative to 1: values that vanish at a cutoff have no scale of their own."""
 
     def inner(self, original: Tensor, transformed: Tensor) -> Sides | None:
         if original.shape != transformed.shape:
@@ -93,69 +95,69 @@ class Smooth(MeasuredProperty):
 
     name = "smooth"
     summary = "energy and forces do not jump when a point comes near, or passes a cutoff"
-    expected = True  # of what is called an energy, or comes with forces
+    expected = True  # of outputs named energy, or returned with forces
     forces: Forces | None = None
 
     def missing(self, subject: Subject) -> str:
-        points = places(subject.inputs)
+        points = points_of(subject.inputs)
         if points is None:
-            return "the model is given no points in space"
+            return "the inputs have no points in space"
         if points.shape[-2] < 2:
-            return "there is one point only"
+            return "there is only one point"
         try:
             self.forces = Forces.of(subject)
         except Crashed as crash:
             return str(crash)
-        self.expected = self.forces is not None and (self.forces.said or bool(self.forces.forces))
+        self.expected = self.forces is not None and (self.forces.named_energy or bool(self.forces.forces))
         return ""
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
-        run, cutoff = subject.in_dtype(torch.float64), said_cutoff(subject.model)
-        odd, seen, crashed = 0.0, list[str](), ""
-        for words, inputs in self._sets(run):
-            path, edges = self._path(run, inputs, subject.seed, cutoff)
-            way, span = Way(lambda t, path=path: self._read(run, path(t))), _span(inputs, cutoff)  # type: ignore[misc]
+        run, cutoff = subject.in_dtype(torch.float64), declared_cutoff(subject.model)
+        roughness, measured_sets, crashed = 0.0, list[str](), ""
+        for set_name, inputs in self._point_sets(run):
+            path, edges = self._point_path(run, inputs, subject.seed, cutoff)
+            path_of_point, span = PointPath(lambda t, path=path: self._read(run, path(t))), _span(inputs, cutoff)  # type: ignore[misc]
             try:
-                way.measure(span)
-                if ends := self._together(way):
+                path_of_point.measure(span)
+                if ends := self._coincident(path_of_point):
                     return self.row("broken", [math.inf], cause=ends)
-                place, left = follow(way, span, edges, 20 * count)
-                if place is None and cutoff is None and left > FINE:
-                    place, left = follow(way, span, edges, 40 * count)
+                interval, remaining = find_jump(path_of_point, span, edges, 20 * count)
+                if interval is None and cutoff is None and remaining > SMOOTH_ENOUGH:
+                    interval, remaining = find_jump(path_of_point, span, edges, 40 * count)
             except Crashed as crash:
                 crashed = str(crash)
                 continue
-            if place is not None:
-                return self._broken(run, way, path, place, words, cutoff, tolerance)
-            odd, seen = max(odd, left), [*seen, words]
-        if not seen:
+            if interval is not None:
+                return self._broken(run, path_of_point, path, interval, set_name, cutoff, tolerance)
+            roughness, measured_sets = max(roughness, remaining), [*measured_sets, set_name]
+        if not measured_sets:
             return self.row("undecided", note=crashed or "no two points can be moved")
         what = "energy and forces" if self.forces is not None else "outputs"
         reach = f"cutoff {cutoff:g}" if cutoff else f"to a distance of {_span(run.inputs, cutoff)[1]:g}"
-        note = f"{what}, {' and '.join(seen)}, {reach}; jumps below {max(odd, JUMP):.1e} could hide"
-        if cutoff is None and odd > tolerance:
-            return self.row("undecided", note=f"{note}. Ask for more effort, or let the model say its cutoff")
-        return self.row("holds", [0.0], floor=max(odd, JUMP), note=note)
+        note = f"{what}, {' and '.join(measured_sets)}, {reach}; jumps below {max(roughness, JUMP):.1e} could hide"
+        if cutoff is None and roughness > tolerance:
+            return self.row("undecided", note=f"{note}. Choose a higher effort, or declare the cutoff in the model")
+        return self.row("holds", [0.0], floor=max(roughness, JUMP), note=note)
 
     def _read(self, run: Pass, inputs: Inputs) -> dict[str, Tensor]:
         if self.forces is None:
             return {n: t for n, t in run.outputs_of(inputs.call).items() if t.is_floating_point()}
-        energy, forces = self.forces.both(run, inputs)
+        energy, forces = self.forces.energy_and_forces(run, inputs)
         return {"energy": energy, "forces": forces}
 
-    def _sets(self, run: Pass) -> Iterator[tuple[str, Inputs]]:
-        """Two points alone, whose distance is all there is; then all of them."""
+    def _point_sets(self, run: Pass) -> Iterator[tuple[str, Inputs]]:
+        """Two points alone, then all points; each with its description."""
         one = sequence(run.inputs, 0) if run.inputs.batch is not None else run.inputs
         if not one.has("edges", "pairs"):
-            yield "of two points", one.rows(_two(one))
+            yield "of two points", one.rows(_two_points(one))
         if (one.length or 0) > 2 or one.has("edges", "pairs"):
             yield "of all points", one
 
-    def _path(
+    def _point_path(
         self, run: Pass, inputs: Inputs, seed: int, cutoff: float | None
     ) -> tuple[Callable[[float], Inputs], list[float]]:  # fmt: skip
-        """Inputs in which the second of two points is so far from the first; and where it passes the cutoff of others."""
-        i, j = _two(inputs)
+        """Distance -> inputs with the second point at that distance from the first; and where it crosses the cutoff of others."""
+        i, j = _two_points(inputs)
         direction = torch.randn(3, generator=torch.Generator().manual_seed(seed + 53), dtype=torch.float64)
         direction = direction / direction.norm()
         name, points = next((n, t) for n, t in inputs.of("points").items())
@@ -169,82 +171,91 @@ class Smooth(MeasuredProperty):
         offsets = (others[i] - others)[[k for k in range(len(others)) if k not in (i, j)]]
         return path, _edges(offsets, direction, cutoff)
 
-    def _together(self, way: Way) -> str:
-        """What is wrong where two points are at one place; empty where nothing is."""
-        here, near = way.at(0.0), way.at(1e-6)
-        for name, scale in way.scales.items():
-            if bool(torch.isnan(here[name]).any()) and near[name].norm().item() < ENDLESS * scale:
-                return f"NaN in {name or 'the output'} where two points are at one place"
+    def _coincident(self, path_of_point: PointPath) -> str:
+        """The fault where two points coincide; empty where there is none."""
+        here, near = path_of_point.at(0.0), path_of_point.at(1e-6)
+        for name, scale in path_of_point.scales.items():
+            if bool(torch.isnan(here[name]).any()) and near[name].norm().item() < DIVERGES * scale:
+                return f"NaN in {name or 'the output'} where two points coincide"
         return ""
 
     def _broken(
-        self, run: Pass, way: Way, path: Any, place: tuple[float, float], words: str, cutoff: float | None, tolerance: float
-    ) -> Row:  # fmt: skip
-        a, b = place
-        jumps = way.jump(a, b)
+        self,
+        run: Pass,
+        path_of_point: PointPath,
+        path: Any,
+        interval: tuple[float, float],
+        set_name: str,
+        cutoff: float | None,
+        tolerance: float,
+    ) -> Row:
+        a, b = interval
+        jumps = path_of_point.jump(a, b)
         worst = max(jumps, key=lambda n: jumps[n])
         size, many = jumps[worst], " and ".join(f"{n or 'output'} ({jumps[n]:.1e})" for n in sorted(jumps) if jumps[n] > JUMP)
-        where = f"at a distance of {(a + b) / 2:.6g}" + (", the cutoff of the model" if _is(cutoff, a, b) else "")
-        cause = f"a jump of {many} {where}, {words}; 1 is what is read at usual distances"
+        where = f"at a distance of {(a + b) / 2:.6g}" + (", the cutoff of the model" if _is_cutoff(cutoff, a, b) else "")
+        cause = f"a jump of {many} {where}, {set_name}; 1 is the size at typical distances"
         try:
-            found = localize(run, RunPair(path(a), path(b), Beside(), ""), True)
+            location = localize(run, RunPair(path(a), path(b), UnitScaled(), ""), True)
         except Crashed:
-            found = None
-        text = f"move one point from {a:.15g} to {b:.15g} away from another, {words}"
+            location = None
+        text = f"move one point from {a:.15g} to {b:.15g} away from another, {set_name}"
         example = Counterexample(text=text, error=size, element={"from": a, "to": b}, inputs={}, parameters="given")
-        module = found.module if found is not None else type(run.model).__name__
+        module = location.module if location is not None else type(run.model).__name__
         verdict: Any = "approximate" if size < tolerance else "broken"
         return self.row(verdict, [size], floor=JUMP, where=module, cause=cause, counterexample=example)
 
 
-def follow(way: Way, span: tuple[float, float], edges: list[float], budget: int) -> tuple[tuple[float, float] | None, float]:
-    """Where a reading jumps, from before to after, or None; and the oddest that is left where the budget ends.
+def find_jump(
+    path_of_point: PointPath, span: tuple[float, float], edges: list[float], budget: int
+) -> tuple[tuple[float, float] | None, float]:
+    """The interval in which a value jumps, or None; and the largest roughness left when the budget ends.
 
-    span  where the way begins and ends; edges: what is looked at closely from the start
+    span   start and end of the path; edges: distances that are examined closely from the start
     """
-    start, far = span
-    grid = [start + (far - start) * k / 12 for k in range(13)]
+    start, end = span
+    grid = [start + (end - start) * k / 12 for k in range(13)]
     for edge in edges:
-        close = EDGE * far
-        grid = [*(t for t in grid if abs(t - edge) > 0.01 * far), *(edge + k * close for k in (-1.3, 1.7))]
+        margin = NEAR_CUTOFF * end
+        grid = [*(t for t in grid if abs(t - edge) > 0.01 * end), *(edge + k * margin for k in (-1.3, 1.7))]
     grid = sorted(set(grid))
-    heap = [_found(way, a, b, 0.0, 0, b - a < 4 * EDGE * far) for a, b in pairwise(grid)]
+    heap = [_interval(path_of_point, a, b, 0.0, 0, b - a < 4 * NEAR_CUTOFF * end) for a, b in pairwise(grid)]
     heapq.heapify(heap)
-    budget += len(way.known)
-    while len(way.known) < budget and heap:
-        _, odd, stubborn, a, b = heapq.heappop(heap)
-        if odd < JUMP:
+    budget += len(path_of_point.readings)
+    while len(path_of_point.readings) < budget and heap:
+        _, roughness, persistence, a, b = heapq.heappop(heap)
+        if roughness < JUMP:
             continue
-        if b - a < NARROW * far:
-            return _closer(way, a, b), odd
+        if b - a < NARROWEST * end:
+            return _bisect_jump(path_of_point, a, b), roughness
         middle = (a + b) / 2
         for part in ((a, middle), (middle, b)):
-            heapq.heappush(heap, _found(way, *part, odd, stubborn))
+            heapq.heappush(heap, _interval(path_of_point, *part, roughness, persistence))
     return None, max((one[1] for one in heap), default=0.0)
 
 
-def _found(
-    way: Way, a: float, b: float, before: float, stubborn: int, first: bool = False
+def _interval(
+    path_of_point: PointPath, a: float, b: float, before: float, persistence: int, first: bool = False
 ) -> tuple[float, float, int, float, float]:  # fmt: skip
-    """An interval for the heap: first those that were said, then what does not get less odd where it is halved, as around a jump.
+    """An interval for the heap: first those at declared cutoffs, then those whose roughness persists under bisection, as at a jump.
 
-    Five readings show 1/16 or 3/16 of a jump, depending on where it lies; of what has two derivatives a quarter is left.
+    Five values show 1/16 or 3/16 of a jump, depending on where it lies; for a function with two derivatives a quarter is left.
     """
-    odd = way.odd(a, b)[0]
-    stubborn = 30 if first else stubborn + 1 if odd > 0.3 * before > 0 else 0
-    return -odd * 2**stubborn, odd, stubborn, a, b
+    roughness = path_of_point.roughness(a, b)[0]
+    persistence = 30 if first else persistence + 1 if roughness > 0.3 * before > 0 else 0
+    return -roughness * 2**persistence, roughness, persistence, a, b
 
 
-def _closer(way: Way, a: float, b: float) -> tuple[float, float]:
-    """Just before the jump and just after it, so close that whatever else happens there is rounding."""
-    while b - a > CLOSE * b:
+def _bisect_jump(path_of_point: PointPath, a: float, b: float) -> tuple[float, float]:
+    """Distances just before and just after the jump, so close that any other change between them is rounding."""
+    while b - a > CLOSEST * b:
         middle = (a + b) / 2
-        a, b = max(((a, middle), (middle, b)), key=lambda step: max(way.jump(*step).values()))
+        a, b = max(((a, middle), (middle, b)), key=lambda step: max(path_of_point.jump(*step).values()))
     return a, b
 
 
 def _edges(offsets: Tensor, direction: Tensor, cutoff: float | None) -> list[float]:
-    """Distances t on the way at which |apart + t direction| is the cutoff, for a few others [N, 3], and for where it begins."""
+    """Distances t on the path at which |offset + t direction| is the cutoff, for a few others [N, 3]; and the cutoff itself."""
     if cutoff is None:
         return []
     along = offsets[:4] @ direction
@@ -253,13 +264,13 @@ def _edges(offsets: Tensor, direction: Tensor, cutoff: float | None) -> list[flo
     return [cutoff, *(t for t in crossed if 0.05 * cutoff < t < 1.4 * cutoff)]
 
 
-def said_cutoff(model: nn.Module) -> float | None:
-    """The distance beyond which nobody is seen, where the model, its spec, its configuration or a part of it says one."""
+def declared_cutoff(model: nn.Module) -> float | None:
+    """The cutoff that the model, its spec, its configuration or a module declares; None where none does."""
     holders = [getattr(model, n) for n in ("spec", "config") if hasattr(model, n)]
     for holder in (*holders, *model.modules()):
         for name in CUTOFFS:
             value = getattr(holder, name, 0)
-            if value is None and holder is not model:  # said: none
+            if value is None and holder is not model:  # declared to have none
                 return None
             if isinstance(value, Tensor) and value.numel() == 1:
                 value = value.item()
@@ -269,21 +280,21 @@ def said_cutoff(model: nn.Module) -> float | None:
 
 
 def _span(inputs: Inputs, cutoff: float | None) -> tuple[float, float]:
-    """From half of how near points are given, to beyond the cutoff."""
-    near = gap(inputs)
+    """From half the typical nearest distance to beyond the cutoff."""
+    near = nearest_distance(inputs)
     return (0.5 * near, max(FAR, 4 * near)) if cutoff is None else (min(0.5 * near, 0.3 * cutoff), 1.5 * cutoff)
 
 
-def _is(cutoff: float | None, a: float, b: float) -> bool:
+def _is_cutoff(cutoff: float | None, a: float, b: float) -> bool:
     return cutoff is not None and abs((a + b) / 2 - cutoff) < 1e-6 * cutoff
 
 
-def _two(inputs: Inputs) -> list[int]:
-    """Two points that are there: rows of atoms with the number 0 are none."""
+def _two_points(inputs: Inputs) -> list[int]:
+    """The rows of two points; atoms with the number 0 are padding."""
     n = inputs.length or 0
     kinds = [t.reshape(-1, n)[0].tolist() for t in inputs.of("atoms").values()]
-    real = [i for i in range(n) if all(kind[i] != 0 for kind in kinds)]
-    return (real * 2)[:2] if len(real) < 2 else [real[0], real[1]]
+    real_points = [i for i in range(n) if all(kind[i] != 0 for kind in kinds)]
+    return (real_points * 2)[:2] if len(real_points) < 2 else [real_points[0], real_points[1]]
 
 
-__all__ = ["Smooth", "said_cutoff"]
+__all__ = ["Smooth", "declared_cutoff"]

@@ -1,8 +1,9 @@
-"""Stabiliser: where a turn leaves the points as they are, what the model says of them is left as it is too.
+"""Stabiliser: outputs for a symmetric figure have the symmetry of the figure.
 
-The force on the carbon of methane is 0, those on a line of atoms lie along it, those on a square within it. One run tells: of a
-figure that a turn leaves, but for who stands where, the output has to be left by the turn and that exchange. A bias on arrows
-breaks it, and so does a choice of the nearest among those that are equally near, which a set at random never shows.
+The force on the carbon of methane is 0, forces on a line of atoms lie along it, those on a square within it. One run decides: where
+a rotation maps a figure to itself, up to a permutation of its points, the output has to be unchanged by that rotation and
+permutation. A bias on vectors breaks it, and so does a choice of the nearest among equally near points, which random points never
+show.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import Relation, RunPair, Sides, error
-from equiscope.audit.statements.space.forces import Forces, answers, gap, places
+from equiscope.audit.statements.space.forces import Forces, nearest_distance, outputs_with_forces, points_of
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
 from equiscope.record.audit import Claimed
@@ -22,52 +23,60 @@ from equiscope.symmetry.actions import Permute
 from equiscope.symmetry.figures import FIGURES, Figure, line, turned
 from equiscope.symmetry.space import Rotate
 
-FIXED: tuple[Kind, ...] = ("edges", "pairs", "steps", "tokens", "coordinates")  # what other points would need others of
+FIXED_KINDS: tuple[Kind, ...] = (
+    "edges",
+    "pairs",
+    "steps",
+    "tokens",
+    "coordinates",
+)  # arguments that would have to change with the points
 
 
 @dataclass(frozen=True)
-class Left(Relation):
-    """An output of a figure is left by a turn that exchanges its points: `places` says who comes to stand where.
+class FixedByRotation(Relation):
+    """An output for a figure is unchanged by a rotation that permutes the points of the figure.
 
-    ways   output name -> how it turns; sizes: output name -> size of its numbers for points at random, beside which an error counts
+    permutation      of the points under the rotation
+    representations  output name -> how it transforms
+    sizes            output name -> its norm for random points, which sets the scale of errors
     """
 
-    turn: Rotate
-    places: tuple[int, ...]
-    ways: dict[str, str]
+    rotation: Rotate
+    permutation: tuple[int, ...]
+    representations: dict[str, str]
     sizes: dict[str, float]
 
     def output(self, name: str, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> Sides | None:
-        way = "vector" if name == "forces" else self.ways.get(name, "invariant")
+        representation = "vector" if name == "forces" else self.representations.get(name, "invariant")
         axes = (original.ndim - 2,) if name == "forces" else axes
-        if not axes and way == "invariant":
-            return None  # it says the same of whatever turn
-        if any(original.shape[axis] != len(self.places) for axis in axes):
+        if not axes and representation == "invariant":
+            return None  # any rotation leaves it unchanged
+        if any(original.shape[axis] != len(self.permutation) for axis in axes):
             return None
-        wanted, found = self._sides(original, way, axes)
-        beside = original.new_full((1,), self.sizes.get(name, 0.0))  # where 0 is right, rounding has no size of its own
-        return torch.cat([wanted.flatten(), beside]), torch.cat([found.flatten(), beside])
+        expected, actual = self._sides(original, representation, axes)
+        scale = original.new_full((1,), self.sizes.get(name, 0.0))  # where 0 is expected, an error needs another scale
+        return torch.cat([expected.flatten(), scale]), torch.cat([actual.flatten(), scale])
 
     def inner(self, original: Tensor, transformed: Tensor) -> Sides | None:
-        axes = tuple(axis for axis, n in enumerate(original.shape) if n == len(self.places))
+        axes = tuple(axis for axis, n in enumerate(original.shape) if n == len(self.permutation))
         if original.shape != transformed.shape or not axes:
             return None
         sides = []
-        for some in dict.fromkeys((axes, axes[:1], axes[-1:])):
-            ways = Rotate.representations(original, some, None)
-            sides += [self._sides(original, way, some) for way in ways]
+        for tried_axes in dict.fromkeys((axes, axes[:1], axes[-1:])):
+            representations = Rotate.representations(original, tried_axes, None)
+            sides += [self._sides(original, representation, tried_axes) for representation in representations]
         return min(sides, key=lambda s: error(*s))
 
-    def _sides(self, t: Tensor, way: str, axes: tuple[int, ...]) -> Sides:
-        wanted, found = self.turn.moved(t, way, axes), t
+    def _sides(self, t: Tensor, representation: str, axes: tuple[int, ...]) -> Sides:
+        expected, actual = self.rotation.moved(t, representation, axes), t
         for axis in axes:
-            found = found.index_select(axis, torch.tensor(self.places, device=t.device))
-        return wanted, found
+            actual = actual.index_select(axis, torch.tensor(self.permutation, device=t.device))
+        return expected, actual
 
 
 @dataclass(frozen=True)
-class Figured(RunPair):
-    """One run of a figure, seen as two: what it says, and what is left of that."""
+class FigurePair(RunPair):
+    """One run of a figure, whose outputs are compared with themselves after the rotation."""
 
     forces: Forces | None = None
 
@@ -76,23 +85,23 @@ class Figured(RunPair):
         return True
 
     def outputs(self, run: Pass) -> tuple[Outputs, Outputs]:
-        once = answers(run, self.original, self.forces)
-        return once, once
+        outputs = outputs_with_forces(run, self.original, self.forces)
+        return outputs, outputs
 
 
 class Stabiliser(Statement):
-    """What a turn leaves as it is, is said to be as it is."""
+    """Outputs for a figure are unchanged by the rotations that leave the figure unchanged."""
 
     name = "stabiliser"
-    summary = "of points that a turn leaves as they are, outputs are left too: no force on the carbon of methane"
+    summary = "outputs for symmetric points have their symmetry: no force on the carbon of methane"
     inside = True
     forces: Forces | None = None
 
     def missing(self, subject: Subject) -> str:
-        if places(subject.inputs) is None:
-            return "the model is given no points in space"
-        if given := [n for n in subject.inputs.of(*FIXED)]:
-            return f"{given[0]} would not fit other points"
+        if points_of(subject.inputs) is None:
+            return "the inputs have no points in space"
+        if fixed_arguments := [n for n in subject.inputs.of(*FIXED_KINDS)]:
+            return f"{fixed_arguments[0]} would not fit other points"
         try:
             self.forces = Forces.of(subject)
         except Crashed as crash:
@@ -102,83 +111,89 @@ class Stabiliser(Statement):
     def claimed(self, subject: Subject) -> tuple[Claimed, str]:
         claims = [Symmetry(action).claimed(subject) for action in (Rotate, Permute)]
         decided = "it follows from rotate and permute"
-        if all(said == "yes" for said, _ in claims):
+        if all(claim == "yes" for claim, _ in claims):
             return "yes", decided
-        return ("no", decided) if any(said == "no" for said, _ in claims) else ("unknown", "")
+        return ("no", decided) if any(claim == "no" for claim, _ in claims) else ("unknown", "")
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
-        ways, sizes = self._ways(run), self._sizes(run)
-        made, refused = [], set[str]()
-        for figure, turn in [*turned()][: max(count, len(FIGURES))]:
+        representations, sizes = self._representations(run), self._sizes(run)
+        pairs, rejected = [], set[str]()
+        for figure, rotation in [*turned()][: max(count, len(FIGURES))]:
             inputs = self._inputs(run, figure)
-            if figure.name not in refused and inputs is not None and not self._taken(run, inputs):
-                refused.add(figure.name)
-            if figure.name not in refused and inputs is not None:
-                made.append(self._pair(inputs, figure, turn, ways, sizes))
-        if not made:  # a model of one number of points
+            if figure.name not in rejected and inputs is not None and not self._accepted(run, inputs):
+                rejected.add(figure.name)
+            if figure.name not in rejected and inputs is not None:
+                pairs.append(self._pair(inputs, figure, rotation, representations, sizes))
+        if not pairs:  # a model with a fixed number of points
             figure = line(run.inputs.length or 0)
             inputs = self._inputs(run, figure)
-            if inputs is None or not self._taken(run, inputs):
-                raise Crashed("the model takes neither methane, nor a line, a square or an octahedron")
-            made = [self._pair(inputs, figure, turn, ways, sizes) for turn in figure.turns]
-        return made
+            if inputs is None or not self._accepted(run, inputs):
+                raise Crashed("the model accepts neither methane, nor a line, a square or an octahedron")
+            pairs = [self._pair(inputs, figure, rotation, representations, sizes) for rotation in figure.turns]
+        return pairs
 
     def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         relation = pair.relation
-        assert isinstance(relation, Left)
+        assert isinstance(relation, FixedByRotation)
         for figure in (line(2), *FIGURES):
             inputs = self._inputs(run, figure)
             if inputs is not None:
-                yield from (self._pair(inputs, figure, turn, relation.ways, relation.sizes) for turn in figure.turns)
+                yield from (
+                    self._pair(inputs, figure, rotation, relation.representations, relation.sizes) for rotation in figure.turns
+                )
 
-    def _pair(self, inputs: Inputs, figure: Figure, turn: Rotate, ways: dict[str, str], sizes: dict[str, float]) -> RunPair:
-        left = Left(turn, tuple(figure.places(turn)), ways, sizes)
-        element = {"figure": figure.name} | turn.element()
-        return Figured(inputs, inputs, left, f"{turn.told()}, which leaves a {figure.name} as it is", element, self.forces)
+    def _pair(
+        self, inputs: Inputs, figure: Figure, rotation: Rotate, representations: dict[str, str], sizes: dict[str, float]
+    ) -> RunPair:
+        relation = FixedByRotation(rotation, tuple(figure.places(rotation)), representations, sizes)
+        element = {"figure": figure.name} | rotation.element()
+        return FigurePair(
+            inputs, inputs, relation, f"{rotation.told()}, which maps a {figure.name} to itself", element, self.forces
+        )
 
     def _inputs(self, run: Pass, figure: Figure) -> Inputs | None:
-        """The figure in the place of the points; None where there are too few of them to tell what stands where."""
-        one = sequence(run.inputs, 0) if run.inputs.batch is not None else run.inputs
-        rows = _rows(one)
+        """Inputs with the figure as points; None where no point of the inputs can be used."""
+        single = sequence(run.inputs, 0) if run.inputs.batch is not None else run.inputs
+        rows = _center_and_others(single)
         if rows is None:
             return None
-        made = one.rows([rows[kind] for kind in figure.kinds])
-        at = figure.points(gap(one))
+        pairs = single.rows([rows[kind] for kind in figure.kinds])
+        positions = figure.points(nearest_distance(single))
 
-        def placed(t: Tensor) -> Tensor:
-            return at.to(t).expand(*t.shape[:-2], *at.shape).clone()
+        def with_figure(t: Tensor) -> Tensor:
+            return positions.to(t).expand(*t.shape[:-2], *positions.shape).clone()
 
-        return made.each(placed, "points").each(torch.zeros_like, "vectors")
+        return pairs.each(with_figure, "points").each(torch.zeros_like, "vectors")
 
-    def _taken(self, run: Pass, inputs: Inputs) -> bool:
+    def _accepted(self, run: Pass, inputs: Inputs) -> bool:
         try:
-            answers(run, inputs, self.forces)
+            outputs_with_forces(run, inputs, self.forces)
         except Crashed:
             return False
         return True
 
     def _sizes(self, run: Pass) -> dict[str, float]:
-        """How large the numbers of each output are for one set of the given points."""
-        one = sequence(run.inputs, 0) if run.inputs.batch is not None else run.inputs
-        return {n: t.double().norm().item() for n, t in answers(run, one, self.forces).items()}
+        """The norm of each output for one set of the given points."""
+        single = sequence(run.inputs, 0) if run.inputs.batch is not None else run.inputs
+        return {n: t.double().norm().item() for n, t in outputs_with_forces(run, single, self.forces).items()}
 
-    def _ways(self, run: Pass) -> dict[str, str]:
-        """How each output turns, found by turning the given points."""
+    def _representations(self, run: Pass) -> dict[str, str]:
+        """How each output transforms, inferred by rotating the given points."""
         statement = Symmetry(Rotate)
         pair = statement.pair(run.inputs, Rotate((0.48, 0.6, 0.64), 100.0))
         statement.infer_representations(run, pair, run.subject.axes(run))
         return statement.representations
 
 
-def _rows(inputs: Inputs) -> tuple[int, int] | None:
-    """A point for the middle and one for those about it: of another kind, where there is one."""
+def _center_and_others(inputs: Inputs) -> tuple[int, int] | None:
+    """A point for the center and one for those around it: of another kind, where there is one."""
     n = inputs.length or 0
     kinds = [t.reshape(-1, n)[0].tolist() for t in inputs.of("atoms").values()]
-    real = [i for i in range(n) if all(kind[i] != 0 for kind in kinds)]
-    if not real:
+    real_points = [i for i in range(n) if all(kind[i] != 0 for kind in kinds)]
+    if not real_points:
         return None
-    other = next((i for i in real if any(kind[i] != kind[real[0]] for kind in kinds)), real[-1])
-    return real[0], other
+    other = next((i for i in real_points if any(kind[i] != kind[real_points[0]] for kind in kinds)), real_points[-1])
+    return real_points[0], other
 
 
 __all__ = ["Stabiliser"]
