@@ -1,4 +1,4 @@
-"""Which word draws from which, in a real browser: the links are those of the model; by mouse, keys, touch; on a phone."""
+"""Word alignment in a real browser: the links are those of the model; by mouse, keys, touch; on a phone."""
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ def test_the_links_are_those_of_the_model(read, made, kind, chosen):
         assert f"attends most to “{SOURCE[int(wanted[row].argmax())].strip()}”" in tab.locator(".alignment > .said").inner_text()
 
 
-def test_a_row_stands_for_the_word_that_is_said_there(read, made):
+def test_a_row_stands_for_the_word_that_is_predicted_there(read, made):
     tab, told = read(), made(marian)[0].content.says
     last = told.names[int(np.asarray(told.which.data).reshape(-1, 5)[-1, 0])]
     assert words(tab, 1).all_inner_texts() == [*(word.strip() for word in ANSWER[1:]), last.strip()]
@@ -121,19 +121,19 @@ def test_pieces_are_put_together(read, made):
         assert value(tab) == pytest.approx(rows[word].max(), rel=2e-5)
 
 
-def test_how_straight_the_links_are_is_pythons(read, made):
+def test_the_share_of_links_on_the_diagonal_is_pythons(read, made):
     looked, _ = made(marian)
     layer = looked.content.across[0].layers[1]
     for head, told in enumerate(looked.content.layers[layer].heads):
-        tab = read(f"align={layer + 1}.{head + 1}")
+        tab = read(f"align={layer}.{head}")
         said = tab.locator(".order").inner_text()
         assert said.startswith(f"{round(6 * told.diagonal)} of 6 strongest links")
-        assert f"drawn by chance would be {100 * told.straight:.0f} %" in said
-    tab.locator(".statistics thead").get_by_role("button", name="straight").click()
+        assert f"chance level is {100 * told.straight:.0f} %" in said
+    tab.locator(".statistics thead").get_by_role("button", name="diagonal").click()
     first = tab.locator(".statistics tbody tr").first.inner_text()
     best = max(h.diagonal for layer in looked.content.layers for h in layer.heads if h.diagonal is not None)
     assert f"{best:.2f} (" in first
-    tab.locator(".alignment").get_by_role("button", name="Straightest").click()
+    tab.locator(".alignment").get_by_role("button", name="Most diagonal").click()
     assert tab.evaluate("equiscope.heads.state.align.length") == 2
 
 
@@ -146,7 +146,7 @@ def test_a_word_shows_where_it_goes_and_the_lines_follow(read, made):
     tab.mouse.move(2, 2)
     words(tab, 0).nth(3).click()
     tab.mouse.move(2, 2)
-    assert f"is the strongest of {int((wanted.argmax(-1) == 3).sum())} word" in tab.locator(".alignment > .said").inner_text()
+    assert f"has the largest weight for {int((wanted.argmax(-1) == 3).sum())} target word" in tab.locator(".alignment > .said").inner_text()
     assert value(tab) == pytest.approx(wanted[:, 3].max(), rel=2e-5)
 
 
@@ -210,7 +210,7 @@ def test_served_a_head_is_asked_for(browser, made):
     tab = context.new_page()
     layer = looked.content.across[0].layers[1]
     with server(html(looked.content, policy=POLICY), 18595, {"/head": looked.answer, "/again": looked.again}) as running:
-        tab.goto(f"{running.url}#align={layer + 1}.4&word=4")
+        tab.goto(f"{running.url}#align={layer}.3&word=4")
         tab.locator(".alignment > .said .value").wait_for()
         assert value(tab) == pytest.approx(theirs[1, 3, 4].max(), rel=2e-5)
     context.close()

@@ -65,7 +65,7 @@ def test_the_page_begins_with_what_came_of_it(read):
     tab = read()
     assert tab.locator("h1").inner_text() == run().title
     assert tab.locator(".summary").inner_text() == course(run()).summary
-    assert "ab" * 32 in tab.locator(".made").inner_text()
+    assert "ab" * 32 in tab.locator(".provenance").inner_text()
     assert tab.locator("table.by-step tbody tr").count() == len(run().scores)
 
 
@@ -104,21 +104,21 @@ def test_the_curve_is_a_table_too(read):
 
 def test_answers_and_attention_follow_the_slider(read):
     tab = read()
-    assert tab.locator(".answers").inner_text() == "abcd after 60"
+    assert tab.locator(".samples").inner_text() == "abcd after 60"
     tab.get_by_role("slider", name="after this step").focus()
     tab.keyboard.press("Home")
-    assert tab.locator(".answers").inner_text() == "abcd after 0"
+    assert tab.locator(".samples").inner_text() == "abcd after 0"
     assert "at=0" in tab.evaluate("location.hash")
-    tab.get_by_role("button", name="layer 1, head 2").click()
-    field = tab.get_by_role("application", name="weights of layer 1, head 2")
+    tab.get_by_role("button", name="L0H1").click()
+    field = tab.get_by_role("application", name="weights of L0H1")
     field.focus()
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowRight")
     weight = attention(step=0)[0, 1, 1, 1]
-    assert tab.locator(".said").inner_text() == f"“↵” (2) drew {weight:g} from “↵” (2)"
+    assert tab.locator(".said").inner_text() == f"“↵” 1 attends to “↵” 1: {weight:g}"
     again = read(fragment=tab.evaluate("location.hash.slice(1)"))
-    assert again.locator(".answers").inner_text() == "abcd after 0"
-    assert "Layer 1, head 2" in again.locator(".enlarged h4").inner_text()
+    assert again.locator(".samples").inner_text() == "abcd after 0"
+    assert "L0H1" in again.locator(".enlarged h4").inner_text()
 
 
 def test_all_steps_are_played(read):
@@ -134,14 +134,14 @@ def test_all_steps_are_played(read):
 
 def test_a_translation_shows_what_was_wanted_and_where_it_looked(read):
     tab = read("translated")
-    assert tab.locator(".compared .answer").inner_text() == "A dog sleeps.right"
+    assert tab.locator(".compared .output").inner_text() == "A dog sleeps.correct"
     assert tab.locator(".columns span").all_inner_texts() == ["Ein", "Hund", "schläft", ".", "</s>"]
     assert tab.locator(".mosaic button").count() == 3 * 4
 
 
 def test_a_picture_is_lit_where_its_class_looked(read):
     tab = read("pictured")
-    field = tab.get_by_role("application", name="weights of layer 2, head 1")
+    field = tab.get_by_role("application", name="weights of L1H0")
     assert field.locator("canvas").count() == 2
     field.focus()
     tab.keyboard.press("ArrowDown")
@@ -151,8 +151,8 @@ def test_a_picture_is_lit_where_its_class_looked(read):
 def test_what_was_chosen_is_in_the_link(read):
     tab = read()
     tab.get_by_role("button", name="Logarithmic").click()
-    tab.get_by_label("Over").select_option("time")
-    tab.get_by_label("Mean of").select_option("10")
+    tab.get_by_label("x axis").select_option("time")
+    tab.get_by_label("Smoothing").select_option("10")
     hash = tab.evaluate("location.hash.slice(1)")
     assert sorted(hash.split("&")) == ["axis=log", "over=time", "smooth=10"]
     again = read(fragment=hash)
@@ -263,11 +263,11 @@ def test_training_is_watched_through_a_kill_and_on_to_its_end(tab, tmp_path):
         tab.goto(f"http://127.0.0.1:{port}/")
         wait_until_after(tab, 5)
         training.send_signal(signal.SIGKILL)
-    tab.get_by_text("Nobody answers any more").wait_for()
+    tab.get_by_text("No response: the training or the page's server has ended").wait_for()
     before = read_run(folder)
     with subprocess.Popen(command, **settings) as training:
         begun(training)
-        tab.get_by_text("Nobody answers any more").wait_for(state="detached", timeout=60_000)
+        tab.get_by_text("No response: the training or the page's server has ended").wait_for(state="detached", timeout=60_000)
         tab.get_by_text(f"Finished after {steps} steps").wait_for(timeout=120_000)
         training.communicate(timeout=60)
         assert training.returncode == 0

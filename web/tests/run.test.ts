@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { News, Point, Run, Sample } from "../src/contract";
-import { head, looking, visible } from "../src/run/attention";
+import { head, sampleAttention, visible } from "../src/run/attention";
 import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../src/axis";
 import { reach, thinned } from "../src/run/chart";
 import { below, History, nearest, smoothed, span } from "../src/run/history";
@@ -18,7 +18,7 @@ const sample = (step: number, more: Partial<Sample> = {}): Sample => ({
 });
 const run = (more: Partial<Run> = {}): Run => ({ title: "", task: "language", recipe: {}, spec: {}, data: [], seed: 0, versions: {}, machine: {}, steps: 10, ...more }); // prettier-ignore
 
-describe("what is known of a run", () => {
+describe("the history of a run", () => {
   test("grows by entries of every kind, in any order", () => {
     const history = new History(run({ points: [point(1)] }));
     history.add([{ entry: "score", step: 1, part: "validation", values: { loss: 2 } }, point(2), sample(2)]);
@@ -28,14 +28,14 @@ describe("what is known of a run", () => {
     expect([...history.of("step")]).toEqual([1, 2, 3]);
   });
 
-  test("a number that was not measured is no number", () => {
+  test("a measure that is missing is NaN", () => {
     expect(new History(run({ points: [point(1, { busy: null })] })).of("busy")[0]).toBeNaN();
   });
 
-  test("an example is answered as it was last, up to a step", () => {
+  test("the last sample of an example, up to a step", () => {
     const history = new History(run({ samples: [sample(0), sample(5), sample(10), sample(10, { given: "b" })] }));
-    expect(history.answered()).toEqual([0, 5, 10]);
-    expect(history.answers(7).map(({ answer }) => answer)).toEqual(["5", "10"]);
+    expect(history.sampledSteps()).toEqual([0, 5, 10]);
+    expect(history.samplesAt(7).map(({ answer }) => answer)).toEqual(["5", "10"]);
   });
 
   test("training time up to a step is that of the last step before it", () => {
@@ -44,8 +44,8 @@ describe("what is known of a run", () => {
   });
 });
 
-describe("places among numbers that grow", () => {
-  test("the last that is not beyond a limit", () => {
+describe("indices among increasing numbers", () => {
+  test("the last that does not exceed a limit", () => {
     expect([0, 1, 2, 5, 9].map((limit) => below([1, 2, 5], limit))).toEqual([-1, 0, 1, 2, 2]);
     expect(below([], 1)).toBe(-1);
   });
@@ -56,7 +56,7 @@ describe("places among numbers that grow", () => {
 });
 
 describe("the mean of the last numbers", () => {
-  test("is what a plain loop gives, with fewer at the beginning and what is no number left out", () => {
+  test("is what a plain loop gives, over fewer at the beginning and without NaN", () => {
     const y = [3, 1, NaN, 5, 2, 8];
     for (const size of [1, 2, 3, 10]) {
       const plain = y.map((_, i) => {
@@ -73,7 +73,7 @@ describe("the mean of the last numbers", () => {
 });
 
 describe("axes", () => {
-  test("have round ticks inside their range, about as many as were asked for", () => {
+  test("have round ticks inside their range, about as many as requested", () => {
     expect(linearTicks(0, 1, 5)).toEqual([0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
     expect(linearTicks(1.63, 4.41, 6)).toEqual([2, 2.5, 3, 3.5, 4]);
     for (const [low, high] of [
@@ -91,7 +91,7 @@ describe("axes", () => {
     expect(linearTicks(2, 2, 5)).toEqual([2]);
   });
 
-  test("are logarithmic where that is asked for, in few powers or many", () => {
+  test("are logarithmic on request, in few powers or many", () => {
     expect(logTicks(1, 1000, 5)).toEqual([1, 10, 100, 1000]);
     expect(logTicks(1.5, 4.5, 8)).toEqual([2, 3, 4]);
     expect(logTicks(1e-9, 1e9, 6).length).toBeLessThanOrEqual(7);
@@ -119,7 +119,7 @@ describe("axes", () => {
 });
 
 describe("a line", () => {
-  test("keeps the least and the largest number of each column of pixels", () => {
+  test("keeps the smallest and the largest number of each column of pixels", () => {
     const y = Float64Array.from({ length: 1000 }, (_, i) => (i === 503 ? 9 : i === 707 ? -9 : Math.sin(i)));
     const kept = thinned({ x: y.map((_, i) => i), y }, (x) => x / 10);
     expect(kept.length).toBeLessThanOrEqual(200);
@@ -128,11 +128,11 @@ describe("a line", () => {
     expect(kept.map(([x]) => x)).toEqual(kept.map(([x]) => x).sort((a, b) => a - b));
   });
 
-  test("of few points is left as it is, without what is no number", () => {
+  test("of few points stays as it is, without NaN", () => {
     expect(thinned({ x: [1, 2, 3], y: [4, NaN, 6] }, (x) => 100 * x)).toEqual([[1, 4], [3, 6]]); // prettier-ignore
   });
 
-  test("fits into its axis with a little air, and a logarithm sees no zero", () => {
+  test("fits into its axis with a margin, and a logarithm skips zero", () => {
     const curve = (y: number[]) => ({ curves: [{ name: "", colour: "", kind: "line" as const, x: y, y }] });
     const [low, high] = reach({ ...curve([1, 5]), log: false });
     expect(low < 1 && high > 5 && low > 0.5 && high < 5.5).toBe(true);
@@ -146,31 +146,31 @@ describe("a line", () => {
 describe("attention of an example", () => {
   const weights = { shape: [2, 2, 1, 4], dtype: "float64" as const, data: Array.from({ length: 16 }, (_, i) => i) };
 
-  test("of one token over patches stands in their grid", () => {
-    const look = looking(sample(0, { attention: weights, tokens: ["class"], source: ["0", "1", "2", "3"], grid: [2, 2] }))!;
-    expect(look.grid).toEqual([2, 2]);
-    expect(head(look, 1, 0)).toEqual({ width: 2, height: 2, weights: Float64Array.from([8, 9, 10, 11]) });
+  test("of one query over patches is drawn in their grid", () => {
+    const attn = sampleAttention(sample(0, { attention: weights, tokens: ["class"], source: ["0", "1", "2", "3"], grid: [2, 2] }))!;
+    expect(attn.grid).toEqual([2, 2]);
+    expect(head(attn, 1, 0)).toEqual({ width: 2, height: 2, weights: Float64Array.from([8, 9, 10, 11]) });
   });
 
-  test("without a grid that fits is rows and columns of tokens", () => {
-    const look = looking(sample(0, { attention: weights, tokens: ["a"], source: ["w", "x", "y", "z"], grid: [3, 2] }))!;
-    expect(look.grid).toBeUndefined();
-    expect(head(look, 0, 1)).toMatchObject({ width: 4, height: 1 });
-    expect(look.to).toEqual(["w", "x", "y", "z"]);
+  test("without a matching grid is rows and columns of tokens", () => {
+    const attn = sampleAttention(sample(0, { attention: weights, tokens: ["a"], source: ["w", "x", "y", "z"], grid: [3, 2] }))!;
+    expect(attn.grid).toBeUndefined();
+    expect(head(attn, 0, 1)).toMatchObject({ width: 4, height: 1 });
+    expect(attn.keys).toEqual(["w", "x", "y", "z"]);
   });
 
-  test("that is not of layers and heads is not shown", () => {
-    expect(looking(sample(0))).toBeUndefined();
-    expect(looking(sample(0, { attention: { shape: [2, 2], dtype: "float64", data: [1, 0, 0, 1] } }))).toBeUndefined();
+  test("without layers and heads is not shown", () => {
+    expect(sampleAttention(sample(0))).toBeUndefined();
+    expect(sampleAttention(sample(0, { attention: { shape: [2, 2], dtype: "float64", data: [1, 0, 0, 1] } }))).toBeUndefined();
   });
 
-  test("shows spaces and ends of lines, and numbers tokens that have no name", () => {
-    expect(["a b", " ", "\n", "", undefined].map((token, i) => visible(token, i))).toEqual(["a b", "␣", "↵", "∅", "5"]);
+  test("shows spaces and line ends, and numbers tokens without text", () => {
+    expect(["a b", " ", "\n", "", undefined].map((token, i) => visible(token, i))).toEqual(["a b", "␣", "↵", "∅", "4"]);
   });
 });
 
-describe("what a person has chosen", () => {
-  test("is a link, and the link is what was chosen", () => {
+describe("the state", () => {
+  test("is the link, and comes back from it", () => {
     for (const change of [{}, { log: true }, { over: "time" as const, smooth: 50 }, { at: 0, head: [1, 2] as [number, number] }]) {
       const state = { ...initial(), ...change };
       expect(fromHash(toHash(state))).toMatchObject(change);
@@ -179,7 +179,7 @@ describe("what a person has chosen", () => {
     expect(toHash(initial())).toBe("");
   });
 
-  test("and nonsense is left out", () => {
+  test("and what is invalid is left out", () => {
     expect(fromHash("#axis=x&over=money&smooth=-1&at=1e9&head=1")).toEqual(initial());
   });
 });
@@ -189,7 +189,7 @@ test("a recipe is written as --set takes it", () => {
   expect([null, "x", 0.1, true, [0.9, 0.99]].map(written)).toEqual(["–", '"x"', "0.1", "true", "[0.9,0.99]"]);
 });
 
-describe("a page that listens", () => {
+describe("a live page", () => {
   afterEach(() => {
     vi.useRealTimers();
     vi.unstubAllGlobals();
@@ -202,7 +202,7 @@ describe("a page that listens", () => {
       return next instanceof Error ? Promise.reject(next) : Promise.resolve({ ok: true, json: () => Promise.resolve(next) });
     });
 
-  test("asks from what it knows, at once while more waits, then each second", async () => {
+  test("polls from its last entry, at once while more are waiting, then each second", async () => {
     vi.useFakeTimers();
     const ask = served(news({ entries: [point(1), point(2)], more: true }), news({ entries: [point(3)] }), news({}));
     vi.stubGlobal("fetch", ask);
@@ -214,7 +214,7 @@ describe("a page that listens", () => {
     expect(ask.mock.lastCall![0]).toBe("/entries?from=3");
   });
 
-  test("says when nobody answers, and asks again, more seldom", async () => {
+  test("reports a missing response, and polls more seldom", async () => {
     vi.useFakeTimers();
     const ask = served(new Error("gone"));
     vi.stubGlobal("fetch", ask);
@@ -226,7 +226,7 @@ describe("a page that listens", () => {
     expect(ask.mock.calls.length).toBe(2);
   });
 
-  test("begins again where another series is served", async () => {
+  test("reloads where another series is served", async () => {
     vi.useFakeTimers();
     const [ask, reload] = [served(news({ series: "other" })), vi.fn()];
     vi.stubGlobal("fetch", ask);

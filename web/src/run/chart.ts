@@ -1,4 +1,4 @@
-// A chart: lines on a canvas, as many pixels as the screen has. Pointing or arrow keys choose a step; all charts mark the same one.
+// A chart: lines on a canvas at the resolution of the screen. The pointer or arrow keys choose a step; all charts mark the same one.
 import { h } from "../dom";
 import { axis, type Axis, short } from "../axis";
 import { below, type Line, nearest } from "./history";
@@ -7,7 +7,7 @@ export interface Curve extends Line {
   name: string;
   colour: string; // a name of a colour of the page: "--trained"
   kind: "raw" | "line" | "dots";
-  best?: number; // the place among the dots that gets a ring
+  best?: number; // index of the dot with a ring
   label?: boolean; // named at its end
 }
 
@@ -15,9 +15,9 @@ export interface Plot {
   curves: Curve[];
   x: [number, number];
   log: boolean;
-  low?: number; // the axis begins here at the latest
-  across: (x: number) => string; // how a place on the axis below is written
-  marked?: number; // a place that is looked at further down
+  low?: number; // the axis begins here or below
+  across: (x: number) => string; // the label of an x tick
+  marked?: number; // the x of the samples shown below
 }
 
 export interface Chart {
@@ -114,7 +114,7 @@ export function chart(height: number, choosing: Choosing): Chart {
   return { element: canvas, draw };
 }
 
-/** From the least to the largest number that is drawn, with a little air. */
+/** The range of the drawn numbers, with a margin. */
 export function reach({ curves, log, low }: Pick<Plot, "curves" | "log" | "low">): [number, number] {
   let [least, most] = [Infinity, -Infinity];
   for (const { y } of curves)
@@ -129,7 +129,7 @@ export function reach({ curves, log, low }: Pick<Plot, "curves" | "log" | "low">
   return [low !== undefined && least >= low ? low : least - air, most + air];
 }
 
-/** At most two numbers for each column of pixels, the least and the largest, so that no peak is lost. */
+/** At most two numbers for each column of pixels, the smallest and the largest, so that no peak is lost. */
 export function thinned({ x, y }: Line, place: (x: number) => number): [number, number][] {
   const out: [number, number][] = [];
   let i = 0;
@@ -259,7 +259,7 @@ function labels(
     const text = `${curve.name} ${short(curve.y[curve.y.length - 1])}`;
     const wide = context.measureText(text).width;
     const right = Math.min(Math.max(x, LEFT + wide + 4), width - RIGHT);
-    const under = i > 0 && i === named.length - 1 && y + 24 < height - BOTTOM; // the lowest stands under its curve, all others over theirs
+    const under = i > 0 && i === named.length - 1 && y + 24 < height - BOTTOM; // the lowest label stands under its curve, the others above theirs
     const at = under ? y + 9 : y - 9;
     context.textBaseline = under ? "top" : "bottom";
     context.textAlign = "right";

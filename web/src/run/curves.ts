@@ -1,11 +1,11 @@
-// The charts of a run: the loss large, all else small beneath it, one cursor through all of them.
+// The charts of a run: the loss large, the other measures small below it, with one cursor through all of them.
 import type { Score } from "../contract";
 import { button, h, select } from "../dom";
 import { clock, digits, short } from "../axis";
 import { type Chart, chart, type Curve, type Plot } from "./chart";
 import { below, type History, type Line, type Measure, smoothed, span } from "./history";
 import { capital } from "../report/evidence";
-import type { Reading } from "./page";
+import type { RunPage } from "./page";
 import { OVERS } from "./state";
 
 interface Small {
@@ -22,9 +22,9 @@ interface Small {
 const percent = (value: number): string => `${(100 * value).toPrecision(3)} %`;
 const MEASURES: Small[] = [
   { title: "Learning rate", measure: "rate", colour: "--rated", smooth: false, low: 0, text: digits },
-  { title: "Length of the gradient", measure: "norm", colour: "--normed", smooth: true, low: 0, text: digits },
-  { title: "Tokens a second", measure: "tokens", colour: "--paced", smooth: true, low: 0, text: (v) => Math.round(v).toLocaleString("en") }, // prettier-ignore
-  { title: "Share of the machine", measure: "busy", colour: "--paced", smooth: true, low: 0, text: percent },
+  { title: "Gradient norm", measure: "norm", colour: "--normed", smooth: true, low: 0, text: digits },
+  { title: "Tokens per second", measure: "tokens", colour: "--paced", smooth: true, low: 0, text: (v) => Math.round(v).toLocaleString("en") }, // prettier-ignore
+  { title: "Model FLOPs utilization (MFU)", measure: "busy", colour: "--paced", smooth: true, low: 0, text: percent },
 ];
 
 export interface Curves {
@@ -32,12 +32,12 @@ export interface Curves {
   draw(): void;
 }
 
-export function curves(page: Reading): Curves {
+export function curves(page: RunPage): Curves {
   const { history } = page;
   const choosing = {
     places: () => over(page, history.of("step")),
     choose: (index: number | undefined) => page.point(index),
-    read: (index: number) => told(page, index),
+    read: (index: number) => stepSentence(page, index),
     at: () => page.cursor,
   };
   const large = chart(340, { label: "Loss by step", ...choosing });
@@ -77,42 +77,42 @@ export function curves(page: Reading): Curves {
   return { element, draw };
 }
 
-/** Steps as they stand on the axis below: themselves, or the seconds of training up to them. */
-function over({ state, history }: Reading, steps: ArrayLike<number>): ArrayLike<number> {
+/** Steps on the x axis: themselves, or the training time up to them. */
+function over({ state, history }: RunPage, steps: ArrayLike<number>): ArrayLike<number> {
   return state.over === "steps" ? steps : Array.from(steps, (step) => history.time(step));
 }
 
-/** While it trains, the axis grows ahead of it; the whole run is there when a third of it is done. */
-function range({ state, run }: Reading, x: ArrayLike<number>): [number, number] {
+/** The range of the x axis: up to the last step, and the whole run once a third of it is done. */
+function range({ state, run }: RunPage, x: ArrayLike<number>): [number, number] {
   const last = x.length ? x[x.length - 1] : 1;
   const whole = state.over === "steps" && last > run.steps / 3 ? run.steps : last;
   return [0, Math.max(whole, last, 1)];
 }
 
-const smoothing = ({ state, history }: Reading): number => state.smooth || span(history.points.length);
+const smoothing = ({ state, history }: RunPage): number => state.smooth || span(history.points.length);
 
-function controls(page: Reading, size: number): HTMLElement[] {
+function controls(page: RunPage, size: number): HTMLElement[] {
   const { state } = page;
   const sizes = [...new Set([1, 5, 10, 20, 50, 100, 200, 500, 1000, size])].sort((a, b) => a - b).filter((s) => s <= Math.max(page.history.points.length, 10)); // prettier-ignore
   const key = (kind: string, text: string) => h("span", h(`i.${kind}`), text);
   return [
     h(
       "div.key",
-      key("trained.raw", page.every > 1 ? `training, one of ${page.every} steps` : "training, each step"),
+      key("trained.raw", page.every > 1 ? `training, every ${page.every} steps` : "training, each step"),
       size > 1 && key("trained", `mean of the last ${size}${page.every > 1 ? " of these" : " steps"}`),
       page.history.scores.length > 0 && key("validated", page.history.scores[0].part),
-      page.history.scores.length > 0 && key("best", "the best"),
+      page.history.scores.length > 0 && key("best", "best"),
     ),
     h(
       "div.buttons",
       button("Logarithmic", "The loss on a logarithmic axis", () => page.set({ log: !state.log }), { "aria-pressed": String(state.log) }), // prettier-ignore
-      select("Over", OVERS.map((name) => ({ name, title: name === "time" ? "time of training" : "steps" })), state.over, (name) => page.set({ over: OVERS.find((o) => o === name)! })), // prettier-ignore
-      select("Mean of", sizes.map((s) => ({ name: String(s), title: s === 1 ? "no mean" : `${s} steps` })), String(size), (s) => page.set({ smooth: Number(s) })), // prettier-ignore
+      select("x axis", OVERS.map((name) => ({ name, title: name === "time" ? "training time" : "steps" })), state.over, (name) => page.set({ over: OVERS.find((o) => o === name)! })), // prettier-ignore
+      select("Smoothing", sizes.map((s) => ({ name: String(s), title: s === 1 ? "none" : `${s} steps` })), String(size), (s) => page.set({ smooth: Number(s) })), // prettier-ignore
     ),
   ];
 }
 
-function losses(page: Reading, x: ArrayLike<number>, size: number): Curve[] {
+function losses(page: RunPage, x: ArrayLike<number>, size: number): Curve[] {
   const { history } = page;
   const y = history.of("loss");
   const lines: Curve[] = [{ name: "training", colour: "--trained", kind: size > 1 ? "raw" : "line", x, y, label: size <= 1 }];
@@ -122,13 +122,13 @@ function losses(page: Reading, x: ArrayLike<number>, size: number): Curve[] {
   return lines;
 }
 
-function scoreCurve(page: Reading, scores: Score[], name: string): Curve {
+function scoreCurve(page: RunPage, scores: Score[], name: string): Curve {
   const best = scores.reduce((found, score, i) => (score.best ? i : found), -1);
   const at: Line = { x: over(page, scores.map(({ step }) => step)), y: scores.map(({ values }) => values[name] ?? NaN) }; // prettier-ignore
   return { name, colour: "--validated", kind: "dots", best, ...at };
 }
 
-function measureLine(page: Reading, one: Small, x: ArrayLike<number>, size: number): [Curve[], string] {
+function measureLine(page: RunPage, one: Small, x: ArrayLike<number>, size: number): [Curve[], string] {
   const y = page.history.of(one.measure!);
   const lines: Curve[] = [{ name: one.title, colour: one.colour, kind: one.smooth && size > 1 ? "raw" : "line", x, y }];
   if (one.smooth && size > 1) lines.push({ name: one.title, colour: one.colour, kind: "line", x, y: smoothed(y, size) });
@@ -136,7 +136,7 @@ function measureLine(page: Reading, one: Small, x: ArrayLike<number>, size: numb
   return [lines, value === undefined || Number.isNaN(value) ? "–" : one.text(value)];
 }
 
-function scoreLine(page: Reading, one: Small): [Curve[], string] {
+function scoreLine(page: RunPage, one: Small): [Curve[], string] {
   const scores = page.history.measured().get(one.score!)!;
   const steps = page.history.of("step");
   const step = page.cursor === undefined ? Infinity : steps[page.cursor];
@@ -144,7 +144,7 @@ function scoreLine(page: Reading, one: Small): [Curve[], string] {
   return [[scoreCurve(page, scores, one.score!)], one.text(scores[at].values[one.score!] ?? NaN)];
 }
 
-/** What was measured on the validation part, besides the loss, which stands above, and what never changes. */
+/** Validation metrics other than the loss, which is drawn above, and those that never change. */
 const scored = (history: History): Small[] =>
   [...history.measured()]
     .filter(
@@ -161,8 +161,8 @@ const scored = (history: History): Small[] =>
 
 const empty = (history: History, { measure }: Small): boolean => history.points.every((point) => point[measure!] == null);
 
-/** The numbers of one step, as the record has them; of the last, unless one is chosen. */
-function readout(page: Reading): HTMLElement[] {
+/** The numbers of one step as the record has them; by default the last. */
+function readout(page: RunPage): HTMLElement[] {
   const { history, cursor } = page;
   const point = history.points[cursor ?? history.points.length - 1];
   if (!point) return [];
@@ -173,19 +173,19 @@ function readout(page: Reading): HTMLElement[] {
     ["training loss", digits(point.loss), point.loss],
     ...(first ? [[`${score.part} ${first[0]}`, digits(first[1]), first[1]] as [string, string, number | null]] : []),
     ["learning rate", digits(point.rate), point.rate],
-    ["gradient", digits(point.norm), point.norm],
+    ["gradient norm", digits(point.norm), point.norm],
     ["tokens/s", Math.round(point.tokens).toLocaleString("en"), point.tokens],
-    ["of the machine", point.busy == null ? "–" : percent(point.busy), point.busy],
+    ["MFU", point.busy == null ? "–" : percent(point.busy), point.busy],
     ["training time", clock(point.seconds), point.seconds],
   ];
   return cells.map(([name, text, value]) => h("div", h("dt", name), h("dd", { "data-value": value, title: value }, text)));
 }
 
-/** The same in words. */
-export function told({ history }: Reading, index: number): string {
+/** The same as a sentence. */
+export function stepSentence({ history }: RunPage, index: number): string {
   const point = history.points[index];
   if (!point) return "nothing yet";
   const score = history.scores.find(({ step }) => step === point.step);
   const values = Object.entries(score?.values ?? {}).map(([name, value]) => `, ${score!.part} ${name} ${digits(value)}`);
-  return `step ${point.step}: training loss ${digits(point.loss)}${values.join("")}, learning rate ${digits(point.rate)}, length of the gradient ${digits(point.norm)}`;
+  return `step ${point.step}: training loss ${digits(point.loss)}${values.join("")}, learning rate ${digits(point.rate)}, gradient norm ${digits(point.norm)}`;
 }

@@ -1,34 +1,34 @@
-// The fixed examples: what the model made of each after a step, and the right answer beside it.
+// The fixed examples: the model's output for each after a step, and the target beside it.
 import type { Sample } from "../contract";
 import { h } from "../dom";
 import { unpack } from "../tensor";
 import type { History } from "./history";
 
-export function answers(history: History, step: number): HTMLElement {
-  const found = history.answers(step);
+export function exampleList(history: History, step: number): HTMLElement {
+  const found = history.samplesAt(step);
   const known = found.some(({ wanted }) => wanted !== null && wanted !== undefined);
-  return h("div.answers", found.map((sample) => (known ? compared(sample, history) : continued(sample)))); // prettier-ignore
+  return h("div.samples", found.map((sample) => (known ? compared(sample, history) : continued(sample)))); // prettier-ignore
 }
 
-/** A text that goes on. */
+/** A prompt and its continuation. */
 const continued = ({ given, answer }: Sample): HTMLElement =>
-  h("blockquote.continued", { dir: "auto" }, h("span.given", given.replace(/^\n+/, "")), h("span.answer", answer));
+  h("blockquote.continued", { dir: "auto" }, h("span.prompt", given.replace(/^\n+/, "")), h("span.output", answer));
 
-/** A question, its answer, the right answer. */
+/** Input, output and target. */
 function compared({ given, answer, wanted }: Sample, history: History): HTMLElement {
-  const bare = answer.replace(/ \(\d+\s?%\)$/, "").trim(); // a class comes with its probability
+  const bare = answer.replace(/ \(\d+\s?%\)$/, "").trim(); // without the probability of a class
   const right = wanted !== null && wanted !== undefined && bare === wanted.trim();
   const seen = history.picture(given);
   return h(
     "dl.compared",
     { "data-right": String(right) },
-    h("div", h("dt", "given"), h("dd", { dir: "auto" }, seen && picture(seen, given), given)),
-    h("div", h("dt", "answer"), h("dd.answer", { dir: "auto" }, answer || "(nothing)", right && h("b.right", "right"))),
-    h("div", h("dt", "wanted"), h("dd", { dir: "auto" }, wanted ?? "–")),
+    h("div", h("dt", "input"), h("dd", { dir: "auto" }, seen && picture(seen, given), given)),
+    h("div", h("dt", "output"), h("dd.output", { dir: "auto" }, answer || "(empty)", right && h("b.right", "correct"))),
+    h("div", h("dt", "target"), h("dd", { dir: "auto" }, wanted ?? "–")),
   );
 }
 
-/** What was given, where it is a picture: 0 to 255, grey or red, green, blue. */
+/** An input picture, grey or RGB, 0 to 255. */
 export function picture(array: NonNullable<Sample["picture"]>, name: string): HTMLCanvasElement {
   const { shape, data } = unpack(array);
   const [rows, columns, colours = 1] = shape;

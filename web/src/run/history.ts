@@ -1,9 +1,9 @@
-// What is known of a run: its entries, sorted as they come, and the lines that are drawn of them.
+// The entries of a run, sorted by kind as they arrive, and the lines to draw.
 import type { News, Point, Run, Sample, Score } from "../contract";
 
 export type Measure = "loss" | "rate" | "norm" | "seconds" | "tokens" | "busy";
 
-/** A line: y at the places x, which grow. What was not measured is NaN. */
+/** A line: y at increasing x. What was not measured is NaN. */
 export interface Line {
   x: ArrayLike<number>;
   y: ArrayLike<number>;
@@ -19,7 +19,7 @@ export class History {
     this.add([...(run.points ?? []), ...(run.scores ?? []), ...(run.samples ?? [])]);
   }
 
-  /** How many entries there are. */
+  /** The number of entries. */
   get count(): number {
     return this.points.length + this.scores.length + this.samples.length;
   }
@@ -33,7 +33,7 @@ export class History {
     if (entries.length) this.lines.clear();
   }
 
-  /** A number of every step, in the order of the steps. */
+  /** One measure for every step, in order. */
   of(measure: Measure | "step"): Float64Array {
     let found = this.lines.get(measure);
     if (!found) {
@@ -49,7 +49,7 @@ export class History {
     return at < 0 ? 0 : this.of("seconds")[at];
   }
 
-  /** Names of what was measured on a part of the data, and the scores with them. */
+  /** Metric names with the scores that have them. */
   measured(): Map<string, Score[]> {
     const found = new Map<string, Score[]>();
     for (const score of this.scores)
@@ -57,13 +57,13 @@ export class History {
     return found;
   }
 
-  /** Steps after which examples were answered. */
-  answered(): number[] {
+  /** Steps after which samples were taken. */
+  sampledSteps(): number[] {
     return [...new Set(this.samples.map(({ step }) => step))].sort((a, b) => a - b);
   }
 
-  /** Each example as it was answered last, up to a step. */
-  answers(step: number): Sample[] {
+  /** The last sample of each example up to a step. */
+  samplesAt(step: number): Sample[] {
     const found = new Map<string, Sample>();
     for (const sample of this.samples) {
       const key = sample.given;
@@ -72,21 +72,21 @@ export class History {
     return [...found.values()];
   }
 
-  /** The examples whose attention was looked at, as it was last, up to a step. */
-  looked(step: number): Sample[] {
+  /** The last sample with attention of each example up to a step. */
+  attentionAt(step: number): Sample[] {
     const found = new Map<string, Sample>();
     for (const sample of this.samples)
       if (sample.attention && (sample.step <= step || !found.has(sample.given))) found.set(sample.given, sample);
     return [...found.values()];
   }
 
-  /** The picture of an example, wherever it was written down. */
+  /** The picture of an example. */
   picture(given: string): Sample["picture"] {
     return this.samples.find((sample) => sample.given === given && sample.picture)?.picture;
   }
 }
 
-/** The last place whose number is at most `limit`, or -1; the numbers grow. */
+/** The last index whose number is at most `limit`, or -1; the numbers increase. */
 export function below(numbers: ArrayLike<number>, limit: number): number {
   let [low, high] = [0, numbers.length];
   while (low < high) {
@@ -97,7 +97,7 @@ export function below(numbers: ArrayLike<number>, limit: number): number {
   return low - 1;
 }
 
-/** The place whose number is nearest. */
+/** The index of the nearest number. */
 export function nearest(numbers: ArrayLike<number>, wanted: number): number {
   const before = below(numbers, wanted);
   if (before < 0) return 0;
@@ -105,7 +105,7 @@ export function nearest(numbers: ArrayLike<number>, wanted: number): number {
   return numbers[after] - wanted < wanted - numbers[before] ? after : before;
 }
 
-/** The mean of the last `span` numbers at each place; of fewer at the beginning. */
+/** The running mean over the last `span` numbers; over fewer at the beginning. */
 export function smoothed(y: ArrayLike<number>, span: number): Float64Array {
   const out = new Float64Array(y.length);
   let [sum, count] = [0, 0];
@@ -118,7 +118,7 @@ export function smoothed(y: ArrayLike<number>, span: number): Float64Array {
   return out;
 }
 
-/** Steps of the mean for a run of this length: a fiftieth of it, as 1, 2 or 5 times a power of ten. */
+/** The smoothing window for a run of this length: a fiftieth of it, as 1, 2 or 5 times a power of ten. */
 export function span(points: number): number {
   const wanted = points / 50;
   if (wanted <= 1) return 1;

@@ -1,15 +1,15 @@
-// Ask for what is new, again and again: at once while more waits, each second while it trains, seldom when nobody answers.
+// Poll for new entries: at once while more are waiting, each second during training, seldom without a response.
 import type { News } from "../contract";
 
-const [OFTEN, SELDOM] = [1000, 2000]; // milliseconds; the server waits a little longer for its last words to be heard
-const LOST = 20000; // milliseconds after which an answer is not waited for: a command that was suspended keeps its connections
+const [OFTEN, SELDOM] = [1000, 2000]; // milliseconds; at the end the server waits a little longer for the last poll
+const LOST = 20000; // milliseconds, the timeout of a request: a suspended command keeps its connections open
 
 export interface Listener {
   hear(news: News): void;
-  lost(): void; // nobody answered
+  lost(): void; // no response
 }
 
-/** The state is "over" when another series of entries has begun: the page is to be loaded again. */
+/** Reloads the page when another series of entries has begun. */
 export function listen(series: string, known: () => number, listener: Listener): void {
   const ask = async () => {
     let wait = OFTEN;

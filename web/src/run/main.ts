@@ -1,12 +1,12 @@
-// The page of a run: what was trained, on which data, and what came of it; or what is coming of it now.
+// The page of a run, finished or in progress.
 import type { Course } from "../contract";
 import { read, unreadable } from "../read";
-import { type Reading, reveal } from "./page";
+import { type RunPage, mount } from "./page";
 import "../style.css";
 
 /** What a script on the page may reach, as `equiscope`. */
-export const running: { run?: Reading } = {};
+export const running: { run?: RunPage } = {};
 
 const place = document.getElementById("app");
 const record = document.getElementById("course");
-if (place && record) read<Course>(record).then((course) => (running.run = reveal(course, place)), unreadable(place));
+if (place && record) read<Course>(record).then((course) => (running.run = mount(course, place)), unreadable(place));

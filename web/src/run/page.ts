@@ -1,11 +1,11 @@
-// The page of a run: what it is, its curves, what the model says as it learns, its numbers, how it was made.
+// The page of a run: its state, its curves, samples during training, its scores, its provenance.
 import type { Course, News, Run } from "../contract";
 import { button, h } from "../dom";
 import { download } from "../figure";
 import { copied } from "../report/evidence";
 import { shape } from "../report/verdict";
 import { recipe, sources } from "../tables";
-import { answers } from "./examples";
+import { exampleList } from "./examples";
 import { attention } from "./attention";
 import { clock, digits, spoken } from "../axis";
 import { curves } from "./curves";
@@ -18,20 +18,20 @@ import "./run.css";
 const SIGNS = { finished: "holds", stopped: "undecided", failed: "broken" } as const;
 const SILENT = 20; // seconds without a step, after which the page says so
 
-/** What a script on the page may reach. */
-export interface Reading {
+/** The interface of the page for scripts. */
+export interface RunPage {
   run: Run;
   history: History;
   state: RunState;
-  every: number; // of the points, only each so many-th is on the page
-  cursor: number | undefined; // the step that is pointed at, among those on the page
+  every: number; // the page has one of so many points
+  cursor: number | undefined; // index of the point under the pointer
   set(change: Partial<RunState>): void;
   point(index: number | undefined): void;
 }
 
-export function reveal(course: Course, root: HTMLElement): Reading {
+export function mount(course: Course, root: HTMLElement): RunPage {
   const history = new History(course.run);
-  const page: Reading = {
+  const page: RunPage = {
     run: course.run,
     history,
     state: fromHash(location.hash),
@@ -53,7 +53,7 @@ export function reveal(course: Course, root: HTMLElement): Reading {
 
   const drawn = curves(page);
   const top = h("div.heading");
-  const learned = h("section.part.learned");
+  const samples = h("section.part.samples-part");
   const numbers = h("div");
   const table = h("div");
   const unfold = h<HTMLDetailsElement>(
@@ -66,25 +66,25 @@ export function reveal(course: Course, root: HTMLElement): Reading {
   document.body.classList.add("run");
   root.replaceChildren(
     h("header", brand(course, page), top),
-    h("main", { id: "story" }, drawn.element, learned, numbers, unfold, made(page)),
-    h("footer", course.live ? "equiscope: this page asks the training on this machine for its numbers, and nobody else." : "equiscope: every number on this page stands in the record inside it. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("main", { id: "story" }, drawn.element, samples, numbers, unfold, provenance(page)),
+    h("footer", course.live ? "equiscope: this page loads the numbers of the training on this machine, and nothing from anywhere else." : "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere."), // prettier-ignore
   );
-  const whatItSays = says(page, learned);
+  const drawSamples = samplesPanel(page, samples);
 
-  let asked = false;
-  /** Pointing redraws the charts, once a frame. */
+  let scheduled = false;
+  /** Redraw the charts in the next frame. */
   const soon = () => {
-    if (asked) return;
-    asked = true;
+    if (scheduled) return;
+    scheduled = true;
     requestAnimationFrame(() => {
-      asked = false;
+      scheduled = false;
       drawn.draw();
     });
   };
   const draw = () => {
     top.replaceChildren(...heading(page, course, said));
     drawn.draw();
-    whatItSays();
+    drawSamples();
     numbers.replaceChildren(...[scores(page)].filter((part) => part !== undefined));
     fillPoints();
   };
@@ -110,7 +110,7 @@ export function reveal(course: Course, root: HTMLElement): Reading {
   return page;
 }
 
-function brand(course: Course, page: Reading): HTMLElement {
+function brand(course: Course, page: RunPage): HTMLElement {
   const name = `${course.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "run"}.json`;
   const text = () => {
     const { points, scores, samples } = page.history;
@@ -132,9 +132,9 @@ function brand(course: Course, page: Reading): HTMLElement {
   );
 }
 
-type Saying = Pick<News, "summary" | "left" | "silent"> & { lost?: boolean };
+type Status = Pick<News, "summary" | "left" | "silent"> & { lost?: boolean };
 
-function heading(page: Reading, course: Course, said: Saying): HTMLElement[] {
+function heading(page: RunPage, course: Course, said: Status): HTMLElement[] {
   const { run, history } = page;
   const state = run.state ?? "running";
   const running = state === "running";
@@ -160,41 +160,40 @@ function heading(page: Reading, course: Course, said: Saying): HTMLElement[] {
   return parts;
 }
 
-function heard(course: Course, said: Saying, running: boolean): string | undefined {
+function heard(course: Course, said: Status, running: boolean): string | undefined {
   if (said.lost)
     return running
-      ? "Nobody answers any more: the training was ended, or the page's server. What was heard until then stays here; give the same command to go on, and this page goes on too."
+      ? "No response: the training or the page's server has ended. The data received so far stays here. Run the same command to resume; this page then continues."
       : undefined;
   if (course.live && running && (said.silent ?? 0) > SILENT)
-    return `No step was heard of for ${spoken(said.silent ?? 0)}: it may be evaluating or saving, or its process has ended.`;
-  if (!course.live && running)
-    return "The run was not finished when this page was made; whether it goes on cannot be seen from here.";
+    return `No new step for ${spoken(said.silent ?? 0)}: the training may be evaluating or saving, or its process has ended.`;
+  if (!course.live && running) return "The run was not finished when this page was made. The page does not update.";
   return undefined;
 }
 
-function tiles({ run, history }: Reading, said: Saying, live: boolean): HTMLElement {
+function tiles({ run, history }: RunPage, said: Status, live: boolean): HTMLElement {
   const last = history.points.at(-1);
   const best = [...history.scores].reverse().find(({ best }) => best);
   const first = best && Object.entries(best.values)[0];
   const facts: [string, string, string?][] = [];
   if (first) facts.push([`best ${best.part} ${first[0]}`, digits(first[1]), `after step ${best.step.toLocaleString("en")}`]);
   facts.push(["steps", last ? last.step.toLocaleString("en") : "0", `of ${run.steps.toLocaleString("en")}`]);
-  facts.push(["time of training", clock(last?.seconds ?? run.seconds ?? 0), live && said.left != null ? `about ${spoken(said.left)} left` : "evaluation left out"]); // prettier-ignore
+  facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && said.left != null ? `about ${spoken(said.left)} left` : "without evaluation"]); // prettier-ignore
   facts.push(["parameters", (run.parameters ?? 0).toLocaleString("en")]);
-  if (last) facts.push(["tokens a second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `${(100 * last.busy).toFixed(0)} % of the machine`]); // prettier-ignore
+  if (last) facts.push(["tokens per second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `MFU ${(100 * last.busy).toFixed(0)} %`]); // prettier-ignore
   return h("dl.tiles", facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore
 }
 
 const median = (numbers: number[]): number => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 
-/** Answers and attention, after a step that a slider chooses. Returns what draws them again. */
-function says(page: Reading, place: HTMLElement): () => void {
+/** Samples and attention after a step that a slider chooses. Returns the function that redraws them. */
+function samplesPanel(page: RunPage, place: HTMLElement): () => void {
   const output = h("output");
   const slider = h<HTMLInputElement>("input", { type: "range", min: 0, step: 1, "aria-label": "after this step" });
-  const play = button("Play", "Go through all steps", () => (playing ? stop() : start()));
+  const play = button("Play", "Play through all steps", () => (playing ? stop() : start()));
   const shown = h("div.shown");
   let playing: ReturnType<typeof setInterval> | undefined;
-  const steps = () => page.history.answered();
+  const steps = () => page.history.sampledSteps();
   const choose = (index: number) => {
     const all = steps();
     page.set({ at: index >= all.length - 1 ? undefined : all[index] });
@@ -216,7 +215,7 @@ function says(page: Reading, place: HTMLElement): () => void {
   place.append(
     h(
       "div.sticky",
-      h("h2", "What it says, as it learns"),
+      h("h2", "Samples during training"),
       h("div.sliding", play, h("label.slider", h("span", "after step"), slider, output)),
     ),
     shown,
@@ -239,17 +238,17 @@ function says(page: Reading, place: HTMLElement): () => void {
       page.state.head,
       matchMedia("(prefers-color-scheme: dark)").matches,
     ].join();
-    if (now === before) return; // what somebody points at stays
+    if (now === before) return; // unchanged: the hovered cell stays
     before = now;
     const looked = attention(page, all[index]);
     const focused = (document.activeElement as HTMLElement | null)?.dataset.head;
-    shown.replaceChildren(answers(page.history, all[index]), ...(looked.length ? [h("h3", "Attention of the first example"), ...looked] : [])); // prettier-ignore
+    shown.replaceChildren(exampleList(page.history, all[index]), ...(looked.length ? [h("h3", "Attention of the first example"), ...looked] : [])); // prettier-ignore
     if (focused) shown.querySelector<HTMLElement>(`[data-head="${focused}"]`)?.focus({ preventScroll: true });
   };
 }
 
-/** How it was made: recipe, data, machine. */
-function made(page: Reading): HTMLElement {
+/** Recipe, data, machine and versions. */
+function provenance(page: RunPage): HTMLElement {
   const { run } = page;
   const list = (found: Record<string, unknown>): [string, string][] =>
     Object.entries(found).map(([name, value]) => [name, String(value)]);
@@ -257,14 +256,14 @@ function made(page: Reading): HTMLElement {
     ["task", run.task],
     ["seed", String(run.seed)],
     ["processes", String(run.processes ?? 1)],
-    ["multiply-adds of a step", (run.multiply_adds ?? 0).toPrecision(3)],
+    ["multiply-adds per step", (run.multiply_adds ?? 0).toPrecision(3)],
     ...list(run.machine),
     ...list(run.versions),
   ];
   return h(
-    "section.part.made",
-    h("h2", "How it was made"),
-    h("h3", "Recipe, every field said"),
+    "section.part.provenance",
+    h("h2", "Provenance"),
+    h("h3", "Full recipe"),
     recipe(run.recipe),
     h("h3", "Data"),
     sources(run.data),
