@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
-from tests.drawn import HEADS, LISTED, WIDTH, Attending, attending, placed, randomised, title, uneven, words
+from tests.drawn import HEADS, LISTED, WIDTH, Attending, attending, placed, randomised, title, words
 from tests.pairwise import pairwise
 from tests.recorded import recorded
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2
@@ -33,10 +33,9 @@ from equiscope.attention import (
     Window,
     eager_attention,
 )  # fmt: skip
-from equiscope.attention import context as contexts
 from equiscope.attention.multihead import kv_major, kv_minor
 from equiscope.errors import InputError, ShapeError
-from equiscope.positions import Alibi, Cope, Fire, LogCpb, NoPosition, Pope, Rope, Shaw, T5Bias
+from equiscope.positions import Alibi, Cope, NoPosition, Pope, Rope, Shaw, T5Bias
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
@@ -441,19 +440,6 @@ def test_the_gradient_of_a_learned_bias_is_the_same_block_by_block(scheme, causa
     assert relative_error(out, plain) < ROUNDING
     largest = max(g.norm() for g in grads)
     assert all((a - b).norm() < 1e-11 * largest for a, b in zip(others, grads, strict=True))
-
-
-@pytest.mark.parametrize("backend", ["eager", "sdpa"])
-@pytest.mark.parametrize("scheme", [Fire(length=2.0), LogCpb(), T5Bias()], ids=title)
-def test_a_learned_bias_made_by_rows_is_the_one_made_at_once(scheme, backend, monkeypatch):
-    model, tokens = attending(scheme, Causal(), backend=backend), uneven(placed(scheme, words(batch=(2,))), whole=False)
-    found = []
-    for whole in (2**18, 12):
-        monkeypatch.setattr(contexts, "WHOLE", whole)
-        z = model(tokens)
-        found.append([z, *torch.autograd.grad(z.square().sum(), list(model.parameters()))])
-    largest = max(g.norm() for g in found[0])
-    assert all((a - b).norm() < 1e-14 * largest for a, b in zip(*found, strict=True))
 
 
 def test_a_width_that_heads_do_not_share_is_refused():
