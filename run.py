@@ -54,6 +54,7 @@ CHECKS = {
     "golden programs": ("python", "-m", "contract.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),
+    "docs build": ("sphinx-build", "-W", "-q", "-b", "html", "docs", "docs/_build"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),
     "page lint": ("npm", "run", "--silent", "lint"),
     "page types": ("npm", "run", "--silent", "types"),
@@ -197,7 +198,7 @@ def install(choice: str, what: str) -> None:
     flags = ["--build-constraints", "constraints.txt", *torch_flags(choice)]
     if what == "tools":
         say("Downloading torch, the other dependencies and the development tools, unless they are in uv's cache")
-        run(*UV_INSTALL, "--compile-bytecode", *flags, "-e", ".[dev]", must=True, env=uv_sources())
+        run(*UV_INSTALL, "--compile-bytecode", *flags, "-e", ".[dev,judges,docs]", must=True, env=uv_sources())
     else:
         say("Downloading torch and the other dependencies, unless they are in uv's cache")
         run(*UV_INSTALL, *flags, "-e", ".", must=True, env=uv_sources())

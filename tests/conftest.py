@@ -1,9 +1,15 @@
-"""What holds for every test: one seed, one thread, and shape checks where `--shapes` asks for them."""
+"""What holds for every test: one seed, one thread, shape checks where `--shapes` asks for them, and no judge is required."""
+
+import importlib.util
+import re
 
 import jaxtyping
 import pytest
 import shape_checks
 import torch
+
+JUDGES = ("e3nn", "onnxruntime", "peft", "timm", "torch_geometric", "transformers", "trimesh")  # the extra `judges`
+MISSING = [name for name in JUDGES if not importlib.util.find_spec(name)]
 
 
 def pytest_addoption(parser):
@@ -35,3 +41,26 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("compile"):
             item.add_marker(alone)
+
+
+def pytest_report_header():
+    return f"judges that are missing: {', '.join(MISSING)}; install them with the extra `judges`" if MISSING else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return without_judge((yield), collector.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    return without_judge((yield), item.path)
+
+
+def without_judge(report, path):
+    """A test that fails for want of a judge is skipped."""
+    lacks = re.findall(r"(?:No module named '|\bneeds? )(\w+)", str(report.longrepr)) if report.failed else []
+    if name := next((name for name in lacks if name in MISSING), None):
+        report.outcome = "skipped"
+        report.longrepr = (str(path), 0, f"Skipped: {name} is not installed; it is in the extra `judges`")
+    return report

@@ -2,18 +2,6 @@
 
 import pytest
 import torch
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPTJConfig,
-    GPTJForCausalLM,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-)
 
 from equiscope.models import PRESETS, build
 
@@ -21,15 +9,15 @@ LLAMA = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 64, "num_hidd
 NONE = {"bos_token_id": None, "eos_token_id": None}
 GPT = {"vocab_size": 50, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, **NONE}
 MODELS = {
-    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT)),
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, num_key_value_heads=2, **NONE)),
-    "gptj": lambda: GPTJForCausalLM(GPTJConfig(**GPT, rotary_dim=4)),
-    "neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**LLAMA, rotary_pct=0.5, **NONE)),
-    "mistral": lambda: MistralForCausalLM(
-        MistralConfig(**LLAMA | {"num_hidden_layers": 1}, num_key_value_heads=2, sliding_window=3, **NONE)
+    "gpt2": lambda hf: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT)),
+    "llama": lambda hf: hf.LlamaForCausalLM(hf.LlamaConfig(**LLAMA, num_key_value_heads=2, **NONE)),
+    "gptj": lambda hf: hf.GPTJForCausalLM(hf.GPTJConfig(**GPT, rotary_dim=4)),
+    "neox": lambda hf: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**LLAMA, rotary_pct=0.5, **NONE)),
+    "mistral": lambda hf: hf.MistralForCausalLM(
+        hf.MistralConfig(**LLAMA | {"num_hidden_layers": 1}, num_key_value_heads=2, sliding_window=3, **NONE)
     ),
-    "ours": lambda: build(PRESETS["gpt2"](32, 2, 4, 50, 64)),
-    "ours-llama": lambda: build(PRESETS["llama-1b"](32, 2, 4, 2, 64, 50)),
+    "ours": lambda hf: build(PRESETS["gpt2"](32, 2, 4, 50, 64)),
+    "ours-llama": lambda hf: build(PRESETS["llama-1b"](32, 2, 4, 2, 64, 50)),
 }
 
 
@@ -39,7 +27,7 @@ def made():
 
     def make(name, seed=0):
         torch.manual_seed(seed)
-        return MODELS[name]().eval()
+        return MODELS[name](pytest.importorskip("transformers")).eval()
 
     return make
 
