@@ -38,7 +38,7 @@ TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is mad
 ONE_THREAD = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # of what tests start: they use every core side by side
 GROUPS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup")  # files of an xdist_group share what takes long to make
 ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds, sizes or combinations
-QUICK = {"pytest, quick": (*PYTEST, *GROUPS, "-m", "quick", "--durations", "5")}
+QUICK = {"pytest, quick": (*PYTEST, *GROUPS, "-m", "quick and not (slow or compile or thorough)", "--durations", "5")}
 TESTS = {
     "pytest": (*PYTEST, *GROUPS, "-m", f"not browser{ONCE}", "--durations", "30"),
     "pytest, browser": (*PYTEST, *TWO, "-m", f"browser{ONCE}"),

@@ -9,6 +9,8 @@ import pytest
 
 import equiscope
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(equiscope.__file__).parent
 
 

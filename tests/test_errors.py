@@ -8,6 +8,8 @@ import pytest
 from equiscope import errors
 from equiscope.errors import OverBudget, UnknownField, UnknownName, Unwritable, WrongValue
 
+pytestmark = pytest.mark.quick
+
 MADE = [
     UnknownName("scheme", "rop", ["rope", "alibi"], "Give one of these."),
     UnknownName("unit", 7, []),

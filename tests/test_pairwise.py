@@ -6,6 +6,8 @@ import pytest
 
 from tests.pairwise import cover, pairwise
 
+pytestmark = pytest.mark.quick
+
 letters = pytest.mark.parametrize("letter", ["a", "b"])
 numbers = pytest.mark.parametrize("number", [0, 1, pytest.param(2, marks=pytest.mark.thorough)])
 words = pytest.mark.parametrize(("word", "length"), [("one", 3), ("three", 5)], ids=["first", "second"])

@@ -8,6 +8,8 @@ import pytest
 from equiscope.errors import UnknownName
 from equiscope.units import ENERGIES, LENGTHS, angstrom, electronvolts
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(("unit", "joule"), [("kcal/mol", 4184), ("kJ/mol", 1000)])
 def test_units_of_chemists_are_exact_since_the_si_fixes_charge_and_count(unit, joule):

@@ -11,6 +11,8 @@ from equiscope.attention import AttentionContext, Causal
 from equiscope.positions import Fire, Kerple, LogCpb, T5Bias
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(("scheme", "backend"), [(T5Bias(), "chunked"), (Kerple(), "eager"), (Kerple(), "sdpa")], ids=title)
 def test_parameters_that_were_lent_for_the_forward_pass_get_their_gradients(scheme, backend):

@@ -7,6 +7,8 @@ from equiscope.attention import MultiHeadAttention
 from equiscope.positions import Index, NoPosition, Rope
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 X = torch.tensor([[1.0, 2], [0, 2], [1, 1]], dtype=torch.float64)
 WEIGHTS = {"q_proj": [[1.0, -1], [0, 1]], "k_proj": [[1.0, 0], [1, -1]], "v_proj": [[1.0, 0], [1, 1]]}  # [in, out]
 RESULTS = [

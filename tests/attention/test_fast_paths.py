@@ -11,6 +11,8 @@ from equiscope.functional import rotate
 from equiscope.positions import Alibi, Kerple, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 
 def hidden(kind):
     causal, last = torch.ones(N, N, dtype=torch.bool).tril(), torch.arange(N) < 250

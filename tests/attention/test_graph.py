@@ -15,6 +15,8 @@ from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-12
 COMPLETE = torch.cartesian_prod(torch.arange(6), torch.arange(6)).T
 SOME = torch.tensor([[0, 1, 2, 2, 5, 3, 0], [1, 0, 1, 2, 1, 5, 5]])  # nobody reaches 3 and 4

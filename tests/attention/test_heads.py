@@ -15,6 +15,8 @@ from equiscope.positions import Alibi, NoPosition, Shaw
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
 
 

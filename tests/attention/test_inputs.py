@@ -15,6 +15,8 @@ from equiscope.positions import Alibi, Kerple, MixedRope, NoPosition, Pope, Rope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 schemes = pytest.mark.parametrize("scheme", LISTED, ids=title)
 
 

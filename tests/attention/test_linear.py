@@ -18,6 +18,8 @@ from equiscope.program.replay import replay
 from equiscope.symmetry import Permute, Shift, relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-12  # float64; measured below 1e-14
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
 ABLE = [s for s in LISTED if not any(s.acts(place) for place in ("score_bias", "content_bias", "value_bias"))]

@@ -16,6 +16,8 @@ from equiscope.program.replay import replay
 from equiscope.symmetry import Permute, Reverse, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-12
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
 

@@ -12,6 +12,8 @@ from equiscope.positions import Alibi, NoPosition
 from equiscope.symmetry import closed
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 backends = pytest.mark.parametrize("backend", ["eager", "sdpa"])
 
 

@@ -13,6 +13,8 @@ from equiscope.positions import Alibi, NoPosition, Rope, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Stem, Tokens
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-12  # float64, measured 7e-16
 PADDED = torch.arange(LENGTH) < torch.tensor([[LENGTH], [LENGTH - 2]])
 EDGES = torch.tensor([[0, 1, 2, 2, 5, 3, 0], [1, 0, 1, 2, 1, 5, 1]])  # one stands twice

@@ -11,6 +11,8 @@ from equiscope.attention import Causal, eager_attention, scaled_dot, score_split
 from equiscope.positions import Shaw, Sinusoidal
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 
 def drawn(*shape):
     return torch.randn(*shape, dtype=torch.float64)

@@ -18,6 +18,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import NoPosition, Rope
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-10  # float64; measured below 1e-14
 CONVOLUTIONS = {
     "1d valid": (nn.Conv1d(3, 5, 4), (9,)),

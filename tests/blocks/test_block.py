@@ -11,6 +11,8 @@ from equiscope.blocks import FeedForwardNetwork, TransformerBlock, norm
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 
 def pair(order, activation, causal=False):
     """Ours with random numbers, and torch's encoder layer with the same."""

@@ -9,6 +9,8 @@ from equiscope.audit.subject.no_dropout import no_dropout
 from equiscope.blocks import DropPath, drop
 from equiscope.errors import InputError
 
+pytestmark = pytest.mark.quick
+
 
 def spec(**more):
     return eq.Spec(16, vocabulary=9, layers=2, outputs=9, **more)

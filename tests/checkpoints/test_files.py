@@ -30,6 +30,8 @@ from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError, UnknownName
 from equiscope.positions import Alibi, Rope
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def folder(tmp_path):

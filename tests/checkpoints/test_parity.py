@@ -213,6 +213,7 @@ def ids(batch=2, length=12):
     return torch.randint(50, (batch, length), generator=torch.Generator().manual_seed(7))
 
 
+@pytest.mark.quick
 @configs
 def test_the_logits_are_theirs_in_both_precisions(name, folder):
     theirs, path = folder(name)
@@ -254,6 +255,7 @@ def test_a_batch_padded_on_the_left_gives_what_each_text_gives_alone(name, folde
         assert relative_error(found[1, 5:], ours(ids()[1, 5:])) < 1e-5
 
 
+@pytest.mark.quick
 @configs
 def test_decoding_with_caches_gives_the_same(name, folder):
     model = eq.load(folder(name)[1]).double()
@@ -266,6 +268,7 @@ def test_decoding_with_caches_gives_the_same(name, folder):
 others = pytest.mark.parametrize("name", ENCODERS | PAIRED)
 
 
+@pytest.mark.quick
 @others
 def test_encoders_and_pairs_answer_as_theirs_do_in_both_precisions(name, folder):
     theirs, path = folder(name)

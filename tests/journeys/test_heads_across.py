@@ -146,7 +146,10 @@ def test_a_word_shows_where_it_goes_and_the_lines_follow(read, made):
     tab.mouse.move(2, 2)
     words(tab, 0).nth(3).click()
     tab.mouse.move(2, 2)
-    assert f"has the largest weight for {int((wanted.argmax(-1) == 3).sum())} target word" in tab.locator(".alignment > .said").inner_text()
+    assert (
+        f"has the largest weight for {int((wanted.argmax(-1) == 3).sum())} target word"
+        in tab.locator(".alignment > .said").inner_text()
+    )
     assert value(tab) == pytest.approx(wanted[:, 3].max(), rel=2e-5)
 
 

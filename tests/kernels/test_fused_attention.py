@@ -12,6 +12,8 @@ from equiscope.kernels import DistanceBias, attention, cpu, private, reference, 
 from equiscope.kernels.bias import rounded
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 
 def mask_of(kind):
     causal, last = torch.ones(N, N, dtype=torch.bool).tril(), torch.arange(N) < 250

@@ -14,6 +14,8 @@ from equiscope.positions import NoPosition, Rope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-10  # float64; measured below 1e-14
 LENGTH = 7
 schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)

@@ -43,6 +43,7 @@ norms = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.quick
 @pairwise(
     pytest.mark.parametrize("scheme", LISTED, ids=title),
     norms,
@@ -99,6 +100,7 @@ def test_a_class_token_stays_behind_the_last_word_when_the_words_turn_round():
     assert {c.action: c.holds for c in derive(model(NoPosition(), "class"))}["reverse"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_derived_claims_are_closed_and_name_the_part_that_decides(scheme, readout):

@@ -14,6 +14,8 @@ from equiscope.models import READOUTS
 from equiscope.positions import NoPosition
 from equiscope.symmetry import Permute, measure, relative_error
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-12  # float64; the sums of a padded batch run in another order
 
 

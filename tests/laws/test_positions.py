@@ -35,6 +35,7 @@ def elements(tokens: Tokens, seed: int) -> dict[str, Action]:
     return {"permute": order, "shift": Shift(whole), "real shift": Shift(real), "reverse": Reverse()}
 
 
+@pytest.mark.quick
 @pairwise(
     schemes,
     masks,
@@ -113,6 +114,7 @@ def keeps_what_is_claimed(scheme, mask, backend, tokens):
                     assert error > NOTICED, f"{name}: {error:.1e}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
 @schemes
 def test_whole_numbers_are_the_same_places_whatever_type_holds_them(scheme, backend):
@@ -121,11 +123,13 @@ def test_whole_numbers_are_the_same_places_whatever_type_holds_them(scheme, back
     assert relative_error(model(replace(given, positions=tokens.positions.long())), model(given)) < 1e-5
 
 
+@pytest.mark.quick
 @schemes
 def test_claims_hold_with_everything_that_they_imply(scheme):
     assert closed(scheme.preserves) == scheme.preserves
 
 
+@pytest.mark.quick
 def test_every_scheme_in_the_folder_is_listed():
     found = set()
     for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
@@ -136,6 +140,7 @@ def test_every_scheme_in_the_folder_is_listed():
     assert len({s.name for s in SCHEMES}) == len(SCHEMES)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("speed", [0.0, 0.5, -1.0, 1.001])
 def test_turning_keys_at_another_speed_breaks_what_rope_is_for(speed):
     tokens, broken = words(), attending(Rope(key_speed=speed))
@@ -145,6 +150,7 @@ def test_turning_keys_at_another_speed_breaks_what_rope_is_for(speed):
     assert relative_error(attending(Rope())(moved), attending(Rope())(tokens)) < ROUNDING
 
 
+@pytest.mark.quick
 @masks
 @schemes
 def test_words_that_move_together_with_their_places_change_nothing(scheme, mask):
@@ -154,6 +160,7 @@ def test_words_that_move_together_with_their_places_change_nothing(scheme, mask)
     assert relative_error(model(together), model(tokens)[order]) < ROUNDING
 
 
+@pytest.mark.quick
 @masks
 @schemes
 def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
@@ -164,6 +171,7 @@ def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
     assert relative_error(model(other)[1], alone) < ROUNDING
 
 
+@pytest.mark.quick
 @pairwise(
     schemes,
     masks,
@@ -187,6 +195,7 @@ def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
     assert out.isfinite().all()
 
 
+@pytest.mark.quick
 @schemes
 def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
     tokens, model = placed(scheme, words()), attending(scheme, Causal())
@@ -194,6 +203,7 @@ def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
     assert relative_error(model(prefix), model(tokens)[:4]) < ROUNDING
 
 
+@pytest.mark.quick
 @masks
 @schemes
 def test_hidden_words_leave_the_others_as_if_they_were_not_there(scheme, mask):
@@ -203,6 +213,7 @@ def test_hidden_words_leave_the_others_as_if_they_were_not_there(scheme, mask):
     assert relative_error(model(replace(tokens, valid=valid))[:4], model(shorter)) < ROUNDING
 
 
+@pytest.mark.quick
 @masks
 @schemes
 def test_two_texts_in_one_row_do_not_see_each_other(scheme, mask):
@@ -216,6 +227,7 @@ def test_two_texts_in_one_row_do_not_see_each_other(scheme, mask):
     assert relative_error(model(packed), torch.cat([model(first), model(second)])) < ROUNDING
 
 
+@pytest.mark.quick
 def test_a_causal_mask_lets_order_in_without_any_position():
     tokens, model = words(), attending(NoPosition(), Causal())
     order = [1, 0, 2, 3, 4, 5]

@@ -16,6 +16,8 @@ from equiscope.positions import Alibi, Rope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
 masks = pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal() & Blocks(2)], ids=title)
 

@@ -6,6 +6,8 @@ import torch
 from equiscope.positions import Alibi
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 pytest.importorskip("transformers")
 
 

@@ -7,6 +7,8 @@ from equiscope.positions import Deberta
 from equiscope.positions.deberta import query_table_from_hugging_face
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 pytest.importorskip("transformers")
 
 

@@ -12,6 +12,8 @@ from equiscope.positions.rope import half_from_interleaved, interleaved_from_hal
 from equiscope.positions.scaling import Linear, Llama3, Yarn
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 WIDTH, HEADS, SHARED, HEAD, LENGTH = 32, 4, 2, 16, 9  # four query heads, two key heads
 PLACES = torch.arange(5, 5 + LENGTH).double()
 

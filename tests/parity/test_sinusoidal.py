@@ -6,6 +6,8 @@ import torch
 from equiscope.positions import Sinusoidal
 from equiscope.positions.sinusoidal import sinusoids_half_from_interleaved
 
+pytestmark = pytest.mark.quick
+
 marian = pytest.importorskip("transformers.models.marian.modeling_marian")
 
 

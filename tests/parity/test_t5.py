@@ -6,6 +6,8 @@ import torch
 from equiscope.positions import T5Bias
 from tests.drawn import randomised
 
+pytestmark = pytest.mark.quick
+
 pytest.importorskip("transformers")
 
 

@@ -18,6 +18,8 @@ from equiscope.positions.log_cpb import from_swin_v2
 from equiscope.positions.swin import from_swin_table, resized
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 HEADS, WIDTH, SHAPE = 3, 16, (4, 5)
 SINGLE = 3e-7  # timm computes places and angles in float32: rounding is 6e-8 a step
 

@@ -7,6 +7,8 @@ from torch import nn
 import equiscope as eq
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 D, H, LAYERS = 12, 3, 2
 
 

@@ -15,6 +15,8 @@ from equiscope.positions.alibi import paper_slopes
 from equiscope.program.replay import replay
 from equiscope.symmetry import Reverse, Shift, relative_error
 
+pytestmark = pytest.mark.quick
+
 
 def get_slopes(n):
     """As in the paper's repository (attention_with_linear_biases, fairseq), written down again."""

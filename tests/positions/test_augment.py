@@ -6,6 +6,8 @@ import torch
 from equiscope.errors import InputError
 from equiscope.positions.augment import random_offset, randomised
 
+pytestmark = pytest.mark.quick
+
 COUNT, TEXTS = 12, 500
 
 

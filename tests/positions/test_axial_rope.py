@@ -8,6 +8,8 @@ import torch
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import AxialRope, from_json, to_json
 
+pytestmark = pytest.mark.quick
+
 layouts = pytest.mark.parametrize("pairs", ["interleaved", "half"])
 
 

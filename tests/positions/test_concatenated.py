@@ -6,6 +6,8 @@ import torch
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Concatenated, Learned, Sinusoidal
 
+pytestmark = pytest.mark.quick
+
 
 def inputs(width=8, length=6):
     return torch.randn(length, width).double(), torch.arange(length).double().unsqueeze(-1)

@@ -11,6 +11,8 @@ from equiscope.errors import InputError
 from equiscope.positions import Cope, from_json, to_json
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
 
 

@@ -11,6 +11,8 @@ from equiscope.errors import InputError
 from equiscope.positions import Deberta, from_json, to_json
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 PLACES = [0.0, 1.0, 2.0, 6.0, 7.0, 3.0]
 
 

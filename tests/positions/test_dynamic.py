@@ -11,6 +11,8 @@ from equiscope.errors import InputError
 from equiscope.positions import DynamicBias, from_json, to_json
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 PLACES = [-7.0, 0.0, 0.25, 1.0, 2.0, 40.0]
 spacings = pytest.mark.parametrize("spacing", ["log", "linear"])
 

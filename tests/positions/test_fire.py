@@ -9,6 +9,8 @@ from equiscope.errors import InputError
 from equiscope.positions import Fire, from_json, to_json
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 PLACES = [0.0, 1.0, 2.0, 3.5, 30.0, 900.0]
 
 

@@ -9,6 +9,8 @@ import torch
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Concatenated, Fourier, from_json, to_json
 
+pytestmark = pytest.mark.quick
+
 
 def sized(width=64, **settings):
     return Fourier(**settings).sized(width, 1, width)

@@ -5,6 +5,8 @@ import torch
 
 from equiscope.positions import Index
 
+pytestmark = pytest.mark.quick
+
 
 def test_every_feature_grows_by_one_a_place():
     x, at = torch.randn(4, 3).double(), torch.arange(4).double().unsqueeze(-1)

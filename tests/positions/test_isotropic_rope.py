@@ -11,6 +11,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import AxialRope, IsotropicRope, from_json, to_json
 from equiscope.positions.isotropic_rope import spread
 
+pytestmark = pytest.mark.quick
+
 
 def test_it_is_the_rotation_of_the_posts_code():
     """GoldenGateRoPE2d, written down again: heads x pairs directions, half-split pairs, x before y."""

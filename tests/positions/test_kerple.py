@@ -12,6 +12,8 @@ from equiscope.positions import Alibi, Kerple, from_json, to_json
 from equiscope.positions.kerple import power
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 PLACES = [-7.0, 0.0, 0.25, 1.0, 2.0, 2.0, 40.0]
 kinds = pytest.mark.parametrize("kind", ["log", "power"])
 

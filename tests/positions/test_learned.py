@@ -12,6 +12,8 @@ from equiscope.positions import Learned, from_json, to_json
 from equiscope.positions.learned import lengthened
 from equiscope.tokens import Embedding, Tokens
 
+pytestmark = pytest.mark.quick
+
 
 class WithTable(nn.Module):
     def __init__(self, vocabulary, width, length):

@@ -11,6 +11,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import LearnedNd, from_json, to_json
 from equiscope.positions.learned_nd import resized
 
+pytestmark = pytest.mark.quick
+
 
 def made(shape, width=8, **settings):
     scheme = LearnedNd(shape, **settings).sized(width, 2, width // 2).double()

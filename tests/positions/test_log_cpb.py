@@ -10,6 +10,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import LogCpb, from_json, to_json
 from equiscope.positions.log_cpb import from_swin_v2
 
+pytestmark = pytest.mark.quick
+
 HEADS = 3
 NUMBER = torch.arange(HEADS)[:, None, None]
 

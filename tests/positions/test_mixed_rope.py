@@ -9,6 +9,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import MixedRope, from_json, to_json
 from equiscope.positions.frequencies import ladder
 
+pytestmark = pytest.mark.quick
+
 HEADS, K = 4, 16
 
 

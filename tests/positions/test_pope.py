@@ -10,6 +10,8 @@ from tests.drawn import randomised
 from equiscope.errors import InputError
 from equiscope.positions import Pope, from_json, to_json
 
+pytestmark = pytest.mark.quick
+
 
 def scores(scheme, q, k, at):
     return scheme.rotate(q, at, "query") @ scheme.rotate(k, at, "key").transpose(-2, -1)

@@ -9,6 +9,8 @@ from tests.drawn import LISTED, VARIANTS, title
 from equiscope.errors import InputError, UnknownName
 from equiscope.positions import SCHEMES, Concatenated, Learned, NoPosition, Rope, from_json, make, to_json
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
 def test_a_scheme_survives_a_file(scheme):

@@ -13,6 +13,8 @@ from equiscope.positions.rope import half_from_interleaved, interleaved_from_hal
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 layouts = pytest.mark.parametrize("pairs", ["interleaved", "half"])
 
 

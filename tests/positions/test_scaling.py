@@ -16,6 +16,8 @@ from equiscope.positions.scaling import DynamicNtk, Linear, Llama3, LongRope, Nt
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 HEAD, BASE = 64, 10000.0
 SHORT, LONG = (tuple(start + k / 8 for k in range(32)) for start in (1.0, 2.0))
 ALL = [

@@ -15,6 +15,8 @@ from equiscope.positions.frequencies import angles, ladder
 from equiscope.positions.sinusoidal import sinusoids_half_from_interleaved, sinusoids_interleaved_from_half
 from equiscope.tokens import Embedding, Tokens
 
+pytestmark = pytest.mark.quick
+
 
 def places(count, start=0.0):
     return torch.arange(count, dtype=torch.float64).unsqueeze(-1) + start

@@ -8,6 +8,8 @@ import torch
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import SinusoidalNd, from_json, to_json
 
+pytestmark = pytest.mark.quick
+
 
 def grid(*shape):
     """Cells in reading order, [cells, A]."""

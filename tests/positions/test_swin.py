@@ -10,6 +10,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import SwinBias, from_json, to_json
 from equiscope.positions.swin import from_swin_table, resized
 
+pytestmark = pytest.mark.quick
+
 HEADS = 3
 NUMBER = torch.arange(HEADS)[:, None, None]
 

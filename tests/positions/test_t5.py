@@ -10,6 +10,8 @@ from tests.drawn import randomised
 from equiscope.errors import InputError
 from equiscope.positions import T5Bias, from_json, to_json
 
+pytestmark = pytest.mark.quick
+
 sides = pytest.mark.parametrize("both", [True, False])
 
 

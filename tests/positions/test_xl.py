@@ -11,6 +11,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.positions import TransformerXL, from_json, to_json
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 
 def of(at):
     at = torch.as_tensor(at, dtype=torch.float64)[:, None]

@@ -10,6 +10,8 @@ from equiscope.positions import Rope, XPos, from_json, to_json
 from equiscope.positions.rope import half_from_interleaved
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 layouts = pytest.mark.parametrize("pairs", ["interleaved", "half"])
 
 
