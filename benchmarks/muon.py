@@ -23,7 +23,7 @@ from equiscope.training.muon import Muon
 
 WAYS = {"ours": Muon, "torch": torch.optim.Muon}
 RECIPE = ROOT / "recipes" / "ethanol.toml"
-SAMPLES = ("data.train=samples/ethanol.npz", "data.test=none", "data.learned=32", "data.held=8", "data.drop={}")
+SAMPLES = ("data.train=samples/ethanol.npz", "data.test=none", "data.train_count=32", "data.held_out=8", "data.drop={}")
 
 
 def engine(kind, quick):

@@ -15,7 +15,7 @@ MADE = [
     UnknownName("unit", 7, []),
     UnknownField("spec.block", "hedas", ["heads", "bias"]),
     WrongValue("spec.width", -1, "it should be 1 or more."),
-    WrongValue("data.held", float("nan"), "it should be finite"),
+    WrongValue("data.held_out", float("nan"), "it should be finite"),
     Unwritable("out.html", "No space left on device.", "Choose another disk."),
     OverBudget("It is too large."),
 ]

@@ -10,7 +10,7 @@ from equiscope.training import open_task, recipe
 
 
 def test_pictures_of_other_sizes_are_seen_in_all_views(tmp_path):
-    made = open_task(recipe(plain(tmp_path, data={"views": {"flip": True, "shift": 1}, "tested": 12})))
+    made = open_task(recipe(plain(tmp_path, data={"views": {"flip": True, "shift": 1}, "test_held_out": 12})))
     model = model_of(made)
     final, alone = made.final(model, "test"), made.evaluate(model, "test")
     assert final["accuracy"] != alone["accuracy"]

@@ -8,17 +8,17 @@ from equiscope.data.augment import (
     Augment,
     Draws,
     augmented,
+    brightened,
     erased,
     flipped,
-    lit,
     mixture,
+    rotated,
     shifted,
-    turned,
     whole,
 )  # fmt: skip
 
 MEAN, STD = torch.tensor([0.5]), torch.tensor([0.25])
-ALL = Augment(flip=0.5, shift=2, turn=10, zoom=0.1, light=0.1, erase=0.5)
+ALL = Augment(flip=0.5, shift=2, rotate=10, zoom=0.1, brightness=0.1, erase=0.5)
 
 
 def pictures(count: int = 6, height: int = 8, width: int = 10, channels: int = 1) -> torch.Tensor:
@@ -49,14 +49,14 @@ def test_shifts_are_whole_numbers_each_as_often():
 
 def test_a_quarter_turn_is_against_the_clock():
     x = torch.rand(1, 1, 9, 9)
-    seen = turned(x, torch.tensor([math.pi / 2]), torch.ones(1))
+    seen = rotated(x, torch.tensor([math.pi / 2]), torch.ones(1))
     assert torch.allclose(seen, x.rot90(1, (-2, -1)), atol=1e-5)  # places between pixels, rounded in float32
 
 
 def test_a_turn_keeps_angles_in_pictures_that_are_no_squares():
     x = torch.zeros(1, 1, 9, 21)
     x[..., 4, :] = 1.0  # a level line becomes an upright one, not a slanted one
-    seen = turned(x, torch.tensor([math.pi / 2]), torch.ones(1))
+    seen = rotated(x, torch.tensor([math.pi / 2]), torch.ones(1))
     assert torch.allclose(seen[..., 10], torch.ones(9), atol=1e-5)
     assert float(seen.sum()) < 9.001
 
@@ -64,13 +64,13 @@ def test_a_turn_keeps_angles_in_pictures_that_are_no_squares():
 def test_zoom_two_shows_the_middle_at_twice_its_size():
     x = torch.zeros(1, 1, 8, 8)
     x[..., 3:5, 3:5] = 1.0
-    assert abs(float(turned(x, torch.zeros(1), torch.full((1,), 2.0)).sum()) - 16) < 1e-4
+    assert abs(float(rotated(x, torch.zeros(1), torch.full((1,), 2.0)).sum()) - 16) < 1e-4
 
 
 def test_light_and_contrast_keep_the_range():
     x = torch.rand(2, 3, 4, 4)
-    assert torch.allclose(lit(x, torch.zeros(2), torch.ones(2)), x, atol=1e-6)
-    seen = lit(x, torch.tensor([0.5, -0.5]), torch.tensor([1.0, 2.0]))
+    assert torch.allclose(brightened(x, torch.zeros(2), torch.ones(2)), x, atol=1e-6)
+    seen = brightened(x, torch.tensor([0.5, -0.5]), torch.tensor([1.0, 2.0]))
     assert float(seen[0].mean()) > float(x[0].mean())
     assert float(seen.min()) >= 0
     assert float(seen.max()) <= 1
@@ -126,9 +126,9 @@ def test_a_mixture_gives_the_answer_the_share_that_the_pixels_have():
 
 
 def test_steps_mix_as_often_as_is_asked_and_the_seed_decides():
-    half = Augment(mixup=1.0, mixed=0.5)
+    half = Augment(mixup=1.0, mix_probability=0.5)
     mixed = [mixture(half, 0, step, 4, 8, 8) is not None for step in range(400)]
     assert 160 < sum(mixed) < 240
     assert mixed == [mixture(half, 0, step, 4, 8, 8) is not None for step in range(400)]
-    assert not Augment(mixup=1.0, mixed=0.0).mixes
+    assert not Augment(mixup=1.0, mix_probability=0.0).mixes
     assert not Augment().mixes

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from equiscope.data import catalogue as room
-from equiscope.data.catalogue import Dataset, advice, catalogue, commands, content, instead, listed, look
-from equiscope.data.files import Missing, found
+from equiscope.data.catalogue import Dataset, advice, catalogue, clone_files, commands, content, dataset_named, locate
+from equiscope.data.files import Missing, find_files
 from equiscope.errors import InputError, UnknownName
 
 
@@ -60,43 +60,43 @@ def test_every_data_set_says_what_it_is_where_it_is_from_and_what_may_be_done():
 
 
 def test_what_is_here_is_found_and_summed(digits):
-    states = {f.file.name: f.state for f in look("digits", [digits, digits / "packed"], sums=True)}
+    states = {f.file.name: f.state for f in locate("digits", [digits, digits / "packed"], sums=True)}
     assert states == {"digits.tar.xz": "right", "README": "missing"}
-    assert look("digits/digits.tar.xz", [digits / "packed"])[0].state == "here"
+    assert locate("digits/digits.tar.xz", [digits / "packed"])[0].state == "here"
 
 
 def test_a_clone_serves_in_the_place_of_an_archive_without_what_is_held_back(digits):
-    one, other = look("digits", [digits / "cloned"], sums=True)
+    one, other = locate("digits", [digits / "cloned"], sums=True)
     assert [path.name for path in one.paths] == ["0_ann_5.wav", "1_ann_12.wav"]
     assert (one.state, other.state) == ("right", "missing")
-    assert instead("digits/digits.tar.xz", digits / "cloned") == one.paths
-    assert instead("digits/other.tar.xz", digits / "cloned") == instead("nothing/x", digits / "cloned") == []
+    assert clone_files("digits/digits.tar.xz", digits / "cloned") == one.paths
+    assert clone_files("digits/other.tar.xz", digits / "cloned") == clone_files("nothing/x", digits / "cloned") == []
 
 
 def test_an_archive_packed_again_is_right_where_what_is_in_it_is(digits):
     path = digits / "packed" / "digits" / "digits.tar.xz"
     packed(path, {"b/1_ann_12.wav": b"one", "b/0_ann_5.wav": b"zero"})
-    assert look("digits", [digits / "packed"], sums=True)[0].state == "right"
+    assert locate("digits", [digits / "packed"], sums=True)[0].state == "right"
 
 
 @pytest.mark.parametrize("damage", [b"", b"no archive", None])
 def test_what_was_changed_is_wrong(digits, damage):
     path = digits / "packed" / "digits" / "digits.tar.xz"
     path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
-    assert look("digits", [digits / "packed"], sums=True)[0].state == "wrong"
+    assert locate("digits", [digits / "packed"], sums=True)[0].state == "wrong"
     with pytest.raises(InputError, match=r"digits\.tar\.xz is damaged: .* Fetch it again\."):
         content([path])
 
 
 def test_a_changed_file_of_a_clone_is_wrong(digits):
     (digits / "cloned" / "digits" / "recordings" / "0_ann_5.wav").write_bytes(b"another")
-    assert look("digits", [digits / "cloned"], sums=True)[0].state == "wrong"
+    assert locate("digits", [digits / "cloned"], sums=True)[0].state == "wrong"
 
 
 def test_a_missing_file_is_said_with_where_it_was_looked_for_and_where_it_is_from(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUISCOPE_DATA", str(tmp_path))
     with pytest.raises(Missing) as error:
-        found("fsdd/fsdd_train_idx05-49.tar.xz", tmp_path / "beside")
+        find_files("fsdd/fsdd_train_idx05-49.tar.xz", tmp_path / "beside")
     said = str(error.value)
     assert said.startswith("There is no fsdd/fsdd_train_idx05-49.tar.xz. Looked in: ")
     assert f"{tmp_path / 'beside'}, here, {tmp_path}. `equiscope data fsdd` says how to get it: from github.com/" in said
@@ -104,7 +104,7 @@ def test_a_missing_file_is_said_with_where_it_was_looked_for_and_where_it_is_fro
 
 def test_a_recipe_finds_the_files_of_a_clone(digits, monkeypatch):
     monkeypatch.setenv("EQUISCOPE_DATA", str(digits / "cloned"))
-    assert [path.name for path in found("digits/digits.tar.xz")] == ["0_ann_5.wav", "1_ann_12.wav"]
+    assert [path.name for path in find_files("digits/digits.tar.xz")] == ["0_ann_5.wav", "1_ann_12.wav"]
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_advice_is_the_next_step(name, sentence):
 
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(UnknownName, match=r"There is no data set called 'fsd'\. Known: tinyshakespeare, eltec_eng"):
-        listed("fsd")
+        dataset_named("fsd")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equiscope.data import files
-from equiscope.data.files import Missing, digest, folders, found, is_archive, opened, sources
+from equiscope.data.files import Missing, digest, find_files, folders, is_archive, open_file, sources
 from equiscope.errors import InputError
 
 
@@ -25,10 +25,10 @@ def here(tmp_path, monkeypatch):
 def test_what_lies_beside_the_recipe_comes_before_all_else(here):
     for folder in ("recipes", "work", "data"):
         (here / folder / "a.txt").write_text(folder)
-    assert found("a.txt", here / "recipes")[0].read_text() == "recipes"
-    assert found("a.txt")[0].read_text() == "work"
+    assert find_files("a.txt", here / "recipes")[0].read_text() == "recipes"
+    assert find_files("a.txt")[0].read_text() == "work"
     (here / "work" / "a.txt").unlink()
-    assert found("a.txt")[0].read_text() == "data"
+    assert find_files("a.txt")[0].read_text() == "data"
 
 
 def test_a_folder_that_is_named_is_the_only_one_of_data(here, monkeypatch):
@@ -36,7 +36,7 @@ def test_a_folder_that_is_named_is_the_only_one_of_data(here, monkeypatch):
     (here / "mine").mkdir()
     monkeypatch.setenv("EQUISCOPE_DATA", str(here / "mine"))
     with pytest.raises(Missing, match=r"There is no a\.txt\. Looked in: here, .*mine\. Give a path, or set EQUISCOPE_DATA"):
-        found("a.txt")
+        find_files("a.txt")
     monkeypatch.setenv("EQUISCOPE_DATA", str(here / "nowhere"))
     with pytest.raises(InputError, match=r"EQUISCOPE_DATA is .*nowhere, which is no folder"):
         folders()
@@ -45,25 +45,25 @@ def test_a_folder_that_is_named_is_the_only_one_of_data(here, monkeypatch):
 def test_a_star_is_many_files_in_order(here):
     for name in ("b.txt", "a.txt", "c.csv"):
         (here / "data" / name).write_text(name)
-    assert [path.name for path in found("*.txt")] == ["a.txt", "b.txt"]
-    assert [path.name for path in found(str(here / "data" / "*.txt"))] == ["a.txt", "b.txt"]
+    assert [path.name for path in find_files("*.txt")] == ["a.txt", "b.txt"]
+    assert [path.name for path in find_files(str(here / "data" / "*.txt"))] == ["a.txt", "b.txt"]
     (here / "data" / "[x].txt").write_text("a sign of a pattern in a name")
-    assert [path.name for path in found("[x].txt")] == ["[x].txt"]
+    assert [path.name for path in find_files("[x].txt")] == ["[x].txt"]
     with pytest.raises(Missing, match=r"There is no file that fits \*\.json\. Looked in: here"):
-        found("*.json")
+        find_files("*.json")
 
 
 def test_an_absolute_name_is_looked_for_where_it_says(here):
     with pytest.raises(Missing, match=r"^There is no /nowhere/a\.txt\. Give a path"):
-        found("/nowhere/a.txt")
+        find_files("/nowhere/a.txt")
     with pytest.raises(Missing, match="There is no file without a name"):
-        found("")
+        find_files("")
 
 
 @pytest.mark.parametrize("name", ["a**b.txt", "~nobody-of-this-name/x.txt", "a" * 300])
 def test_what_cannot_be_a_name_is_said(here, name):
     with pytest.raises(InputError, match=r"cannot be looked for: .*[^.]\. Give another path"):
-        found(name)
+        find_files(name)
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "b/a.TXZ", "a.tbz2"])
@@ -76,7 +76,7 @@ def test_an_archive_is_known_by_its_name(name):
 def test_what_is_compressed_is_opened_on_the_way(here, name, pack):
     path = here / "data" / name
     path.write_bytes(pack(b"words"))
-    assert opened(path).read() == b"words"
+    assert open_file(path).read() == b"words"
 
 
 def test_a_folder_is_no_file(here):

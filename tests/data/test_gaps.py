@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from equiscope.data import Sounds
-from equiscope.data.gaps import kept, of_sound
-from equiscope.data.order import generator
+from equiscope.data.gaps import remaining_windows, sound_generator
+from equiscope.data.sampler import generator
 from equiscope.data.sounds import Recordings, most_tokens, tokens_of
 from equiscope.errors import InputError
 
@@ -31,31 +31,31 @@ def cut():
 @pytest.mark.parametrize(("count", "share", "most"), [(1, 0.9, 4), (2, 0.9, 9), (30, 0.0, 4), (30, 0.5, 1), (30, 0.97, 50)])
 def test_so_many_windows_are_left_in_their_order(count, share, most):
     for seed in range(20):
-        rows = kept(count, share, most, generator(seed, "test"))
+        rows = remaining_windows(count, share, most, generator(seed, "test"))
         assert len(rows) == max(1, count - round(share * count))
         assert rows.tolist() == sorted(set(rows.tolist()))
         assert 0 <= rows.min() <= rows.max() < count
 
 
 def test_stretches_are_left_out_and_not_single_windows_only():
-    rows = kept(1000, 0.3, 20, generator(0, "test"))
+    rows = remaining_windows(1000, 0.3, 20, generator(0, "test"))
     steps = rows.diff()
     assert (steps > 5).sum() > 10
 
 
 def test_times_are_those_of_the_windows_that_are_left(whole, cut):
     for one, other in zip(whole.parts["test"], cut.parts["test"], strict=True):
-        every = tokens_of(whole.config, whole.hearing, [one.wave])
-        some = tokens_of(cut.config, cut.hearing, [other.wave])
-        rows = kept(every.x.shape[1], 0.4, 3, of_sound(one.wave))
+        every = tokens_of(whole.config, whole.format, [one.wave])
+        some = tokens_of(cut.config, cut.format, [other.wave])
+        rows = remaining_windows(every.x.shape[1], 0.4, 3, sound_generator(one.wave))
         assert torch.equal(some.positions[0], every.positions[0, rows])
         assert torch.equal(some.x[0], every.x[0, rows])
         assert some.order.tolist() == list(range(len(rows)))
 
 
 def test_an_index_counts_what_is_left_and_does_not_know_the_gaps(cut):
-    config = Sounds(**SAID, gaps=0.4, gap=3, places="index")
-    made = tokens_of(config, cut.hearing, [cut.parts["test"][0].wave])
+    config = Sounds(**SAID, gaps=0.4, gap=3, positions="index")
+    made = tokens_of(config, cut.format, [cut.parts["test"][0].wave])
     assert made.positions[0, :, 0].tolist() == list(range(made.x.shape[1]))
 
 
@@ -63,10 +63,10 @@ def test_a_recording_is_cut_alike_alone_and_in_a_batch_whatever_the_seed(cut):
     other = Recordings(Sounds(**SAID, gaps=0.4, gap=3), 99)
     waves = [r.wave for r in cut.parts["test"]]
     for run in (cut, other):
-        together = tokens_of(run.config, cut.hearing, waves)
+        together = tokens_of(run.config, cut.format, waves)
         for row, wave in enumerate(waves):
-            alone, real = tokens_of(cut.config, cut.hearing, [wave]), together.valid[row]
-            assert torch.equal(together.positions[row][real], alone.at[0])
+            alone, real = tokens_of(cut.config, cut.format, [wave]), together.valid[row]
+            assert torch.equal(together.positions[row][real], alone.positions[0])
             assert torch.equal(together.x[row][real], alone.x[0])
 
 
@@ -82,8 +82,8 @@ def test_each_time_it_is_learned_from_a_recording_is_cut_anew_and_a_step_always_
         part = shares[row % 3]
         assert torch.equal(whole.positions[row][whole.valid[row]], part.positions[row // 3][part.valid[row // 3]])
     count = len(cut.parts["train"])
-    place = cut.order.batch(0, 1)[0][1]
-    later = next(step for step in range(count, 2 * count) if cut.order.batch(step, 1)[0][1] == place)
+    place = cut.sampler.batch(0, 1)[0][1]
+    later = next(step for step in range(count, 2 * count) if cut.sampler.batch(step, 1)[0][1] == place)
     assert cut.batch(0, 1)[0].positions.tolist() != cut.batch(later, 1)[0].positions.tolist()
 
 
@@ -91,7 +91,7 @@ def test_no_recording_has_more_tokens_than_are_said_of_the_longest(whole, cut):
     for run in (whole, cut):
         most = most_tokens(run.config, run.rate)
         long = torch.randn(run.rate)
-        assert tokens_of(run.config, run.hearing, [long]).x.shape[1] == most
+        assert tokens_of(run.config, run.format, [long]).x.shape[1] == most
 
 
 def test_patches_need_windows_side_by_side():

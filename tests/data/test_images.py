@@ -16,7 +16,7 @@ from PIL import Image, ImageCms
 
 from equiscope.data import Images, images
 from equiscope.data.images import Pictures, normal
-from equiscope.data.picture_files import LABELS, PICTURES, converted, listed, picture, read_idx
+from equiscope.data.picture_files import LABELS, PICTURES, converted, list_pictures, picture, read_idx
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 
@@ -71,7 +71,7 @@ def test_an_idx_file_is_its_header_and_its_bytes(tmp_path):
 
 
 def test_the_last_are_tested_and_those_before_them_held_out(tmp_path):
-    pictures = Pictures(Images(train=pair(tmp_path), tested=4, held=3))
+    pictures = Pictures(Images(train=pair(tmp_path), test_held_out=4, held_out=3))
     assert levels(pictures, "train") == list(range(13))
     assert levels(pictures, "validation") == [13, 14, 15]
     assert levels(pictures, "test") == [16, 17, 18, 19]
@@ -80,11 +80,11 @@ def test_the_last_are_tested_and_those_before_them_held_out(tmp_path):
 
 
 def test_a_share_is_held_out(tmp_path):
-    assert levels(Pictures(Images(train=pair(tmp_path), held=0.25)), "validation") == [15, 16, 17, 18, 19]
+    assert levels(Pictures(Images(train=pair(tmp_path), held_out=0.25)), "validation") == [15, 16, 17, 18, 19]
 
 
 def test_of_folders_the_last_of_each_class_are_held_out(tmp_path):
-    pictures = Pictures(Images(train=str(classes(tmp_path, {"cat": 8, "dog": 6})), tested=2, held=1))
+    pictures = Pictures(Images(train=str(classes(tmp_path, {"cat": 8, "dog": 6})), test_held_out=2, held_out=1))
     assert pictures.classes == ("cat", "dog")
     assert levels(pictures, "train") == [0, 1, 2, 3, 4, 0, 1, 2]
     assert levels(pictures, "validation") == [5, 3]
@@ -102,8 +102,8 @@ def test_an_archive_and_a_table_read_as_their_folder_does(tmp_path):
     rows = [{"path": str(f.relative_to(tmp_path)), "label": f.parent.name} for f in files]
     (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "all.csv").write_text("path,label\n" + "\n".join(f"{r['path']}, {r['label']} " for r in rows))
-    folder_too = Pictures(Images(train=str(folder), held=1))
-    archive_too = Pictures(Images(train=str(tmp_path / "all.tar.xz"), held=1))
+    folder_too = Pictures(Images(train=str(folder), held_out=1))
+    archive_too = Pictures(Images(train=str(tmp_path / "all.tar.xz"), held_out=1))
     for part in ("train", "validation"):
         assert torch.equal(folder_too.parts[part].images, archive_too.parts[part].images)
         assert torch.equal(folder_too.parts[part].labels, archive_too.parts[part].labels)
@@ -115,16 +115,16 @@ def test_an_archive_and_a_table_read_as_their_folder_does(tmp_path):
 
 def test_what_is_larger_than_memory_is_the_same_in_a_mapped_file(tmp_path, monkeypatch):
     folder = str(classes(tmp_path, {"cat": 4, "dog": 3}))
-    held = Pictures(Images(train=folder, held=1))
+    held = Pictures(Images(train=folder, held_out=1))
     monkeypatch.setattr(images, "IN_MEMORY", 0)
-    mapped = Pictures(Images(train=folder, held=1))
+    mapped = Pictures(Images(train=folder, held_out=1))
     for part in ("train", "validation"):
         assert torch.equal(held.parts[part].images, mapped.parts[part].images)
 
 
 def test_pictures_are_resized_and_made_grey_where_that_is_asked(tmp_path):
     folder = str(classes(tmp_path, {"cat": 2, "dog": 2}, (8, 16, 3)))
-    pictures = Pictures(Images(train=folder, held=1, size=(4, 4), channels=1, std=(0.1,)))
+    pictures = Pictures(Images(train=folder, held_out=1, size=(4, 4), channels=1, std=(0.1,)))
     assert pictures.parts["train"].images.shape == (2, 1, 4, 4)
 
 
@@ -141,14 +141,14 @@ def test_a_transparent_a_palette_and_a_turned_picture_are_read_as_they_are_seen(
     exif[0x0112] = 3  # the camera stood on its head
     turned.save(place / "dog" / "0.png", exif=exif)
     red.save(place / "dog" / "1.png")
-    images = Pictures(Images(train=str(place), held=1)).parts["train"].images
+    images = Pictures(Images(train=str(place), held_out=1)).parts["train"].images
     assert images[0, :, 0, 0].tolist() == [250, 0, 0]
     assert images[1, :, 0, 0].tolist() == [0, 0, 0]
     assert images[1, :, 3, 0].tolist() == [250, 0, 0]
 
 
 def test_mean_and_deviation_are_those_of_the_training_part(tmp_path):
-    pictures = Pictures(Images(train=pair(tmp_path), held=4))
+    pictures = Pictures(Images(train=pair(tmp_path), held_out=4))
     known = torch.arange(16).double() / 255
     assert abs(float(pictures.mean) - float(known.mean())) < 1e-7
     assert abs(float(pictures.std) - float(known.std(correction=0))) < 1e-7
@@ -158,7 +158,9 @@ def test_mean_and_deviation_are_those_of_the_training_part(tmp_path):
     assert float(x[0, 0, 0, 0]) == pytest.approx((18 / 255 - 0.5) / 0.25)
 
 
-@pytest.mark.parametrize("augment", [{}, {"flip": 0.5, "shift": 1, "mixup": 1.0}, {"cutmix": 1.0, "mixed": 0.5, "erase": 1.0}])
+@pytest.mark.parametrize(
+    "augment", [{}, {"flip": 0.5, "shift": 1, "mixup": 1.0}, {"cutmix": 1.0, "mix_probability": 0.5, "erase": 1.0}]
+)
 def test_one_process_and_two_learn_from_the_same_batch(augment):
     config = msgspec.convert({"train": FASHION, "augment": augment}, Images)
     whole, parted = Pictures(config, seed=5), Pictures(config, seed=5)
@@ -171,7 +173,7 @@ def test_one_process_and_two_learn_from_the_same_batch(augment):
 
 
 def test_every_example_comes_once_an_epoch(tmp_path):
-    pictures = Pictures(Images(train=pair(tmp_path), held=4, mean=(0.0,), std=(1.0,)))
+    pictures = Pictures(Images(train=pair(tmp_path), held_out=4, mean=(0.0,), std=(1.0,)))
     seen = torch.cat([pictures.batch(step, 4)["inputs"][:, 0, 0, 0] for step in range(4)])
     assert sorted((seen * 255).round().int().tolist()) == list(range(16))
 
@@ -179,7 +181,7 @@ def test_every_example_comes_once_an_epoch(tmp_path):
 @pytest.mark.skipif(not (REAL / "fashion_mnist").exists(), reason="needs the real pictures, which the split is a statement about")
 def test_fashion_mnist_is_split_as_it_is_said():
     names = tuple(str(REAL / "fashion_mnist" / f"train-{n}-ubyte.gz") for n in ("images-idx3", "labels-idx1"))
-    pictures = Pictures(Images(train=names, tested=10_000, held=5_000))
+    pictures = Pictures(Images(train=names, test_held_out=10_000, held_out=5_000))
     images, labels = read_idx(Path(names[0]), PICTURES), read_idx(Path(names[1]), LABELS)
     for part, rows in (("train", slice(0, 45_000)), ("validation", slice(45_000, 50_000)), ("test", slice(50_000, 60_000))):
         assert np.array_equal(pictures.parts[part].images[:, 0].numpy(), images[rows])
@@ -190,7 +192,7 @@ def test_fashion_mnist_is_split_as_it_is_said():
 @pytest.mark.skipif(not (REAL / "cifar10_jpeg").exists(), reason="needs the real pictures, which the split is a statement about")
 def test_the_cifar_subset_is_split_as_it_is_said():
     path = REAL / "cifar10_jpeg" / "cifar10_train_10k.tar.xz"
-    pictures = Pictures(Images(train=str(path), tested=200, held=80))
+    pictures = Pictures(Images(train=str(path), test_held_out=200, held_out=80))
     assert {part: len(p.labels) for part, p in pictures.parts.items()} == {"train": 7200, "validation": 800, "test": 2000}
     with tarfile.open(path) as archive:
         for part, place, name in (("train", 719, "0719"), ("validation", 0, "0720"), ("test", 0, "0800"), ("test", 199, "0999")):
@@ -200,7 +202,7 @@ def test_the_cifar_subset_is_split_as_it_is_said():
 
 
 def test_the_sample_is_pictures_of_ten_classes():
-    pictures = Pictures(Images(train=FASHION, tested=100, held=100))
+    pictures = Pictures(Images(train=FASHION, test_held_out=100, held_out=100))
     assert pictures.parts["train"].images.shape == (600, 1, 28, 28)
     assert [len(p.labels.unique()) for p in pictures.parts.values()] == [10, 10, 10]
 
@@ -235,10 +237,10 @@ def test_labels_that_do_not_belong_to_the_pictures_are_refused(tmp_path):
 
 
 def test_more_than_there_is_cannot_be_held_out(tmp_path):
-    assert "data.held = 20 takes 20 of 20 pictures of the training part" in refusal(train=pair(tmp_path), held=20)
+    assert "data.held_out = 20 takes 20 of 20 pictures of the training part" in refusal(train=pair(tmp_path), held_out=20)
     folder = str(classes(tmp_path, {"cat": 5, "dog": 2}))
-    assert "data.tested = 2 takes 2 of 2 pictures of the class 'dog'" in refusal(train=folder, tested=2)
-    assert "Leave one of them out" in refusal(train=folder, tested=1, test=folder)
+    assert "data.test_held_out = 2 takes 2 of 2 pictures of the class 'dog'" in refusal(train=folder, test_held_out=2)
+    assert "Leave one of them out" in refusal(train=folder, test_held_out=1, test=folder)
 
 
 def test_a_view_shows_something(tmp_path):
@@ -253,7 +255,7 @@ def test_folders_within_a_class_are_of_that_class(tmp_path):
     for hidden in (".ipynb_checkpoints", "__MACOSX"):
         (folder / "dark" / hidden).mkdir()
         (folder / "dark" / hidden / "0.png").write_bytes((folder / "dark" / "00.png").read_bytes())
-    found = listed(folder)
+    found = list_pictures(folder)
     assert found.labels == ["dark"] * 3 + ["light"] * 3
     assert found.names[2].endswith("9.png")
 
@@ -262,7 +264,7 @@ def test_a_file_has_one_class(tmp_path):
     folder = classes(tmp_path, {"dark": 3, "light": 3})
     (folder / "table.csv").write_text("path,label\ndark/00.png,dark\nlight/00.png,light\n./dark/../dark/00.png,light\n")
     with pytest.raises(InputError, match=r"line 4: .* is 'light', but a line before says 'dark' of the same file"):
-        listed(folder / "table.csv")
+        list_pictures(folder / "table.csv")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -292,7 +294,7 @@ def test_a_large_picture_is_read_without_a_warning_and_a_larger_one_is_refused(t
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)  # of 30
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(Pictures(Images(train=str(folder), held=1)).parts["train"]) == 4
+        assert len(Pictures(Images(train=str(folder), held_out=1)).parts["train"]) == 4
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # Pillow's limit is twice this
     assert "00.png cannot be read as a picture: Image size (30 pixels) exceeds limit" in refusal(train=str(folder))
 
@@ -300,7 +302,7 @@ def test_a_large_picture_is_read_without_a_warning_and_a_larger_one_is_refused(t
 def test_a_quotation_mark_between_tabs_takes_no_row_in(tmp_path):
     classes(tmp_path, {"cat": 2})
     (tmp_path / "t.tsv").write_text('label\tpath\n"cat\tpictures/cat/00.png\ndog\tpictures/cat/01.png\n')
-    assert listed(tmp_path / "t.tsv").labels == ['"cat', "dog"]
+    assert list_pictures(tmp_path / "t.tsv").labels == ['"cat', "dog"]
 
 
 def test_a_picture_of_another_size_is_named_with_what_brings_all_to_one(tmp_path):
@@ -328,11 +330,11 @@ def test_a_run_knows_when_a_picture_of_a_folder_or_a_table_changed(tmp_path):
     rows = [f"{f.relative_to(tmp_path)},{f.parent.name}" for f in sorted(folder.glob("*/*.png"))]
     (tmp_path / "all.csv").write_text("\n".join(["path,label", *rows]))
     for name in (str(folder), str(tmp_path / "all.csv")):
-        before, again = (Pictures(Images(train=name, held=1, std=(1, 1, 1))).sources for _ in range(2))
+        before, again = (Pictures(Images(train=name, held_out=1, std=(1, 1, 1))).sources for _ in range(2))
         assert before == again
         picture = folder / "dog" / "01.png"
         Image.fromarray(np.full((6, 5, 3), len(name), np.uint8)).save(picture)
-        (after,) = Pictures(Images(train=name, held=1, std=(1, 1, 1))).sources
+        (after,) = Pictures(Images(train=name, held_out=1, std=(1, 1, 1))).sources
         assert after.sha256 != before[0].sha256
         assert (after.name, after.part) == (before[0].name, "train")
 

@@ -28,7 +28,7 @@ def passages(text, **changes):
 
 def test_an_epoch_reads_every_place_once_and_begins_elsewhere_the_next_time(text):
     data = passages(text)
-    count, span = data.order.count, 16
+    count, span = data.sampler.count, 16
     length = len(data.ids["train"])
     data.ids["train"] = np.arange(length)  # every place says where it is
     firsts = []
@@ -47,7 +47,7 @@ def test_what_is_wanted_is_what_follows(text):
 
 
 def test_the_first_part_is_learned_and_the_rest_held_out(text):
-    data, whole = passages(text, held=0.25), text.read_text(encoding="utf-8")
+    data, whole = passages(text, held_out=0.25), text.read_text(encoding="utf-8")
     assert "".join(data.text("train")) == whole[:2250]
     assert "".join(data.text("validation")) == whole[2250:]
     assert data.tokenizer.decode(data.ids["train"].tolist()) + data.tokenizer.decode(data.ids["validation"].tolist()) == whole

@@ -13,8 +13,8 @@ import pytest
 import torch
 from ase import units
 
-from equiscope.data.frame_files import Keys, Manner, frames
-from equiscope.data.molecules import Frames, Molecules, joined, levels
+from equiscope.data.frame_files import FrameFormat, Keys, frames
+from equiscope.data.molecules import Frames, Molecules, energy_statistics, joined
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.units import ENERGIES, LENGTHS
 
@@ -24,7 +24,7 @@ RMD17 = Keys(energy="energies")
 
 
 def ethanol(**changes):
-    said = {"train": str(ETHANOL), "keys": RMD17, "unit": "kcal/mol", "held": 8}
+    said = {"train": str(ETHANOL), "keys": RMD17, "unit": "kcal/mol", "held_out": 8}
     return Molecules(**said | changes)
 
 
@@ -55,7 +55,7 @@ def altered(path, **arrays):
 
 
 def test_energies_and_forces_are_brought_to_electronvolts_and_angstrom():
-    raw, read = np.load(ETHANOL), Frames(ethanol(rows="first")).parts["train"]
+    raw, read = np.load(ETHANOL), Frames(ethanol(split="first")).parts["train"]
     kcal = 0.04336410424180  # thermochemical calorie
     assert read[3].energy == pytest.approx(raw["energies"][3] * kcal, rel=1e-12)
     assert torch.allclose(read[3].forces, torch.from_numpy(raw["forces"][3]) * kcal, rtol=1e-12)
@@ -65,8 +65,8 @@ def test_energies_and_forces_are_brought_to_electronvolts_and_angstrom():
 
 def test_a_length_has_a_unit_and_forces_are_by_it(tmp_path):
     path = written(tmp_path / "a.extxyz", water())
-    one, other = (frames(path, Manner(Keys(), "hartree", length))[0][0] for length in ("angstrom", "bohr"))
-    assert torch.allclose(other.positions, one.at * 0.529177210544)
+    one, other = (frames(path, FrameFormat(Keys(), "hartree", length))[0][0] for length in ("angstrom", "bohr"))
+    assert torch.allclose(other.positions, one.positions * 0.529177210544)
     assert torch.allclose(other.forces, one.forces / 0.529177210544)
     assert one.energy == other.energy == -10 * ENERGIES["hartree"]
 
@@ -75,7 +75,7 @@ def test_a_length_has_a_unit_and_forces_are_by_it(tmp_path):
 def test_a_file_is_read_compressed_or_not(tmp_path, ending, pack):
     path = tmp_path / f"a.extxyz{ending}"
     path.write_bytes(pack(many(3).encode()))
-    assert [frame.energy for frame in frames(str(path), Manner(Keys()))[0]] == pytest.approx([-10, -10.01, -10.02])
+    assert [frame.energy for frame in frames(str(path), FrameFormat(Keys()))[0]] == pytest.approx([-10, -10.01, -10.02])
 
 
 def archive(path, names, table):
@@ -91,7 +91,7 @@ def archive(path, names, table):
 def test_a_table_in_an_archive_says_the_energies_and_numbers_say_the_parts(tmp_path):
     names = [f"{i:04}.xyz" for i in range(1, 12)]
     path = archive(tmp_path / "a.tar.xz", names, "".join(f"{name} {-i} {-9 * i}\n" for i, name in enumerate(names, 1)))
-    config = Molecules(train=path, table="hof.txt", keys=Keys(forces=None), where={"test": (5, 1)}, held=2)
+    config = Molecules(train=path, table="hof.txt", keys=Keys(forces=None), where={"test": (5, 1)}, held_out=2)
     found = Frames(config)
     assert sorted(frame.number for frame in found.parts["test"]) == [1, 6, 11]
     assert {p: len(some) for p, some in found.parts.items()} == {"train": 6, "validation": 2, "test": 3}
@@ -108,7 +108,7 @@ def test_a_table_in_an_archive_says_the_energies_and_numbers_say_the_parts(tmp_p
 
 
 def test_parts_share_no_frame_and_are_a_function_of_the_seed():
-    one, same, other = (Frames(ethanol(learned=20), seed) for seed in (0, 0, 1))
+    one, same, other = (Frames(ethanol(train_count=20), seed) for seed in (0, 0, 1))
     numbers = [[[frame.number for frame in f.parts[p]] for p in ("train", "validation")] for f in (one, same, other)]
     assert numbers[0] == numbers[1] != numbers[2]
     assert [len(part) for part in numbers[0]] == [20, 8]
@@ -116,7 +116,7 @@ def test_parts_share_no_frame_and_are_a_function_of_the_seed():
 
 
 def test_the_first_are_learned_from_and_the_last_held_out():
-    parts = Frames(ethanol(learned=20, rows="first")).parts
+    parts = Frames(ethanol(train_count=20, split="first")).parts
     assert [frame.number for frame in parts["train"]] == list(range(20))
     assert [frame.number for frame in parts["validation"]] == list(range(32, 40))
 
@@ -133,10 +133,10 @@ def test_a_frame_that_is_learned_from_is_not_measured_on(tmp_path):
     with pytest.raises(
         InputError, match=r"test\.npz, frame 0 of the test part is also learned from.* data\.drop = \{ test = \[0\] \}"
     ):
-        Frames(ethanol(test=str(tmp_path / "test.npz"), rows="first"))
+        Frames(ethanol(test=str(tmp_path / "test.npz"), split="first"))
     twice = written(tmp_path / "twice.xyz", many(3) + many(3))
     with pytest.raises(InputError, match=r"frame 5 of the validation part is also .* frame 2\. .*drop = \{ train = \[5\] \}"):
-        Frames(Molecules(train=twice, rows="first", held=1))
+        Frames(Molecules(train=twice, split="first", held_out=1))
 
 
 def test_steps_see_every_frame_once_an_epoch_whatever_the_shares():
@@ -149,7 +149,7 @@ def test_steps_see_every_frame_once_an_epoch_whatever_the_shares():
 
 def test_smaller_molecules_are_padded_with_no_atoms(tmp_path):
     path = written(tmp_path / "a.extxyz", water() + "1\nProperties=species:S:1:pos:R:3:forces:R:3 energy=-1\nH 1 2 3 0 0 0\n")
-    made = joined(frames(path, Manner(Keys()))[0])
+    made = joined(frames(path, FrameFormat(Keys()))[0])
     assert made["numbers"].tolist() == [[8, 1, 1], [1, 0, 0]]
     assert made["positions"][1, 1:].abs().sum() == made["forces"][1].abs().sum() == 0
 
@@ -162,8 +162,8 @@ def test_references_leave_nothing_of_what_is_a_sum_over_atoms(tmp_path):
         f"{n}\nProperties=species:S:1:pos:R:3 energy={-3 * n - 2}\nO 0 0 0\n" + "".join(f"H {i} 0 0\n" for i in range(1, n))
         for n in (2, 3, 4, 5)
     )
-    read, _ = frames(written(tmp_path / "a.xyz", text), Manner(Keys(forces=None)))
-    found = levels(Molecules(train="", keys=Keys(forces=None)), read)
+    read, _ = frames(written(tmp_path / "a.xyz", text), FrameFormat(Keys(forces=None)))
+    found = energy_statistics(Molecules(train="", keys=Keys(forces=None)), read)
     assert found.elements == ["H", "O"]
     assert found.references == pytest.approx([-3, -5], abs=1e-9)
     assert abs(found.offset) < 1e-9
@@ -173,20 +173,20 @@ def test_of_one_molecule_the_references_are_the_smallest_that_fit():
     found = Frames(ethanol())
     train = found.parts["train"]
     mean = math.fsum(frame.energy for frame in train) / len(train)  # references have twelve digits
-    assert sum(n * e for n, e in zip((6, 2, 1), found.levels.references, strict=True)) == pytest.approx(mean, rel=1e-11)
+    assert sum(n * e for n, e in zip((6, 2, 1), found.statistics.references, strict=True)) == pytest.approx(mean, rel=1e-11)
     forces = torch.cat([frame.forces for frame in train])
-    assert found.levels.scale == pytest.approx(float(forces.square().mean().sqrt()), rel=1e-12)
+    assert found.statistics.scale == pytest.approx(float(forces.square().mean().sqrt()), rel=1e-12)
 
 
 def test_atoms_that_are_alone_may_be_the_references(tmp_path):
     alone = "".join(f"1\nProperties=species:S:1:pos:R:3 energy={e}\n{s} 0 0 0\n" for s, e in (("H", -1.0), ("O", -7.5)))
     train, path = written(tmp_path / "a.extxyz", many(12)), written(tmp_path / "alone.xyz", alone)
-    found = Frames(Molecules(train=train, references=path, held=2))
-    assert found.levels.references == [-1.0, -7.5]
-    assert found.levels.offset == pytest.approx(sum(frame.energy + 9.5 for frame in found.parts["train"]) / 30)
+    found = Frames(Molecules(train=train, references=path, held_out=2))
+    assert found.statistics.references == [-1.0, -7.5]
+    assert found.statistics.offset == pytest.approx(sum(frame.energy + 9.5 for frame in found.parts["train"]) / 30)
     assert [source.part for source in found.sources] == ["train", "references"]
     with pytest.raises(InputError, match=r"has no atom of O, only H"):
-        Frames(Molecules(train=train, references=written(tmp_path / "h.xyz", alone[: alone.index("-7.5") - 40]), held=2))
+        Frames(Molecules(train=train, references=written(tmp_path / "h.xyz", alone[: alone.index("-7.5") - 40]), held_out=2))
 
 
 # ----------------------------------------------------------------------------------------------------------- bad input
@@ -195,13 +195,13 @@ def test_atoms_that_are_alone_may_be_the_references(tmp_path):
 @pytest.mark.parametrize("said", ['""', "[]", "none", '"0.0 0.0 0.0"', '"F F F"', "0"])
 def test_what_does_not_repeat_is_said_in_many_ways(tmp_path, said):
     text = "".join(water(at=f"{0.9 + i / 100} 0 0", energy=f"{-10 - i / 100}", more=f"{CELL} pbc={said}") for i in range(8))
-    assert not Frames(Molecules(train=written(tmp_path / "a.xyz", text), learned=4, held=2)).periodic
+    assert not Frames(Molecules(train=written(tmp_path / "a.xyz", text), train_count=4, held_out=2)).periodic
 
 
 @pytest.mark.parametrize("said", ['"T T T"', '"1 1 1"', "1", "TTT", "T,T,T", "[t, t, t]", "yes"])
 def test_what_repeats_is_said_in_many_ways(tmp_path, said):
     text = "".join(water(at=f"{0.9 + i / 100} 0 0", energy=f"{-10 - i / 100}", more=f"{CELL} pbc={said}") for i in range(8))
-    found = Frames(Molecules(train=written(tmp_path / "a.xyz", text), learned=4, held=2))
+    found = Frames(Molecules(train=written(tmp_path / "a.xyz", text), train_count=4, held_out=2))
     assert found.periodic
 
 
@@ -222,8 +222,8 @@ WRONG = [
     (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, "a"))), r"energies holds .*and no numbers"),
     (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, None))), r"cannot be read"),
     (lambda t: ethanol(train=written(t / "a.npz", "no")), r"a\.npz cannot be read"),
-    (lambda t: ethanol(learned=39), r"has 40 frames for this, but 39 are to be learned from and 8 held out"),
-    (lambda t: ethanol(held=40), r"has 40 frames"),
+    (lambda t: ethanol(train_count=39), r"has 40 frames for this, but 39 are to be learned from and 8 held out"),
+    (lambda t: ethanol(held_out=40), r"has 40 frames"),
     (lambda t: ethanol(drop={"train": [40]}), r"data\.drop\.train leaves 40 out, but the frames are 0 to 39"),
     (lambda t: ethanol(drop={"train": list(range(40))}), r"leaves no frame of the train part"),
     (lambda t: ethanol(where={"test": (5, 5)}), r"what is left by 5 is less than 5"),
@@ -249,11 +249,11 @@ WRONG = [
     (lambda t: Molecules(train=written(t / "a.xyz", water(more=f'{CELL} pbc="all"'))), r"'all' is neither T nor F"),
     (lambda t: Molecules(train=written(t / "a.xyz", water(more='pbc="T T T"'))), r"says no Lattice"),
     (
-        lambda t: Molecules(train=written(t / "a.xyz", many(9) + water(at="2 0 0", more=CELL)), held=1),
+        lambda t: Molecules(train=written(t / "a.xyz", many(9) + water(at="2 0 0", more=CELL)), held_out=1),
         r"repeats in a cell, but",
     ),
     (
-        lambda t: Molecules(train=written(t / "a.xyz", many(9)), held=1, references=written(t / "b.xyz", water())),
+        lambda t: Molecules(train=written(t / "a.xyz", many(9)), held_out=1, references=written(t / "b.xyz", water())),
         r"atoms that are alone",
     ),
     (lambda t: Molecules(train="nowhere.xyz"), r"There is no nowhere\.xyz"),
@@ -288,9 +288,9 @@ OTHERS = [("HH", -31.7), ("OO", -4090.0), ("OHOH", -4113.0), ("OOO", -6130.0), (
 @pytest.mark.parametrize(("elements", "energy"), OTHERS)
 def test_molecules_that_references_do_not_know_are_not_taken_for_another_unit(tmp_path, elements, energy):
     train = written(tmp_path / "water.xyz", "".join(chain("HOH", -2080.0 - i / 100) for i in range(9)))
-    own = Molecules(train=train, held=1, test=written(tmp_path / "other.xyz", chain(elements, energy)))
-    levels = Frames(own).levels
-    assert len(Frames.measured(own, levels, "data", [own.test]).parts["data"]) == 1
+    own = Molecules(train=train, held_out=1, test=written(tmp_path / "other.xyz", chain(elements, energy)))
+    statistics = Frames(own).statistics
+    assert len(Frames.from_files(own, statistics, "data", [own.test]).parts["data"]) == 1
 
 
 @pytest.mark.parametrize("unit", ["meV", "kcal/mol", "kJ/mol", "hartree", "Ry"])
@@ -298,12 +298,12 @@ def test_molecules_that_references_do_not_know_are_not_taken_for_another_unit(tm
 def test_molecules_that_references_know_are_refused_in_another_unit(tmp_path, unit, elements):
     train = written(tmp_path / "water.xyz", "".join(chain("HOH", -2080.0 - i / 100) for i in range(9)))
     energy = -2080.0 * len(elements) / 3 / ENERGIES[unit]
-    own = Molecules(train=train, held=1, test=written(tmp_path / "other.xyz", chain(elements, energy)))
+    own = Molecules(train=train, held_out=1, test=written(tmp_path / "other.xyz", chain(elements, energy)))
     with pytest.raises(InputError, match=f"times as much, as if it were in {unit}"):
         Frames(own)
-    levels = Frames(msgspec.structs.replace(own, test=None)).levels
+    statistics = Frames(msgspec.structs.replace(own, test=None)).statistics
     with pytest.raises(InputError, match=f"times as much, as if it were in {unit}"):
-        Frames.measured(own, levels, "data", [own.test])
+        Frames.from_files(own, statistics, "data", [own.test])
 
 
 @pytest.mark.parametrize(("said", "other"), [("angstrom", "bohr"), ("bohr", "angstrom"), ("angstrom", "nm"), ("nm", "bohr")])
@@ -324,7 +324,7 @@ def test_places_in_another_unit_of_length_than_was_said_are_refused(tmp_path, sa
 def test_every_unit_is_brought_to_electronvolts_and_angstrom(tmp_path, unit, length):
     """By ASE's own constants, an older CODATA: to six digits."""
     path = written(tmp_path / "a.extxyz", water(forces="0.1 0.2 -0.3"))
-    (found,), _ = frames(path, Manner(Keys(), unit, length))
+    (found,), _ = frames(path, FrameFormat(Keys(), unit, length))
     ev = {
         "eV": 1.0, "meV": 1e-3, "kcal/mol": units.kcal / units.mol, "kJ/mol": units.kJ / units.mol, "hartree": units.Hartree,
         "Ry": units.Rydberg,

@@ -10,9 +10,9 @@ import torch
 
 from equiscope.data import Missing, Sounds
 from equiscope.data import sounds as room
-from equiscope.data.changes import Changes, changed, hidden
-from equiscope.data.order import generator
-from equiscope.data.sounds import Hearing, Recording, Recordings, features, measured, tokens_of
+from equiscope.data.sampler import generator
+from equiscope.data.sound_augment import SoundAugment, changed, hidden
+from equiscope.data.sounds import Recordings, SoundClip, SoundFormat, band_statistics, features, tokens_of
 from equiscope.errors import InputError
 from equiscope.symmetry import relative_error
 from equiscope.tokens import frames, log_mel, spectrogram_patches
@@ -39,16 +39,16 @@ def voices(tmp_path):
     return tmp_path / "voices"
 
 
-def opened(folder, **changes):
+def recordings_of(folder, **changes):
     return Recordings(Sounds(**{"train": str(folder), "pattern": PATTERN, **changes}), seed=3)
 
 
 def heard(mean, deviation):
-    return Hearing(classes=["a", "b"], rate=8000, mean=mean, deviation=deviation)
+    return SoundFormat(classes=["a", "b"], rate=8000, mean=mean, deviation=deviation)
 
 
-def kept(*waves):
-    return [Recording(str(i), "a", lambda wave=wave: wave) for i, wave in enumerate(waves)]
+def clips_of(*waves):
+    return [SoundClip(str(i), "a", lambda wave=wave: wave) for i, wave in enumerate(waves)]
 
 
 def names(recordings, part):
@@ -57,17 +57,18 @@ def names(recordings, part):
 
 # --- which recordings, and where ------------------------------------------------------------------------------------
 def test_names_say_the_class_and_the_part(voices):
-    found = opened(voices, where={"validation": {"index": "0-1", "speaker": "ann"}, "test": {"speaker": ["bob"], "index": 4}})
-    assert found.hearing.classes == ["no", "yes"]
+    where = {"validation": {"index": "0-1", "speaker": "ann"}, "test": {"speaker": ["bob"], "index": 4}}
+    found = recordings_of(voices, where=where)
+    assert found.format.classes == ["no", "yes"]
     assert names(found, "validation") == ["no_ann_0", "no_ann_1", "yes_ann_0", "yes_ann_1"]
     assert names(found, "test") == ["no_bob_4", "yes_bob_4"]
     assert len(found.parts["train"]) == 20 - 6
 
 
 def test_a_speaker_may_be_left_out(voices):
-    found = opened(voices, where={"test": {"speaker": "bob"}}, held=0.2)
-    assert {r.says["speaker"] for r in found.parts["test"]} == {"bob"}
-    assert {r.says["speaker"] for part in ("train", "validation") for r in found.parts[part]} == {"ann"}
+    found = recordings_of(voices, where={"test": {"speaker": "bob"}}, held_out=0.2)
+    assert {r.name_fields["speaker"] for r in found.parts["test"]} == {"bob"}
+    assert {r.name_fields["speaker"] for part in ("train", "validation") for r in found.parts[part]} == {"ann"}
     assert [len(found.parts[part]) for part in ("train", "validation", "test")] == [8, 2, 10]
 
 
@@ -75,18 +76,18 @@ def test_folders_are_classes_where_no_pattern_says_them(tmp_path):
     for number in range(6):
         written(tmp_path / "set" / ("dog" if number % 2 else "cat") / f"{number}.flac", seed=number)
     (tmp_path / "set" / "README.md").write_text("no sound")
-    found = opened(tmp_path / "set", pattern=None)
-    assert found.hearing.classes == ["cat", "dog"]
+    found = recordings_of(tmp_path / "set", pattern=None)
+    assert found.format.classes == ["cat", "dog"]
     assert sum(map(len, found.parts.values())) == 6
 
 
 def test_a_folder_whose_name_has_a_colon_is_a_class_of_its_own(tmp_path):
     for number in range(12):
         written(tmp_path / "set" / ("lo: a", "hi: a", "hi: b")[number % 3] / f"{number}.wav", seed=number)
-    assert opened(tmp_path / "set", pattern=None).hearing.classes == ["hi: a", "hi: b", "lo: a"]
+    assert recordings_of(tmp_path / "set", pattern=None).format.classes == ["hi: a", "hi: b", "lo: a"]
     with tarfile.open(tmp_path / "set: all.tar", "w") as archive:
         archive.add(tmp_path / "set", "set")
-    assert opened(tmp_path / "set: all.tar", pattern=None).hearing.classes == ["hi: a", "hi: b", "lo: a"]
+    assert recordings_of(tmp_path / "set: all.tar", pattern=None).format.classes == ["hi: a", "hi: b", "lo: a"]
 
 
 def test_a_table_says_path_and_label(tmp_path):
@@ -94,21 +95,21 @@ def test_a_table_says_path_and_label(tmp_path):
         written(tmp_path / "wav" / f"{number}.wav", seed=number)
     table = tmp_path / "set.csv"
     table.write_text("path,label\n" + "".join(f"wav/{i}.wav,{'ab'[i % 2]}\n" for i in range(4)))
-    assert opened(table, pattern=None, held=0.3).hearing.classes == ["a", "b"]
+    assert recordings_of(table, pattern=None, held_out=0.3).format.classes == ["a", "b"]
     table.write_text(table.read_text().replace(",a", ", a "))
-    assert opened(table, pattern=None, held=0.3).hearing.classes == ["a", "b"]
+    assert recordings_of(table, pattern=None, held_out=0.3).format.classes == ["a", "b"]
     table.write_text("path,label\nwav/0.wav,a\nwav/9.wav,b\n")
     with pytest.raises(InputError, match=r"set\.csv, line 3: there is no file .*9\.wav\. Paths are beside the table"):
-        opened(table, pattern=None)
+        recordings_of(table, pattern=None)
     table.write_text("path,label\nwav/0.wav,\n")
     with pytest.raises(InputError, match=r"set\.csv, line 2 gives wav/0\.wav no label"):
-        opened(table, pattern=None)
+        recordings_of(table, pattern=None)
     table.write_text("path,label\nwav/0.wav,Smith, John\nwav/1.wav,Smith, Will\n")
     with pytest.raises(InputError, match=r"set\.csv, line 2 has 3 columns, but the first line names 2\. See that a cell"):
-        opened(table, pattern=None)
+        recordings_of(table, pattern=None)
     table.write_text("file,label\nwav/0.wav,a\n")
     with pytest.raises(InputError, match=r"has the columns file, label, but no 'path'"):
-        opened(table, pattern=None)
+        recordings_of(table, pattern=None)
 
 
 def test_a_quotation_mark_between_tabs_takes_no_row_in(tmp_path):
@@ -116,13 +117,13 @@ def test_a_quotation_mark_between_tabs_takes_no_row_in(tmp_path):
         written(tmp_path / f"{number}.wav", seed=number)
     table = tmp_path / "set.tsv"
     table.write_text("label\tpath\n" + '"a\t0.wav\nb\t1.wav\n"a\t2.wav\nb\t3.wav\n')
-    found = opened(table, pattern=None, held=0.3)
-    assert found.hearing.classes == ['"a', "b"]
+    found = recordings_of(table, pattern=None, held_out=0.3)
+    assert found.format.classes == ['"a', "b"]
     assert sum(map(len, found.parts.values())) == 4
     table = tmp_path / "set.csv"
     table.write_text('path,label\n0.wav,a\n"1.wav,b\n' + "2.wav,a\n" * 20_000)
     with pytest.raises(InputError, match=r"set\.csv, line 3 is not CSV: field larger than"):
-        opened(table, pattern=None)
+        recordings_of(table, pattern=None)
 
 
 def test_a_link_in_an_archive_to_what_is_not_in_it_is_no_recording(voices, tmp_path):
@@ -132,13 +133,13 @@ def test_a_link_in_an_archive_to_what_is_not_in_it_is_no_recording(voices, tmp_p
             link = tarfile.TarInfo(f"voices/no_eve_{int(kind)}.wav")
             link.type, link.linkname = kind, "nowhere.wav"
             archive.addfile(link)
-    assert opened(tmp_path / "voices.tgz").sources[0].sha256 == opened(voices).sources[0].sha256
+    assert recordings_of(tmp_path / "voices.tgz").sources[0].sha256 == open_file(voices).sources[0].sha256
 
 
 def test_an_archive_is_read_like_a_folder(voices, tmp_path):
     with tarfile.open(tmp_path / "voices.tar.xz", "w:xz") as archive:
         archive.add(voices, "voices")
-    one, other = opened(voices), opened(tmp_path / "voices.tar.xz")
+    one, other = recordings_of(voices), open_file(tmp_path / "voices.tar.xz")
     for part in ("train", "validation"):
         assert names(one, part) == names(other, part)
     assert [s.name for s in other.sources] == [f"{tmp_path.name}/voices.tar.xz"]
@@ -146,17 +147,17 @@ def test_an_archive_is_read_like_a_folder(voices, tmp_path):
 
 
 def test_a_file_that_changed_its_name_is_other_data(voices):
-    before = opened(voices).sources[0].sha256
+    before = recordings_of(voices).sources[0].sha256
     (voices / "no_ann_2.wav").rename(voices / "yes_ann_9.wav")
-    assert opened(voices).sources[0].sha256 != before
+    assert recordings_of(voices).sources[0].sha256 != before
 
 
 def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices, monkeypatch):
-    memory = opened(voices, mels=16)
+    memory = recordings_of(voices, mels=16)
     monkeypatch.setattr(room, "FEW", 5000)
-    spilled = opened(voices, mels=16)
+    spilled = recordings_of(voices, mels=16)
     assert spilled.shelf.file is not None
-    assert spilled.hearing == memory.hearing
+    assert spilled.format == memory.format
     for step in range(3):
         assert torch.equal(spilled.batch(step, 5)[0].x, memory.batch(step, 5)[0].x)
 
@@ -184,48 +185,48 @@ def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices, monkeyp
 def test_a_recording_that_cannot_be_learned_from_is_named(voices, spoil, said):
     spoil(voices)
     with pytest.raises(InputError, match=said):
-        opened(voices)
+        recordings_of(voices)
 
 
 def test_a_sound_that_is_learned_from_and_measured_on_is_named(voices):
     (voices / "no_bob_9.wav").write_bytes((voices / "no_bob_1.wav").read_bytes())
     with pytest.raises(InputError, match=r"no_bob_9\.wav of the test part is also learned from, as .*no_bob_1\.wav"):
-        opened(voices, where={"test": {"index": 9}})
+        recordings_of(voices, where={"test": {"index": 9}})
 
 
 def test_parts_that_cannot_be_are_refused(voices, tmp_path):
     with pytest.raises(Missing, match=r"There is no nowhere"):
-        opened("nowhere")
+        recordings_of("nowhere")
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match=r"none has no recording\. Sounds are files that end in \.wav"):
-        opened(tmp_path / "none")
+        recordings_of(tmp_path / "none")
     with pytest.raises(InputError, match=r"No recording of .* is left for the test part where \{'index': '50-60'\}"):
-        opened(voices, where={"test": {"index": "50-60"}})
+        recordings_of(voices, where={"test": {"index": "50-60"}})
     with pytest.raises(InputError, match=r"data\.where reads take, but names say only: label, speaker, index"):
-        opened(voices, where={"test": {"take": 1}})
+        recordings_of(voices, where={"test": {"take": 1}})
     with pytest.raises(InputError, match=r"says speaker '\w+', which is no number, but data\.where asks for 1-2"):
-        opened(voices, where={"test": {"speaker": "1-2"}})
+        recordings_of(voices, where={"test": {"speaker": "1-2"}})
     with pytest.raises(InputError, match=r"said twice: by data\.test and by data\.where\.test"):
-        opened(voices, test=str(voices), where={"test": {"index": 1}})
+        recordings_of(voices, test=str(voices), where={"test": {"index": 1}})
     with pytest.raises(InputError, match=r"All recordings of .* are of the class 'no'"):
-        opened(voices, where={"validation": {"label": "yes"}})
+        recordings_of(voices, where={"validation": {"label": "yes"}})
     with pytest.raises(InputError, match=r"data\.patch has 7 bands, which do not divide the 40 of data\.mels"):
-        opened(voices, tokens="patches", patch=(4, 7))
+        recordings_of(voices, tokens="patches", patch=(4, 7))
     with pytest.raises(InputError, match=r"each name once, but got 'no names'"):
-        opened(voices, pattern="no names")
+        recordings_of(voices, pattern="no names")
 
 
 def test_a_class_that_was_never_learned_is_named(voices, tmp_path):
     written(tmp_path / "test" / "maybe_ann_1.wav", seed=99)
     with pytest.raises(InputError, match=r"maybe_ann_1\.wav of the test part is of the class 'maybe', but training has"):
-        opened(voices, test=str(tmp_path / "test"))
+        recordings_of(voices, test=str(tmp_path / "test"))
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------------
 def test_another_rate_is_brought_to_the_one_that_is_said(voices):
     written(voices / "yes_ann_0.wav", 0.2, rate=16000, seed=50)
-    found = opened(voices, rate=4000)
-    assert found.hearing.rate == 4000
+    found = recordings_of(voices, rate=4000)
+    assert found.format.rate == 4000
     wave = next(r.wave for part in found.parts.values() for r in part if r.name.endswith("yes_ann_0.wav"))
     assert len(wave) == 800
 
@@ -233,20 +234,20 @@ def test_another_rate_is_brought_to_the_one_that_is_said(voices):
 @pytest.mark.parametrize("tokens", ["log-mel", "raw", "patches"])
 @pytest.mark.parametrize("level", [False, True])
 def test_padding_changes_no_recording(tokens, level):
-    config = Sounds(train="", tokens=tokens, mels=16, patch=(3, 4), level=level)
+    config = Sounds(train="", tokens=tokens, mels=16, patch=(3, 4), center=level)
     waves = [noise(seconds, seed=i) for i, seconds in enumerate((0.31, 0.07, 0.2))]
-    mean, deviation = measured(config, 8000, kept(*waves))
-    hearing = heard(mean, deviation)
-    together = tokens_of(config, hearing, waves)
+    mean, deviation = band_statistics(config, 8000, clips_of(*waves))
+    sound_format = heard(mean, deviation)
+    together = tokens_of(config, sound_format, waves)
     assert together.valid is not None
     assert together.x.shape[-1] == features(config, 8000)
     for row, wave in enumerate(waves):
-        alone = tokens_of(config, hearing, [wave])
+        alone = tokens_of(config, sound_format, [wave])
         real = together.valid[row]
         assert alone.valid is not None
         assert bool(alone.valid.all())
         assert relative_error(together.x[row][real], alone.x[0]) < 1e-5  # float32: sums in another order
-        assert torch.equal(together.positions[row][real], alone.at[0])
+        assert torch.equal(together.positions[row][real], alone.positions[0])
         assert not together.x[row][~real].any()
 
 
@@ -254,22 +255,22 @@ def test_places_are_seconds_or_counts(tmp_path):
     wave = noise(0.2)
     for tokens, made in (("log-mel", log_mel(wave, 8000, mels=16)), ("raw", frames(wave, 8000, 25, 10))):
         config = Sounds(train="", tokens=tokens, mels=16)
-        hearing = heard(*measured(config, 8000, kept(wave)))
-        assert torch.equal(tokens_of(config, hearing, [wave]).positions[0], made.positions)
-        counted = tokens_of(Sounds(train="", tokens=tokens, mels=16, places="index"), hearing, [wave]).positions[0, :, 0]
+        sound_format = heard(*band_statistics(config, 8000, clips_of(wave)))
+        assert torch.equal(tokens_of(config, sound_format, [wave]).positions[0], made.positions)
+        counted = tokens_of(Sounds(train="", tokens=tokens, mels=16, positions="index"), sound_format, [wave]).positions[0, :, 0]
         assert counted.tolist() == list(range(len(made.positions)))
     config = Sounds(train="", tokens="patches", mels=16, patch=(3, 4))
-    hearing = heard(*measured(config, 8000, kept(wave)))
+    sound_format = heard(*band_statistics(config, 8000, clips_of(wave)))
     cut = spectrogram_patches(log_mel(wave, 8000, mels=16), (3, 4))
-    found = tokens_of(config, hearing, [wave])
+    found = tokens_of(config, sound_format, [wave])
     assert torch.equal(found.positions[0], cut.positions)
-    counted = tokens_of(Sounds(train="", tokens="patches", mels=16, patch=(3, 4), places="index"), hearing, [wave])
+    counted = tokens_of(Sounds(train="", tokens="patches", mels=16, patch=(3, 4), positions="index"), sound_format, [wave])
     assert counted.positions[0, :5].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0]]
 
 
 @pytest.mark.parametrize("tokens", ["log-mel", "raw"])
 def test_numbers_of_the_training_part_have_mean_0_and_size_1(voices, tokens):
-    found = opened(voices, tokens=tokens, mels=16, where={"validation": {"index": 0}})
+    found = recordings_of(voices, tokens=tokens, mels=16, where={"validation": {"index": 0}})
     x = torch.cat([t.x[t.valid] for t, _, _ in found.recordings("train", 7)])
     assert x.mean().abs() < 0.02
     assert (x.square().mean() - 1).abs() < 0.01
@@ -279,8 +280,8 @@ def test_numbers_of_the_training_part_have_mean_0_and_size_1(voices, tokens):
 
 
 def test_the_same_seed_gives_the_same_batch_for_any_number_of_processes(voices):
-    changes = Changes(speed=0.1, shift=20, gain=6, noise=0.1, bands=4, windows=4, masks=2)
-    one, again = (opened(voices, mels=16, changes=changes) for _ in range(2))
+    changes = SoundAugment(speed=0.1, shift=20, gain=6, noise=0.1, bands=4, windows=4, masks=2)
+    one, again = (recordings_of(voices, mels=16, augment=changes) for _ in range(2))
     whole, wanted = one.batch(7, 6)
     assert torch.equal(whole.x, again.batch(7, 6)[0].x)
     for share in range(2):
@@ -294,12 +295,12 @@ def test_the_same_seed_gives_the_same_batch_for_any_number_of_processes(voices):
 
 
 def test_a_recording_is_changed_otherwise_in_every_epoch(voices):
-    found = opened(voices, mels=16, changes=Changes(gain=6), where={"validation": {"index": "0-3"}})
+    found = recordings_of(voices, mels=16, augment=SoundAugment(gain=6), where={"validation": {"index": "0-3"}})
     count = len(found.parts["train"])
     first, later = ([found.batch(e * count + i, 1)[0] for i in range(count)] for e in range(2))
     sums = [sorted(float(t.x.sum()) for t in epoch) for epoch in (first, later)]
     assert not np.allclose(*sums)
-    plain = opened(voices, mels=16, where={"validation": {"index": "0-3"}})
+    plain = recordings_of(voices, mels=16, where={"validation": {"index": "0-3"}})
     first, later = ([plain.batch(e * count + i, 1)[0] for i in range(count)] for e in range(2))
     assert np.allclose(*(sorted(float(t.x.sum()) for t in epoch) for epoch in (first, later)), atol=1e-3)
 
@@ -308,7 +309,7 @@ def test_every_change_does_what_it_says():
     wave = noise(0.5)
 
     def made(seed=0, **some):
-        return changed(wave, 8000, Changes(**some), generator(seed))
+        return changed(wave, 8000, SoundAugment(**some), generator(seed))
 
     assert torch.equal(made(), wave)
     lengths = [len(made(seed, speed=0.2)) for seed in range(50)]
@@ -321,7 +322,7 @@ def test_every_change_does_what_it_says():
     assert 1.4 < gains.max() < 2.0
     assert 0 < relative_error(made(noise=0.1), wave) < 0.11
     x = torch.ones(20, 10)
-    masked = hidden(x, Changes(bands=3, windows=4, masks=1), generator(5))
+    masked = hidden(x, SoundAugment(bands=3, windows=4, masks=1), generator(5))
     assert torch.equal(x, torch.ones(20, 10))
     bands, rows = (masked == 0).all(0).sum(), (masked == 0).all(1).sum()
     assert int(bands) <= 3
@@ -334,7 +335,7 @@ def test_soft_ends_are_cut_away_and_nothing_between():
     rows = torch.tensor(steps)
 
     def left(rows, most):
-        waves = [changed(rows.repeat_interleave(80), 8000, Changes(ends=most), generator(seed)) for seed in range(200)]
+        waves = [changed(rows.repeat_interleave(80), 8000, SoundAugment(trim=most), generator(seed)) for seed in range(200)]
         return {tuple(round(float(v), 3) for v in wave[::80]) for wave in waves}
 
     cuts = {tuple(steps[a:b]) for a in (1, 2, 4) for b in (5, 7)} - {(1.0,)} | {tuple(steps)}  # of a quarter too little is left
@@ -345,12 +346,12 @@ def test_soft_ends_are_cut_away_and_nothing_between():
     silent = torch.tensor([0.0] * 3 + [0.01, 0.1, 1.0, 0.1, 0.01])  # what is silent at one end is as silent at the other
     assert left(silent, 0.6) == {tuple(r[::-1]) for r in left(silent.flip(0), 0.6)} == {(0.01, 0.1, 1.0, 0.1, 0.01)}
     for alike in (torch.zeros(400), torch.ones(400), torch.ones(3), torch.rand(79)):
-        assert torch.equal(changed(alike, 8000, Changes(ends=0.9), generator(0)), alike)
+        assert torch.equal(changed(alike, 8000, SoundAugment(trim=0.9), generator(0)), alike)
 
 
 def test_a_warped_spectrogram_keeps_its_ends_and_its_order():
     x = torch.arange(40.0)[:, None].expand(40, 3)
-    made = [hidden(x, Changes(warp=0.3), generator(seed)) for seed in range(50)]
+    made = [hidden(x, SoundAugment(warp=0.3), generator(seed)) for seed in range(50)]
     for warped in made:
         assert torch.equal(warped[[0, -1]], x[[0, -1]])
         pace = warped.diff(dim=0)
@@ -358,18 +359,18 @@ def test_a_warped_spectrogram_keeps_its_ends_and_its_order():
         assert float(pace.max() / pace.min()) <= np.exp(0.6) + 1e-3
     assert max(float((warped - x).abs().max()) for warped in made) > 1
     for short in (1, 2):
-        assert torch.equal(hidden(x[:short], Changes(warp=0.3), generator(0)), x[:short])
+        assert torch.equal(hidden(x[:short], SoundAugment(warp=0.3), generator(0)), x[:short])
 
 
 def test_a_faster_sound_is_higher():
     tone = torch.sin(2 * torch.pi * 500 * torch.arange(8000) / 8000)
     for seed in range(3):
-        faster = changed(tone, 8000, Changes(speed=0.3), generator(seed))
+        faster = changed(tone, 8000, SoundAugment(speed=0.3), generator(seed))
         peak = int(torch.fft.rfft(faster).abs().argmax()) * 8000 / len(faster)
         assert abs(peak - 500 * len(tone) / len(faster)) < 2
 
 
 def test_the_spoken_digits_that_come_along_are_read():
-    found = opened(DIGITS, where={"validation": {"index": 10}, "test": {"index": 5}})
-    assert found.hearing.classes == list("0123456789")
+    found = recordings_of(DIGITS, where={"validation": {"index": 10}, "test": {"index": 5}})
+    assert found.format.classes == list("0123456789")
     assert {part: len(r) for part, r in found.parts.items()} == {"train": 40, "validation": 20, "test": 20}

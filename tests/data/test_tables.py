@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.data.tables import records, unusual
+from equiscope.data.tables import records, separator_notes
 from equiscope.data.texts import texts
 from equiscope.errors import InputError
 from equiscope.training import open_task, recipe
@@ -29,7 +29,7 @@ def test_cells_are_apart_however_they_are_separated(tmp_path, sign, end, begin):
     path.write_bytes((begin + written(sign, end=end)).encode())
     assert list(texts([path], "text")) == [text for text, _ in TWO]
     assert list(texts([path], "label")) == ["1", "2", "3"]
-    assert len(unusual([path], ["text"])) == (sign != ",")
+    assert len(separator_notes([path], ["text"])) == (sign != ",")
 
 
 OTHERS = {
@@ -94,7 +94,7 @@ def test_a_run_notes_what_separates_columns(tmp_path, task):
     sounds = [(str(path), path.name[0]) for path in sorted(SOUNDS.glob("[01]_*.wav"))]
     tables = {"language": ([("to be or not to be " * 4, "1")], ("text", "label")), "translation": (PARALLEL, ("source", "target"))}
     path.write_text(written("|" if task == "sounds" else ";", *tables.get(task, (sounds, ("path", "label")))))
-    data = {"language": {"context": 4}, "translation": {"vocabulary": 260, "held": 0.5}, "sounds": {"held": 0.3}}[task]
+    data = {"language": {"context": 4}, "translation": {"vocabulary": 260, "held_out": 0.5}, "sounds": {"held_out": 0.3}}[task]
     found = open_task(
         recipe({
             "title": "t", "data": {"task": task, "train": str(path), **data}, "model": {"width": 8},

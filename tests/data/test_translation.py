@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from equiscope.data import Translation
-from equiscope.data.pieces import Pieces
+from equiscope.data.bpe_dropout import BpeDropout
 from equiscope.data.translation import Pairs
 from equiscope.errors import InputError
 from equiscope.tokens.tokenizer import by_characters, by_pieces
@@ -28,7 +28,7 @@ def proverbs(**fields):
     )
 
 
-def opened(**fields):
+def open_file(**fields):
     return Pairs(proverbs(**fields), 0, SAMPLES)
 
 
@@ -45,7 +45,7 @@ def refused(folder: Path, message: str, **fields):
 
 
 def test_ids_of_a_pair_are_those_of_its_two_lines():
-    pairs = opened()
+    pairs = open_file()
     source, target = ((SAMPLES / f"proverbs-train.{side}").read_text().splitlines() for side in ("en", "de"))
     for step in range(10):
         for row in pairs.batch(step, 8):
@@ -57,7 +57,7 @@ def test_ids_of_a_pair_are_those_of_its_two_lines():
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("size", [1, 7, 8, 72, 100])
 def test_every_pair_comes_once_an_epoch(size, dropout):
-    pairs = opened(dropout=dropout)
+    pairs = open_file(dropout=dropout)
     steps = -(-72 // size)
     for epoch in (0, 1):
         numbers = [row.pair for step in range(epoch * steps, (epoch + 1) * steps) for row in pairs.batch(step, size)]
@@ -71,7 +71,7 @@ def test_one_very_long_pair_leaves_no_batch_empty(tmp_path):
 
 
 def test_a_batch_has_little_padding():
-    pairs = opened()
+    pairs = open_file()
     share = []
     for step in range(9):
         lengths = [len(row.source) for row in pairs.batch(step, 8)]
@@ -81,7 +81,7 @@ def test_a_batch_has_little_padding():
 
 
 def test_a_step_is_a_function_of_the_seed_and_its_number():
-    one, other = opened(dropout=0.3), opened(dropout=0.3)
+    one, other = open_file(dropout=0.3), open_file(dropout=0.3)
     late = [row.source.tolist() for row in one.batch(31, 8)]
     for step in range(32):
         again = [row.source.tolist() for row in other.batch(step, 8)]
@@ -90,8 +90,8 @@ def test_a_step_is_a_function_of_the_seed_and_its_number():
 
 
 def test_words_cut_at_random_are_the_same_words():
-    pairs = opened(dropout=0.5)
-    plain = opened()
+    pairs = open_file(dropout=0.5)
+    plain = open_file()
     cuts = [{row.pair: row.source.tolist() for step in steps for row in pairs.batch(step, 8)} for steps in (range(9), range(9, 18))]
     for pair, (ids, _) in enumerate(zip(plain.ids["train"][0], range(72), strict=False)):
         text = plain.tokenizer.decode(ids.tolist())
@@ -101,14 +101,14 @@ def test_words_cut_at_random_are_the_same_words():
 
 def test_without_dropout_pieces_are_those_of_the_tokenizer():
     tokenizer = by_pieces((SAMPLES / "proverbs-train.de").read_text(), 400)
-    pieces, chance = Pieces(tokenizer, 0.0, 0), random.Random(0)
+    pieces, chance = BpeDropout(tokenizer, 0.0, 0), random.Random(0)
     for word in ("ĠBusch", "Ein", "Ġgutes", "Ġzz"):
         assert pieces.joined(word, chance) == [p.value for p in tokenizer.inner.model.tokenize(word)]
 
 
 def test_dropout_is_refused_where_there_are_no_joins_of_pieces():
     with pytest.raises(InputError, match="WordLevel"):
-        Pieces(by_characters("abc"), 0.1, 0)
+        BpeDropout(by_characters("abc"), 0.1, 0)
 
 
 def test_pieces_are_taught_by_the_training_part_alone(tmp_path):
@@ -119,7 +119,7 @@ def test_pieces_are_taught_by_the_training_part_alone(tmp_path):
 
 
 def test_a_word_is_the_same_piece_wherever_it_stands():
-    pairs = opened()
+    pairs = open_file()
     first, second = pairs.tokenizer.encode("A friend")[0], pairs.tokenizer.encode("friend A")[-2]
     assert first == second
 
@@ -135,8 +135,8 @@ def test_tables_give_the_same_pairs_as_parallel_lines(tmp_path, kind):
     else:
         text = "en,de\n" + "".join('"{}","{}"\n'.format(a, b.replace('"', '""')) for a, b in both)
     (tmp_path / f"a.{kind}").write_text(text)
-    table = Pairs(proverbs(train=f"a.{kind}", fields=("en", "de"), held=0.34, validation=None), 0, tmp_path)
-    lines = Pairs(proverbs(train=("a.en", "a.de"), held=0.34, validation=None), 0, tmp_path)
+    table = Pairs(proverbs(train=f"a.{kind}", fields=("en", "de"), held_out=0.34, validation=None), 0, tmp_path)
+    lines = Pairs(proverbs(train=("a.en", "a.de"), held_out=0.34, validation=None), 0, tmp_path)
     for part in ("train", "validation"):
         assert [p[:2] for p in table.texts[part]] == [p[:2] for p in lines.texts[part]]
     assert len(table.texts["validation"]) == 1
@@ -158,7 +158,7 @@ def test_a_row_that_cannot_be_read_is_named(tmp_path, name, content, said):
 
 def test_empty_rows_of_a_table_are_none(tmp_path):
     (tmp_path / "a.tsv").write_text("source\ttarget\na dog\tein Hund\n\na cat\teine Katze\n\n", encoding="utf-8")
-    config = proverbs(train="a.tsv", validation=None, held=0.5)
+    config = proverbs(train="a.tsv", validation=None, held_out=0.5)
     assert sum(map(len, Pairs(config, 0, tmp_path).texts.values())) == 2
 
 
@@ -187,7 +187,7 @@ def test_signs_that_could_end_a_line_do_not_put_the_sides_out_of_step(tmp_path):
 
 
 def test_lower_makes_all_letters_small():
-    assert Counter(c for p in opened(lower=True).texts["validation"] for c in p.source + p.target if c.isupper()) == {}
+    assert Counter(c for p in open_file(lower=True).texts["validation"] for c in p.source + p.target if c.isupper()) == {}
 
 
 def test_unequal_line_counts_are_refused_with_both(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import equiscope as eq
-from equiscope.data.molecules import Levels
+from equiscope.data.molecules import EnergyStatistics
 from equiscope.errors import InputError
 from equiscope.models import Model, Spec
 from equiscope.training import fit, load_run, load_task, open_task, recipe, resolve_spec
@@ -25,7 +25,7 @@ def ordinary(**changes):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A finished run."""
-    found, folder = ordinary(data={"turned": True}), tmp_path_factory.mktemp("runs") / "plain"
+    found, folder = ordinary(data={"random_rotation": True}), tmp_path_factory.mktemp("runs") / "plain"
     return fit(found, open_task(found), folder), folder
 
 
@@ -33,7 +33,7 @@ def answering():
     """An ordinary transformer in float64, as a run asks it."""
     found = ordinary()
     task = open_task(found)
-    return AtomTransformer(initial_model(found, resolve_spec(task)).double(), task.levels), task.batch(0).tensors
+    return AtomTransformer(initial_model(found, resolve_spec(task)).double(), task.statistics), task.batch(0).tensors
 
 
 def test_a_run_is_an_ordinary_transformer_that_is_measured_and_answers(run, tmp_path):
@@ -77,10 +77,10 @@ def test_padding_changes_nothing_and_gets_no_force():
 
 
 def test_an_energy_is_of_each_atom_and_what_atoms_have_alone():
-    levels = Levels(elements=["H", "O"], references=[-10.0, -400.0], scale=2.0, offset=0.5)
+    statistics = EnergyStatistics(elements=["H", "O"], references=[-10.0, -400.0], scale=2.0, offset=0.5)
     model = Model(Spec(width=8, input=eq.models.spec.InputLayer(features=5), readout="mean", outputs=1))
     torch.nn.init.zeros_(model.output_layer.lm_head.weight)
-    energy = AtomTransformer(model, levels)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
+    energy = AtomTransformer(model, statistics)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
     assert energy.tolist() == [-420 + 3 * 0.5, -20 + 2 * 0.5]
 
 
@@ -88,22 +88,22 @@ def test_turning_moves_its_answers_and_an_equivariant_models_only_by_rounding(ru
     found = recipe(plain())
     equivariant = fit(found, open_task(found), tmp_path / "run").result["test"]
     ordinarily = run[0].result["test"]
-    assert ordinarily["turned forces"] > 1.0  # meV/Å
-    assert ordinarily["turned energy"] > 1.0
-    assert equivariant["turned forces"] < 1e-4 * equivariant["forces"]  # float32 in the layers, measured 2e-8
-    assert equivariant["turned energy"] < 0.01  # of -4209 eV, whose references and sum are float64
+    assert ordinarily["rotated forces"] > 1.0  # meV/Å
+    assert ordinarily["rotated energy"] > 1.0
+    assert equivariant["rotated forces"] < 1e-4 * equivariant["forces"]  # float32 in the layers, measured 2e-8
+    assert equivariant["rotated energy"] < 0.01  # of -4209 eV, whose references and sum are float64
     _, task = load_task(run[1])
-    assert {"turned forces", "turned energy"} <= set(task.signatures)
+    assert {"rotated forces", "rotated energy"} <= set(task.signatures)
 
 
 def test_turned_frames_teach_what_a_turn_is(tmp_path):
     moved = []
     for turned in (False, True):
         found = ordinary(
-            data={"learned": 16, "turned": turned, "weights": {"forces": 0}}, budget={"steps": 250, "batch": 16},
+            data={"train_count": 16, "turned": turned, "weights": {"forces": 0}}, budget={"steps": 250, "batch": 16},
             evaluation={"every": 250, "samples": 0}, optimiser={"rate": 3e-3},
         )  # fmt: skip
-        moved.append(fit(found, open_task(found), tmp_path / f"{turned}").result["validation"]["turned energy"])
+        moved.append(fit(found, open_task(found), tmp_path / f"{turned}").result["validation"]["rotated energy"])
     assert moved[1] < 0.5 * moved[0]  # of frames that neither saw; three seeds: 36 of 192 meV, 71 of 254, 41 of 552
 
 
@@ -127,7 +127,7 @@ def test_cells_and_other_elements_are_refused(tmp_path, run):
         for i in range(12)
     )
     (tmp_path / "a.extxyz").write_text(lines)
-    data = {"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held": 2, "where": {}}
+    data = {"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held_out": 2, "where": {}}
     with pytest.raises(InputError, match="knows no cell, but the frames repeat in one"):
         resolve_spec(open_task(ordinary(data=data)))
     _, task = load_task(run[1])

@@ -39,7 +39,7 @@ def plain(folder: Path, **changes: Any) -> dict[str, Any]:
     train = [str(folder / "images"), str(folder / "labels")]
     data = {
         "title": "stripes", "seed": 1,
-        "data": {"task": "images", "train": train, "held": 6, "tested": 3, "classes": list(STRIPES)},
+        "data": {"task": "images", "train": train, "held_out": 6, "test_held_out": 3, "classes": list(STRIPES)},
         "model": {"width": 16, "layers": 1, "input": {"patch": [4, 4]}, "block": {"attention": {"heads": 2}}},
         "budget": {"steps": 4, "batch": 6},
         "optimiser": {"rate": 3e-3},
@@ -156,7 +156,7 @@ def test_evaluation_counts_every_picture_once(tmp_path):
     assert tuple(made.parts) == ("train", "test", "validation")
     for part, many in (("validation", 6), ("test", 3)):
         pictures = made.pictures.parts[part]
-        answers = model(made.sight.seen(pictures.images))
+        answers = model(made.format.normalise(pictures.images))
         found = made.evaluate(model, part)
         assert list(found) == ["accuracy", "loss", "pictures"]
         assert found["pictures"] == many
@@ -173,7 +173,7 @@ def test_a_finished_run_answers_by_all_views_and_says_what_one_alone_would(tmp_p
         for down in (-1, 0, 1)
         for across in (-1, 0, 1)
     ]
-    answers = torch.stack([model(made.sight.seen(one)) for one in looks]).mean(0)
+    answers = torch.stack([model(made.format.normalise(one)) for one in looks]).mean(0)
     found, alone = made.final(model, "validation"), made.evaluate(model, "validation")
     assert list(found) == ["accuracy", "loss", "pictures", "accuracy (one view)"]
     assert found["accuracy"] == pytest.approx(float((answers.argmax(-1) == pictures.labels).float().mean()))
@@ -254,9 +254,9 @@ def test_a_run_that_goes_on_ends_with_the_very_same_weights(tmp_path, precision)
 def test_a_run_that_lost_how_it_sees_says_so(tmp_path):
     made = task(tmp_path)
     made.save(tmp_path)
-    assert ImagesTask.from_run(made.recipe, tmp_path).sight == made.sight
-    (tmp_path / "sight.json").write_text("{")
-    with pytest.raises(InputError, match="which says how this run sees"):
+    assert ImagesTask.from_run(made.recipe, tmp_path).format == made.format
+    (tmp_path / "image_format.json").write_text("{")
+    with pytest.raises(InputError, match="which says how this run reads a picture"):
         ImagesTask.from_run(made.recipe, tmp_path)
 
 
@@ -299,7 +299,7 @@ def test_the_recipe_for_fashion_mnist_is_a_model_of_at_most_a_million_parameters
     path = SAMPLES.parent / "fashion-mnist.toml"
     whole = read_recipe(path)
     names = tuple(str(SAMPLES / f"fashion-{n}.gz") for n in ("images", "labels"))
-    assert whole.data.tested == 10_000
-    smaller = [f'data.train=["{names[0]}", "{names[1]}"]', "data.tested=100", "data.held=100"]
+    assert whole.data.test_held_out == 10_000
+    smaller = [f'data.train=["{names[0]}", "{names[1]}"]', "data.test_held_out=100", "data.held_out=100"]
     made = open_task(read_recipe(path, smaller), path.parent)
     assert sum(p.numel() for p in build(resolve_spec(made)).parameters()) <= 1_000_000

@@ -79,7 +79,7 @@ def test_shares_of_a_step_are_the_step(tmp_path):
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 def test_a_part_is_measured_place_by_place(tmp_path, overlap):
-    _, task = small(tmp_path, data={"overlap": overlap, "held": 0.02})
+    _, task = small(tmp_path, data={"overlap": overlap, "held_out": 0.02})
     model = build(resolve_spec(task)).eval()
     ids = torch.from_numpy(task.passages.ids["validation"].astype("int64"))
     span, fresh = 16, 16 - round(16 * overlap)

@@ -334,7 +334,7 @@ def test_changed_data_is_refused_with_its_name(begun):
 def test_a_changed_tokenizer_is_refused_and_the_runs_own_stays(tmp_path):
     other = tmp_path / "tokenizer.json"
     by_characters(small_text(tmp_path).read_text()).save(other)
-    made = {"tokens": str(other), "held": 0.2}
+    made = {"tokens": str(other), "held_out": 0.2}
     found, task = small(tmp_path, data=made)
     fit(found, task, tmp_path / "run")
     kept = (tmp_path / "run" / "tokenizer.json").read_bytes()

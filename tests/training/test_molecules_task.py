@@ -33,7 +33,7 @@ def plain(**changes):
     said = {
         "title": "ethanol", "seed": 1,
         "data": {
-            "task": "molecules", "train": str(ETHANOL), "keys": {"energy": "energies"}, "unit": "kcal/mol", "held": 8,
+            "task": "molecules", "train": str(ETHANOL), "keys": {"energy": "energies"}, "unit": "kcal/mol", "held_out": 8,
             "where": {"test": [8, 3]},
         },
         "model": {"width": 16, "arrows": 8, "heads": 2, "layers": 1, "radial": 8},
@@ -93,12 +93,12 @@ def test_what_is_measured_is_in_milli_electronvolts(run):
 
 def test_references_and_scale_are_in_the_checkpoint(run):
     _, folder = run
-    levels, model = json.loads((folder / "elements.json").read_text()), load_run(folder)
+    statistics, model = json.loads((folder / "elements.json").read_text()), load_run(folder)
     assert model.spec.elements == ("H", "C", "O")
-    assert model.references.tolist() == levels["references"]
-    assert float(model.scale) == levels["scale"]
+    assert model.references.tolist() == statistics["references"]
+    assert float(model.scale) == statistics["scale"]
     assert model.references.dtype == torch.float64  # thousands of eV, of which thousandths count
-    assert load_run(folder, "last").references.tolist() == levels["references"]
+    assert load_run(folder, "last").references.tolist() == statistics["references"]
 
 
 def test_what_is_learned_is_better_than_before(tmp_path):
@@ -123,7 +123,7 @@ def test_energies_of_the_training_part_miss_nothing_on_average(run):
             (t["energy"] - model(t["numbers"], t["positions"])) / (t["numbers"] > 0).sum(-1)
             for t in task.frames.groups("train", 100)
         ]
-        return abs(float(torch.cat(parts).mean())) / task.levels.scale
+        return abs(float(torch.cat(parts).mean())) / task.statistics.scale
 
     assert missed() < 1e-6
     model.last.bias.fill_(0.5)
@@ -200,7 +200,7 @@ def test_a_crystal_needs_a_cutoff_and_trains_with_one(tmp_path):
         for i in range(12)
     )
     (tmp_path / "a.extxyz").write_text(lines)
-    data = plain(data={"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held": 2, "where": {}})
+    data = plain(data={"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held_out": 2, "where": {}})
     with pytest.raises(InputError, match=r"Give model\.cutoff, in Å"):
         resolve_spec(open_task(recipe(data)))
     found = recipe(merged(data, {"model": {"cutoff": 3.0}, "budget": {"steps": 2}, "evaluation": {"every": 2}}))

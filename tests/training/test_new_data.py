@@ -222,7 +222,7 @@ def test_molecules_are_measured_alike_in_every_form(molecules):
         found.append(task.evaluate(model, NEW))
     assert found[0]["frames"] == 12
     assert all(one == pytest.approx(found[0], rel=1e-4) for one in found)
-    assert "turned energy" in task.final(model, NEW)
+    assert "rotated energy" in task.final(model, NEW)
 
 
 def test_molecules_are_answered_alike_in_every_form_and_number(molecules):

@@ -28,7 +28,7 @@ def pictures(tmp_path_factory):
 
 def of_pictures(folder, **model):
     return {
-        "title": "p", "data": {"task": "images", "train": str(folder), "held": 2}, "budget": BUDGET,
+        "title": "p", "data": {"task": "images", "train": str(folder), "held_out": 2}, "budget": BUDGET,
         "model": merged({"width": 10, "layers": 2, "input": {"patch": [4, 4]}, "block": {"attention": {"heads": 2}}}, model),
     }  # fmt: skip
 
@@ -80,13 +80,13 @@ def of_others(kind, folder):
     plain = {"attention": {"heads": 2}}
     small = {"width": 8, "layers": 1}
     both = small | {"encoder": small | {"block": plain}, "block": causal | {"cross": {"heads": 2}}}
-    pairs = {"task": "translation", "train": [str(folder / "a.en"), str(folder / "a.de")], "vocabulary": 260, "held": 0.3}
+    pairs = {"task": "translation", "train": [str(folder / "a.en"), str(folder / "a.de")], "vocabulary": 260, "held_out": 0.3}
     ethanol = {
         "task": "molecules",
         "train": str(SAMPLES / "ethanol.npz"),
         "keys": {"energy": "energies"},
         "unit": "kcal/mol",
-        "held": 4,
+        "held_out": 4,
     }
     sounds = {"task": "sounds", "train": str(SAMPLES / "fsdd"), "pattern": "{label}_{speaker}_{index}", "mels": 8}
     return {

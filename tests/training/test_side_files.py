@@ -6,26 +6,26 @@ import msgspec
 import pytest
 
 from equiscope.budgets import decoded
-from equiscope.data.molecules import Levels
-from equiscope.data.sounds import Hearing
-from equiscope.training.images import Sight
+from equiscope.data.molecules import EnergyStatistics
+from equiscope.data.sounds import SoundFormat
+from equiscope.training.images import ImageFormat
 
 GOOD = {
-    Hearing: {"classes": ["a", "b"], "rate": 8000, "mean": [0.0, 1.0], "deviation": [1.0, 2.0]},
-    Sight: {"classes": ["a", "b"], "size": [8, 8], "channels": 1, "mean": [0.5], "std": [0.5]},
-    Levels: {"elements": ["H", "O"], "references": [-1.0, -2.0], "scale": 1.0, "offset": 0.0},
+    SoundFormat: {"classes": ["a", "b"], "rate": 8000, "mean": [0.0, 1.0], "deviation": [1.0, 2.0]},
+    ImageFormat: {"classes": ["a", "b"], "size": [8, 8], "channels": 1, "mean": [0.5], "std": [0.5]},
+    EnergyStatistics: {"elements": ["H", "O"], "references": [-1.0, -2.0], "scale": 1.0, "offset": 0.0},
 }
 WRONG = [
-    *((Hearing, name, value) for name, value in (
+    *((SoundFormat, name, value) for name, value in (
         ("classes", []), ("classes", "ab"), ("rate", 0), ("rate", 10**9), ("mean", [0.0]), ("mean", []), ("deviation", [0.0, 1.0]),
         ("deviation", [-1.0, 1.0]), ("mean", None),
     )),
-    *((Sight, name, value) for name, value in (
+    *((ImageFormat, name, value) for name, value in (
         ("classes", []), ("size", [0, 8]), ("size", [10**6, 10**6]), ("size", [8]), ("channels", 2), ("channels", 3),
         ("mean", [0.5, 0.5]),
         ("std", [0.0]), ("std", []),
     )),
-    *((Levels, name, value) for name, value in (
+    *((EnergyStatistics, name, value) for name, value in (
         ("elements", []), ("elements", ["H"]), ("elements", ["H", "Xx"]), ("references", [1.0]), ("scale", 0.0), ("scale", -1),
         ("offset", "0"),
     )),

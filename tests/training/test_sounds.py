@@ -64,9 +64,9 @@ def test_a_run_answers_files_without_its_data(run):
 
     _, folder = run
     _, task = load_task(folder)
-    assert task.hearing.classes == list("0123456789")
+    assert task.format.classes == list("0123456789")
     answer = task.predict(load_run(folder), [str(DIGITS / "3_theo_5.wav")])[0]
-    assert answer.answer in task.hearing.classes
+    assert answer.answer in task.format.classes
     assert next(iter(answer.more)) == answer.answer
     assert len(answer.more) == 3
     every = task.predict(load_run(folder), [str(DIGITS / "3_theo_5.wav")], top=99)[0].more
@@ -88,7 +88,7 @@ def test_a_file_of_another_rate_is_brought_to_the_runs(run, tmp_path):
     _, task = load_task(folder)
     samples, _ = soundfile.read(DIGITS / "3_theo_5.wav", dtype="float32")
     soundfile.write(tmp_path / "fast.wav", samples.repeat(2), 16000)
-    assert task.predict(build(resolve_spec(task)), [str(tmp_path / "fast.wav")])[0].answer in task.hearing.classes
+    assert task.predict(build(resolve_spec(task)), [str(tmp_path / "fast.wav")])[0].answer in task.format.classes
 
 
 def test_what_cannot_be_answered_is_refused(run, tmp_path):
@@ -108,10 +108,10 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
             task.predict(model, [str(tmp_path / "wrong.wav")])
     with pytest.raises(InputError, match=r"option top, 1 or more, but got beams"):
         task.predict(model, [str(DIGITS / "3_theo_5.wav")], beams=2)
-    (folder / "hearing.json").rename(folder / "away.json")
-    with pytest.raises(InputError, match=r"hearing\.json, which says how this run hears, cannot be read"):
+    (folder / "sound_format.json").rename(folder / "away.json")
+    with pytest.raises(InputError, match=r"sound_format\.json, which says how this run reads a sound, cannot be read"):
         load_task(folder)
-    (folder / "away.json").rename(folder / "hearing.json")
+    (folder / "away.json").rename(folder / "sound_format.json")
 
 
 @pytest.mark.parametrize("tokens", ["log-mel", "raw", "patches"])
@@ -232,7 +232,7 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
     _, task = load_task(tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert (model.spec.input.patch, model.spec.input.features, model.spec.input.channels) == ((64,), 12, 1)
-    assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.hearing.classes
+    assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.format.classes
     begun = recipe(found.to_dict() | {"model": {"start": str(tmp_path / "run")}})
     assert resolve_spec(open_task(begun)) == model.spec
     other = recipe(digits(data=FRAMES | {"hop_ms": 4}).to_dict() | {"model": {"start": str(tmp_path / "run")}})
@@ -258,7 +258,7 @@ def test_raw_frames_wider_than_the_model_are_refused():
 def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tmp_path):
     from equiscope.training import load_run
 
-    found = digits(data={"gaps": 0.4, "places": places})
+    found = digits(data={"gaps": 0.4, "positions": places})
     made = fit(found, open_task(found), tmp_path / "run")
     _, task = load_task(tmp_path / "run")
     files = sorted(DIGITS.glob("*_5.wav"))
@@ -277,15 +277,15 @@ def test_a_sound_of_samples_whose_energy_is_no_number_is_refused(run, tmp_path):
 
 @pytest.mark.parametrize("change", [{"bands": 4}, {"windows": 4}, {"warp": 0.3}])
 def test_what_hides_nothing_is_said(change):
-    changes = {"changes": change}
+    changes = {"augment": change}
     assert not open_task(digits(data=changes)).notes
     assert "nothing of raw tokens" in open_task(digits(data={"tokens": "raw"} | changes)).notes[0]
 
 
 @pytest.mark.parametrize(("name", "far"), [("gain", 1e6), ("shift", 1e5), ("noise", 1e30)])
 def test_changes_that_leave_no_sound_are_refused(name, far):
-    with pytest.raises(InputError, match=f"data.changes.{name}"):
-        digits(data={"changes": {name: far}})
+    with pytest.raises(InputError, match=f"data.augment.{name}"):
+        digits(data={"augment": {name: far}})
     with pytest.raises(InputError, match=r"data\.hop_ms"):
         digits(data={"hop_ms": 1e300})
 
@@ -293,7 +293,7 @@ def test_changes_that_leave_no_sound_are_refused(name, far):
 def test_a_recording_that_changes_may_make_longer_than_a_table_of_places_is_refused_first(tmp_path):
     def learned(length, **changes):
         model = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": length}}}}
-        found = digits(model=model, data={"places": "index", "changes": changes})
+        found = digits(model=model, data={"places": "index", "augment": changes})
         return found, open_task(found)
 
     _, task = learned(12)

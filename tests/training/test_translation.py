@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from equiscope.data import Translation
-from equiscope.data.translation import Row
+from equiscope.data.translation import EncodedPair
 from equiscope.errors import InputError
 from equiscope.models import Beams, Mixed, build, describe
 from equiscope.record import Point, read_run
@@ -98,7 +98,7 @@ def test_a_share_of_no_pairs_has_a_gradient_of_zeros(task, model):
 
 
 def test_the_loss_is_torchs_cross_entropy_with_smoothing(task, model):
-    row = Row(0, *(side[0] for side in task.pairs.ids["train"]))
+    row = EncodedPair(0, *(side[0] for side in task.pairs.ids["train"]))
     source, target = (torch.tensor(side.astype(int)) for side in row[1:])
     inputs = torch.cat([torch.tensor([task.start]), target[:-1]])
     answers = model(inputs[None], source=source[None])[0]

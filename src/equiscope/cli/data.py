@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from equiscope.data.catalogue import Dataset, Found, catalogue, commands, listed, look
-from equiscope.data.files import folders, found
+from equiscope.data.catalogue import Dataset, FileStatus, catalogue, commands, dataset_named, locate
+from equiscope.data.files import find_files, folders
 from equiscope.data.molecules import FITTED
 from equiscope.errors import InputError
 
@@ -21,8 +21,8 @@ def run(name: str | None, check: bool, json: bool) -> int:
     """1 where a sum is wrong."""
     if name is not None and name.endswith(".toml"):
         return _of_recipe(Path(name), check, json)
-    sets = catalogue() if name is None else {name: listed(name)}
-    looked = {one: look(one, folders(), check) for one in sets}
+    sets = catalogue() if name is None else {name: dataset_named(name)}
+    looked = {one: locate(one, folders(), check) for one in sets}
     if json:
         print(json_text.dumps([_plain(one, sets[one], files) for one, files in looked.items()]))
     elif name is not None:
@@ -32,7 +32,7 @@ def run(name: str | None, check: bool, json: bool) -> int:
     return int(any(file.state == "wrong" for files in looked.values() for file in files))
 
 
-def _all(sets: dict[str, Dataset], looked: dict[str, list[Found]], check: bool) -> None:
+def _all(sets: dict[str, Dataset], looked: dict[str, list[FileStatus]], check: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="none")
     for heading in ("data", "for", "MB", "what", "licence", "here"):
         table.add_column(heading, justify="right" if heading == "MB" else "left")
@@ -47,7 +47,7 @@ def _all(sets: dict[str, Dataset], looked: dict[str, list[Found]], check: bool) 
     console.print("\nHow to get one, and its files: equiscope data NAME. Whether all are right: equiscope data --check.")
 
 
-def _one(name: str, dataset: Dataset, files: list[Found]) -> None:
+def _one(name: str, dataset: Dataset, files: list[FileStatus]) -> None:
     say = _console().print
     say(f"{name}: {dataset.what}.")
     say(f"Licence: {dataset.terms}. Parts: {dataset.rule}.")
@@ -65,7 +65,7 @@ def _one(name: str, dataset: Dataset, files: list[Found]) -> None:
         print(f"{SIGNS[one.state]} {one.state:7} {facts}  {where}".rstrip())
 
 
-def _here(files: list[Found], check: bool) -> str:
+def _here(files: list[FileStatus], check: bool) -> str:
     there = [one for one in files if one.state != "missing"]
     if not there:
         return "no"
@@ -88,15 +88,15 @@ def _of_recipe(path: Path, check: bool, json: bool) -> int:
             print(f"{SIGNS[state]} {state:7} {name}")
         for dataset in dict.fromkeys(name.partition("/")[0] for name, state in states.items() if state == "missing"):
             if dataset in catalogue():
-                print("\n".join([f"\nTo get {dataset}, under the licence {listed(dataset).terms}:", *commands(dataset)]))
+                print("\n".join([f"\nTo get {dataset}, under the licence {dataset_named(dataset).terms}:", *commands(dataset)]))
     return int("wrong" in states.values())
 
 
 def _state(name: str, beside: Path, check: bool) -> str:
     """Whether a name of a recipe is here, and right, where it is listed."""
     try:
-        found(name, beside)
-        known = look(name, [beside, *folders()], check) if name.partition("/")[0] in catalogue() else []
+        find_files(name, beside)
+        known = locate(name, [beside, *folders()], check) if name.partition("/")[0] in catalogue() else []
         return known[0].state if known else "here"
     except InputError:
         return "missing"
@@ -111,7 +111,7 @@ def needed(data: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys([*files, *([tokens] if isinstance(tokens, str) and tokens.endswith(".json") else [])]))
 
 
-def _plain(name: str, dataset: Dataset, files: list[Found]) -> dict[str, Any]:
+def _plain(name: str, dataset: Dataset, files: list[FileStatus]) -> dict[str, Any]:
     return {
         "name": name, "use": dataset.use, "what": dataset.what, "licence": dataset.licence, "may be shared": dataset.share,
         "bytes": dataset.bytes, "rule": dataset.rule, "note": dataset.note, "commands": commands(name),

@@ -50,16 +50,16 @@ def run(
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
     from equiscope.checkpoints import load
-    from equiscope.data.molecules import Levels
+    from equiscope.data.molecules import EnergyStatistics
     from equiscope.explore.space.solvers import drawn, in_space, learned
     from equiscope.geometry import SpaceModel
     from equiscope.models import Model
-    from equiscope.training.molecules import LEVELS
+    from equiscope.training.molecules import STATISTICS
 
     path, trained = Path(source), is_run(source)
     model = load(path) if trained else drawn(_spec(path), seed)
-    if trained and isinstance(model, Model) and (path / LEVELS).is_file():
-        found = learned(name, model, budgets.decoded(budgets.read(path / LEVELS), Levels), numbers)
+    if trained and isinstance(model, Model) and (path / STATISTICS).is_file():
+        found = learned(name, model, budgets.decoded(budgets.read(path / STATISTICS), EnergyStatistics), numbers)
         return replace(found, title=f"{path.name} (plain)")
     if not isinstance(model, SpaceModel):
         raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")

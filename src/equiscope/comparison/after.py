@@ -81,7 +81,7 @@ def model_sizes(task: Task, patch: Any) -> list[tuple[int, int]]:
 
 def _size(task: Task) -> tuple[int, int]:
     assert isinstance(task, ImagesTask)
-    return task.sight.size
+    return task.format.size
 
 
 def _tried(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], beside: Path) -> Beyond:

@@ -1,10 +1,10 @@
 """Data: files of people become examples, in an order that is a function of the seed. One file a task."""
 
-from equiscope.data.files import Missing, digest, found, sources
+from equiscope.data.files import Missing, digest, find_files, sources
 from equiscope.data.images import Images
 from equiscope.data.language import Language, Passages
 from equiscope.data.molecules import Molecules
-from equiscope.data.order import Order, generator
+from equiscope.data.sampler import Sampler, generator
 from equiscope.data.sounds import Sounds
 from equiscope.data.translation import Translation
 
@@ -13,12 +13,12 @@ __all__ = [
     "Language",
     "Missing",
     "Molecules",
-    "Order",
     "Passages",
+    "Sampler",
     "Sounds",
     "Translation",
     "digest",
-    "found",
+    "find_files",
     "generator",
     "sources",
 ]

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.order import generator, number
+from equiscope.data.sampler import derived_seed, generator
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(ge=0)]
@@ -23,32 +23,32 @@ COLUMNS = ("flip", "down", "across", "turn", "zoom", "light", "contrast", "erase
 
 
 class Augment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a picture differs from itself each time it is learned from; 0 is not at all.
+    """Random augmentation of pictures; 0 turns an augmentation off.
 
-    flip      share of the pictures that are mirrored, left for right
-    shift     pixels that a picture is moved by at most, along rows and along columns; what comes in is 0 (black)
-    turn      degrees that it is turned by at most, either way
-    zoom      part of its size that it grows or shrinks by at most
-    light     part of the range that all pixels become lighter or darker by at most; contrast likewise
-    erase     share of the pictures of which a rectangle, 2 to 33 % of the area, becomes the mean (Zhong et al. 2020)
-    mixup     alpha of the beta distribution of a mixture of two pictures (Zhang et al. 2018)
-    cutmix    alpha likewise, of the area that a rectangle of another picture takes (Yun et al. 2019)
-    mixed     share of the steps that mix at all; half of them by each way, where both are asked for
+    flip      probability of a horizontal flip
+    shift     largest shift in pixels, along rows and along columns; pixels from outside are 0 (black)
+    rotate    largest rotation in degrees, in either direction
+    zoom      largest relative change of size
+    brightness  largest change of brightness, as a share of the range; the contrast changes by the same share
+    erase     probability that a rectangle of 2 to 33 % of the area is set to the mean (random erasing, Zhong et al. 2020)
+    mixup     alpha of the beta distribution of mixup (Zhang et al. 2018)
+    cutmix    alpha of the beta distribution of CutMix (Yun et al. 2019)
+    mix_probability  share of the steps that mix pictures; if both mixup and cutmix are on, each takes half of them
     """
 
     flip: Share = 0.0
     shift: Annotated[int, msgspec.Meta(ge=0)] = 0
-    turn: Annotated[float, msgspec.Meta(ge=0, le=180)] = 0.0
+    rotate: Annotated[float, msgspec.Meta(ge=0, le=180)] = 0.0
     zoom: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
-    light: Share = 0.0
+    brightness: Share = 0.0
     erase: Share = 0.0
     mixup: Positive = 0.0
     cutmix: Positive = 0.0
-    mixed: Share = 1.0
+    mix_probability: Share = 1.0
 
     @property
     def mixes(self) -> bool:
-        return (self.mixup > 0 or self.cutmix > 0) and self.mixed > 0
+        return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
 
 
 class Draws:
@@ -80,10 +80,10 @@ def augmented(images: Tensor, draws: Tensor, config: Augment, mean: Tensor, std:
     if config.shift:
         images = shifted(images, *(whole(said[axis], config.shift) for axis in ("down", "across")))
     x = images.to(torch.float32) / 255
-    if config.turn or config.zoom:
-        x = turned(x, around(said["turn"]) * math.radians(config.turn), 1 + around(said["zoom"]) * config.zoom)
-    if config.light:
-        x = lit(x, around(said["light"]) * config.light, 1 + around(said["contrast"]) * config.light)
+    if config.rotate or config.zoom:
+        x = rotated(x, around(said["turn"]) * math.radians(config.rotate), 1 + around(said["zoom"]) * config.zoom)
+    if config.brightness:
+        x = brightened(x, around(said["light"]) * config.brightness, 1 + around(said["contrast"]) * config.brightness)
     x = (x - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
     if config.erase:
         x = erased(x, said["erase"] < config.erase, *(said[name] for name in ("area", "shape", "top", "left")))
@@ -116,7 +116,7 @@ def shifted(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
     return (taken * inside.unsqueeze(-1)).movedim(-1, 1).contiguous()
 
 
-def turned(x: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
+def rotated(x: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     """Every picture turned about its middle by its angle [B] in radians, against the clock, and made `zoom` [B] times as large.
 
     Between pixels it is a linear mix of them; what comes in from outside is 0.
@@ -128,7 +128,7 @@ def turned(x: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
-def lit(x: Tensor, light: Tensor, contrast: Tensor) -> Tensor:
+def brightened(x: Tensor, light: Tensor, contrast: Tensor) -> Tensor:
     """Pixels 0..1 lighter by `light` [B], after their distance to the picture's mean grew `contrast` [B] times; kept in 0..1."""
     mean = x.mean((-3, -2, -1), keepdim=True)
     return ((x - mean) * contrast.view(-1, 1, 1, 1) + mean + light.view(-1, 1, 1, 1)).clamp(0, 1)
@@ -150,8 +150,8 @@ def mixture(config: Augment, seed: int, step: int, size: int, height: int, width
 
     returns  other [B], keep [B, 1, H, W] (how much of each pixel stays its own), and part [B], how much of the answer does
     """
-    draws = np.random.default_rng(number(seed, "mixture", step))
-    if draws.random() >= config.mixed:
+    draws = np.random.default_rng(derived_seed(seed, "mixture", step))
+    if draws.random() >= config.mix_probability:
         return None
     cut = config.cutmix > 0 and (config.mixup == 0 or draws.random() < 0.5)
     alpha = config.cutmix if cut else config.mixup

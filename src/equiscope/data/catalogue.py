@@ -29,7 +29,7 @@ class Page(Struct, frozen=True, forbid_unknown_fields=True):
     commit: str
 
 
-class Listed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CatalogueFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file of a data set.
 
     sha256    of the file
@@ -59,7 +59,7 @@ class Dataset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     share: bool
     rule: str
     pages: list[Page]
-    files: list[Listed]
+    files: list[CatalogueFile]
     note: str = ""
 
     @property
@@ -77,10 +77,10 @@ class Dataset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Found:
+class FileStatus:
     """A file of a data set, looked for. paths: it, or the files of a clone that stand in its place; state "here": not summed."""
 
-    file: Listed
+    file: CatalogueFile
     paths: list[Path]
     state: State
 
@@ -90,7 +90,7 @@ def catalogue() -> dict[str, Dataset]:
     return msgspec.convert(tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")), dict[str, Dataset])
 
 
-def listed(name: str) -> Dataset:
+def dataset_named(name: str) -> Dataset:
     """A data set by name. Raises UnknownName with the list."""
     known = catalogue()
     if name not in known:
@@ -101,7 +101,7 @@ def listed(name: str) -> Dataset:
 def commands(name: str) -> list[str]:
     """What a person runs to get a data set, in the folder from which they train."""
     found = []
-    for page in (pages := listed(name).pages):
+    for page in (pages := dataset_named(name).pages):
         folder = f"data/{name}" + (f"/{page.repository.partition('/')[2]}" if len(pages) > 1 else "")
         found.append(
             f"git clone --filter=blob:none --no-checkout https://github.com/{page.repository} {folder} "
@@ -121,7 +121,7 @@ def advice(name: str) -> str:
     return f"Did you mean {near[0]}?" if near else "Give a path, or set EQUISCOPE_DATA to the folder that has it."
 
 
-def instead(name: str, folder: Path) -> list[Path]:
+def clone_files(name: str, folder: Path) -> list[Path]:
     """The files of a clone in a folder of data that stand in the place of a listed file; none where there is no such clone."""
     dataset, _, file = name.partition("/")
     known = catalogue()
@@ -133,21 +133,21 @@ def instead(name: str, folder: Path) -> list[Path]:
     )  # fmt: skip
 
 
-def look(name: str, folders: Iterable[Path], sums: bool = False) -> list[Found]:
+def locate(name: str, folders: Iterable[Path], sums: bool = False) -> list[FileStatus]:
     """The files of a data set, each where it is, if it is; or, of "fsdd/FILE", this file. sums: whether each is as it should be.
 
     raises  UnknownName with the list, where there is no such data set
     """
     name, _, single = name.partition("/")
     found = []
-    for file in listed(name).files:
+    for file in dataset_named(name).files:
         if single not in ("", file.name):
             continue
         paths = next((p for f in folders if (p := _at(f, name, file))), [])
         state: State = "missing" if not paths else "here"
         if paths and sums:
-            state = "right" if _right(file, paths) else "wrong"
-        found.append(Found(file, paths, state))
+            state = "right" if _is_valid(file, paths) else "wrong"
+        found.append(FileStatus(file, paths, state))
     return found
 
 
@@ -160,12 +160,12 @@ def content(paths: list[Path]) -> str:
     return hashlib.sha256("\n".join(sorted(each)).encode()).hexdigest()
 
 
-def _at(folder: Path, name: str, file: Listed) -> list[Path]:
+def _at(folder: Path, name: str, file: CatalogueFile) -> list[Path]:
     path = folder / name / file.name
-    return [path] if path.is_file() else instead(f"{name}/{file.name}", folder)
+    return [path] if path.is_file() else clone_files(f"{name}/{file.name}", folder)
 
 
-def _right(file: Listed, paths: list[Path]) -> bool:
+def _is_valid(file: CatalogueFile, paths: list[Path]) -> bool:
     try:
         if len(paths) == 1 and _sha256(paths[0]) == file.sha256:
             return True

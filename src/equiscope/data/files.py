@@ -13,7 +13,7 @@ from typing import Any
 
 from equiscope import budgets
 from equiscope.budgets import OPENERS, Limited, regular, unfolded
-from equiscope.data.catalogue import advice, instead
+from equiscope.data.catalogue import advice, clone_files
 from equiscope.errors import InputError, printable, reason
 from equiscope.record import Source
 
@@ -34,20 +34,20 @@ def folders(beside: Path | None = None) -> list[Path]:
     return list(dict.fromkeys([*([beside] if beside else []), Path(), *near]))
 
 
-def found(name: str, beside: Path | None = None) -> list[Path]:
+def find_files(name: str, beside: Path | None = None) -> list[Path]:
     """The files of a name, sorted: a path; one with * for many; or the files of a clone that stand in a listed one's place.
 
     raises  Missing where there is none, naming where it was looked for and where a user gets it; InputError for what is no name
     """
     try:
-        return _found(name, beside)
+        return _find_files(name, beside)
     except InputError:
         raise
     except (RuntimeError, ValueError, OSError) as error:  # ~ of nobody; a**b; a name that is too long
         raise InputError(f"{printable(name)} cannot be looked for: {reason(error)}. Give another path.") from error
 
 
-def _found(name: str, beside: Path | None) -> list[Path]:
+def _find_files(name: str, beside: Path | None) -> list[Path]:
     given = Path(name).expanduser()
     if given.is_absolute():
         relative, looked = given.relative_to(given.anchor), [Path(given.anchor)]
@@ -60,7 +60,7 @@ def _found(name: str, beside: Path | None) -> list[Path]:
         if (
             paths := sorted(p for p in budgets.listed(folder.glob(str(relative)), name) if p.is_file())
             if many
-            else instead(name, folder)
+            else clone_files(name, folder)
         ):
             return paths
     where = "" if given.is_absolute() else f" Looked in: {', '.join('here' if f == Path() else str(f) for f in looked)}."
@@ -79,18 +79,18 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() in SHORT or ".tar" in map(str.lower, path.suffixes)
 
 
-def member(where: str) -> str:
+def member_name(where: str) -> str:
     """The name within an archive of what is called "archive: name"; of other files, the path itself."""
     colons = (sign.span() for sign in re.finditer(": ", where))
     return next((where[end:] for begin, end in colons if Path(where[:begin]).is_file()), where)
 
 
-def hides(name: Path) -> bool:
+def is_hidden(name: Path) -> bool:
     """Whether a system hides it beside what people put there."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.parts)
 
 
-def opened(path: Path) -> Any:
+def open_file(path: Path) -> Any:
     """A file to read bytes from, what is compressed being opened on the way, up to its budget."""
     regular(path)
     opener = OPENERS.get(path.suffix.lower())
@@ -117,7 +117,7 @@ def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
     return [source for part, paths in parts.items() for source in _sources(part, list(paths))]
 
 
-def learned(found: Iterable[Source]) -> list[str]:
+def overlap_notes(found: Iterable[Source]) -> list[str]:
     """A sentence for each part, to be measured on, whose every file is learned from too."""
     digests: dict[str, set[str]] = {}
     for source in found:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Frame:
+class MoleculeFrame:
     """A molecule as it was at one moment.
 
     name     its file, and which of several it is
@@ -24,6 +24,6 @@ class Frame:
     energy: float
     forces: Tensor | None = None
     cell: Tensor | None = None
-    lone: bool = False
+    isolated: bool = False
     charge: float = 0.0
-    lacks: str = ""
+    missing_forces: str = ""

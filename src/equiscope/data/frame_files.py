@@ -19,9 +19,9 @@ from torch import Tensor
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, archive, undamaged
-from equiscope.data.files import found, hides, is_archive, member, opened
-from equiscope.data.frame import Frame
-from equiscope.data.lone_atoms import charge, is_lone
+from equiscope.data.files import find_files, is_archive, is_hidden, member_name, open_file
+from equiscope.data.frame import MoleculeFrame
+from equiscope.data.isolated_atoms import charge, is_isolated
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
@@ -32,22 +32,22 @@ ENDINGS = (".npz", ".xyz", ".extxyz", ".sdf", ".cjson")
 
 
 class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file calls what is read from it.
+    """Names in a file of frames.
 
     energy   of a frame
-    forces   on each atom; "none": there are none to learn from
-    places   of the atoms, in .npz
-    numbers  of the elements, in .npz: of each frame, or of all
+    forces   on each atom; "none" if the files have no forces
+    positions  of the atoms, in .npz
+    numbers  atomic numbers, in .npz: of each frame, or common to all
     """
 
     energy: str = "energy"
     forces: str | None = "forces"
-    places: str = "coords"
+    positions: str = "coords"
     numbers: str = "nuclear_charges"
 
 
 @dataclass(frozen=True)
-class Manner:
+class FrameFormat:
     """How files are read: names, units, and the table that has the energies, with the column of it."""
 
     keys: Keys
@@ -66,28 +66,28 @@ class Manner:
 
 
 def frames(
-    name: str, manner: Manner, beside: Path | None = None, labelled: bool = True
-) -> tuple[list[Frame], list[Path]]:  # fmt: skip
+    name: str, frame_format: FrameFormat, beside: Path | None = None, labelled: bool = True
+) -> tuple[list[MoleculeFrame], list[Path]]:  # fmt: skip
     """Every frame of the files of a name, also of a folder or an archive, and those files.
 
     Where forces are missing, the frame says why: whether that is wrong depends on the other frames.
     labelled  whether energies and forces are read; without, an energy is NaN
     raises  InputError naming the file and the frame that has no energy, unequal lengths or numbers that are none
     """
-    paths = [file for path in found(name, beside) for file in (_files(path) if path.is_dir() else [path])]
-    read: list[Frame] = []
+    paths = [file for path in find_files(name, beside) for file in (_files(path) if path.is_dir() else [path])]
+    read: list[MoleculeFrame] = []
     energies: dict[str, float] | None = None
     for path in paths:
         if path.suffix.lower() == ".npz":
-            read += _arrays(path, manner, len(read), labelled)
+            read += _arrays(path, frame_format, len(read), labelled)
             continue
-        if labelled and manner.table is not None and (energies is None or is_archive(path)):
-            energies = _table(path, manner, beside)
+        if labelled and frame_format.table is not None and (energies is None or is_archive(path)):
+            energies = _table(path, frame_format, beside)
         for where, points in _points(path):
             for row, one in enumerate(points):
                 label = f"{where}, frame {row}" if len(points) > 1 else where
                 number = len(read) if energies is None else _number_of(where)
-                read.append(_frame(one, label, number, where, manner, energies, labelled))
+                read.append(_frame(one, label, number, where, frame_format, energies, labelled))
     if not read:
         raise InputError(f"{name} holds no frames. Frames are in files that end in .npz, .xyz or .extxyz.")
     return read, paths
@@ -96,7 +96,7 @@ def frames(
 def _files(folder: Path) -> list[Path]:
     """The files of molecules in a folder and the folders in it, sorted."""
     inner = budgets.listed(folder.rglob("*"), folder)
-    found = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not hides(f.relative_to(folder)))
+    found = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not is_hidden(f.relative_to(folder)))
     if not found:
         raise InputError(f"{folder} has no file of molecules ({', '.join(ENDINGS)}).")
     return found
@@ -120,19 +120,19 @@ def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
 
 
 def _frame(
-    one: Points, name: str, number: int, where: str, manner: Manner, energies: dict[str, float] | None, labelled: bool
-) -> Frame:  # fmt: skip
-    keys, known = manner.keys, ", ".join(one.values) or "none"
+    one: Points, name: str, number: int, where: str, frame_format: FrameFormat, energies: dict[str, float] | None, labelled: bool
+) -> MoleculeFrame:  # fmt: skip
+    keys, known = frame_format.keys, ", ".join(one.values) or "none"
     if one.numbers is None:
         raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz, .extxyz, .sdf or .cjson.")
-    if _kind(Path(member(where))) not in (".xyz", ".extxyz"):
-        manner = replace(manner, length="angstrom")  # the format says it
+    if _kind(Path(member_name(where))) not in (".xyz", ".extxyz"):
+        frame_format = replace(frame_format, length="angstrom")  # the format says it
     if not labelled:
-        return _checked(name, number, one.numbers, one.positions, math.nan, None, cell_of(one, name), manner)
+        return _checked(name, number, one.numbers, one.positions, math.nan, None, cell_of(one, name), frame_format)
     if energies is not None:
-        file = Path(member(where)).name
+        file = Path(member_name(where)).name
         if file not in energies:
-            raise InputError(f"{manner.table} says no energy of {file}. Leave the file out, or add its line.")
+            raise InputError(f"{frame_format.table} says no energy of {file}. Leave the file out, or add its line.")
         energy: Any = energies[file]
     else:
         if keys.energy not in one.values:
@@ -141,12 +141,12 @@ def _frame(
         if isinstance(energy, bool) or not isinstance(energy, int | float):
             raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
     forces = None if keys.forces is None else one.values.get(keys.forces)
-    lacks = ""
+    missing_forces = ""
     if keys.forces is not None and not isinstance(forces, Tensor):
-        forces, lacks = None, f"{name} has no forces {keys.forces!r}; its values are: {known}"
-    made = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), manner)
-    lone = is_lone(name, made.numbers, made.cell, one.values)
-    return replace(made, lone=lone, charge=charge(one.values), lacks=lacks)
+        forces, missing_forces = None, f"{name} has no forces {keys.forces!r}; its values are: {known}"
+    made = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), frame_format)
+    isolated = is_isolated(name, made.numbers, made.cell, one.values)
+    return replace(made, isolated=isolated, charge=charge(one.values), missing_forces=missing_forces)
 
 
 def cell_of(one: Points, name: str) -> Tensor | None:
@@ -172,25 +172,26 @@ REPEATS = {"t": True, "true": True, "1": True, "yes": True, "f": False, "false":
 
 
 def _checked(
-    name: str, number: int, numbers: Tensor, at: Tensor, energy: float, forces: Tensor | None, cell: Tensor | None, manner: Manner
-) -> Frame:  # fmt: skip
+    name: str, number: int, numbers: Tensor, at: Tensor, energy: float, forces: Tensor | None, cell: Tensor | None,
+    frame_format: FrameFormat,
+) -> MoleculeFrame:  # fmt: skip
     if not len(numbers) >= 1 or not bool(((numbers >= 1) & (numbers <= len(SYMBOLS))).all()):
         raise InputError(f"{name} has atoms with numbers {numbers.tolist()[:8]}, but elements are 1 to {len(SYMBOLS)}.")
     if forces is not None and forces.shape != at.shape:
         raise InputError(f"{name} has {len(at)} atoms, but forces of shape {tuple(forces.shape)}.")
-    by, long = manner.energy, manner.angstrom
+    by, long = frame_format.energy, frame_format.angstrom
     forces = None if forces is None else forces.double() * (by / long)
     cell = None if cell is None else cell.double() * long
-    return Frame(name, number, numbers.long(), at.double() * long, float(energy) * by, forces, cell)
+    return MoleculeFrame(name, number, numbers.long(), at.double() * long, float(energy) * by, forces, cell)
 
 
-def _arrays(path: Path, manner: Manner, begin: int, labelled: bool) -> list[Frame]:
+def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -> list[MoleculeFrame]:
     """Frames of an .npz file: places [F, N, 3], energies [F], forces [F, N, 3], elements [N] or [F, N], 0 where there is none."""
-    keys = manner.keys
-    if labelled and manner.table is not None:
+    keys = frame_format.keys
+    if labelled and frame_format.table is not None:
         raise InputError(f"data.table says energies of files of one molecule each, but {path} is .npz. Leave one of them out.")
-    held: dict[str, Any] = {}
-    lacks = ""
+    arrays: dict[str, Any] = {}
+    missing_forces = ""
     try:
         _fits_memory(path)
         with np.load(path, allow_pickle=False) as file:
@@ -198,41 +199,41 @@ def _arrays(path: Path, manner: Manner, begin: int, labelled: bool) -> list[Fram
                 if key is None or (not labelled and field in ("energy", "forces")):
                     continue
                 if key not in file.files:
-                    lacks = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
+                    missing_forces = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
                     if field == "forces":
                         continue
-                    raise InputError(f"{lacks}. Say data.keys.{field}.")
-                held[field] = file[key]
+                    raise InputError(f"{missing_forces}. Say data.keys.{field}.")
+                arrays[field] = file[key]
     except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
-    for field, array in held.items():
+    for field, array in arrays.items():
         if array.dtype.kind not in "iuf":
             raise InputError(f"{path}: {getattr(keys, field)} holds {array.dtype}, and no numbers.")
-    at = held["places"]
+    at = arrays["positions"]
     shape = at.shape
     if at.ndim != 3 or shape[2] != 3:
-        raise InputError(f"{path}: {keys.places} has shape {shape}, but places are [frames, atoms, 3].")
-    energies = np.atleast_1d(held.get("energy", np.full(len(at), np.nan)))
+        raise InputError(f"{path}: {keys.positions} has shape {shape}, but places are [frames, atoms, 3].")
+    energies = np.atleast_1d(arrays.get("energy", np.full(len(at), np.nan)))
     energies = energies.reshape(-1) if energies.size == len(energies) else energies
-    numbers = np.broadcast_to(held["numbers"], shape[:2]) if held["numbers"].shape == shape[1:2] else held["numbers"]
+    numbers = np.broadcast_to(arrays["numbers"], shape[:2]) if arrays["numbers"].shape == shape[1:2] else arrays["numbers"]
     wanted = {"energy": shape[:1], "forces": shape, "numbers": shape[:2]}
-    for field, array in (("energy", energies), ("forces", held.get("forces")), ("numbers", numbers)):
+    for field, array in (("energy", energies), ("forces", arrays.get("forces")), ("numbers", numbers)):
         if array is not None and array.shape != wanted[field]:
             raise InputError(
-                f"{path}: {getattr(keys, field)} has shape {array.shape}, but {keys.places} is of {shape[0]} frames with "
+                f"{path}: {getattr(keys, field)} has shape {array.shape}, but {keys.positions} is of {shape[0]} frames with "
                 f"{shape[1]} atoms. They have to be of the same frames."
             )
-    made, all_forces = [], held.get("forces")
+    made, all_forces = [], arrays.get("forces")
     for row in range(shape[0]):
         there = numbers[row] > 0
         forces = None if all_forces is None else torch.from_numpy(all_forces[row][there].astype(np.float64))
         frame = _checked(
             f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
-            torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, manner,
+            torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, frame_format,
         )  # fmt: skip
-        made.append(replace(frame, lone=len(frame.numbers) == 1, lacks=lacks))
+        made.append(replace(frame, isolated=len(frame.numbers) == 1, missing_forces=missing_forces))
     return made
 
 
@@ -247,7 +248,7 @@ def _fits_memory(path: Path) -> None:
         )
 
 
-def finite(frame: Frame) -> Frame:
+def finite(frame: MoleculeFrame) -> MoleculeFrame:
     """The frame. Raises InputError where something of it is no number."""
     for what, values in (("coordinates", frame.positions), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
         if values is not None and not bool(values.isfinite().all()):
@@ -259,25 +260,25 @@ def finite(frame: Frame) -> Frame:
 
 def _number_of(where: str) -> int:
     """The number in the name of a file of one molecule."""
-    digits = "".join(sign for sign in Path(member(where)).stem if sign.isdecimal())
+    digits = "".join(sign for sign in Path(member_name(where)).stem if sign.isdecimal())
     if not digits:
         raise InputError(f"{where} has no number in its name, by which data.drop and data.where could name it. Rename it.")
     return int(digits)
 
 
-def _table(path: Path, manner: Manner, beside: Path | None) -> dict[str, float]:
+def _table(path: Path, frame_format: FrameFormat, beside: Path | None) -> dict[str, float]:
     """Energies by the names of files, from a table within the archive or beside it: NAME, and numbers in columns."""
-    assert manner.table is not None
-    said, where = None, manner.table
+    assert frame_format.table is not None
+    said, where = None, frame_format.table
     try:
         if is_archive(path):
             with archive(path) as held:
                 for one in held:
-                    if manner.table in (one.name, Path(one.name).name):
+                    if frame_format.table in (one.name, Path(one.name).name):
                         said = held.read(one)
         if said is None:
-            where = str(found(manner.table, beside)[0])
-            with opened(Path(where)) as file:
+            where = str(find_files(frame_format.table, beside)[0])
+            with open_file(Path(where)) as file:
                 said = file.read()
         lines = said.decode("utf-8").splitlines()
     except DAMAGED as error:
@@ -288,9 +289,9 @@ def _table(path: Path, manner: Manner, beside: Path | None) -> dict[str, float]:
         if not words:
             continue
         try:
-            energies[words[0]] = float(words[manner.column - 1])
+            energies[words[0]] = float(words[frame_format.column - 1])
         except (ValueError, IndexError) as error:
             raise InputError(
-                f"{where}, line {at} has no number in column {manner.column}: {line[:60]!r}. Say data.column."
+                f"{where}, line {at} has no number in column {frame_format.column}: {line[:60]!r}. Say data.column."
             ) from error
     return energies

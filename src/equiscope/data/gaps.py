@@ -5,10 +5,10 @@ import hashlib
 import torch
 from torch import Tensor
 
-from equiscope.data.order import generator
+from equiscope.data.sampler import generator
 
 
-def kept(count: int, share: float, most: int, draw: torch.Generator) -> Tensor:
+def remaining_windows(count: int, share: float, most: int, draw: torch.Generator) -> Tensor:
     """Which of so many windows are left, in their order, where a share of them is missing: always as many, one at least.
 
     most  windows of one stretch that is left out
@@ -22,6 +22,6 @@ def kept(count: int, share: float, most: int, draw: torch.Generator) -> Tensor:
     return (~missing).nonzero()[:, 0]
 
 
-def of_sound(wave: Tensor) -> torch.Generator:
+def sound_generator(wave: Tensor) -> torch.Generator:
     """Random numbers that a sound [T] itself decides, so that it has the same gaps wherever it is measured."""
     return generator(0, "gaps", hashlib.sha256(wave.numpy().tobytes()).hexdigest())

@@ -19,44 +19,55 @@ from msgspec import Struct, field
 from torch import Tensor
 
 from equiscope.data.augment import Augment, Draws, augmented, mixture
-from equiscope.data.files import found, sources
-from equiscope.data.order import Order
-from equiscope.data.part_folders import one_part, spread
-from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx, shows, unlabelled
-from equiscope.data.tables import unusual
+from equiscope.data.files import find_files, sources
+from equiscope.data.picture_files import (
+    LABELS,
+    PICTURES,
+    PictureList,
+    converted,
+    is_picture,
+    list_pictures,
+    read_idx,
+    source_of,
+    unlabelled,
+)
+from equiscope.data.sampler import Sampler
+from equiscope.data.split_folders import one_part, spread
+from equiscope.data.tables import separator_notes
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import Source
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
-Pair = tuple[str, str]
+FilePair = tuple[str, str]
 IN_MEMORY = 2**31  # bytes of a part; more is mapped
 LEAST = 1e-4  # of a std that is given: a fortieth of one step of 256
 
 
 class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="images", tag_field="task"):
-    """Pictures to learn to name.
+    """Pictures and their classes.
 
-    train       a pair of idx files [pictures, labels]; or a folder of folders, one a class; or an archive of such; or a table (CSV
-                or JSONL) with the columns path (seen from the table's folder) and label; or a folder of parts: train, val, test
-    validation  other ones, that decide which weights are kept; without them the last `held` of train are held out
-    test        others, that are measured once, at the end; or, with `tested`, the last so many of train, before `held` is counted
-    tested      so many pictures, the last ones of train, are the test part; of each class, but for idx files, where it is of all
-    held        share of the pictures, or how many; in each class, but for idx files, where it is of all
-    classes     names, in the order of the labels; of folders and tables the sorted ones unless said, of idx files 0, 1, ...
-    size        [rows, columns] that pictures are resized and cropped to; as they are unless said, then all of one size
-    channels    1 (grey) or 3 (colour); as the first picture unless said
-    mean, std   of each channel, in 0..1; those of the training part unless said
-    augment     how pictures differ from themselves each time
-    smoothing   share of the answer that is spread over all classes (label smoothing)
-    views       ways in which a finished run sees each picture that it answers for; the answer is the mean of theirs
+    train       a pair of idx files [pictures, labels]; a folder with one folder for each class; an archive of such a folder; a
+                table (CSV or JSONL) with the columns path (relative to the table) and label; or a folder of parts: train, val, test
+    validation  pictures that choose the best weights; by default the last `held_out` pictures of train
+    test        pictures that are evaluated once, at the end
+    test_held_out  count of pictures at the end of train that become the test part, before `held_out` is counted; per class, except
+                for idx files, where the count is over all classes
+    held_out    share or count of train that becomes the validation part; per class, except for idx files
+    classes     names, in the order of the labels; by default the sorted names of folders and tables, and 0, 1, ... for idx files
+    size        [rows, columns] to which pictures are resized and cropped; by default they must all have one size
+    channels    1 (grey) or 3 (colour); by default as in the first picture
+    mean, std   of each channel, in 0..1; by default those of the training part
+    augment     random augmentation of the training pictures
+    smoothing   label smoothing: share of the target that is spread over all classes
+    views       test-time augmentation: a finished run averages its outputs over these views of a picture
     """
 
-    train: str | Pair
-    validation: str | Pair | None = None
-    test: str | Pair | None = None
-    held: Size | Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
-    tested: Annotated[int, msgspec.Meta(ge=0)] = 0
+    train: str | FilePair
+    validation: str | FilePair | None = None
+    test: str | FilePair | None = None
+    held_out: Size | Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    test_held_out: Annotated[int, msgspec.Meta(ge=0)] = 0
     classes: tuple[str, ...] | None = None
     size: tuple[Size, Size] | None = None
     channels: Literal[1, 3] | None = None
@@ -68,7 +79,7 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 
 @dataclass(frozen=True)
-class Part:
+class ImageSet:
     """Pictures uint8 [N, C, H, W] and the number of each one's class [N]: some rows of a block, which is not copied."""
 
     block: Tensor
@@ -86,8 +97,8 @@ class Part:
     def images(self) -> Tensor:
         return self[:][0]
 
-    def cut(self, which: Tensor) -> "Part":
-        return Part(self.block, self.labels[which], self.rows[which])
+    def cut(self, which: Tensor) -> "ImageSet":
+        return ImageSet(self.block, self.labels[which], self.rows[which])
 
 
 class Pictures:
@@ -100,31 +111,31 @@ class Pictures:
         self.config, self.seed = config, seed
         if twice := sorted({name for name in config.classes or () if (config.classes or ()).count(name) > 1}):
             raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
-        if config.test is not None and config.tested:
-            raise InputError("data.test and data.tested both say what the test part is. Leave one of them out.")
-        named: dict[str, str | Pair | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        if config.test is not None and config.test_held_out:
+            raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
+        named: dict[str, str | FilePair | None] = {"train": config.train, "validation": config.validation, "test": config.test}
         self.notes: list[str] = []
         if isinstance(config.train, str):
-            read = ("test",) if config.tested else ()
+            read = ("test",) if config.test_held_out else ()
             whole = {part: name if name is None or isinstance(name, str) else " ".join(name) for part, name in named.items()}
-            parts, self.notes = spread(whole, beside, shows, True, read)
+            parts, self.notes = spread(whole, beside, is_picture, True, read)
             named |= {part: name for part, name in parts.items() if name != whole[part]}
         self.sources: list[Source] = []
         self.classes, self.size, self.channels = config.classes, config.size, config.channels
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, ImageSet] = {}
         for part, name in named.items():
             if name is not None:
                 self.parts[part] = self._read(part, name, beside)
-        if config.tested:
-            self.parts["train"], self.parts["test"] = self._split(config.tested, "tested")
+        if config.test_held_out:
+            self.parts["train"], self.parts["test"] = self._split(config.test_held_out, "test_held_out")
         if "validation" not in self.parts:
-            self.parts["train"], self.parts["validation"] = self._split(config.held, "held")
-        self._look()
-        self.mean, self.std = _measured(self.parts["train"], config)
-        self.order, self.draws = Order(len(self.parts["train"]), seed), Draws(len(self.parts["train"]), seed)
+            self.parts["train"], self.parts["validation"] = self._split(config.held_out, "held_out")
+        self._check()
+        self.mean, self.std = _channel_statistics(self.parts["train"], config)
+        self.sampler, self.draws = Sampler(len(self.parts["train"]), seed), Draws(len(self.parts["train"]), seed)
 
     @classmethod
-    def measured(
+    def from_files(
         cls, config: Images, classes: tuple[str, ...], size: tuple[int, int], channels: Literal[1, 3], part: str,
         names: Sequence[str],
     ) -> Self:  # fmt: skip
@@ -135,7 +146,7 @@ class Pictures:
         if len(names) > 2:
             raise InputError(f"Pictures are in one place, or in a pair of idx files, but got {len(names)}. Give one or two.")
         if len(names) == 1:
-            one_part(_one(names[0], None), shows, True)
+            one_part(_one(names[0], None), is_picture, True)
         made.parts = {part: made._read(part, names[0] if len(names) == 1 else (names[0], names[1]), None)}
         return made
 
@@ -145,27 +156,27 @@ class Pictures:
         returns  inputs [B, C, H, W], wanted [B]; and of a step that mixes pictures other [B], and part [B]: of the answer `wanted`
         """
         config = self.config.augment
-        places = self.order.batch(step, size)
+        places = self.sampler.batch(step, size)
         own = list(range(share, size, shares))
         mixed = mixture(config, self.seed, step, size, *self.parts["train"].block.shape[-2:]) if config.mixes else None
-        x, wanted = self._seen([places[i] for i in own])
+        x, wanted = self._augmented([places[i] for i in own])
         if mixed is None:
             return {"inputs": x, "wanted": wanted}
         other, keep, part = (t[own] for t in mixed)
-        y, others = self._seen([places[int(i)] for i in other])
+        y, others = self._augmented([places[int(i)] for i in other])
         return {"inputs": keep * x + (1 - keep) * y, "wanted": wanted, "other": others, "part": part}
 
-    def _seen(self, places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    def _augmented(self, places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
         images, labels = self.parts["train"][torch.tensor([example for _, example in places])]
         return augmented(images, self.draws.of(places), self.config.augment, self.mean, self.std), labels
 
-    def _read(self, part: str, name: str | Pair, beside: Path | None) -> Part:
+    def _read(self, part: str, name: str | FilePair, beside: Path | None) -> ImageSet:
         if not isinstance(name, str):
-            return self._pair(part, [_one(n, beside) for n in name])
+            return self._read_pair(part, [_one(n, beside) for n in name])
         path = _one(name, beside)
-        given = listed(path)
-        self.notes += unusual([path], ("path", "label"))
-        self.sources.append(of_files(path, given.files, part))
+        given = list_pictures(path)
+        self.notes += separator_notes([path], ("path", "label"))
+        self.sources.append(source_of(path, given.files, part))
         if self.classes is None:
             self.classes = tuple(sorted(set(given.labels), key=_in_order))
         numbers = {label: number for number, label in enumerate(self.classes)}
@@ -174,7 +185,7 @@ class Pictures:
                 raise InputError(f"{where} has the class {label!r}, which is none of: {', '.join(self.classes)}.")
         return _whole(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]))
 
-    def _pair(self, part: str, paths: list[Path]) -> Part:
+    def _read_pair(self, part: str, paths: list[Path]) -> ImageSet:
         """idx files: pictures and labels."""
         self.sources += sources({part: paths})
         images, labels = read_idx(paths[0], PICTURES), read_idx(paths[1], LABELS)
@@ -195,9 +206,9 @@ class Pictures:
         from PIL import Image
 
         names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
-        return _whole(self._fitted(Listed(paths, names, [], lambda: map(Image.fromarray, images))), numbers)
+        return _whole(self._fitted(PictureList(paths, names, [], lambda: map(Image.fromarray, images))), numbers)
 
-    def _fitted(self, given: "Listed") -> Tensor:
+    def _fitted(self, given: "PictureList") -> Tensor:
         """Pictures of one size and one number of channels: those of the first, where the recipe says none."""
         block: np.ndarray | None = None
         for i, (where, picture) in enumerate(zip(given.names, given.pictures(), strict=True)):
@@ -214,7 +225,7 @@ class Pictures:
         assert block is not None
         return torch.from_numpy(block)
 
-    def _split(self, held: float, what: str) -> tuple[Part, Part]:
+    def _split(self, held: float, what: str) -> tuple[ImageSet, ImageSet]:
         """The training part without its last pictures, and these; in each class, but for idx files."""
         train, groups, of = self.parts["train"], [torch.arange(len(self.parts["train"]))], "the training part"
         if isinstance(self.config.train, str):
@@ -229,7 +240,7 @@ class Pictures:
             last.append(group[len(group) - count :])
         return train.cut(torch.cat(first).sort().values), train.cut(torch.cat(last).sort().values)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Every class is learned, and pictures and numbers fit."""
         assert self.classes is not None
         counts = torch.bincount(self.parts["train"].labels, minlength=len(self.classes))
@@ -250,7 +261,7 @@ class Pictures:
 
 def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int) -> tuple[list[str], Tensor]:
     """Pictures without classes, brought to one size: what each is called, and bytes [N, C, H, W]. names: as of `unlabelled`."""
-    given = [unlabelled(path) for name in names for path in found(name)]
+    given = [unlabelled(path) for name in names for path in find_files(name)]
     called = [where for one in given for where in one.names]
     block = _block(len(called), channels, *size)
     for i, picture in enumerate(chain.from_iterable(one.pictures() for one in given)):
@@ -264,7 +275,7 @@ def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 def _one(name: str, beside: Path | None) -> Path:
-    paths = found(name, beside)
+    paths = find_files(name, beside)
     if len(paths) > 1:
         raise InputError(
             f"{name} is {len(paths)} files, but pictures come from one: a folder, an archive, a table or a pair of idx files."
@@ -280,11 +291,11 @@ def _block(*shape: int) -> np.ndarray:
         return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
-def _whole(block: Tensor, labels: Tensor) -> Part:
-    return Part(block, labels, torch.arange(len(labels)))
+def _whole(block: Tensor, labels: Tensor) -> ImageSet:
+    return ImageSet(block, labels, torch.arange(len(labels)))
 
 
-def _measured(train: Part, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:
+def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, in 0..1: given, or measured in whole numbers, so the same on every machine."""
     channels = train.block.shape[1]
     for name, given in (("mean", config.mean), ("std", config.std)):

@@ -17,12 +17,20 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.files import found, sources
-from equiscope.data.line import Line, Unknown, cut, held, kept, remembered, unknown
-from equiscope.data.order import Order, number
-from equiscope.data.part_folders import one_part, spread
-from equiscope.data.tables import unusual
-from equiscope.data.texts import files, holds_text, stretches
+from equiscope.data.files import find_files, sources
+from equiscope.data.sampler import Sampler, derived_seed
+from equiscope.data.split_folders import one_part, spread
+from equiscope.data.tables import separator_notes
+from equiscope.data.texts import files, is_text_file, stretches
+from equiscope.data.token_stream import (
+    TokenStream,
+    UnknownCharacter,
+    cached_facts,
+    cached_stream,
+    cut,
+    encode_in_memory,
+    unknown_id,
+)
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens.text import readable
@@ -39,28 +47,28 @@ IGNORED = -100  # an answer that is not counted
 
 
 class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="language", tag_field="task"):
-    """Texts to learn to continue.
+    """Texts for language modelling.
 
-    train       files: plain text, JSONL or CSV (with `field`), TEI XML, archives or folders of these, also one that `datasets`
-                has saved; with * for many; or a folder of parts: train, val, test
-    validation  other files; without them the last `held` of the characters are held out
-    test        files that are measured once, at the end
-    held        share of the characters that is held out, where no other files are the validation part
-    share       of the training part that is learned from, from its beginning; what a tokenizer is taught by stays the whole
+    train       files: plain text, JSONL or CSV (with `field`), TEI XML, archives or folders of these, or a folder saved by
+                `datasets`; with * for many; or a folder of parts: train, val, test
+    validation  files that choose the best weights; by default the last `held_out` of the characters of train
+    test        files that are evaluated once, at the end
+    held_out    share of the characters of train for the validation part, if `validation` names no files
+    share       of the training part that is trained on, from its beginning; a tokenizer is still trained on the whole part
     context     T, tokens of a passage
-    tokens      "characters", "bytes", "pieces" (byte pairs, taught by the training part), "checkpoint" (of model.start), or a
-                tokenizer.json
-    vocabulary  how many pieces there are to be
-    field       of a line of JSONL or a column of CSV that holds the text
-    separator   what stands between two documents, such as "\\n\\n" or "<|endoftext|>"; also put between those of the files, instead
-                of an empty line. A model with the mask "documents" then attends within a document
-    overlap     share of a passage that was in the one before, when a part is measured: it is read, but counted only once
+    tokens      "characters", "bytes", "pieces" (byte pair encoding, trained on the training part), "checkpoint" (of model.start),
+                or a tokenizer.json
+    vocabulary  size of the vocabulary of "pieces"
+    field       of a line of JSONL, or column of CSV, with the text
+    separator   between two documents, such as "\\n\\n" or "<|endoftext|>"; it also replaces the empty line between documents of
+                different files. With the mask "documents", a model attends within a document only
+    overlap     share of a passage that the previous passage contained, in evaluation: it is read as context, but counted only once
     """
 
     train: str
     validation: str | None = None
     test: str | None = None
-    held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     context: Annotated[int, msgspec.Meta(ge=2)]
     tokens: str = "characters"
@@ -82,21 +90,21 @@ class Passages:
     def __init__(self, config: Language, seed: int = 0, beside: Path | None = None, tokenizer: Tokenizer | None = None) -> None:
         self.config = config
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
-        named, self.notes = spread(named, beside, holds_text, False)
-        self.paths = {part: files(found(name, beside)) for part, name in named.items() if name is not None}
-        self.notes += unusual(chain.from_iterable(self.paths.values()), [config.field])
+        named, self.notes = spread(named, beside, is_text_file, False)
+        self.paths = {part: files(find_files(name, beside)) for part, name in named.items() if name is not None}
+        self.notes += separator_notes(chain.from_iterable(self.paths.values()), [config.field])
         self.sources: list[Source] = sources(self.paths)
-        self.kept = sum(source.bytes for source in self.sources) >= SMALL
+        self.cached = sum(source.bytes for source in self.sources) >= SMALL
         self.cut = self._cut() if "validation" not in self.paths else 0
         parts: list[str] = [part for part in ("train", "validation", "test") if part in self.paths or part == "validation"]
         self.tokenizer = tokenizer or self._tokenizer(parts, beside)
-        lines = {part: self._line(part) for part in parts}
+        lines = {part: self._stream(part) for part in parts}
         self.characters = {part: line.characters for part, line in lines.items()}
         self.ids = {part: line.ids for part, line in lines.items()}
         self.ids["train"] = self.ids["train"][: math.ceil(len(self.ids["train"]) * config.share)]
         if config.share < 1:
             self.characters["train"] = len(self.tokenizer.decode(self.ids["train"].tolist()))
-        self.unknown = unknown(self.tokenizer)
+        self.unknown = unknown_id(self.tokenizer)
         self.whole = self._whole()
         for part, ids in self.ids.items():
             if len(ids) <= config.context:
@@ -105,20 +113,20 @@ class Passages:
                     "Give more text, or a shorter context."
                 )
         self.seed, span = seed, config.context
-        self.order = Order((len(self.ids["train"]) - 1 - span) // span + 1, seed)
+        self.sampler = Sampler((len(self.ids["train"]) - 1 - span) // span + 1, seed)
 
     @classmethod
-    def measured(cls, config: Language, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
+    def from_files(cls, config: Language, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
         """New texts as the one part, in the ids of a run's tokenizer."""
         made = cls.__new__(cls)
-        made.config, made.tokenizer, made.kept, made.cut = config, tokenizer, False, 0
-        paths = [path for name in names for path in found(name)]
+        made.config, made.tokenizer, made.cached, made.cut = config, tokenizer, False, 0
+        paths = [path for name in names for path in find_files(name)]
         for path in paths:
-            one_part(path, holds_text, False)
+            one_part(path, is_text_file, False)
         made.paths = {part: files(paths)}
-        made.notes, made.sources = unusual(made.paths[part], [config.field]), sources(made.paths)
-        line = made._line(part)
-        made.ids, made.characters, made.unknown = {part: line.ids}, {part: line.characters}, unknown(tokenizer)
+        made.notes, made.sources = separator_notes(made.paths[part], [config.field]), sources(made.paths)
+        line = made._stream(part)
+        made.ids, made.characters, made.unknown = {part: line.ids}, {part: line.characters}, unknown_id(tokenizer)
         made.whole = made._whole(part)
         if len(line.ids) < 2:
             raise InputError(f"{', '.join(names)} has {len(line.ids)} tokens, and of the first none is asked. Give more text.")
@@ -146,8 +154,8 @@ class Passages:
         ids, span = self.ids["train"], self.config.context
         room = (len(ids) - 1) - ((len(ids) - 1 - span) // span + 1) * span  # what the passages of an epoch leave over
         rows = []
-        for epoch, passage in self.order.batch(step, size):
-            shift = number(self.seed, "shift", epoch) % (room + 1)
+        for epoch, passage in self.sampler.batch(step, size):
+            shift = derived_seed(self.seed, "shift", epoch) % (room + 1)
             rows.append(ids[shift + passage * span : shift + (passage + 1) * span + 1])
         both = torch.from_numpy(np.stack(rows).astype(np.int64))
         return both[:, :-1], both[:, 1:]
@@ -181,8 +189,8 @@ class Passages:
                 'Set it, such as data.separator = "\\n\\n", or choose another mask.'
             )
         try:
-            ids = held(self.tokenizer, [said], said).ids
-        except Unknown:
+            ids = encode_in_memory(self.tokenizer, [said], said).ids
+        except UnknownCharacter:
             ids = np.zeros(0)
         if not len(ids) or not _occurs(ids, self.ids["train"]):
             raise InputError(
@@ -201,8 +209,8 @@ class Passages:
             return {"characters": sum(map(len, self._stretches("train")))}
 
         self.cut = 0  # while the whole is counted
-        count = self._known("count", ["train"], made)["characters"]
-        return max(1, round(count * (1 - self.config.held)))
+        count = self._cached_facts("count", ["train"], made)["characters"]
+        return max(1, round(count * (1 - self.config.held_out)))
 
     def _tokenizer(self, parts: list[str], beside: Path | None) -> Tokenizer:
         """The tokenizer that a recipe asks for. Characters are those of all parts: a list of signs tells nothing of a text."""
@@ -217,25 +225,25 @@ class Passages:
                     signs.update(composed(stretch))
                 return {"signs": sorted(signs)}
 
-            return by_characters(self._known("signs", parts, listed)["signs"])
+            return by_characters(self._cached_facts("signs", parts, listed)["signs"])
         if config.tokens == "pieces":
 
             def taught() -> dict[str, Any]:
                 return {"tokenizer": by_pieces(cut(self.text("train")), config.vocabulary).inner.to_str()}
 
-            return Tokenizer.of(self._known(f"pieces {config.vocabulary}", ["train"], taught)["tokenizer"])
-        return Tokenizer.read(found(config.tokens, beside)[0])
+            return Tokenizer.of(self._cached_facts(f"pieces {config.vocabulary}", ["train"], taught)["tokenizer"])
+        return Tokenizer.read(find_files(config.tokens, beside)[0])
 
-    def _line(self, part: str) -> Line:
+    def _stream(self, part: str) -> TokenStream:
         try:
-            if self.kept:
-                return kept(self._key(part), self.tokenizer, lambda: self.text(part), self.config.separator)
-            return held(self.tokenizer, self.text(part), self.config.separator)
-        except Unknown as error:
+            if self.cached:
+                return cached_stream(self._key(part), self.tokenizer, lambda: self.text(part), self.config.separator)
+            return encode_in_memory(self.tokenizer, self.text(part), self.config.separator)
+        except UnknownCharacter as error:
             taken = self.config.tokens == "checkpoint"  # the model knows its own words alone
             raise InputError(
-                f"{self._where(error.sign)}: {error} The tokenizer of {'model.start' if taken else self.config.tokens} was made of "
-                f"other texts. {OTHER_MODEL if taken else OTHER_TOKENS}, or take the character out."
+                f"{self._location(error.sign)}: {error} The tokenizer of {'model.start' if taken else self.config.tokens} was "
+                f"trained on other texts. {OTHER_MODEL if taken else OTHER_TOKENS}, or take the character out."
             ) from error
 
     def _whole(self, part: str = "validation") -> bool:
@@ -245,9 +253,9 @@ class Passages:
         text = composed("".join(islice(chain.from_iterable(self.text(part)), LOOKED)))
         return composed(self.tokenizer.decode(self.tokenizer.encode(text))).strip() == text.strip()
 
-    def _known(self, what: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _cached_facts(self, what: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What one look through the texts of parts tells; remembered, where they are large."""
-        return remembered(" ".join([what, *map(self._key, parts)]), make) if self.kept else make()
+        return cached_facts(" ".join([what, *map(self._key, parts)]), make) if self.cached else make()
 
     def _key(self, part: str) -> str:
         """What a part's text is made of: the bytes of files, and how these are read, which their endings say."""
@@ -256,7 +264,7 @@ class Passages:
         digests = [source.sha256 for source in self.sources if source.part == of]
         return repr((READING, self.config.field, self.config.separator, (self.cut, part) if of == "train" else (), kinds, digests))
 
-    def _where(self, sign: str) -> str:
+    def _location(self, sign: str) -> str:
         """The file that a character stands in, and its line where that is the file's own."""
         for path in chain.from_iterable(self.paths.values()):
             line = 1

@@ -15,12 +15,12 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.files import sources
-from equiscope.data.frame import Frame
-from equiscope.data.frame_files import Keys, Manner, finite, frames
-from equiscope.data.lone_atoms import energies, fit_bonds
-from equiscope.data.one_length import of_one_length
-from equiscope.data.order import Order, number
-from equiscope.data.turns import turn, turned
+from equiscope.data.frame import MoleculeFrame
+from equiscope.data.frame_files import FrameFormat, Keys, finite, frames
+from equiscope.data.isolated_atoms import energies, fit_bonds
+from equiscope.data.length_unit import check_length_unit
+from equiscope.data.random_rotation import random_rotation, rotated
+from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.errors import InputError
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 from equiscope.units import ENERGIES, Energy, Length
@@ -35,11 +35,11 @@ SAME = 0.05  # how near a ratio of energies is to that of two units, where it is
 FEWER = 0.5  # of what atoms alone have: an energy below that share, or above its inverse, is in another unit
 
 
-class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What counts how much in the loss, each divided by the scale of forces.
+class LossWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Weights of the terms in the loss, each divided by the scale of forces.
 
-    energy  of what is missed an atom
-    forces  of what is missed a component
+    energy  weight of the error of the energy per atom
+    forces  weight of the error of a force component
     """
 
     energy: Amount = 1.0
@@ -47,27 +47,29 @@ class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="molecules", tag_field="task"):
-    """Molecules to learn energies and forces of.
+    """Molecules with their energies and forces.
 
     train       a file of frames (.npz, .xyz or .extxyz, also .gz or .xz), many with *, or an archive (.tar) of .xyz files
-    validation  other frames; without them, some of `train` are held out
-    test        those that are measured once, at the end
-    keys        what a file calls its energies and forces
-    unit        of energies in the files; inside and in answers all is in eV and Å
-    length      unit of places in the files; forces are in `unit` by `length`
-    table       file that has the energies, a line for each file: NAME and numbers; in the archive, or beside it
-    column      of the table, NAME being the first
-    drop        frames of a part's file that are left out, by number from 0, e.g. {test = [209, 431]}; files of a table by their own
-    where       numbers of `train` that belong to another part, by what is left when they are divided: {test = [5, 1]}
-    learned     frames that are learned from; all that are left unless said
-    held        frames of `train` that are held out, where nothing else says what validation is
-    rows        which frames these are: "drawn" by the seed; or "first": the first are learned from, the last held out
-    references  what an atom alone has: "atoms", of the frames of `train` that are one atom by itself, fitted for elements that have
-                none; "fitted", by least squares to the training part; or a file of frames of one atom each
-    scale       of forces, in eV/Å; the root of their mean square in the training part unless said
+    validation  frames that choose the best weights; by default some frames of `train` are held out
+    test        frames that are evaluated once, at the end
+    keys        names of the energies, forces, positions and atomic numbers in the files
+    unit        of energies in the files; the model and its predictions use eV and Å
+    length      unit of positions in the files; forces are in `unit` per `length`
+    table       file with the energies, one line for each molecule file: NAME and numbers; in the archive or beside it
+    column      of the table; NAME is the first
+    drop        frames to leave out of a part's file, by number from 0, e.g. {test = [209, 431]}; files of a table by their own
+                number
+    where       frames of `train` that belong to another part, by [divisor, remainder] of their number: {test = [5, 1]}
+    train_count  number of training frames; by default all that remain
+    held_out    number of frames of `train` for the validation part, if neither `validation` nor `where` defines it
+    split       which frames are chosen: "random", by the seed; or "first": the first frames are trained on, the last are held out
+    references  energy of an isolated atom of each element: "atoms" takes single-atom frames of `train` and fits elements without
+                one; "fitted" is a least-squares fit to the training part; or a file of single-atom frames
+    scale       of forces, in eV/Å; by default their root mean square in the training part
     loss        of a difference: "absolute", "square", or "huber" (square below 0.01 of the scale)
     weights     of energies and forces in the loss
-    turned      whether a frame is turned anew each time it is learned from, its forces along: for a model that knows no turns
+    random_rotation  whether to rotate each training frame at random, together with its forces: for a model without rotational
+                     symmetry
     """
 
     train: str
@@ -80,27 +82,27 @@ class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     column: Annotated[int, msgspec.Meta(ge=2)] = 2
     drop: dict[Part, list[Count]] = {}
     where: dict[Literal["validation", "test"], tuple[Count, Count]] = {}
-    learned: Size | None = None
-    held: Size = 50
-    rows: Literal["drawn", "first"] = "drawn"
+    train_count: Size | None = None
+    held_out: Size = 50
+    split: Literal["random", "first"] = "random"
     references: str = "atoms"
     scale: Positive | None = None
     loss: Literal["absolute", "square", "huber"] = "absolute"
-    weights: Weights = msgspec.field(default_factory=Weights)
-    turned: bool = False
+    weights: LossWeights = msgspec.field(default_factory=LossWeights)
+    random_rotation: bool = False
 
     @property
-    def manner(self) -> Manner:
+    def frame_format(self) -> FrameFormat:
         """How its files are read."""
-        return Manner(self.keys, self.unit, self.length, self.table, self.column)
+        return FrameFormat(self.keys, self.unit, self.length, self.table, self.column)
 
 
-class Levels(Struct, frozen=True, kw_only=True):
-    """What the training part decides of a model.
+class EnergyStatistics(Struct, frozen=True, kw_only=True):
+    """Statistics of the training part that a model's output is scaled with.
 
-    elements    symbols, by their numbers; references: what an atom of each has alone, in eV
-    scale       of forces, in eV/Å; of energies an atom in eV, where there are no forces
-    offset      mean of what the references leave of an energy, in eV an atom
+    elements    symbols, in the order of their atomic numbers; references: energy of an isolated atom of each, in eV
+    scale       of forces, in eV/Å; without forces, of the energy per atom in eV
+    offset      mean energy per atom above the references, in eV
     """
 
     elements: list[str]
@@ -125,59 +127,59 @@ class Frames:
     def __init__(self, config: Molecules, seed: int = 0, beside: Path | None = None) -> None:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
-        whole, paths, alone = {}, {}, {}  # type: dict[str, list[Frame]], dict[str, list[Path]], dict[str, list[Frame]]
+        whole, paths, alone = {}, {}, {}  # type: dict[str, list[MoleculeFrame]], dict[str, list[Path]], dict[str, list[MoleculeFrame]]
         for part, name in named.items():
             if name is not None:
-                read, paths[part] = frames(name, config.manner, beside)
-                some = [finite(frame) for frame in left(config, part, read)]
-                whole[part], alone[part] = [f for f in some if not f.lone], [f for f in some if f.lone]
+                read, paths[part] = frames(name, config.frame_format, beside)
+                some = [finite(frame) for frame in without_dropped(config, part, read)]
+                whole[part], alone[part] = [f for f in some if not f.isolated], [f for f in some if f.isolated]
                 if not whole[part]:
                     raise InputError(f"{name} has atoms that are alone, and no molecule. They are references: data.references.")
-        _some_forces(config, "train", whole["train"])
-        self.parts = parted(config, whole, seed)
-        _apart(self.parts, set(whole))
-        self.periodic = _of_one_kind(self.parts)
-        self.partial = {part: _some_forces(config, part, some) for part, some in self.parts.items()}
+        _partial_forces(config, "train", whole["train"])
+        self.parts = split_frames(config, whole, seed)
+        _check_no_overlap(self.parts, set(whole))
+        self.periodic = _is_periodic(self.parts)
+        self.partial = {part: _partial_forces(config, part, some) for part, some in self.parts.items()}
         if config.references not in FITTED:
             alone["train"], paths["references"] = _references(config, beside)
-        fitted = levels(config, self.parts["train"])
-        self.levels, self.notes = referred(config, self.parts["train"], alone, fitted)
-        self.notes += _of_energies_alone(self.parts)
+        fitted = energy_statistics(config, self.parts["train"])
+        self.statistics, self.notes = with_isolated_references(config, self.parts["train"], alone, fitted)
+        self.notes += _missing_force_notes(self.parts)
         for part, some in self.parts.items():
-            _of_one_unit(config, part, some, fitted, self.parts["train"])
+            _check_unit(config, part, some, fitted, self.parts["train"])
         for part in set(whole) - {"train"}:
-            of_one_length(config.length, part, self.parts["train"], self.parts[part])
+            check_length_unit(config.length, part, self.parts["train"], self.parts[part])
         self.sources = sources(paths)
-        self.order = Order(len(self.parts["train"]), seed)
+        self.sampler = Sampler(len(self.parts["train"]), seed)
 
     @classmethod
-    def measured(cls, config: Molecules, levels: Levels, part: str, names: Sequence[str]) -> Self:
+    def from_files(cls, config: Molecules, statistics: EnergyStatistics, part: str, names: Sequence[str]) -> Self:
         """New frames as the one part, read as those of a run. Raises InputError for other elements or another unit than its own."""
         made = cls.__new__(cls)
-        made.config, made.levels = config, levels
-        read, paths = [], []  # type: list[Frame], list[Path]
+        made.config, made.statistics = config, statistics
+        read, paths = [], []  # type: list[MoleculeFrame], list[Path]
         for name in names:
-            some, files = frames(name, config.manner)
+            some, files = frames(name, config.frame_format)
             read, paths = [*read, *map(finite, some)], [*paths, *files]
-        lone = [frame for frame in read if frame.lone]
-        made.parts = {part: [frame for frame in read if not frame.lone]}
+        isolated = [frame for frame in read if frame.isolated]
+        made.parts = {part: [frame for frame in read if not frame.isolated]}
         if not made.parts[part]:
             raise InputError(f"{', '.join(names)} has atoms that are alone, and no molecule to measure on.")
-        made.periodic = _of_one_kind(made.parts)
-        made.partial = {part: _some_forces(config, part, made.parts[part])}
+        made.periodic = _is_periodic(made.parts)
+        made.partial = {part: _partial_forces(config, part, made.parts[part])}
         made.notes = [
-            *([f"{len(lone)} lone atoms are left out of what is measured; the first: {lone[0].name}."] if lone else []),
-            *_of_energies_alone(made.parts),
+            *([f"{len(isolated)} lone atoms are left out of what is measured; the first: {isolated[0].name}."] if isolated else []),
+            *_missing_force_notes(made.parts),
         ]
-        _of_one_unit(config, part, made.parts[part], levels)
+        _check_unit(config, part, made.parts[part], statistics)
         made.sources = sources({part: paths})
         return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The frames share, share + shares, ... of a step."""
-        some, train = self.order.batch(step, size)[share::shares], self.parts["train"]
-        if self.config.turned:
-            rows = [turned(train[example], turn(self.seed, epoch, example)) for epoch, example in some]
+        some, train = self.sampler.batch(step, size)[share::shares], self.parts["train"]
+        if self.config.random_rotation:
+            rows = [rotated(train[example], random_rotation(self.seed, epoch, example)) for epoch, example in some]
         else:
             rows = [train[example] for _, example in some]
         return joined(rows, self.partial["train"])
@@ -189,7 +191,7 @@ class Frames:
             yield joined(some[first : first + size], self.partial[part])
 
 
-def joined(some: Sequence[Frame], partial: bool = False) -> dict[str, Tensor]:
+def joined(some: Sequence[MoleculeFrame], partial: bool = False) -> dict[str, Tensor]:
     """Pads frames to the largest: numbers [B, N], 0 for no atom, positions [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3].
 
     partial  of a part of which some frames have forces: known [B] says which; the others' are 0
@@ -216,7 +218,7 @@ def joined(some: Sequence[Frame], partial: bool = False) -> dict[str, Tensor]:
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
-def left(config: Molecules, part: Part | str, read: list[Frame]) -> list[Frame]:
+def without_dropped(config: Molecules, part: Part | str, read: list[MoleculeFrame]) -> list[MoleculeFrame]:
     """The frames of a file without those that the recipe drops."""
     dropped = set(next((rows for name, rows in config.drop.items() if name == part), ()))
     if unknown := sorted(dropped - {frame.number for frame in read}):
@@ -229,9 +231,9 @@ def left(config: Molecules, part: Part | str, read: list[Frame]) -> list[Frame]:
     return kept
 
 
-def parted(config: Molecules, whole: dict[str, list[Frame]], seed: int) -> dict[str, list[Frame]]:
+def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed: int) -> dict[str, list[MoleculeFrame]]:
     """Frames by part: what `where` says leaves `train`; without any of it, some are held out."""
-    parts: dict[str, list[Frame]] = {"train": whole["train"], **{p: some for p, some in whole.items() if p != "train"}}
+    parts: dict[str, list[MoleculeFrame]] = {"train": whole["train"], **{p: some for p, some in whole.items() if p != "train"}}
     for part, (by, rest) in config.where.items():
         if part in whole:
             raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
@@ -242,22 +244,22 @@ def parted(config: Molecules, whole: dict[str, list[Frame]], seed: int) -> dict[
         if not parts[part]:
             raise InputError(f"No frame of {config.train} has a number that leaves {rest} by {by}. Change data.where.{part}.")
     some = parts["train"]
-    held = 0 if "validation" in parts else config.held
-    learned = config.learned if config.learned is not None else len(some) - held
+    held = 0 if "validation" in parts else config.held_out
+    learned = config.train_count if config.train_count is not None else len(some) - held
     if learned < 1 or learned + held > len(some):
         raise InputError(
             f"{config.train} has {len(some)} frames for this, but {max(learned, 1)} are to be learned from and {held} held out. "
-            "Change data.learned or data.held."
+            "Change data.train_count or data.held_out."
         )
-    if config.rows == "drawn":
-        some = sorted(some, key=lambda frame: number(seed, "held", frame.number, Path(frame.name).name))
+    if config.split == "random":
+        some = sorted(some, key=lambda frame: derived_seed(seed, "held", frame.number, Path(frame.name).name))
     if held:
         parts["validation"] = some[-held:]
     parts["train"] = some[:learned]
     return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
 
 
-def _of_one_kind(parts: Mapping[str, Sequence[Frame]]) -> bool:
+def _is_periodic(parts: Mapping[str, Sequence[MoleculeFrame]]) -> bool:
     """Whether frames repeat in cells. Raises InputError where some do and some do not."""
     periodic = next((frame for some in parts.values() for frame in some if frame.cell is not None), None)
     free = next((frame for some in parts.values() for frame in some if frame.cell is None), None)
@@ -266,25 +268,27 @@ def _of_one_kind(parts: Mapping[str, Sequence[Frame]]) -> bool:
     return periodic is not None
 
 
-def _apart(parts: dict[str, list[Frame]], own: set[str]) -> None:
+def _check_no_overlap(parts: dict[str, list[MoleculeFrame]], own: set[str]) -> None:
     """Raise where the very frame that is learned from is measured on. own: parts that have files of their own."""
-    seen = {_of(frame): frame for frame in parts["train"]}
+    seen = {_fingerprint(frame): frame for frame in parts["train"]}
     for part, some in parts.items():
         for frame in some:
-            if part != "train" and (same := seen.get(_of(frame))):
+            if part != "train" and (same := seen.get(_fingerprint(frame))):
                 raise InputError(
                     f"{frame.name} of the {part} part is also learned from, as {same.name}. Leave it out: "
                     f"data.drop = {{ {part if part in own else 'train'} = [{frame.number}] }}."
                 )
 
 
-def _of(frame: Frame) -> bytes:
+def _fingerprint(frame: MoleculeFrame) -> bytes:
     known = [frame.numbers, frame.positions, *([] if frame.cell is None else [frame.cell])]
     return hashlib.sha256(b"".join(x.contiguous().numpy().tobytes() for x in known)).digest()
 
 
 # --- levels -----------------------------------------------------------------------------------------------------------
-def levels(config: Molecules, train: Sequence[Frame], known: Mapping[int, float] | None = None) -> Levels:
+def energy_statistics(
+    config: Molecules, train: Sequence[MoleculeFrame], known: Mapping[int, float] | None = None
+) -> EnergyStatistics:
     """What the training part decides. known: what atoms alone have, by number; all others are fitted. Sums are rounded once."""
     there = sorted({number for frame in train for number in frame.numbers.tolist()})
     counts = [[int((frame.numbers == n).sum()) for n in there] for frame in train]
@@ -301,23 +305,23 @@ def levels(config: Molecules, train: Sequence[Frame], known: Mapping[int, float]
     fitted = (inverse @ torch.tensor(right, dtype=torch.float64)).tolist()  # where several fit equally well, the smallest
     said = dict(zip([there[i] for i in free], [float(f"{value:.12g}") for value in fitted], strict=True))  # the same on any machine
     references = [{**said, **known}[n] for n in there]
-    left = [
+    without_dropped = [
         energy - math.fsum(n * reference for n, reference in zip(row, references, strict=True))
         for row, energy in zip(counts, energies, strict=True)
     ]
-    offset = math.fsum(left) / sum(map(sum, counts))
+    offset = math.fsum(without_dropped) / sum(map(sum, counts))
     scale = config.scale
     if scale is None:
         spread = [x for frame in train if frame.forces is not None for x in frame.forces.flatten().tolist()]
         if not spread:
-            spread = [energy / sum(row) - offset for row, energy in zip(counts, left, strict=True)]
+            spread = [energy / sum(row) - offset for row, energy in zip(counts, without_dropped, strict=True)]
         scale = math.sqrt(math.fsum(x * x for x in spread) / len(spread)) or 1.0
-    return Levels(elements=[SYMBOLS[n - 1] for n in there], references=references, scale=scale, offset=offset)
+    return EnergyStatistics(elements=[SYMBOLS[n - 1] for n in there], references=references, scale=scale, offset=offset)
 
 
-def referred(
-    config: Molecules, train: Sequence[Frame], alone: Mapping[str, Sequence[Frame]], fitted: Levels
-) -> tuple[Levels, list[str]]:  # fmt: skip
+def with_isolated_references(
+    config: Molecules, train: Sequence[MoleculeFrame], alone: Mapping[str, Sequence[MoleculeFrame]], fitted: EnergyStatistics
+) -> tuple[EnergyStatistics, list[str]]:  # fmt: skip
     """The levels of a training part where atoms that are alone say what they have, and sentences about these.
 
     alone   by part: none of them is learned from or measured on, and those of train, or of data.references, are the references
@@ -328,12 +332,15 @@ def referred(
         f"{len(some)} frames of the {part} part are lone atoms, so nothing is measured on them; the first: {some[0].name}."
         for part, some in alone.items() if some and part != "train"
     ]  # fmt: skip
-    lone = alone.get("train", ())
-    if not lone:
+    isolated = alone.get("train", ())
+    if not isolated:
         return fitted, notes
     if config.references == "fitted":
-        return fitted, [f"{len(lone)} lone atoms are left out, as references are fitted; the first: {lone[0].name}.", *notes]
-    known, odd = energies(lone)
+        return fitted, [
+            f"{len(isolated)} lone atoms are left out, as references are fitted; the first: {isolated[0].name}.",
+            *notes,
+        ]
+    known, odd = energies(isolated)
     elements = [NUMBERS[symbol] for symbol in fitted.elements]
     own = {n: energy for n, energy in known.items() if n in elements}
     missing = [SYMBOLS[n - 1] for n in elements if n not in own]
@@ -344,7 +351,7 @@ def referred(
         )
     if not own:
         return fitted, [*odd, *notes]
-    found = levels(config, train, own)
+    found = energy_statistics(config, train, own)
     fit_bonds(found.offset, config.train if config.references in FITTED else config.references)
     said = ", ".join(f"{SYMBOLS[n - 1]} {energy:.6g} eV" for n, energy in own.items())
     if config.references in FITTED:
@@ -353,36 +360,38 @@ def referred(
     return found, [*notes, *odd]
 
 
-def _references(config: Molecules, beside: Path | None) -> tuple[list[Frame], list[Path]]:
+def _references(config: Molecules, beside: Path | None) -> tuple[list[MoleculeFrame], list[Path]]:
     """The frames of data.references. Raises InputError where one is no atom, or an element of the training part has none."""
     name = config.references
-    alone, paths = frames(name, Manner(Keys(energy=config.keys.energy, forces=None), config.unit, config.length), beside)
+    alone, paths = frames(name, FrameFormat(Keys(energy=config.keys.energy, forces=None), config.unit, config.length), beside)
     for frame in alone:
         if len(frame.numbers) != 1:
             raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references is of atoms that are alone.")
     return [finite(frame) for frame in alone], paths
 
 
-def _some_forces(config: Molecules, part: str, some: Sequence[Frame]) -> bool:
+def _partial_forces(config: Molecules, part: str, some: Sequence[MoleculeFrame]) -> bool:
     """Whether some frames of a part have forces and some have none. Raises InputError where forces are said and none is learned."""
     without = [frame for frame in some if frame.forces is None]
     if config.keys.forces is not None and part == "train" and len(without) == len(some):
-        raise InputError(f'{without[0].lacks}. Say data.keys.forces, or "none" to learn from energies alone.')
+        raise InputError(f'{without[0].missing_forces}. Say data.keys.forces, or "none" to learn from energies alone.')
     return 0 < len(without) < len(some)
 
 
-def _of_energies_alone(parts: Mapping[str, Sequence[Frame]]) -> list[str]:
+def _missing_force_notes(parts: Mapping[str, Sequence[MoleculeFrame]]) -> list[str]:
     """A sentence for each part of which frames have no forces, where forces are looked for."""
-    lacking = {part: [frame for frame in some if frame.lacks] for part, some in parts.items()}
+    lacking = {part: [frame for frame in some if frame.missing_forces] for part, some in parts.items()}
     what = {"train": "their energies alone are learned"}
     return [
         f"{len(some)} of {len(parts[part])} frames of the {part} part have no forces, so "
-        f"{what.get(part, 'they are measured by energies alone')}; the first: {some[0].lacks}."
+        f"{what.get(part, 'they are measured by energies alone')}; the first: {some[0].missing_forces}."
         for part, some in lacking.items() if some
     ]  # fmt: skip
 
 
-def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels, train: Sequence[Frame] = ()) -> None:
+def _check_unit(
+    config: Molecules, part: str, some: Sequence[MoleculeFrame], found: EnergyStatistics, train: Sequence[MoleculeFrame] = ()
+) -> None:
     """Raise where an element is not in the training part, or an energy is as large as it would be in another unit.
 
     train  the training part. Only compositions that are sums of those there have an energy that is known whatever the unit; of
@@ -390,7 +399,7 @@ def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Lev
     """
     reference = {NUMBERS[symbol]: value for symbol, value in zip(found.elements, found.references, strict=True)}
     known = _spanned(train, list(reference)) if train else lambda frame: False
-    shares: list[tuple[float, float, Frame]] = []
+    shares: list[tuple[float, float, MoleculeFrame]] = []
     for frame in some:
         if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
             raise InputError(
@@ -416,17 +425,17 @@ def _other_unit(share: float, own: Energy) -> str:
     return next((unit for unit, size in ENERGIES.items() if unit != own and abs(share * size / ENERGIES[own] - 1) < SAME), "")
 
 
-def _spanned(train: Sequence[Frame], elements: Sequence[int]) -> Callable[[Frame], bool]:
+def _spanned(train: Sequence[MoleculeFrame], elements: Sequence[int]) -> Callable[[MoleculeFrame], bool]:
     """Whether a frame's composition is a sum of multiples of those of the training part."""
 
-    def counts(frame: Frame) -> list[int]:
+    def counts(frame: MoleculeFrame) -> list[int]:
         numbers = frame.numbers.tolist()
         return [numbers.count(n) for n in elements]
 
     rows = torch.tensor(sorted({tuple(counts(frame)) for frame in train}), dtype=torch.float64)
     projector = torch.linalg.pinv(rows) @ rows
 
-    def known(frame: Frame) -> bool:
+    def known(frame: MoleculeFrame) -> bool:
         row = torch.tensor(counts(frame), dtype=torch.float64)
         return float((row @ projector - row).abs().max()) < 1e-6 * float(row.max())
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, archive, undamaged
-from equiscope.data.files import digest, hides, is_archive, opened, sources
-from equiscope.data.part_folders import no_parts
+from equiscope.data.files import digest, is_archive, is_hidden, open_file, sources
+from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
 from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
@@ -39,7 +39,7 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
         if path.suffix not in (".gz", ".xz", ".bz2"):
             data: np.ndarray = np.memmap(path, np.uint8, "c")
         else:
-            with opened(path) as file:
+            with open_file(path) as file:
                 data = np.frombuffer(bytearray(file.read()), np.uint8)
     except DAMAGED as error:
         if isinstance(error, InputError):
@@ -90,7 +90,7 @@ def address(pixels: np.ndarray) -> str:
 
 
 @dataclass(frozen=True)
-class Listed:
+class PictureList:
     """Pictures, not yet one block: what each is called, the name of its class, and how all are read, one after the other.
 
     files  that are read for it
@@ -102,7 +102,7 @@ class Listed:
     pictures: "Callable[[], Iterator[Image.Image]]"
 
 
-def listed(path: Path) -> Listed:
+def list_pictures(path: Path) -> PictureList:
     if path.is_dir():
         return _folder(path)
     if is_archive(path):
@@ -115,26 +115,28 @@ def listed(path: Path) -> Listed:
     )
 
 
-def unlabelled(path: Path) -> Listed:
+def unlabelled(path: Path) -> PictureList:
     """Pictures without their classes: one file; all of a folder or an archive; those of a table's column path; an idx file's."""
     if path.is_dir():
         files = _pictures(path)
         if not files:
             raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
-        return Listed(files, [str(f) for f in files], [], lambda: (picture(f, str(f)) for f in files))
+        return PictureList(files, [str(f) for f in files], [], lambda: (picture(f, str(f)) for f in files))
     if is_archive(path):
         names, pictures = _archived(path)
         if not names:
             raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
-        return Listed([path], [f"{path}: {name}" for name in names], [], pictures)
+        return PictureList([path], [f"{path}: {name}" for name in names], [], pictures)
     if _is_table(path):
         return _table(path, ("path",))
     if _is_idx(path):
         from PIL import Image
 
         images = read_idx(path, PICTURES)
-        return Listed([path], [f"{path}, picture {i + 1}" for i in range(len(images))], [], lambda: map(Image.fromarray, images))
-    return Listed([path], [str(path)], [], lambda: iter([picture(path, str(path))]))
+        return PictureList(
+            [path], [f"{path}, picture {i + 1}" for i in range(len(images))], [], lambda: map(Image.fromarray, images)
+        )
+    return PictureList([path], [str(path)], [], lambda: iter([picture(path, str(path))]))
 
 
 def _is_idx(path: Path) -> bool:
@@ -142,7 +144,7 @@ def _is_idx(path: Path) -> bool:
     if path.suffix.lower() in (".gz", ".xz", ".bz2"):
         return True
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             return int.from_bytes(file.read(4), "big") in (PICTURES, LABELS)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
@@ -151,7 +153,9 @@ def _is_idx(path: Path) -> bool:
 def _pictures(folder: Path) -> list[Path]:
     """The picture files of a folder and of the folders in it, sorted."""
     return sorted(
-        f for f in budgets.listed(folder.rglob("*"), folder) if f.is_file() and shows(f) and not hides(f.relative_to(folder))
+        f
+        for f in budgets.listed(folder.rglob("*"), folder)
+        if f.is_file() and is_picture(f) and not is_hidden(f.relative_to(folder))
     )
 
 
@@ -159,7 +163,7 @@ def _is_table(path: Path) -> bool:
     return path.suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
-def _folder(path: Path) -> Listed:
+def _folder(path: Path) -> PictureList:
     """FOLDER/class/picture.png, also in folders within a class."""
     folders = sorted(f for f in budgets.listed(path.iterdir(), path) if f.is_dir() and not f.name.startswith("."))
     if not folders:
@@ -172,15 +176,15 @@ def _folder(path: Path) -> Listed:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
         labels += [folder.name] * len(own)
-    return Listed(files, [str(f) for f in files], labels, lambda: (picture(f, str(f)) for f in files))
+    return PictureList(files, [str(f) for f in files], labels, lambda: (picture(f, str(f)) for f in files))
 
 
-def shows(path: Path) -> bool:
+def is_picture(path: Path) -> bool:
     """Whether a name is a picture's, and none that systems hide beside it."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
-def _archive(path: Path) -> Listed:
+def _archive(path: Path) -> PictureList:
     """The same in a tar file, whatever folders stand before the class."""
     names, pictures = _archived(path)
     no_parts(path, names)
@@ -190,7 +194,7 @@ def _archive(path: Path) -> Listed:
             f"{path} has {'no pictures' if not names else 'pictures in classes of several folders: ' + ', '.join(tops)}. "
             "It takes one folder for each class, side by side; unpack it, and name the folder that has them."
         )
-    return Listed([path], [f"{path}: {name}" for name in names], [Path(name).parent.name for name in names], pictures)
+    return PictureList([path], [f"{path}: {name}" for name in names], [Path(name).parent.name for name in names], pictures)
 
 
 def _archived(path: Path) -> "tuple[list[str], Callable[[], Iterator[Image.Image]]]":
@@ -198,13 +202,13 @@ def _archived(path: Path) -> "tuple[list[str], Callable[[], Iterator[Image.Image
     content: dict[str, bytes] = {}
     with undamaged(path), archive(path) as held:
         for member in held:
-            if shows(Path(member.name)):
+            if is_picture(Path(member.name)):
                 content[member.name] = held.read(member)
     names = sorted(content)
     return names, lambda: (picture(content[name], f"{path}: {name}") for name in names)
 
 
-def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> Listed:
+def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> PictureList:
     """A table with these columns."""
     text = decoded(budgets.read(path, budgets.UNFOLDED), str(path))
     rows: list[tuple[int, Any]] = []
@@ -234,10 +238,10 @@ def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> Listed:
         labels.append(str(row["label"]).strip())
         if (known := classes.setdefault(files[-1].resolve(), labels[-1])) != labels[-1]:
             raise InputError(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")
-    return Listed([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
+    return PictureList([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
 
 
-def of_files(path: Path, files: list[Path], part: str) -> Source:
+def source_of(path: Path, files: list[Path], part: str) -> Source:
     """A file as it is; a folder or a table as one source: the digest of the names and digests of all that was read for it."""
     if files == [path]:
         return sources({part: files})[0]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from equiscope import budgets
 from equiscope.budgets import archive, undamaged
-from equiscope.data.files import found, hides, is_archive, member
-from equiscope.data.part_folders import no_parts
+from equiscope.data.files import find_files, is_archive, is_hidden, member_name
+from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError
@@ -16,16 +16,18 @@ from equiscope.errors import InputError
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
 
 
-def sounds(path: Path) -> bool:
+def is_sound(path: Path) -> bool:
     """Whether a name is that of a recording."""
     return path.suffix.lower() in ENDINGS
 
 
 def contents(name: str, beside: Path | None = None, labelled: bool = True) -> Iterator[tuple[str, str, bytes]]:
     """Where each sound lies, its class where a table says it, and its bytes. labelled: whether a table has to say it."""
-    for path in found(name, beside):
+    for path in find_files(name, beside):
         if path.is_dir():
-            for file in sorted(p for p in budgets.listed(path.rglob("*"), path) if sounds(p) and not hides(p.relative_to(path))):
+            for file in sorted(
+                p for p in budgets.listed(path.rglob("*"), path) if is_sound(p) and not is_hidden(p.relative_to(path))
+            ):
                 yield str(file), "", _bytes(file)
         elif is_archive(path):
             yield from _archived(path)
@@ -66,13 +68,13 @@ def _bytes(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def says(pattern: str, where: str) -> dict[str, str]:
+def name_fields(pattern: str, where: str) -> dict[str, str]:
     """What a file's name says. Raises InputError where it does not fit the pattern."""
     names = re.findall(r"{(\w+)}", pattern)
     if not names or len(set(names)) < len(names):
         raise InputError(f'data.pattern is such as "{{label}}_{{speaker}}_{{index}}", each name once, but got {pattern!r}.')
     form = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(pattern))
-    stem = Path(member(where)).stem
+    stem = Path(member_name(where)).stem
     fits = re.fullmatch(form, stem)
     if fits is None:
         raise InputError(
@@ -83,7 +85,7 @@ def says(pattern: str, where: str) -> dict[str, str]:
 
 def folder_of(where: str) -> str:
     """The folder that a file lies in, as its class."""
-    folder = Path(member(where)).parent.name
+    folder = Path(member_name(where)).parent.name
     if not folder:
         raise InputError(
             f"{where} lies in no folder that could be its class. "

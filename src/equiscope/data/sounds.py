@@ -19,13 +19,13 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.changes import Changes, changed, hidden
-from equiscope.data.files import found
-from equiscope.data.gaps import kept, of_sound
-from equiscope.data.order import Order, generator, number
-from equiscope.data.part_folders import one_part, spread
-from equiscope.data.sound_files import ENDINGS, contents, folder_of, says, sounds
-from equiscope.data.tables import unusual
+from equiscope.data.files import find_files
+from equiscope.data.gaps import remaining_windows, sound_generator
+from equiscope.data.sampler import Sampler, derived_seed, generator
+from equiscope.data.sound_augment import SoundAugment, changed, hidden
+from equiscope.data.sound_files import ENDINGS, contents, folder_of, is_sound, name_fields
+from equiscope.data.split_folders import one_part, spread
+from equiscope.data.tables import separator_notes
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -41,26 +41,26 @@ FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyt
 
 
 class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sounds", tag_field="task"):
-    """Recordings to learn the classes of.
+    """Recordings and their classes.
 
-    train       a folder, an archive (.tar, compressed or not), files with * for many, or a CSV with the columns path and label; or
-                a folder of parts: train, val, test
-    validation  other recordings; test: those that are measured once, at the end
-    pattern     what a file's name says, e.g. "{label}_{speaker}_{index}"; without one, the folder it lies in is its class
-    where       which recordings of `train` belong to another part, by what their names say: a word, a list of words, or a range
-                of numbers, e.g. {validation = {index = "10-12"}, test = {speaker = ["theo"]}}
-    held        share of the recordings that are held out at random, where nothing else says what validation is
-    rate        in hertz, that every recording is brought to; without one, all must have the same
-    tokens      "log-mel" (a window a token), "patches" (of the log-mel spectrogram), or "raw" (samples of a frame)
-    window_ms   length of a window or frame; hop_ms: from one to the next
-    mels        bands; scale: of them, see `tokens.mel_filters`; patch: windows and bands of a patch
-    places      where a token is: "seconds", the middle of its window; or "index", a count of windows
-    gaps        share of each recording's windows that is left out at random, in stretches: anew each time it is learned from; as
-                the sound itself decides where it is measured; gap: windows of one stretch at most
-    level       whether each recording's own mean of each band is taken away, so that a microphone is not heard
-    longest     seconds of a recording that are read; the rest is left out
-    smoothing   share of the answer that is spread over all classes while learning
-    changes     what is changed at random about a recording each time it is learned from
+    train       a folder, an archive (.tar, compressed or not), files with * for many, a CSV with the columns path and label, or a
+                folder of parts: train, val, test
+    validation  recordings that choose the best weights; test: recordings that are evaluated once, at the end
+    pattern     of file names, e.g. "{label}_{speaker}_{index}"; without one, the name of the folder is the class
+    where       which recordings of `train` belong to another part, by the fields of their file names: a word, a list of words, or a
+                range of numbers, e.g. {validation = {index = "10-12"}, test = {speaker = ["theo"]}}
+    held_out    random share of the recordings for the validation part, if neither `validation` nor `where` defines it
+    rate        in hertz; every recording is resampled to it. Without one, all recordings must have the same rate
+    tokens      "log-mel" (one token for each window), "patches" (of the log-mel spectrogram), or "raw" (the samples of a frame)
+    window_ms   length of a window or frame; hop_ms: from one window to the next
+    mels        number of mel bands; scale: of the bands, see `tokens.mel_filters`; patch: windows and bands of a patch
+    positions   of the tokens: "seconds", the middle of the window; or "index", the number of the window
+    gaps        share of each recording's windows that is removed at random, in stretches: drawn again in each epoch of training,
+                and fixed by the sound itself in evaluation; gap: windows of one stretch at most
+    center      whether to subtract each recording's own mean of each band, which removes the response of the microphone
+    longest     seconds of a recording that are read; the rest is cut off
+    smoothing   label smoothing: share of the target that is spread over all classes in training
+    augment     random augmentation of the training recordings
     """
 
     train: str
@@ -68,7 +68,7 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     test: str | None = None
     pattern: str | None = None
     where: dict[Literal["validation", "test"], dict[str, str | int | list[str]]] = msgspec.field(default_factory=dict)
-    held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     rate: Size | None = None
     tokens: Literal["log-mel", "patches", "raw"] = "log-mel"
     window_ms: Span = 25.0
@@ -76,16 +76,16 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     mels: Size = 40
     scale: Mel = "slaney"
     patch: tuple[Size, Size] = (4, 8)
-    places: Literal["seconds", "index"] = "seconds"
+    positions: Literal["seconds", "index"] = "seconds"
     gaps: Share = 0.0
     gap: Size = 8
-    level: bool = False
+    center: bool = False
     longest: Positive | None = None
     smoothing: Share = 0.0
-    changes: Changes = msgspec.field(default_factory=Changes)
+    augment: SoundAugment = msgspec.field(default_factory=SoundAugment)
 
 
-class Shelf:
+class WaveStore:
     """Waves, in memory as long as they are few; later ones lie in a file without a name, and are read when they are asked for."""
 
     def __init__(self) -> None:
@@ -117,21 +117,21 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """A sound of a known class. says: what its name says, by the names of the pattern; kept: gives its wave."""
+class SoundClip:
+    """A sound of a known class. name_fields: the parts of its file name, by the names in the pattern; load: returns its wave."""
 
     name: str
     label: str
-    kept: Callable[[], Tensor]
-    says: dict[str, str] = field(default_factory=dict)
+    load: Callable[[], Tensor]
+    name_fields: dict[str, str] = field(default_factory=dict)
 
     @property
     def wave(self) -> Tensor:
-        return self.kept()
+        return self.load()
 
 
-class Hearing(Struct, frozen=True, kw_only=True):
-    """How a sound becomes what a model reads: enough to answer with, beside the weights.
+class SoundFormat(Struct, frozen=True, kw_only=True):
+    """How a run reads a sound: with the weights, all that prediction needs.
 
     classes  in order; rate: in hertz; mean, deviation: of each number of a token, over all tokens of the training part
     """
@@ -162,12 +162,14 @@ class Recordings:
         if config.tokens == "patches" and config.gaps:
             raise InputError("data.gaps leaves windows out, but patches are of windows side by side. Use log-mel or raw tokens.")
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
-        named, self.notes = spread(named, beside, sounds, config.pattern is None, tuple(config.where))
-        self.notes += unusual((path for name in named.values() if name for path in found(name, beside)), ("path", "label"))
+        named, self.notes = spread(named, beside, is_sound, config.pattern is None, tuple(config.where))
+        self.notes += separator_notes(
+            (path for name in named.values() if name for path in find_files(name, beside)), ("path", "label")
+        )
         self.sources: list[Source] = []
-        self.rate, self.shelf = config.rate or 0, Shelf()
+        self.rate, self.waves = config.rate or 0, WaveStore()
         whole = {part: self._read(part, name, beside) for part, name in named.items() if name is not None}
-        self.parts: dict[str, list[Recording]] = parted(config, whole, seed)
+        self.parts: dict[str, list[SoundClip]] = parted(config, whole, seed)
         _one_label(self.parts)
         classes = sorted({r.label for r in self.parts["train"]})
         if len(classes) < 2:
@@ -179,80 +181,84 @@ class Recordings:
                         f"{r.name} of the {part} part is of the class {r.label!r}, but training has only {', '.join(classes)}. "
                         "Learn from that class too, or leave the file out."
                     )
-        mean, deviation = measured(config, self.rate, self.parts["train"])
-        self.hearing = Hearing(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
-        self.order = Order(len(self.parts["train"]), seed)
+        mean, deviation = band_statistics(config, self.rate, self.parts["train"])
+        self.format = SoundFormat(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
+        self.sampler = Sampler(len(self.parts["train"]), seed)
 
     @classmethod
-    def measured(cls, config: Sounds, hearing: Hearing, part: str, names: Sequence[str]) -> Self:
+    def from_files(cls, config: Sounds, sound_format: SoundFormat, part: str, names: Sequence[str]) -> Self:
         """New recordings as the one part, brought to the rate of a run, whose classes they have to have."""
-        made = cls._of_run(config, hearing)
-        read: list[Recording] = []
+        made = cls._of_run(config, sound_format)
+        read: list[SoundClip] = []
         for name in names:
-            for path in found(name):
-                one_part(path, sounds, config.pattern is None)
+            for path in find_files(name):
+                one_part(path, is_sound, config.pattern is None)
             read += made._read(part, name, None)
         made.parts = {part: read}
         for r in read:
-            if r.label not in hearing.classes:
-                raise InputError(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(hearing.classes)}.")
+            if r.label not in sound_format.classes:
+                raise InputError(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(sound_format.classes)}.")
         return made
 
     @classmethod
-    def unlabelled(cls, config: Sounds, hearing: Hearing, names: Sequence[str]) -> list[Recording]:
+    def unlabelled(cls, config: Sounds, sound_format: SoundFormat, names: Sequence[str]) -> list[SoundClip]:
         """Recordings without their classes, brought to the rate of a run. names: files, folders, archives, tables."""
-        made = cls._of_run(config, hearing)
-        read: list[Recording] = []
+        made = cls._of_run(config, sound_format)
+        read: list[SoundClip] = []
         for name in names:
             before = len(read)
             for where, _, content in contents(name, labelled=False):
                 wave, rate = read_sound(where, content=content)
-                read.append(Recording(where, "", made.shelf.put(made._checked(wave, rate, where))))
+                read.append(SoundClip(where, "", made.waves.put(made._checked(wave, rate, where))))
             if len(read) == before:
                 raise no_recording(name)
         return read
 
     @classmethod
-    def _of_run(cls, config: Sounds, hearing: Hearing) -> Self:
+    def _of_run(cls, config: Sounds, sound_format: SoundFormat) -> Self:
         """Without recordings, ready to read some as those of a run."""
         made = cls.__new__(cls)
-        made.config, made.hearing, made.rate = msgspec.structs.replace(config, rate=hearing.rate), hearing, hearing.rate
-        made.sources, made.shelf, made.notes = [], Shelf(), []
+        made.config, made.format, made.rate = (
+            msgspec.structs.replace(config, rate=sound_format.rate),
+            sound_format,
+            sound_format.rate,
+        )
+        made.sources, made.waves, made.notes = [], WaveStore(), []
         return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> tuple[Tokens, Tensor]:
         """The recordings share, share + shares, ... of a step, changed at random, and their classes [B]."""
-        chosen = self.order.batch(step, size)[share::shares]
-        changes, mels = self.config.changes, self.config.tokens != "raw"
+        chosen = self.sampler.batch(step, size)[share::shares]
+        changes, mels = self.config.augment, self.config.tokens != "raw"
         waves, masks = [], []
         for epoch, example in chosen:
             draw = generator(self.seed, "sound", epoch, example)
             waves.append(changed(self.parts["train"][example].wave, self.rate, changes, draw))
             masks.append(draw)
         draws = [generator(self.seed, "gaps", *which) for which in chosen] if self.config.gaps else None
-        heard = tokens_of(self.config, self.hearing, waves, (lambda x, i: hidden(x, changes, masks[i])) if mels else None, draws)
-        wanted = torch.tensor([self.hearing.classes.index(self.parts["train"][e].label) for _, e in chosen])
+        heard = tokens_of(self.config, self.format, waves, (lambda x, i: hidden(x, changes, masks[i])) if mels else None, draws)
+        wanted = torch.tensor([self.format.classes.index(self.parts["train"][e].label) for _, e in chosen])
         return heard, wanted
 
-    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[Recording]]]:
+    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[SoundClip]]]:
         """All recordings of a part as they are, `size` at a time."""
         some = self.parts[part]
         for first in range(0, len(some), size):
             few = some[first : first + size]
             yield (
-                tokens_of(self.config, self.hearing, [r.wave for r in few]),
-                torch.tensor([self.hearing.classes.index(r.label) for r in few]),
+                tokens_of(self.config, self.format, [r.wave for r in few]),
+                torch.tensor([self.format.classes.index(r.label) for r in few]),
                 few,
             )
 
-    def _read(self, part: str, name: str, beside: Path | None) -> list[Recording]:
+    def _read(self, part: str, name: str, beside: Path | None) -> list[SoundClip]:
         """Every recording of a name, in the order of names."""
         size, digests, read = 0, {}, []
         for where, given, content in contents(name, beside):
-            said = says(self.config.pattern, where) if self.config.pattern is not None else {}
+            said = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
             label = given or said.get("label") or folder_of(where)
             wave, rate = read_sound(where, content=content)
-            read.append(Recording(where, label, self.shelf.put(self._checked(wave, rate, where)), said))
+            read.append(SoundClip(where, label, self.waves.put(self._checked(wave, rate, where)), said))
             digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
             size += len(content)
         if not read:
@@ -291,9 +297,9 @@ def check_samples(wave: Tensor, where: str) -> None:
         raise InputError(f"{where} has samples of up to {most:.0e}, and sounds have some from -1 to 1. Give another file.")
 
 
-def parted(config: Sounds, whole: dict[str, list[Recording]], seed: int) -> dict[str, list[Recording]]:
+def parted(config: Sounds, whole: dict[str, list[SoundClip]], seed: int) -> dict[str, list[SoundClip]]:
     """Recordings by part: what `where` says leaves `train`; without any of it, a share is held out."""
-    parts: dict[str, list[Recording]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
+    parts: dict[str, list[SoundClip]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
     for part in config.where:
         if part in whole:
             raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
@@ -301,8 +307,8 @@ def parted(config: Sounds, whole: dict[str, list[Recording]], seed: int) -> dict
     for r in whole["train"]:
         parts[next((part for part, wanted in config.where.items() if _fits(r, wanted)), "train")].append(r)
     if "validation" not in parts:
-        rank = sorted(parts["train"], key=lambda r: number(seed, "held", r.label, Path(r.name).name))
-        out = {id(r) for r in rank[: max(1, round(len(rank) * config.held))]}
+        rank = sorted(parts["train"], key=lambda r: derived_seed(seed, "held", r.label, Path(r.name).name))
+        out = {id(r) for r in rank[: max(1, round(len(rank) * config.held_out))]}
         parts["validation"] = [r for r in parts["train"] if id(r) in out]
         parts["train"] = [r for r in parts["train"] if id(r) not in out]
     for name, recordings in parts.items():
@@ -312,13 +318,14 @@ def parted(config: Sounds, whole: dict[str, list[Recording]], seed: int) -> dict
     return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
 
 
-def _fits(recording: Recording, wanted: dict[str, str | int | list[str]]) -> bool:
+def _fits(recording: SoundClip, wanted: dict[str, str | int | list[str]]) -> bool:
     """Whether a name says all that is wanted: words, or whole numbers of a range such as "5-9"."""
     for name, value in wanted.items():
-        said = recording.label if name == "label" else recording.says.get(name)
+        said = recording.label if name == "label" else recording.name_fields.get(name)
         if said is None:
             raise InputError(
-                f"data.where reads {name}, but names say only: {', '.join(recording.says) or 'nothing'}. Change data.pattern."
+                f"data.where reads {name}, but file names have only: {', '.join(recording.name_fields) or 'nothing'}. "
+                "Change data.pattern."
             )
         bounds = re.fullmatch(r"(\d+)-(\d+)", value) if isinstance(value, str) else None
         if bounds:
@@ -331,9 +338,9 @@ def _fits(recording: Recording, wanted: dict[str, str | int | list[str]]) -> boo
     return True
 
 
-def _one_label(parts: dict[str, list[Recording]]) -> None:
+def _one_label(parts: dict[str, list[SoundClip]]) -> None:
     """Raise where one and the same sound has two classes, or is learned from and measured on."""
-    seen: dict[bytes, tuple[str, Recording]] = {}
+    seen: dict[bytes, tuple[str, SoundClip]] = {}
     for part, recordings in parts.items():
         for r in recordings:
             key = hashlib.sha256(r.wave.numpy().tobytes()).digest()
@@ -348,7 +355,7 @@ def _one_label(parts: dict[str, list[Recording]]) -> None:
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
 def tokens_of(
-    config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None,
+    config: Sounds, sound_format: SoundFormat, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None,
     draws: Sequence[torch.Generator] | None = None,
 ) -> Tokens:  # fmt: skip
     """Sounds [T] of any lengths as one batch: x [B, N, F], positions [B, N, A], valid [B, N] False where a shorter one has ended.
@@ -356,13 +363,13 @@ def tokens_of(
     hide   what changes spectrogram number i, [N, mels], before it is cut into patches
     draws  that decide the gaps of each; the sounds themselves unless said
     """
-    spectrogram, real = windows(config, hearing.rate, waves)
+    spectrogram, real = windows(config, sound_format.rate, waves)
     if config.gaps:
-        spectrogram, real = _with_gaps(config, spectrogram, real, draws or [of_sound(wave) for wave in waves])
+        spectrogram, real = _with_gaps(config, spectrogram, real, draws or [sound_generator(wave) for wave in waves])
     x, at, counts = spectrogram.x, spectrogram.positions[..., :1], real.sum(-1)
-    if config.level:
-        x = _levelled(x, real)
-    x = (x - torch.tensor(hearing.mean)) / torch.tensor(hearing.deviation)
+    if config.center:
+        x = _centred(x, real)
+    x = (x - torch.tensor(sound_format.mean)) / torch.tensor(sound_format.deviation)
     if hide is not None:
         x = torch.stack([torch.cat([hide(row[:n], i), row[n:]]) for i, (row, n) in enumerate(zip(x, counts.tolist(), strict=True))])
     made = Tokens(x=x, positions=at.expand(len(waves), -1, -1), order=spectrogram.order)
@@ -372,9 +379,9 @@ def tokens_of(
         counts = counts // tall * bands
         at, seconds = made.positions, made.positions[..., :1]
         steps = torch.arange(seconds.shape[-2]).div(bands, rounding_mode="floor")
-        if config.places == "index":
+        if config.positions == "index":
             at = torch.stack([steps, torch.arange(len(steps)) % bands], -1).expand(len(waves), -1, -1).float()
-    elif config.places == "index":
+    elif config.positions == "index":
         at = torch.arange(x.shape[1], dtype=torch.float32)[:, None].expand(len(waves), -1, -1)
     else:
         at = made.positions
@@ -399,7 +406,7 @@ def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Ten
 
 def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch.Generator]) -> tuple[Tokens, Tensor]:
     """Windows [B, N, F] of which some are left, at their own times, and which of them [B, N'] are real."""
-    left = [kept(n, config.gaps, config.gap, draw) for n, draw in zip(real.sum(-1).tolist(), draws, strict=True)]
+    left = [remaining_windows(n, config.gaps, config.gap, draw) for n, draw in zip(real.sum(-1).tolist(), draws, strict=True)]
     longest = max(map(len, left))
     rows = torch.stack([torch.cat([row, row[-1:].expand(longest - len(row))]) for row in left])
     real = torch.arange(longest) < torch.tensor([len(row) for row in left])[:, None]
@@ -407,7 +414,7 @@ def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch
     return Tokens(x=x, positions=made.positions[rows], order=torch.arange(longest)), real
 
 
-def _levelled(x: Tensor, real: Tensor) -> Tensor:
+def _centred(x: Tensor, real: Tensor) -> Tensor:
     """Each recording [B, N, F] less the mean of its own windows."""
     return x - (x * real[..., None]).sum(1, keepdim=True) / real.sum(-1)[:, None, None]
 
@@ -439,12 +446,12 @@ def bands(config: Sounds, rate: int) -> int:
     return config.mels if config.tokens == "patches" else features(config, rate)
 
 
-def measured(config: Sounds, rate: int, recordings: Sequence[Recording]) -> tuple[list[float], list[float]]:
+def band_statistics(config: Sounds, rate: int, recordings: Sequence[SoundClip]) -> tuple[list[float], list[float]]:
     """Mean and deviation of each band over all windows; of raw samples, 0 and one number for all."""
     total, square, count = 0.0, 0.0, 0  # type: float | Tensor, float | Tensor, int
     for first in range(0, len(recordings), TOGETHER):
         made, real = windows(config, rate, [r.wave for r in recordings[first : first + TOGETHER]])
-        x = (_levelled(made.x, real) if config.level else made.x)[real].double()
+        x = (_centred(made.x, real) if config.center else made.x)[real].double()
         total, square, count = total + x.sum(0), square + x.square().sum(0), count + len(x)
     mean, power = torch.as_tensor(total) / count, torch.as_tensor(square) / count
     if config.tokens == "raw":

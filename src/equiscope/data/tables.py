@@ -27,7 +27,7 @@ class Dialect(NamedTuple):
     plain: bool
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """The names of the columns, the rows with the line that each ends in, and how cells are separated."""
 
     columns: list[str]
@@ -35,7 +35,7 @@ class Table(NamedTuple):
     dialect: Dialect
 
 
-def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL) -> Table:
+def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL) -> TextTable:
     """A table with a first line of names, among which are the wanted ones.
 
     way     what to do where there is no such column
@@ -48,12 +48,12 @@ def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most
     if said := EXCEL.fullmatch(first):
         first, skipped = next(lines, ""), 1
     tab = _is_tsv(name)
-    dialect = Dialect(said[1], False) if said else found(first, wanted, tab)
-    whole = rows(itertools.chain([first], lines), name, dialect, most, skipped)
+    dialect = Dialect(said[1], False) if said else detect_dialect(first, wanted, tab)
+    whole = read_rows(itertools.chain([first], lines), name, dialect, most, skipped)
     columns = [column.strip() for column in next(whole, (1, []))[1]]
     if not set(wanted) <= set(columns):
-        raise InputError(_without(name, columns, dialect, tab, wanted, way))
-    return Table(columns, whole, dialect)
+        raise InputError(_missing_columns_message(name, columns, dialect, tab, wanted, way))
+    return TextTable(columns, whole, dialect)
 
 
 def records(
@@ -65,13 +65,13 @@ def records(
         if any(cells[len(columns) :]):
             raise InputError(
                 f"{name}, line {line} has {len(cells)} columns, but the first line names {len(columns)}. "
-                f"See that {_apart(dialect)}."
+                f"See that {_quoting_hint(dialect)}."
             )
         if cells:
             yield line, dict(zip(columns, cells, strict=False))
 
 
-def found(first: str, wanted: Sequence[str], tab: bool) -> Dialect:
+def detect_dialect(first: str, wanted: Sequence[str], tab: bool) -> Dialect:
     """The dialect in which a first line has the wanted columns; where none has, the one that makes most of it."""
     usual = Dialect("\t", True) if tab else Dialect(",", False)
     ways = [usual, *(Dialect(sign, False) for sign in SIGNS if sign != usual.separator)]
@@ -80,7 +80,7 @@ def found(first: str, wanted: Sequence[str], tab: bool) -> Dialect:
     return fits or max(zip(ways, each, strict=True), key=lambda both: len(both[1]))[0]
 
 
-def unusual(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
+def separator_notes(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
     """A sentence for each file whose cells are not separated as its ending says."""
     notes = []
     for path in paths:
@@ -88,13 +88,13 @@ def unusual(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
             with path.open(encoding="utf-8-sig", errors="replace") as file:
                 first = file.readline(CELL)
             said, tab = EXCEL.fullmatch(first), _is_tsv(path.name)
-            sign = said[1] if said else found(first, wanted, tab).separator
+            sign = said[1] if said else detect_dialect(first, wanted, tab).separator
             if sign != ("\t" if tab else ","):
                 notes.append(f"{path} has its columns between {SIGNS.get(sign, repr(sign))}, by its first line.")
     return notes
 
 
-def rows(
+def read_rows(
     lines: Iterable[str], name: str, dialect: Dialect, most: int = CELL, before: int = 0
 ) -> Iterator[tuple[int, list[str]]]:  # fmt: skip
     """The cells of each row of a table, and the line that it ends in. before: lines that were read already.
@@ -134,7 +134,7 @@ def _columns(first: str, way: Dialect) -> list[str]:
         return []
 
 
-def _without(name: str, columns: list[str], dialect: Dialect, tab: bool, wanted: Sequence[str], way: str) -> str:
+def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, tab: bool, wanted: Sequence[str], way: str) -> str:
     """What to say of a table without the wanted columns."""
     if not columns:
         return f"{name} is empty: it has no first line that names columns."
@@ -155,7 +155,7 @@ def _is_data(cell: str) -> bool:
     return not cell or len(cell) > LONG or len(cell.split()) > WORDS or NUMBER.fullmatch(cell) is not None
 
 
-def _apart(dialect: Dialect) -> str:
+def _quoting_hint(dialect: Dialect) -> str:
     if dialect.plain:
         return "no tab stands in a cell"
     sign = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}.get(dialect.separator, dialect.separator)

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
-from equiscope.data.files import hides, is_archive, opened
-from equiscope.data.part_folders import no_parts
+from equiscope.data.files import is_archive, is_hidden, open_file
+from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
 from equiscope.errors import InputError
 
@@ -43,7 +43,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inner = sorted(p for p in budgets.listed(path.rglob("*"), path) if p.is_file() and not hides(p.relative_to(path)))
+        inner = sorted(p for p in budgets.listed(path.rglob("*"), path) if p.is_file() and not is_hidden(p.relative_to(path)))
         if (path / "state.json").is_file():
             found += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
             continue
@@ -54,7 +54,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def holds_text(path: Path) -> bool:
+def is_text_file(path: Path) -> bool:
     """Whether a file of a folder is one that `files` takes."""
     return _kind(path.name) in ENDINGS or is_archive(path) or (path.suffix == ".arrow" and not path.name.startswith("cache-"))
 
@@ -116,12 +116,12 @@ def _damaged(path: Path, error: Exception) -> InputError:
 def _members(path: Path) -> Iterator[tuple[str, Readable]]:
     """Files of an archive, or the one file itself, by name."""
     if not is_archive(path):
-        with opened(path) as file:
+        with open_file(path) as file:
             yield str(path), file
         return
     try:
         with archive(path) as held:
-            all_ = [m for m in held if not hides(Path(m.name))]
+            all_ = [m for m in held if not is_hidden(Path(m.name))]
             some = [m for m in all_ if _kind(m.name) in ENDINGS] or [m for m in all_ if not _kind(m.name)]
             if not some:
                 raise _no_text(path)

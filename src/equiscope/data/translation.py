@@ -15,10 +15,10 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.budgets import OPENERS, undamaged
-from equiscope.data.files import found, opened, sources
-from equiscope.data.order import generator, number
-from equiscope.data.pieces import Pieces
-from equiscope.data.tables import table, unusual
+from equiscope.data.bpe_dropout import BpeDropout
+from equiscope.data.files import find_files, open_file, sources
+from equiscope.data.sampler import derived_seed, generator
+from equiscope.data.tables import separator_notes, table
 from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
 from equiscope.record import Source
@@ -35,28 +35,29 @@ END, START, PADDING = (
 
 
 class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="translation", tag_field="task"):
-    """Pairs of texts, to learn to say the second where the first is given.
+    """Pairs of texts for translation.
 
-    train       two files of parallel lines [source, target]; or one of TSV, CSV or JSONL (with `fields`). Any may be compressed
-    validation  others; without them the last `held` of the training pairs are held out
-    test        others that are measured once, at the end
-    held        share of the pairs that is held out, where no other ones are the validation part
+    train       two files of parallel lines [source, target]; or one TSV, CSV or JSONL file (with `fields`). Any may be compressed
+    validation  pairs that choose the best weights; by default the last `held_out` of the training pairs
+    test        pairs that are evaluated once, at the end
+    held_out    share of the training pairs for the validation part, if `validation` names no files
     fields      columns, or fields of a line of JSONL: [source, target]
-    languages   of source and target, two letters each; the target's decides how words are counted in the tokenised BLEU
-    tokens      "pieces" (byte pairs, taught by both sides of the training part), "checkpoint" (of model.start), or a tokenizer.json
-    vocabulary  how many pieces there are to be
-    lower       all letters small, of what is read, wanted and compared
-    length      most tokens of a side; longer training pairs are left out, and counted
-    dropout     share of the joins of pieces that is left out while training (BPE-dropout)
-    smoothing   share of the wanted probability that is spread over all tokens while training
-    rdrop       weight of R-Drop: every training pair is answered twice, with other dropout, and the answers are to agree; 0: once
-    length_penalty  power of its length that a translation's score is divided by in the search: above 0 longer ones gain
+    languages   of source and target, two letters each; the target language determines how the tokenised BLEU counts words
+    tokens      "pieces" (byte pair encoding, trained on both sides of the training part), "checkpoint" (of model.start), or a
+                tokenizer.json
+    vocabulary  size of the vocabulary of "pieces"
+    lower       whether to lower-case all text: inputs, targets and translations
+    length      most tokens of a side; longer training pairs are left out and counted
+    dropout     probability that a merge of byte pairs is skipped in training (BPE-dropout)
+    smoothing   label smoothing: share of the target that is spread over all tokens in training
+    rdrop       weight of R-Drop, which trains on two forward passes with different dropout and pulls their outputs together; 0: off
+    length_penalty  power of the length by which beam search divides a score: above 0 it prefers longer translations
     """
 
     train: tuple[str, str] | str
     validation: tuple[str, str] | str | None = None
     test: tuple[str, str] | str | None = None
-    held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     fields: tuple[str, str] = ("source", "target")
     languages: tuple[Letters, Letters] = ("en", "de")
     tokens: str = "pieces"
@@ -69,7 +70,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     length_penalty: Annotated[float, msgspec.Meta(ge=-1, le=10)] = 1.0
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """A line and its translation; where: file and line of each side."""
 
     source: str
@@ -77,7 +78,7 @@ class Pair(NamedTuple):
     where: str
 
 
-class Rows:
+class RaggedIds:
     """Many short lists of numbers, in one long one."""
 
     def __init__(self, rows: Sequence[Sequence[int] | np.ndarray], size: int) -> None:
@@ -92,7 +93,7 @@ class Rows:
         return self.flat[self.ends[row] : self.ends[row + 1]]
 
 
-class Row(NamedTuple):
+class EncodedPair(NamedTuple):
     """A pair as it is learned from: its number, and ids of both sides, each with its end."""
 
     pair: int
@@ -103,8 +104,8 @@ class Row(NamedTuple):
 class _Epoch(NamedTuple):
     key: tuple[int, int]
     batches: list[np.ndarray]
-    source: Rows
-    target: Rows
+    source: RaggedIds
+    target: RaggedIds
 
 
 class Pairs:
@@ -120,24 +121,24 @@ class Pairs:
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         paths = {part: _paths(name, beside) for part, name in named.items() if name is not None}
         self.sources: list[Source] = sources({part: [p for side in sides for p in side] for part, sides in paths.items()})
-        self.notes = unusual([path for sides in paths.values() if len(sides) == 1 for path in sides[0]], config.fields)
+        self.notes = separator_notes([path for sides in paths.values() if len(sides) == 1 for path in sides[0]], config.fields)
         self.texts = {part: list(_pairs(sides, config)) for part, sides in paths.items()}
-        self._look(self.texts)
+        self._check_pairs(self.texts)
         if config.validation is None:
-            self._hold()
-        self.tokenizer = tokenizer or made(config, self.texts["train"], beside)
+            self._hold_out()
+        self.tokenizer = tokenizer or make_tokenizer(config, self.texts["train"], beside)
         self.end, self.start, self.padding = (special(self.tokenizer, names) for names in (END, START, PADDING))
-        self.ids: dict[str, tuple[Rows, Rows]] = {}
+        self.ids: dict[str, tuple[RaggedIds, RaggedIds]] = {}
         for part in self.texts:
             self._encode(part)
-        self.pieces: Pieces | None = None
+        self.pieces: BpeDropout | None = None
         if config.dropout:
-            self.pieces = Pieces(self.tokenizer, config.dropout, seed)
-            self._words = [Rows([self.pieces.words(side) for side in sides], 2**32) for sides in self._sides("train")]
-        self._planned: _Epoch | None = None
+            self.pieces = BpeDropout(self.tokenizer, config.dropout, seed)
+            self._word_ids = [RaggedIds([self.pieces.words(side) for side in sides], 2**32) for sides in self._sides("train")]
+        self._epoch: _Epoch | None = None
 
     @classmethod
-    def measured(cls, config: Translation, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
+    def from_files(cls, config: Translation, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
         """New pairs as the one part, in the ids of a run's tokenizer. names: two files of lines, source and target, or a table."""
         if len(names) > 2:
             raise InputError(f"Pairs are in two files, source and target, or in one table, but got {len(names)}. Give one or two.")
@@ -146,23 +147,23 @@ class Pairs:
         made.end, made.start, made.padding = (special(tokenizer, names) for names in (END, START, PADDING))
         sides = _paths(names[0] if len(names) == 1 else (names[0], names[1]), None)
         made.sources = sources({part: [path for side in sides for path in side]})
-        made.notes = unusual(sides[0], config.fields) if len(sides) == 1 else []
+        made.notes = separator_notes(sides[0], config.fields) if len(sides) == 1 else []
         made.texts = {part: list(_pairs(sides, config))}
-        made._look(made.texts)
+        made._check_pairs(made.texts)
         made.ids = {}
         made._encode(part)
         return made
 
-    def batch(self, step: int, size: int) -> list["Row"]:
+    def batch(self, step: int, size: int) -> list["EncodedPair"]:
         """The pairs of a step, counted from 0: `size` of them on average, of like length, all batches about equally many tokens.
 
         In an epoch every pair comes once; with dropout, cut in another way in each epoch.
         """
         epoch, place = divmod(step, -(-len(self.texts["train"]) // size))
-        if self._planned is None or self._planned.key != (epoch, size):
-            self._planned = self._plan(epoch, size)
-        now = self._planned
-        return [Row(pair, now.source[pair], now.target[pair]) for pair in now.batches[place].tolist()]
+        if self._epoch is None or self._epoch.key != (epoch, size):
+            self._epoch = self._plan_epoch(epoch, size)
+        now = self._epoch
+        return [EncodedPair(pair, now.source[pair], now.target[pair]) for pair in now.batches[place].tolist()]
 
     def ordered(self, part: str, size: int) -> Iterator[np.ndarray]:
         """All pairs of a part, by length, `size` at a time."""
@@ -171,7 +172,7 @@ class Pairs:
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
-    def _plan(self, epoch: int, size: int) -> "_Epoch":
+    def _plan_epoch(self, epoch: int, size: int) -> "_Epoch":
         """Pairs in order of length, by chance among equals; cut where equally many tokens are read; the batches shuffled."""
         source, target = self._cut(epoch)
         count, chance = len(source), generator(self.seed, "epoch", epoch)
@@ -185,15 +186,15 @@ class Pairs:
         batches = np.split(order, cuts)
         return _Epoch((epoch, size), [batches[i] for i in torch.randperm(steps, generator=chance).tolist()], source, target)
 
-    def _cut(self, epoch: int) -> tuple[Rows, Rows]:
+    def _cut(self, epoch: int) -> tuple[RaggedIds, RaggedIds]:
         """Ids of both sides of all training pairs, each with its end, as they are cut in this epoch."""
         if self.pieces is None:
             return self.ids["train"]
-        draw, cut = np.random.default_rng(number(self.seed, "cut", epoch)), self.pieces.cut
-        sides = [[[*cut(side[i], draw), self.end] for i in range(len(side))] for side in self._words]
-        return Rows(sides[0], self.tokenizer.size), Rows(sides[1], self.tokenizer.size)
+        draw, cut = np.random.default_rng(derived_seed(self.seed, "cut", epoch)), self.pieces.cut
+        sides = [[[*cut(side[i], draw), self.end] for i in range(len(side))] for side in self._word_ids]
+        return RaggedIds(sides[0], self.tokenizer.size), RaggedIds(sides[1], self.tokenizer.size)
 
-    def _look(self, parts: dict[str, list[Pair]]) -> None:
+    def _check_pairs(self, parts: dict[str, list[SentencePair]]) -> None:
         """Refuse or leave out pairs of which a side is empty, and refuse parts without pairs, or with two equal sides."""
         for part, pairs in parts.items():
             whole = [pair for pair in pairs if pair.source and pair.target]
@@ -208,9 +209,9 @@ class Pairs:
                 raise InputError(f"Both sides of the {part} part are the same text: {whole[0].where}. Name both files of the pair.")
             parts[part] = whole
 
-    def _hold(self) -> None:
+    def _hold_out(self) -> None:
         pairs = self.texts["train"]
-        cut = round(len(pairs) * (1 - self.config.held))
+        cut = round(len(pairs) * (1 - self.config.held_out))
         if not 0 < cut < len(pairs):
             raise InputError(f"{len(pairs)} pairs are too few to hold some out. Give more, or name files for data.validation.")
         self.texts["train"], self.texts["validation"] = pairs[:cut], pairs[cut:]
@@ -233,16 +234,16 @@ class Pairs:
             self.texts[part] = [pair for pair, fit in zip(self.texts[part], fits, strict=True) if fit]
             sides = [[row for row, fit in zip(side, fits, strict=True) if fit] for side in sides]
         size = self.tokenizer.size
-        self.ids[part] = Rows(sides[0], size), Rows(sides[1], size)
+        self.ids[part] = RaggedIds(sides[0], size), RaggedIds(sides[1], size)
 
 
-def made(config: Translation, pairs: Sequence[Pair], beside: Path | None = None) -> Tokenizer:
+def make_tokenizer(config: Translation, pairs: Sequence[SentencePair], beside: Path | None = None) -> Tokenizer:
     """The tokenizer that a recipe asks for; pieces are taught by the training part alone.
 
     Every text begins as if after a space, so that a word is the same piece wherever it stands.
     """
     if config.tokens != "pieces":
-        return Tokenizer.read(found(config.tokens, beside)[0])
+        return Tokenizer.read(find_files(config.tokens, beside)[0])
     from tokenizers import pre_tokenizers, processors
 
     names = ["<end>", "<start>", "<pad>"]
@@ -277,7 +278,7 @@ def padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> Tensor:
 
 def _paths(name: tuple[str, str] | str, beside: Path | None) -> list[list[Path]]:
     """Files of the two sides, or of the one table."""
-    sides = [found(side, beside) for side in ([name] if isinstance(name, str) else name)]
+    sides = [find_files(side, beside) for side in ([name] if isinstance(name, str) else name)]
     if len({len(side) for side in sides}) > 1:
         raise InputError(
             f"{name[0]} are {len(sides[0])} files, but {name[1]} are {len(sides[1])}. Each source file needs its target file."
@@ -285,13 +286,13 @@ def _paths(name: tuple[str, str] | str, beside: Path | None) -> list[list[Path]]
     return sides
 
 
-def _pairs(sides: list[list[Path]], config: Translation) -> Iterator[Pair]:
+def _pairs(sides: list[list[Path]], config: Translation) -> Iterator[SentencePair]:
     for paths in zip(*sides, strict=True):
         for pair in _parallel(*paths) if len(paths) == 2 else _table(paths[0], config.fields):
-            yield Pair(pair.source.lower(), pair.target.lower(), pair.where) if config.lower else pair
+            yield SentencePair(pair.source.lower(), pair.target.lower(), pair.where) if config.lower else pair
 
 
-def _parallel(source: Path, target: Path) -> Iterator[Pair]:
+def _parallel(source: Path, target: Path) -> Iterator[SentencePair]:
     """Line by line. Only a line feed ends a line: other signs that could would put the two sides out of step."""
     both = [_content(path).split("\n") for path in (source, target)]
     both = [lines[:-1] if lines[-1] == "" else lines for lines in both]
@@ -305,10 +306,10 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
             "of the other."
         )
     for line, (a, b) in enumerate(zip(*both, strict=True), 1):
-        yield Pair(a.strip(), b.strip(), f"{source} and {target}, line {line}")
+        yield SentencePair(a.strip(), b.strip(), f"{source} and {target}, line {line}")
 
 
-def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
+def _table(path: Path, fields: tuple[str, str]) -> Iterator[SentencePair]:
     """Rows of TSV or CSV with a first line of names, or lines of JSON."""
     kind = next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
     text = _content(path)
@@ -326,21 +327,21 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
             continue
         if len(cells) != len(names):
             raise InputError(f"{path}, line {line} has {len(cells)} columns, but the first line names {len(names)}.")
-        yield Pair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
+        yield SentencePair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
 
 
-def _fields(line: str, fields: tuple[str, str], where: str) -> Pair:
+def _fields(line: str, fields: tuple[str, str], where: str) -> SentencePair:
     row = parsed(line, where)
     for name in fields:
         if not isinstance(row, dict) or not isinstance(row.get(name), str):
             has = ", ".join(row) if isinstance(row, dict) else type(row).__name__
             raise InputError(f"{where} has no text {name!r}, but: {has}. Set data.fields = [source, target].")
-    return Pair(row[fields[0]].strip(), row[fields[1]].strip(), where)
+    return SentencePair(row[fields[0]].strip(), row[fields[1]].strip(), where)
 
 
 def _content(path: Path) -> str:
     """A file as text. A carriage return ends a line before a line feed, and alone where there is no line feed at all."""
-    with undamaged(path), opened(path) as file:
+    with undamaged(path), open_file(path) as file:
         content = file.read()
     try:
         text = str(content.decode("utf-8-sig")).replace("\r\n", "\n")

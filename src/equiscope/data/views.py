@@ -1,8 +1,9 @@
-"""Views: a picture as it is seen in several ways, all of which answer for it together.
+"""Views: test-time augmentation of pictures.
 
-The mean of a model's answers (logits, so that probabilities are a geometric mean) over a group of changes is the same for each of
-them, whatever the model: as they are and mirrored are a group. Moves by a few pixels are none, as what leaves the picture does
-not come back: their mean is only nearer to one that moves leave as it is. Each view costs as much as the model.
+The output is the mean of the model's logits over the views, so probabilities are a geometric mean. If the views form a group, the
+output is exactly invariant under it, whatever the model: the identity and the horizontal flip are a group. Shifts by a few pixels
+are not, since pixels that leave the picture do not come back; averaging over them only makes the output more nearly invariant.
+Each view costs one forward pass.
 
 Source: Murphy et al. 2019, "Janossy pooling"; Puny et al. 2022, "Frame averaging for invariant and equivariant network design"
 """
@@ -20,10 +21,12 @@ from equiscope.data.augment import shifted
 
 
 class Views(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ways in which a finished model sees each picture that it answers for; as it is alone, unless more are said.
+    """Views of a picture over which a finished model averages its outputs (test-time augmentation); by default only the picture
+    itself.
 
-    flip   whether mirrored too, left for right
-    shift  pixels: also moved by every whole number up to it along rows, along columns and along both; what comes in is 0 (black)
+    flip   whether to add the horizontally flipped picture
+    shift  pixels: adds every shift of up to this many whole pixels along rows, along columns and along both; pixels from outside
+           are 0
     """
 
     flip: bool = False

@@ -1,7 +1,7 @@
-"""Plainly: an ordinary transformer over atoms, to which places are three more numbers of a token. The honest alternative.
+"""A transformer over atoms without rotational symmetry: positions enter as three more features of a token. A baseline.
 
-It knows nothing of turns. From frames that are turned each time (`data.turned`) it may learn them; evaluation says how far it has.
-Its energy is that of the mean row for each atom, its forces are the slopes of it, as those of a model of points in space are.
+It can learn the symmetry from randomly rotated frames (`data.random_rotation`); evaluation measures how well it does.
+The energy is a mean over atoms, the forces are its negative gradient, as for a model of points in space.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.data.molecules import Levels
+from equiscope.data.molecules import EnergyStatistics
 from equiscope.errors import InputError
 from equiscope.geometry import Answer
 from equiscope.models import Model
@@ -19,7 +19,7 @@ from equiscope.tokens.elements import NUMBERS, named
 LEARNED = "An ordinary transformer (model.block) of molecules"
 
 
-def atom_transformer_spec(spec: dict[str, Any], levels: Levels, periodic: bool) -> dict[str, Any]:
+def atom_transformer_spec(spec: dict[str, Any], statistics: EnergyStatistics, periodic: bool) -> dict[str, Any]:
     """The fields of a Spec, with those that the data decides: a number for each element and three for a place, one answer.
 
     Attention is computed eagerly, as what is learned from forces needs a second derivative.
@@ -27,7 +27,7 @@ def atom_transformer_spec(spec: dict[str, Any], levels: Levels, periodic: bool) 
     """
     if periodic:
         raise InputError(f"{LEARNED} knows no cell, but the frames repeat in one. Take a model of points in space, with a cutoff.")
-    features, said = len(levels.elements) + 3, dict(spec)
+    features, said = len(statistics.elements) + 3, dict(spec)
     layer = {"features": features} | said.pop("input", {})
     decided: dict[str, tuple[Any, Any]] = {"input.features": (layer["features"], features), "outputs": (said.get("outputs", 1), 1)}
     decided |= {"readout": (said.get("readout", "mean"), "mean"), "vocabulary": (said.get("vocabulary"), None)}
@@ -42,9 +42,9 @@ def atom_transformer_spec(spec: dict[str, Any], levels: Levels, periodic: bool) 
 class AtomTransformer:
     """An ordinary transformer of a run, which answers as a `SpaceModel` does; levels: what its training part decided."""
 
-    def __init__(self, model: Model, levels: Levels) -> None:
-        self.model, self.levels = model, levels
-        self.known = [NUMBERS[symbol] for symbol in levels.elements]
+    def __init__(self, model: Model, statistics: EnergyStatistics) -> None:
+        self.model, self.statistics = model, statistics
+        self.known = [NUMBERS[symbol] for symbol in statistics.elements]
 
     def __call__(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Tensor:
         """Energies [B] in eV, of atomic numbers [B, N] (0: no atom) and places [B, N, 3] in Å, which are taken from their mean."""
@@ -58,9 +58,9 @@ class AtomTransformer:
         x = torch.cat([which.to(kind), at.to(kind)], -1)
         order = torch.arange(x.shape[1], device=x.device)
         each = self.model(Tokens(x=x, positions=at.to(kind), order=order, valid=there.squeeze(-1))).squeeze(-1)
-        references = torch.tensor(self.levels.references, dtype=torch.float64, device=x.device)
+        references = torch.tensor(self.statistics.references, dtype=torch.float64, device=x.device)
         own = (references[row] * there.squeeze(-1)).sum(-1)
-        return own + many * (each.double() * self.levels.scale + self.levels.offset)
+        return own + many * (each.double() * self.statistics.scale + self.statistics.offset)
 
     def elements(self, numbers: Tensor) -> Tensor:
         """Which element each atom is, 0 where there is none. Raises InputError for one that was not learned."""
@@ -68,7 +68,7 @@ class AtomTransformer:
         unknown = (numbers != 0) & ~same.any(-1)
         if bool(unknown.any()):
             other = named(int(numbers[unknown][0]))
-            raise InputError(f"This model knows {', '.join(self.levels.elements)}, but there is an atom of {other}.")
+            raise InputError(f"This model knows {', '.join(self.statistics.elements)}, but there is an atom of {other}.")
         return same.long().argmax(-1)
 
     def answer(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, learn: bool = False) -> Answer:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope import blocks
 from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, filled
-from equiscope.data.order import number
+from equiscope.data.sampler import derived_seed
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Mixed
@@ -204,7 +204,7 @@ class TrainingEngine:
         return task.batch(step, turn * count + rank, self.recipe.budget.accumulate * count).to(self.device)
 
     def _seed(self, step: int) -> int:
-        return number(self.recipe.seed, "step", step, self.processes.rank)
+        return derived_seed(self.recipe.seed, "step", step, self.processes.rank)
 
     def _divergence_message(self, task: Task, step: int, loss: float, norm: float) -> str:
         """What went wrong in a step, and where: the step is computed once more, looking at every part."""

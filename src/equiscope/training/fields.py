@@ -99,16 +99,16 @@ def _of_tag(kind: Any) -> str:
 
 def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, str]:
     """The same of a table with free names, which may hold such tables."""
-    held: Any = value
-    while typing.get_origin(kind) is dict and isinstance(held, dict):
+    node: Any = value
+    while typing.get_origin(kind) is dict and isinstance(node, dict):
         names, kind = typing.get_args(kind)
-        for key, one in held.items():
+        for key, one in node.items():
             if not fits(key, names):
                 return path, f"{path} has no place for {written(key)}: its names are {wanted(names)}."
             if not fits(one, kind):
-                path, held = f"{path}.{key}", one
+                path, node = f"{path}.{key}", one
                 break
-    return path, f"{path} is {written(held)}, but takes {wanted(kind)}."
+    return path, f"{path} is {written(node)}, but takes {wanted(kind)}."
 
 
 def fits(value: Any, kind: Any) -> bool:

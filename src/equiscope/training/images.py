@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope import budgets
 from equiscope.data import Images
-from equiscope.data.files import learned
+from equiscope.data.files import overlap_notes
 from equiscope.data.images import Pictures, normal, unlabelled_block
 from equiscope.data.picture_files import address, converted
 from equiscope.data.views import Views
@@ -27,11 +27,11 @@ from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, likeliest
 
 AT_ONCE = 250  # pictures that are evaluated together
-SIGHT = "sight.json"
+IMAGE_FORMAT = "image_format.json"
 ALONE = "accuracy (one view)"
 
 
-class Sight(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a run sees: what its classes are called, and how a picture file becomes what the model reads."""
 
     classes: tuple[str, ...]
@@ -49,7 +49,7 @@ class Sight(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not all(0 < one < math.inf for one in self.std):
             raise ValueError("each std is positive")
 
-    def seen(self, images: Tensor) -> Tensor:
+    def normalise(self, images: Tensor) -> Tensor:
         """Bytes [B, C, H, W] as numbers."""
         return normal(images, torch.tensor(self.mean), torch.tensor(self.std))
 
@@ -62,12 +62,12 @@ class ImagesTask(Task):
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
     ordered: ClassVar[str] = "learned-nd"
 
-    def __init__(self, recipe: Recipe, sight: Sight, pictures: Pictures | None = None) -> None:
+    def __init__(self, recipe: Recipe, image_format: ImageFormat, pictures: Pictures | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Images)
-        self.config, self.sight, self.pictures = recipe.data, sight, pictures
+        self.config, self.format, self.pictures = recipe.data, image_format, pictures
         self.sources = pictures.sources if pictures is not None else []
-        self.notes = [*(pictures.notes if pictures is not None else []), *learned(self.sources)]
+        self.notes = [*(pictures.notes if pictures is not None else []), *overlap_notes(self.sources)]
         self.grid = (1, 1)  # patches of a picture, which `resolved_fields` sets; a baseline takes it whole
 
     @classmethod
@@ -79,27 +79,31 @@ class ImagesTask(Task):
         assert p.size is not None
         assert p.channels is not None
         mean, std = (tuple(t.tolist()) for t in (p.mean, p.std))
-        return cls(recipe, Sight(classes=p.classes, size=p.size, channels=p.channels, mean=mean, std=std), p)
+        return cls(recipe, ImageFormat(classes=p.classes, size=p.size, channels=p.channels, mean=mean, std=std), p)
 
     @property
     def classes(self) -> Sequence[str]:
-        return self.sight.classes
+        return self.format.classes
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, kept(folder / SIGHT, Sight, "how this run sees"))
+        return cls(recipe, kept(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"))
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        sight = task.sight
-        return cls(recipe, sight, Pictures.measured(task.config, sight.classes, sight.size, sight.channels, NEW, names))
+        image_format = task.format
+        return cls(
+            recipe,
+            image_format,
+            Pictures.from_files(task.config, image_format.classes, image_format.size, image_format.channels, NEW, names),
+        )
 
     def save(self, folder: Path) -> None:
-        keep(folder / SIGHT, self.sight)
+        keep(folder / IMAGE_FORMAT, self.format)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        (height, width), channels, classes = self.sight.size, self.sight.channels, len(self.sight.classes)
+        (height, width), channels, classes = self.format.size, self.format.channels, len(self.format.classes)
         layer, model_fields = dict(spec.get("input") or {}), self.recipe.model
         patch = layer.get("patch")
         if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
@@ -137,7 +141,7 @@ class ImagesTask(Task):
         return fields | {"block": _on_grid(block, model_fields.get("block") or {}, grid, readout == "class")}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
-        return {"shape": (self.sight.channels, *self.sight.size), "outputs": len(self.sight.classes)}
+        return {"shape": (self.format.channels, *self.format.size), "outputs": len(self.format.classes)}
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.pictures is not None
@@ -187,7 +191,7 @@ class ImagesTask(Task):
     def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
         """Of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes], as they are first."""
         device = next(model.parameters()).device
-        return torch.stack([model(self.sight.seen(one).to(device)).float() for one in views.of(images)])
+        return torch.stack([model(self.format.normalise(one).to(device)).float() for one in views.of(images)])
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
@@ -196,24 +200,24 @@ class ImagesTask(Task):
         inputs: picture files, folders, archives, tables with a column path, idx files of pictures. A picture is made grey or
         colour, resized and cropped, as those of the run were, and seen in all views of the recipe.
         """
-        top = min(int(options.pop("top", 3)), len(self.sight.classes))
+        top = min(int(options.pop("top", 3)), len(self.format.classes))
         if options or top < 1:
             raise InputError(f"Pictures are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
         if not inputs:
             return []
-        names, pictures = unlabelled_block(inputs, self.sight.size, self.sight.channels)
+        names, pictures = unlabelled_block(inputs, self.format.size, self.format.channels)
         probabilities = [self._answers(model, images, self.config.views).mean(0).softmax(-1) for images in pictures.split(AT_ONCE)]
-        return likeliest(names, torch.cat(probabilities), self.sight.classes, top)
+        return likeliest(names, torch.cat(probabilities), self.format.classes, top)
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         if not Path(example).is_file():
             raise InputError(f"There is no picture {example}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
-        pixels = converted(picture(Path(example), example), self.sight.size, self.sight.channels)
+        pixels = converted(picture(Path(example), example), self.format.size, self.format.channels)
         spec, line = model.spec, Line(name="picture", kind="patches", labels=[], picture=address(pixels))
         if spec.cells is not None:
-            grid = [size // side for size, side in zip(self.sight.size, spec.cells, strict=True)]
+            grid = [size // side for size, side in zip(self.format.size, spec.cells, strict=True)]
             line = patches(grid, spec.rows_before, line.picture)
-        return ModelInputs((self.sight.seen(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
+        return ModelInputs((self.format.normalise(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
@@ -223,11 +227,11 @@ class ImagesTask(Task):
         device, samples = next(model.parameters()).device, []
         for index in [i * len(part) // count for i in range(min(count, len(part)))]:
             image, label = part[index : index + 1]
-            x = self.sight.seen(image).to(device)
+            x = self.format.normalise(image).to(device)
             probabilities = model(x).float().softmax(-1)[0]
             best = int(probabilities.argmax())
-            answer = f"{self.sight.classes[best]} ({float(probabilities[best]):.0%})"
-            wanted = self.sight.classes[int(label)]
+            answer = f"{self.format.classes[best]} ({float(probabilities[best]):.0%})"
+            wanted = self.format.classes[int(label)]
             snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
             samples.append(Sample(step=step, given=f"validation picture {index + 1}", answer=answer, wanted=wanted, **snapshot))
         return samples

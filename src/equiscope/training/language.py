@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Language, Passages
-from equiscope.data.files import learned
+from equiscope.data.files import overlap_notes
 from equiscope.data.language import IGNORED
-from equiscope.data.line import Unknown, held
+from equiscope.data.token_stream import UnknownCharacter, encode_in_memory
 from equiscope.errors import InputError, UnknownName
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Model, Sampling, generate
@@ -40,7 +40,7 @@ class LanguageTask(TextTask):
         assert isinstance(recipe.data, Language)
         self.config, self.passages = recipe.data, passages
         self.sources = passages.sources if passages is not None else []
-        self.notes = [*(passages.notes if passages is not None else []), *learned(self.sources)]
+        self.notes = [*(passages.notes if passages is not None else []), *overlap_notes(self.sources)]
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
@@ -52,7 +52,7 @@ class LanguageTask(TextTask):
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        return cls(recipe, task.tokenizer, Passages.measured(task.config, task.tokenizer, NEW, names))
+        return cls(recipe, task.tokenizer, Passages.from_files(task.config, task.tokenizer, NEW, names))
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size = self.tokenizer.size
@@ -147,8 +147,8 @@ class LanguageTask(TextTask):
 
     def _ids(self, text: str) -> list[int]:
         try:
-            ids: list[int] = held(self.tokenizer, [text], self.config.separator).ids.tolist()
-        except Unknown as error:
+            ids: list[int] = encode_in_memory(self.tokenizer, [text], self.config.separator).ids.tolist()
+        except UnknownCharacter as error:
             raise InputError(f"{error} This model knows the characters of its texts only; leave {error.sign!r} out.") from error
         if not ids:
             raise InputError("There is no text to go on with. Give at least one character.")

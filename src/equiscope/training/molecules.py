@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data.frame_files import frames
-from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
-from equiscope.data.turns import turn
+from equiscope.data.molecules import EnergyStatistics, Frames, MoleculeFrame, Molecules, joined
+from equiscope.data.random_rotation import random_rotation
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
 from equiscope.geometry.forces import Slopes
@@ -27,7 +27,7 @@ from equiscope.units import electronvolts
 
 AT_ONCE = 64  # frames that are evaluated together
 PAIRS = 2**18  # of atoms that are answered together
-LEVELS = "elements.json"
+STATISTICS = "elements.json"
 MILLI = 1e3
 LEVELLED = 500  # frames, at most, of the training part that say where energies lie on average
 NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to absolute
@@ -40,10 +40,10 @@ class MoleculesTask(Task):
     single: ClassVar[bool] = True
     ordered: ClassVar[str] = ""  # places are numbers of an atom
 
-    def __init__(self, recipe: Recipe, levels: Levels, frames: Frames | None = None) -> None:
+    def __init__(self, recipe: Recipe, statistics: EnergyStatistics, frames: Frames | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Molecules)
-        self.config, self.levels, self.frames = recipe.data, levels, frames
+        self.config, self.statistics, self.frames = recipe.data, statistics, frames
         self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
         self.slopes: Slopes | None = None
 
@@ -57,19 +57,19 @@ class MoleculesTask(Task):
                 "data.weights leave nothing to learn from. Give the energy, or forces that are there, a weight above 0."
             )
         frames = Frames(recipe.data, recipe.seed, beside)
-        return cls(recipe, frames.levels, frames)
+        return cls(recipe, frames.statistics, frames)
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, kept(folder / LEVELS, Levels, "what atoms this run knows"))
+        return cls(recipe, kept(folder / STATISTICS, EnergyStatistics, "what atoms this run knows"))
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        return cls(recipe, task.levels, Frames.measured(task.config, task.levels, NEW, names))
+        return cls(recipe, task.statistics, Frames.from_files(task.config, task.statistics, NEW, names))
 
     def save(self, folder: Path) -> None:
-        keep(folder / LEVELS, self.levels)
+        keep(folder / STATISTICS, self.statistics)
 
     @property
     def forceful(self) -> bool:
@@ -78,8 +78,8 @@ class MoleculesTask(Task):
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         if "block" in spec:
-            return atom_transformer_spec(spec, self.levels, self.frames is not None and self.frames.periodic)
-        there = self.levels.elements
+            return atom_transformer_spec(spec, self.statistics, self.frames is not None and self.frames.periodic)
+        there = self.statistics.elements
         known = list(spec.get("elements", there))
         if missing := [symbol for symbol in there if symbol not in known]:
             raise InputError(
@@ -95,12 +95,12 @@ class MoleculesTask(Task):
         """References and scale are the data's; what the references leave of an energy, the last map begins with."""
         if isinstance(model, Model):
             return model
-        space, levels = model, self.levels
+        space, statistics = model, self.statistics
         assert isinstance(space, SpaceModel)
-        known = dict(zip(levels.elements, levels.references, strict=True))
+        known = dict(zip(statistics.elements, statistics.references, strict=True))
         references = [known.get(symbol, 0.0) for symbol in space.spec.elements]
-        space.settle(torch.tensor(references, dtype=torch.float64), levels.scale)
-        nn.init.constant_(space.last.bias, levels.offset / levels.scale)
+        space.settle(torch.tensor(references, dtype=torch.float64), statistics.scale)
+        nn.init.constant_(space.last.bias, statistics.offset / statistics.scale)
         return space
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
@@ -112,7 +112,7 @@ class MoleculesTask(Task):
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
         weights = self.config.weights
-        t, space = batch.tensors | {"weights": torch.tensor([weights.energy, weights.forces])}, _in_space(model, self.levels)
+        t, space = batch.tensors | {"weights": torch.tensor([weights.energy, weights.forces])}, _in_space(model, self.statistics)
         forces = "forces" in t and self.config.weights.forces != 0
         if self.recipe.engine.compile and torch.is_grad_enabled() and isinstance(space, SpaceModel):
             if self.slopes is None or self.slopes.model is not space:
@@ -124,7 +124,7 @@ class MoleculesTask(Task):
         return self._missed(predicted.energy, predicted.forces, t)
 
     def _missed(self, energy: Tensor, forces: Tensor | None, t: dict[str, Tensor]) -> Tensor:
-        weights, scale, atoms = t["weights"], self.levels.scale, (t["numbers"] > 0).sum(-1)
+        weights, scale, atoms = t["weights"], self.statistics.scale, (t["numbers"] > 0).sum(-1)
         lost = weights[0] * self._lost((energy - t["energy"]) / (atoms * scale))
         if forces is not None:
             missed = self._lost((forces - t["forces"]) / scale)
@@ -150,8 +150,8 @@ class MoleculesTask(Task):
                 "forces": "mean absolute error of a component in meV/Å", **units, "forces rms": "root of its mean square, in meV/Å",
             }  # fmt: skip
         if self.forceful:
-            units["turned forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
-        units["turned energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
+            units["rotated forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
+        units["rotated energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
         return units | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
 
     def _own(self, value: Any) -> dict[str, Any]:
@@ -177,19 +177,19 @@ class MoleculesTask(Task):
                 bias.copy_(original)
 
     @torch.no_grad()
-    def _missing(self, model: Built, some: Sequence[Frame]) -> float:
+    def _missing(self, model: Built, some: Sequence[MoleculeFrame]) -> float:
         """What energies of frames lack on average, an atom, in units of the model's scale."""
-        space, device, missed = _in_space(model, self.levels), next(model.parameters()).device, []
+        space, device, missed = _in_space(model, self.statistics), next(model.parameters()).device, []
         for first in range(0, len(some), AT_ONCE):
             t = {name: x.to(device) for name, x in joined(some[first : first + AT_ONCE]).items()}
             missed.append((t["energy"] - space(t["numbers"], t["positions"], t.get("cell"))) / (t["numbers"] > 0).sum(-1))
-        return float(torch.cat(missed).mean() / (model.scale if isinstance(model, SpaceModel) else self.levels.scale))
+        return float(torch.cat(missed).mean() / (model.scale if isinstance(model, SpaceModel) else self.statistics.scale))
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """forces: mean absolute error in meV/Å, where there are any; energy: in meV."""
         assert self.frames is not None
-        space, device = _in_space(model, self.levels), next(model.parameters()).device
+        space, device = _in_space(model, self.statistics), next(model.parameters()).device
         energies, each, forces = [], [], []
         for t in self.frames.groups(part, AT_ONCE):
             t = {name: tensor.to(device) for name, tensor in t.items()}
@@ -213,11 +213,11 @@ class MoleculesTask(Task):
     def final(self, model: Built, part: str) -> dict[str, float]:
         """And how far the answers move when each molecule is turned in its own way: only by rounding, where a model knows turns."""
         assert self.frames is not None
-        space, device, first = _in_space(model, self.levels), next(model.parameters()).device, 0
+        space, device, first = _in_space(model, self.statistics), next(model.parameters()).device, 0
         energies, forces = [], []
         for t in self.frames.groups(part, AT_ONCE):
             many = len(t["numbers"])
-            by = torch.stack([turn(self.recipe.seed, part, row) for row in range(first, first + many)]).to(device)
+            by = torch.stack([random_rotation(self.recipe.seed, part, row) for row in range(first, first + many)]).to(device)
             t = {name: tensor.to(device) for name, tensor in t.items()}
             numbers, cell = t["numbers"], t.get("cell")
             plain = space.answer(numbers, t["positions"], cell)
@@ -225,9 +225,9 @@ class MoleculesTask(Task):
             energies.append(moved.energy - plain.energy)
             forces.append((moved.forces - plain.forces @ by.mT)[numbers > 0].flatten())
             first += many
-        found = {"turned energy": _mean(MILLI * torch.cat(energies).cpu())}
+        found = {"rotated energy": _mean(MILLI * torch.cat(energies).cpu())}
         if self.forceful:
-            found = {"turned forces": _mean(MILLI * torch.cat(forces).cpu()), **found}
+            found = {"rotated forces": _mean(MILLI * torch.cat(forces).cpu()), **found}
         return self.evaluate(model, part) | found
 
     @torch.no_grad()
@@ -235,8 +235,8 @@ class MoleculesTask(Task):
         """The energy of every frame in eV and, among the arrays, the forces in eV/Å. inputs: files, folders, archives of frames."""
         if options:
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
-        space, device, predictions = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Prediction]
-        inputs_read = [frame for name in inputs for frame in frames(name, self.config.manner, labelled=False)[0]]
+        space, device, predictions = _in_space(model, self.statistics), next(model.parameters()).device, []  # type: Any, Any, list[Prediction]
+        inputs_read = [frame for name in inputs for frame in frames(name, self.config.frame_format, labelled=False)[0]]
         for frame in inputs_read:
             _check(frame, space)
         for _, alike in groupby(inputs_read, lambda frame: frame.cell is None):
@@ -247,7 +247,7 @@ class MoleculesTask(Task):
                 predictions += map(self._prediction, group[few], predicted.energy.tolist(), predicted.forces.cpu())
         return predictions
 
-    def _prediction(self, frame: Frame, energy: float, forces: Tensor) -> Prediction:
+    def _prediction(self, frame: MoleculeFrame, energy: float, forces: Tensor) -> Prediction:
         """forces [N, 3], padding after those of the frame."""
         forces = forces[: len(frame.numbers)]
         if not (math.isfinite(energy) and bool(forces.isfinite().all())):
@@ -266,7 +266,7 @@ class MoleculesTask(Task):
     def samples(self, model: Built, step: int) -> list[Sample]:
         """The energy of frames of the validation part, far apart in it."""
         assert self.frames is not None
-        frames_, count, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.levels)
+        frames_, count, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.statistics)
         device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
         for frame in [frames_[i * len(frames_) // count] for i in range(min(count, len(frames_)))]:
             cell = None if frame.cell is None else frame.cell[None].to(device)
@@ -276,16 +276,16 @@ class MoleculesTask(Task):
         return samples
 
 
-def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | AtomTransformer:
+def _in_space(model: nn.Module, statistics: EnergyStatistics) -> SpaceModel | AtomTransformer:
     """What answers with energies and forces: the model, or an ordinary transformer with what it needs for that."""
     if isinstance(model, Model):
-        return AtomTransformer(model, levels)
+        return AtomTransformer(model, statistics)
     if not isinstance(model, SpaceModel):
         raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
     return model
 
 
-def _check(frame: Frame, space: SpaceModel | AtomTransformer) -> None:
+def _check(frame: MoleculeFrame, space: SpaceModel | AtomTransformer) -> None:
     """Raises InputError for a frame that the model cannot answer for."""
     if not bool(frame.positions.isfinite().all()):
         raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")

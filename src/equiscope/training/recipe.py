@@ -18,15 +18,15 @@ TASKS: dict[str, type[Struct]] = {
 
 
 class RecipeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a recipe: unknown fields are refused."""
+    """A table of a recipe: unknown fields are refused."""
 
 
 class Budget(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is learned.
+    """How long to train.
 
     steps       of the optimiser
     batch       examples of a step, over all processes
-    accumulate  a step's batch is read in so many turns, where memory is short
+    accumulate  gradient accumulation: each batch is computed in this many parts, to save memory
     """
 
     steps: Size
@@ -35,23 +35,23 @@ class Budget(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Optimiser(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How weights follow the gradient.
+    """The optimiser and its schedule.
 
-    kind       "adamw"; or "muon": matrices of the layers by Muon (Jordan 2024), all else, as kernels of convolutions, by AdamW
-    rate       of learning, at its highest
-    muon_rate  of the matrices that Muon moves, at its highest
-    betas      how long AdamW remembers the gradient and its square
-    eps        added to the root of the square
-    decay      of weights with two axes or more, per step times the rate
-    clip       length that the gradient is cut to
-    schedule   "cosine" to `floor` of the rate; "wsd": level, and down in a line over the last `fall` of them; "linear"; "root"
+    kind       "adamw"; or "muon": Muon (Jordan 2024) for the matrices of the layers, AdamW for all else, such as convolution
+               kernels
+    rate       peak learning rate
+    muon_rate  peak learning rate of the matrices that Muon updates
+    betas      decay rates of AdamW's running means of the gradient and of its square
+    eps        added to the root of the mean square
+    decay      weight decay of parameters with two axes or more, per step and times the learning rate
+    clip       largest norm of the gradient; a longer gradient is scaled down to it
+    schedule   "cosine", down to `floor`; "wsd": constant, then linear decay over the last `fall` of the steps; "linear"; "root"
                (inverse square root, Vaswani et al. 2017); "constant"
-    warmup     steps at the beginning over which the rate rises in a line
-    floor      share of the highest rate that is left at the end
-    fall       share of the steps after the warmup over which "wsd" falls
-    sharpness  the gradient is the one so far uphill, which leads to flat places (sharpness-aware minimisation, Foret et al. 2021);
-               it takes two gradients a step. 0: the plain one
-    average    of the weights, by this factor a step, is what is evaluated and kept
+    warmup     steps of linear warmup
+    floor      final learning rate, as a share of the peak
+    fall       share of the steps after the warmup over which "wsd" decays
+    sharpness  radius of sharpness-aware minimisation (SAM, Foret et al. 2021), which computes two gradients a step; 0: off
+    average    decay of an exponential moving average of the weights, which is then evaluated and saved
     """
 
     kind: Literal["adamw", "muon"] = "adamw"
@@ -70,12 +70,12 @@ class Optimiser(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Evaluation(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the validation part is measured, and what is kept.
+    """When to evaluate on the validation part, and what to save.
 
-    every    so many steps; a tenth of all unless said
-    save     a checkpoint so often; as `every` unless said
-    keep     so many newest checkpoints
-    samples  fixed examples, answered at every evaluation
+    every    steps between evaluations; by default a tenth of all steps
+    save     steps between checkpoints; by default `every`
+    keep     number of most recent checkpoints to keep
+    samples  number of fixed examples whose outputs are recorded at every evaluation
     """
 
     every: Size | None = None
@@ -85,14 +85,14 @@ class Evaluation(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Engine(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How it is computed.
+    """How the computation runs.
 
-    precision  of products: "bfloat16" keeps float32 weights and an optimiser in float32
-    compile    by torch.compile
-    recompute  activations of a layer are computed again on the way back, instead of kept
+    precision  of matrix products: "bfloat16" keeps the weights and the optimiser in float32
+    compile    whether to use torch.compile
+    recompute  activation checkpointing: recompute a layer's activations in the backward pass instead of keeping them
     strategy   of several processes: "ddp" (each has all weights) or "fsdp" (each has a share)
-    products   float32 matrix products on a CPU: "torch" leaves them as they are, "onednn" sends them through oneDNN. On AMD's
-               Zen 5 they keep float32's precision; a CPU with AMX then multiplies in bfloat16
+    products   float32 matrix products on a CPU: "torch" is torch's default, "onednn" uses oneDNN. On AMD's Zen 5 oneDNN keeps
+               float32's precision; a CPU with AMX then multiplies in bfloat16
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -103,17 +103,17 @@ class Engine(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Recipe(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run as data.
+    """All that defines a run.
 
     title       one line
-    seed        of everything that is random
-    data        what is learned from; its field `task` says which of the five tasks it is
-    model       `preset`, a name; or `start`, a checkpoint or run to go on from; and the fields of a Spec, which change a preset's;
-                for molecules those of a PointSpec, or of a Spec where they say a `block`
-    budget      how much is learned
-    optimiser   how weights follow the gradient
-    evaluation  when the validation part is measured, and what is kept
-    engine      how it is computed
+    seed        of all random numbers
+    data        what to train on; its field `task` names one of the five tasks
+    model       `preset`, a name; or `start`, a checkpoint or run to start from; and the fields of a Spec, which override the
+                preset's; for molecules the fields of a PointSpec, or of a Spec if there is a `block`
+    budget      how long to train
+    optimiser   the optimiser and its schedule
+    evaluation  when to evaluate, and what to save
+    engine      how the computation runs
     """
 
     title: str
@@ -126,6 +126,6 @@ class Recipe(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
     engine: Engine = field(default_factory=Engine)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, every field said."""
+        """Plain data, with every field and its value."""
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return found

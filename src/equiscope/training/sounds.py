@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Sounds
-from equiscope.data.changes import most_samples
-from equiscope.data.sounds import Hearing, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
+from equiscope.data.sound_augment import most_samples
+from equiscope.data.sounds import SoundFormat, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Line, Sample
@@ -22,7 +22,7 @@ from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, b
 
 AT_ONCE = 64  # recordings that are evaluated together
 PAIRS = 2**22  # of tokens that are answered together
-HEARING = "hearing.json"
+SOUND_FORMAT = "sound_format.json"
 LOOKED = 60.0  # seconds of a sound whose attention is looked at
 
 
@@ -33,16 +33,16 @@ class SoundsTask(Task):
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp",)
 
-    def __init__(self, recipe: Recipe, hearing: Hearing, recordings: Recordings | None = None) -> None:
+    def __init__(self, recipe: Recipe, sound_format: SoundFormat, recordings: Recordings | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Sounds)
-        self.config, self.hearing, self.recordings = recipe.data, hearing, recordings
+        self.config, self.format, self.recordings = recipe.data, sound_format, recordings
         self.sources, self.notes = (recordings.sources, recordings.notes) if recordings is not None else ([], [])
-        changes = self.config.changes
+        changes = self.config.augment
         if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
             self.notes = [
                 *self.notes,
-                "data.changes warps spectrograms and hides bands and windows of them, but nothing of raw tokens.",
+                "data.augment warps spectrograms and hides bands and windows of them, but nothing of raw tokens.",
             ]
 
     @classmethod
@@ -50,33 +50,33 @@ class SoundsTask(Task):
         """Read and look at the recipe's recordings."""
         assert isinstance(recipe.data, Sounds)
         recordings = Recordings(recipe.data, recipe.seed, beside)
-        return cls(recipe, recordings.hearing, recordings)
+        return cls(recipe, recordings.format, recordings)
 
     @property
     def classes(self) -> Sequence[str]:
-        return self.hearing.classes
+        return self.format.classes
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         assert isinstance(recipe.data, Sounds)
-        hearing = kept(folder / HEARING, Hearing, "how this run hears")
-        if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
+        sound_format = kept(folder / SOUND_FORMAT, SoundFormat, "how this run reads a sound")
+        if len(sound_format.mean) != (wide := bands(recipe.data, sound_format.rate)):
             raise InputError(
-                f"{folder / HEARING}, which says how this run hears, cannot be read: it has {len(hearing.mean)} means, but the "
-                f"recipe makes {wide} numbers a window. Train again, or bring it back."
+                f"{folder / SOUND_FORMAT}, which says how this run reads a sound, cannot be read: it has "
+                f"{len(sound_format.mean)} means, but the recipe makes {wide} numbers a window. Train again, or bring it back."
             )
-        return cls(recipe, hearing)
+        return cls(recipe, sound_format)
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        return cls(recipe, task.hearing, Recordings.measured(task.config, task.hearing, NEW, names))
+        return cls(recipe, task.format, Recordings.from_files(task.config, task.format, NEW, names))
 
     def save(self, folder: Path) -> None:
-        keep(folder / HEARING, self.hearing)
+        keep(folder / SOUND_FORMAT, self.format)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        size, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
+        size, classes = features(self.config, self.format.rate), len(self.format.classes)
         layer, entry_fields = dict(spec.get("input") or {}), self.recipe.model.get("input", {})
         if "start" in self.recipe.model or "stem" in entry_fields:
             size = self._stem_features(layer, size)
@@ -106,7 +106,7 @@ class SoundsTask(Task):
 
     def _stem_features(self, layer: dict[str, Any], wide: int) -> int:
         """Raw numbers of a token after the convolutions of a stem, which read frames one after another."""
-        stem, rate, config = layer.get("stem"), self.hearing.rate, self.config
+        stem, rate, config = layer.get("stem"), self.format.rate, self.config
         if not stem:
             return wide
         cell = 2 ** (len(stem) - 1)
@@ -121,18 +121,18 @@ class SoundsTask(Task):
         return int(stem[-1])
 
     def sizes(self, baseline: str) -> dict[str, Any]:
-        wide, rate = features(self.config, self.hearing.rate), self.hearing.rate
+        wide, rate = features(self.config, self.format.rate), self.format.rate
         if self.config.longest is None:
             raise InputError("A baseline takes a whole recording at once. Say data.longest, the seconds of it that are heard.")
-        return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.hearing.classes)}
+        return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.format.classes)}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         assert self.recordings is not None
         for part, recordings in self.recordings.parts.items():
             longest = max((r.wave for r in recordings), key=len)
-            if part == "train" and self.config.changes is not None:
-                longest = F.pad(longest, (0, most_samples(len(longest), self.hearing.rate, self.config.changes) - len(longest)))
-            yield "model", tokens_of(self.config, self.hearing, [longest]).positions[0]
+            if part == "train" and self.config.augment is not None:
+                longest = F.pad(longest, (0, most_samples(len(longest), self.format.rate, self.config.augment) - len(longest)))
+            yield "model", tokens_of(self.config, self.format, [longest]).positions[0]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
@@ -175,35 +175,35 @@ class SoundsTask(Task):
 
         inputs: sound files, folders, archives, tables with a column path.
         """
-        top = min(int(options.pop("top", 3)), len(self.hearing.classes))
+        top = min(int(options.pop("top", 3)), len(self.format.classes))
         if options or top < 1:
             raise InputError(f"Sounds are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
         if not inputs:
             return []
-        recordings = Recordings.unlabelled(self.config, self.hearing, inputs)
-        waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.hearing.rate / 1000))
+        recordings = Recordings.unlabelled(self.config, self.format, inputs)
+        waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.format.rate / 1000))
         device, probabilities = next(model.parameters()).device, []  # type: Any, list[Tensor]
         for chosen in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
-            tokens = tokens_of(self.config, self.hearing, waves[chosen]).to(device=device)
+            tokens = tokens_of(self.config, self.format, waves[chosen]).to(device=device)
             probabilities.append(model(tokens).float().softmax(-1).cpu())
-        return likeliest([r.name for r in recordings], torch.cat(probabilities), self.hearing.classes, top)
+        return likeliest([r.name for r in recordings], torch.cat(probabilities), self.format.classes, top)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
         """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""
-        wave, rate = read_sound(path, self.hearing.rate, longest=longest)
-        least = needed_samples(self.config, self.hearing.rate)
+        wave, rate = read_sound(path, self.format.rate, longest=longest)
+        least = needed_samples(self.config, self.format.rate)
         check_samples(wave, path)
         if len(wave) < least:
             raise InputError(f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms.")
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))]
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
-        tokens = tokens_of(self.config, self.hearing, [self._wave(example, LOOKED)]).to(device=next(model.parameters()).device)
+        tokens = tokens_of(self.config, self.format, [self._wave(example, LOOKED)]).to(device=next(model.parameters()).device)
         front = model.spec.rows_before
         at, config = tokens.positions.reshape(-1, tokens.positions.shape[-1])[:, 0].tolist(), self.config
         windows = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
         lasts = (config.window_ms + (windows - 1) * config.hop_ms) / 1000
-        begins = [max(0.0, t - lasts / 2) if config.places == "seconds" else t * windows * config.hop_ms / 1000 for t in at]
+        begins = [max(0.0, t - lasts / 2) if config.positions == "seconds" else t * windows * config.hop_ms / 1000 for t in at]
         labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in begins)]
         line = Line(name="sound", kind="slices", labels=labels, seconds=begins, lasts=lasts, before=front)
         return ModelInputs((tokens,), [line])
@@ -215,10 +215,10 @@ class SoundsTask(Task):
         recordings, count = self.recordings.parts["validation"], self.recipe.evaluation.samples
         device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
         for recording in [recordings[i * len(recordings) // count] for i in range(min(count, len(recordings)))]:
-            tokens = tokens_of(self.config, self.hearing, [recording.wave]).to(device=device)
+            tokens = tokens_of(self.config, self.format, [recording.wave]).to(device=device)
             probabilities = model(tokens).float().softmax(-1)[0]
             best = int(probabilities.argmax())
-            answer = f"{self.hearing.classes[best]} ({float(probabilities[best]):.0%})"
+            answer = f"{self.format.classes[best]} ({float(probabilities[best]):.0%})"
             given = recording.name.rpartition(": ")[2].rpartition("/")[2]
             take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
             snapshot = self._attention_snapshot(model, tokens) if take_snapshot else {}
@@ -230,7 +230,7 @@ class SoundsTask(Task):
         assert isinstance(model, Model)
         first = slice(0, snapshot_length(model))
         excerpt = Tokens(x=tokens.x[0, first], positions=tokens.positions[0, first], order=tokens.order[first])
-        unit = " s" if self.config.places == "seconds" else ""
+        unit = " s" if self.config.positions == "seconds" else ""
         names = [f"{position:.3g}{unit}" for position in excerpt.positions[:, 0].tolist()]
         before = model.spec.rows_before  # rows that the read-out adds
         rows = slice(before, None)

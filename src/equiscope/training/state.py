@@ -28,13 +28,13 @@ def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """What the optimisers remember of each parameter, as "exp_avg/name"; their settings come from the recipe."""
     names = {id(p): name for name, p in model.named_parameters()}
-    held = {
+    states = {
         f"{what}/{names[id(p)]}": value
         for optimiser in optimisers
         for p, known in optimiser.state.items()
         for what, value in known.items()
     }
-    return gather(dict(sorted(held.items())))  # every process asks for them in one order
+    return gather(dict(sorted(states.items())))  # every process asks for them in one order
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -51,15 +51,15 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 def load_optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
     """Give the optimisers what they remembered."""
-    held: dict[str, dict[str, Tensor]] = {}
+    states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         what, _, name = key.partition("/")
-        held.setdefault(name, {})[what] = value
+        states.setdefault(name, {})[what] = value
     names = {id(p): name for name, p in model.named_parameters()}
     for optimiser in optimisers:
         optimiser.state.clear()
         for p in (p for group in optimiser.param_groups for p in group["params"]):
-            known = held.get(names[id(p)], {})
+            known = states.get(names[id(p)], {})
             if known:
                 optimiser.state[p] = {what: _like(p, value) for what, value in known.items()}
 

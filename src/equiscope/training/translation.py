@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.data.files import learned
-from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
+from equiscope.data.files import overlap_notes
+from equiscope.data.translation import END, PADDING, START, EncodedPair, Pairs, Translation, encoded, padded, special
 from equiscope.errors import InputError
 from equiscope.models import Beams, Built, Model, ModelSpec, describe, generate, prepared
 from equiscope.record import Line, Sample
@@ -49,7 +49,7 @@ class TranslationTask(TextTask):
         self.pairs = pairs
         self.end, self.start, self.padding = (special(tokenizer, names) for names in (END, START, PADDING))
         self.sources = pairs.sources if pairs is not None else []
-        self.notes = [*(pairs.notes if pairs is not None else []), *learned(self.sources)]
+        self.notes = [*(pairs.notes if pairs is not None else []), *overlap_notes(self.sources)]
         self.signatures: dict[str, str] = {}
         self._cost: np.ndarray | None = None
 
@@ -63,7 +63,7 @@ class TranslationTask(TextTask):
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        return cls(recipe, task.tokenizer, Pairs.measured(task.data, task.tokenizer, NEW, names))
+        return cls(recipe, task.tokenizer, Pairs.from_files(task.data, task.tokenizer, NEW, names))
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, encoder = self.tokenizer.size, spec.get("encoder")
@@ -107,7 +107,7 @@ class TranslationTask(TextTask):
         whole = self.pairs.batch(step, self.recipe.budget.batch)
         return self.batched(whole[share::shares], sum(len(row.target) for row in whole), whole[0])
 
-    def batched(self, rows: Sequence[Row], terms: int, instead: Row) -> Batch:
+    def batched(self, rows: Sequence[EncodedPair], terms: int, instead: EncodedPair) -> Batch:
         """Pairs side by side. Of no pairs at all: one that nothing is asked of, so that every process has something to do."""
         chosen = rows or [instead]
         source = padded([row.source for row in chosen], self.padding)
@@ -177,7 +177,7 @@ class TranslationTask(TextTask):
         source, target = self.pairs.ids[part]
         total = right = count = 0.0
         for some in self.pairs.ordered(part, AT_ONCE):
-            rows = [Row(i, source[i], target[i]) for i in some.tolist()]
+            rows = [EncodedPair(i, source[i], target[i]) for i in some.tolist()]
             batch = self.batched(rows, 1, rows[0]).to(device)
             answers, wanted = self._answers(model, batch), batch.tensors["wanted"].flatten()
             total += float(self._lost(answers, batch, 0.0))

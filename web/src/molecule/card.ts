@@ -46,7 +46,7 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
       known.still!.forces.every((part) => part === 0)
         ? "nothing pulls at it"
         : moved
-          ? `forces differ from turned forces by ${forces.difference === 0 ? "nothing" : error(forces.difference)}`
+          ? `forces differ from rotated forces by ${forces.difference === 0 ? "nothing" : error(forces.difference)}`
           : "forces of the molecule as it stands",
     );
   }

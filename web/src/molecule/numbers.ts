@@ -17,7 +17,7 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
     "rounding floor",
     "so it",
     "energy of an atom, at most",
-    "forces from turned forces",
+    "forces from rotated forces",
   ];
   const element = h(
     "section.part",

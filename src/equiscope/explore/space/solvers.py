@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.data.molecules import Levels
+from equiscope.data.molecules import EnergyStatistics
 from equiscope.errors import InputError
 from equiscope.explore.space.in_space import told
 from equiscope.geometry import PointSpec, SpaceModel
@@ -81,22 +81,22 @@ def plain(numbers: Tensor, seed: int) -> Solving:
     )  # fmt: skip
 
 
-def learned(name: str, model: Model, levels: Levels, numbers: Tensor) -> Solving:
+def learned(name: str, model: Model, statistics: EnergyStatistics, numbers: Tensor) -> Solving:
     """An ordinary transformer that has learned molecules, in eV: of the mean row for each atom, as its run trained it.
 
     raises  InputError for an element that it has not learned, and for a head that is no linear map
     """
-    known = [NUMBERS[symbol] for symbol in levels.elements]
+    known = [NUMBERS[symbol] for symbol in statistics.elements]
     if other := next((n for n in numbers.tolist() if n not in known), None):
-        raise InputError(f"This model knows {', '.join(levels.elements)}, but there is an atom of {SYMBOLS[other - 1]}.")
+        raise InputError(f"This model knows {', '.join(statistics.elements)}, but there is an atom of {SYMBOLS[other - 1]}.")
     if model.spec.output.hidden is not None:
         raise InputError("The energy of an atom is shown, but this model's head is no linear map. Train one without head.hidden.")
     rows = (numbers[:, None] == torch.tensor(known)).long().argmax(-1)
-    own = torch.tensor(levels.references, dtype=torch.float64)[rows] + levels.offset
+    own = torch.tensor(statistics.references, dtype=torch.float64)[rows] + statistics.offset
     about = "An ordinary transformer that has learned molecules: a token is an element and three coordinates from the middle."
     return Solving(
         name, "plain transformer", about, "none", model.double().eval(),
-        lambda m: _plain_answers(_each(m), F.one_hot(rows, len(known)), own, levels.scale), True, None, "eV",
+        lambda m: _plain_answers(_each(m), F.one_hot(rows, len(known)), own, statistics.scale), True, None, "eV",
     )  # fmt: skip
 
 

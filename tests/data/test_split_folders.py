@@ -28,7 +28,7 @@ def pictures(folder, *places, count=4):
 
 
 def seen(folder, **said):
-    return Pictures(Images(**{"train": str(folder), "held": 1, **said}))
+    return Pictures(Images(**{"train": str(folder), "held_out": 1, **said}))
 
 
 PARTS = {
@@ -78,7 +78,7 @@ WRONG = {
         {"validation": "elsewhere"},
         "The validation part is said twice: by the",
     ),
-    "counted twice": (("train/a", "train/b", "test/a"), {"tested": 1}, "The test part is said twice"),
+    "counted twice": (("train/a", "train/b", "test/a"), {"test_held_out": 1}, "The test part is said twice"),
     "another class in val": (("train/a", "train/b", "val/c"), {}, "has the class 'c', which is none of: a, b"),
 }
 
@@ -127,7 +127,7 @@ def test_recordings_in_folders_of_parts(tmp_path):
     index = sorted({path.stem.rpartition("_")[2] for path in DIGITS.glob("0_theo_*.wav")})
     places = {f"{part}/{digit}/{i}.wav": (digit, i) for digit in (0, 1) for part, i in zip(("train", "val"), index, strict=False)}
     found = Recordings(Sounds(train=str(recordings(tmp_path / "a", places))))
-    assert found.hearing.classes == ["0", "1"]
+    assert found.format.classes == ["0", "1"]
     assert {part: len(some) for part, some in found.parts.items()} == {"train": 2, "validation": 2}
     recordings(
         tmp_path / "b", {f"{part}/{d}_{i}.wav": (d, i) for part, i in zip(("train", "val"), index, strict=False) for d in (0, 1)}

@@ -19,24 +19,24 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 QUIET = 1e-10  # mean square of a stretch that has no sound: -100 dB
 
 
-class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is changed at random about a recording each time it is learned from; 0 changes nothing.
+class SoundAugment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Random augmentation of recordings; 0 turns an augmentation off.
 
-    speed  faster or slower by up to this share, and higher or lower with it
-    ends   at each end what is softer than a threshold is cut away, as by recorders that wait for a voice; each lies up to so much
-           of the way from the softest 10 ms to the loudest, in dB
-    shift  silence in front, or so much cut away, of up to so many ms
-    gain   louder or softer by up to so many dB
-    noise  white noise of up to this share of the sound's own size
-    warp   windows follow one another slower here, faster there, by a factor of up to e^warp; the ends stay (time warping)
-    bands  up to so many mel bands that follow one another are hidden (SpecAugment); windows: so many windows
-    masks  how often that is done
+    speed  largest relative change of speed, which changes the pitch too
+    trim   cut off quiet ends: at each end, whatever is softer than a threshold; the threshold is drawn between the softest 10 ms
+           and this share of the way to the loudest, in dB
+    shift  largest shift in ms: silence is added in front, or as much is cut off
+    gain   largest change of loudness in dB
+    noise  largest amplitude of white noise, relative to that of the sound
+    warp   time warping: windows follow one another slower or faster by a factor of up to e^warp; the ends stay where they are
+    bands  largest number of adjacent mel bands that are masked (SpecAugment); windows: largest number of adjacent windows
+    masks  how many masks of each kind
 
     Source: Park et al. 2019, "SpecAugment"; Ko et al. 2015, "Audio Augmentation"
     """
 
     speed: Share = 0.0
-    ends: Share = 0.0
+    trim: Share = 0.0
     shift: Longest = 0.0
     gain: Decibels = 0.0
     noise: Times = 0.0
@@ -46,7 +46,7 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     masks: Size = 1
 
 
-def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) -> Tensor:
+def changed(wave: Tensor, rate: int, changes: SoundAugment, draw: torch.Generator) -> Tensor:
     """A recording [T] as it might have been: [S], another speed, place, loudness, and noise."""
 
     def between(low: float, high: float) -> float:
@@ -54,8 +54,8 @@ def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) ->
 
     if changes.speed:
         wave = _at_speed(wave, between(1 - changes.speed, 1 + changes.speed))
-    if changes.ends:
-        wave = _cut(wave, rate, between(0, changes.ends), between(0, changes.ends))
+    if changes.trim:
+        wave = _cut(wave, rate, between(0, changes.trim), between(0, changes.trim))
     if changes.shift:
         front, back = (round(between(-changes.shift, changes.shift) * rate / 1000) for _ in range(2))
         least = len(wave) // 2  # at least half of it is heard
@@ -69,7 +69,7 @@ def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) ->
     return wave
 
 
-def most_samples(count: int, rate: int, changes: Changes) -> int:
+def most_samples(count: int, rate: int, changes: SoundAugment) -> int:
     """How many samples a recording of so many may have when it is changed."""
     slow = int((count - 1) / (1 - changes.speed)) + 1
     return slow + 2 * round(changes.shift * rate / 1000)
@@ -109,7 +109,7 @@ def _rows_at(x: Tensor, places: Tensor) -> Tensor:
     return torch.lerp(x[low], x[low + 1], (places - low)[:, None])
 
 
-def hidden(x: Tensor, changes: Changes, draw: torch.Generator) -> Tensor:
+def hidden(x: Tensor, changes: SoundAugment, draw: torch.Generator) -> Tensor:
     """A spectrogram [N, mels], brought to mean 0, warped, with some bands and some windows set to 0."""
     x = _warped(x, changes.warp, draw) if changes.warp and len(x) > 2 else x.clone()
     for axis, most in ((1, changes.bands), (0, changes.windows)):

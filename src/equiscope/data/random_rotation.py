@@ -5,11 +5,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from equiscope.data.frame import Frame
-from equiscope.data.order import generator
+from equiscope.data.frame import MoleculeFrame
+from equiscope.data.sampler import generator
 
 
-def turn(seed: int, *names: int | str) -> Tensor:
+def random_rotation(seed: int, *names: int | str) -> Tensor:
     """The rotation [3, 3] float64 of these names: four normal numbers, brought to length 1, are a quaternion (Shoemake 1992)."""
     drawn = torch.randn(4, generator=generator(seed, "turn", *names), dtype=torch.float64)
     w, x, y, z = (drawn / drawn.norm()).tolist()
@@ -21,7 +21,7 @@ def turn(seed: int, *names: int | str) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def turned(frame: Frame, by: Tensor) -> Frame:
+def rotated(frame: MoleculeFrame, by: Tensor) -> MoleculeFrame:
     """The frame after a turn [3, 3] about the origin: places, forces and the cell turn along, the energy stays."""
     forces, cell = (None if t is None else t @ by.mT for t in (frame.forces, frame.cell))
     return replace(frame, positions=frame.positions @ by.mT, forces=forces, cell=cell)

@@ -11,14 +11,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from equiscope.data.order import number
+from equiscope.data.sampler import derived_seed
 from equiscope.errors import InputError
 from equiscope.tokens.tokenizer import Tokenizer
 
 WAYS = 32  # of one word; which of them comes is drawn each time
 
 
-class Pieces:
+class BpeDropout:
     """Ids of words under byte pairs with dropout.
 
     share   of the joins that are left out
@@ -58,7 +58,7 @@ class Pieces:
     def _way(self, which: tuple[int, int]) -> list[int]:
         if which not in self._made:
             word = self._words[which[0]]
-            chance = random.Random(number(self.seed, "pieces", word, which[1]))
+            chance = random.Random(derived_seed(self.seed, "pieces", word, which[1]))
             self._made[which] = [self.vocabulary[piece] for piece in self.joined(word, chance)]
         return self._made[which]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from equiscope import budgets
-from equiscope.data.files import found, hides
+from equiscope.data.files import find_files, is_hidden
 from equiscope.errors import InputError
 
 NAMES = {
@@ -29,7 +29,7 @@ def spread(
     raises   InputError where a part is said twice, or nobody can know whether folders are parts or classes
     """
     name = named["train"]
-    paths = found(name, beside) if name is not None else []
+    paths = find_files(name, beside) if name is not None else []
     if len(paths) != 1 or not paths[0].is_dir() or not (parts := part_folders(paths[0], holds, classes)):
         return dict(named), []
     for part, folder in parts.items():
@@ -45,7 +45,7 @@ def spread(
 
 def part_folders(path: Path, holds: Holds, classes: bool) -> dict[str, Path]:
     """The folder of each part; none where a folder holds something else. Raises InputError as `spread`."""
-    inner = [entry for entry in sorted(path.iterdir()) if not hides(Path(entry.name))]
+    inner = [entry for entry in sorted(path.iterdir()) if not is_hidden(Path(entry.name))]
     folders = [entry for entry in inner if entry.is_dir() and any(map(holds, _files(entry)))]
     parts = {folder: part for folder in folders if (part := part_of(folder.name))}
     loose = [] if classes else [entry for entry in inner if entry.is_file() and holds(entry) and entry.stem.upper() not in ABOUT]
@@ -101,7 +101,9 @@ def part_of(name: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (file for file in budgets.listed(folder.rglob("*"), folder) if not hides(file.relative_to(folder)) and file.is_file())
+    return (
+        file for file in budgets.listed(folder.rglob("*"), folder) if not is_hidden(file.relative_to(folder)) and file.is_file()
+    )
 
 
 def _listed(parts: Mapping[Path, str]) -> str:

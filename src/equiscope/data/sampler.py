@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def number(seed: int, *names: int | str) -> int:
+def derived_seed(seed: int, *names: int | str) -> int:
     """A number that seeds what is random about these names: 63 bits of a digest."""
     said = "/".join(map(str, (seed, *names))).encode()
     return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") >> 1
@@ -17,10 +17,10 @@ def number(seed: int, *names: int | str) -> int:
 
 def generator(seed: int, *names: int | str) -> torch.Generator:
     """Random numbers for these names, such as ("crop", step)."""
-    return torch.Generator().manual_seed(number(seed, *names))
+    return torch.Generator().manual_seed(derived_seed(seed, *names))
 
 
-class Order:
+class Sampler:
     """Examples 0..count - 1, shuffled again in every epoch, and cut into batches that go on over the end of an epoch."""
 
     def __init__(self, count: int, seed: int) -> None:

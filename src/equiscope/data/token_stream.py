@@ -31,7 +31,7 @@ FACTS = "line.json"
 
 
 @dataclass(frozen=True)
-class Line:
+class TokenStream:
     """ids [N], mapped or in memory; characters: of the text that they stand for."""
 
     ids: np.ndarray
@@ -52,7 +52,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "equiscope"
 
 
-def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]], separator: str | None = None) -> Line:
+def cached_stream(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]], separator: str | None = None) -> TokenStream:
     """The line of a text: mapped from the cache, where it was made before; else made now, and kept there where that is possible.
 
     key        a digest of all that the text was made of, the separator too; the tokenizer is added here
@@ -86,10 +86,10 @@ def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]], sepa
     finally:
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
-    return held(tokenizer, text(), separator, kind)
+    return encode_in_memory(tokenizer, text(), separator, kind)
 
 
-def remembered(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def cached_facts(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What `make` made for this key before, from the cache; else made now, and kept there where that is possible."""
     path = cache() / "facts" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError):
@@ -102,16 +102,16 @@ def remembered(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def held(
+def encode_in_memory(
     tokenizer: Tokenizer, text: Iterable[str], separator: str | None = None, kind: type[np.unsignedinteger] | None = None
-) -> Line:
+) -> TokenStream:
     """The line of a text, in memory."""
     kind = kind or smallest(tokenizer)
     rows = list(encoded(tokenizer, text, kind, separator))
-    return Line(np.concatenate([np.zeros(0, kind), *(ids for ids, _ in rows)]), sum(long for _, long in rows))
+    return TokenStream(np.concatenate([np.zeros(0, kind), *(ids for ids, _ in rows)]), sum(long for _, long in rows))
 
 
-def _mapped(folder: Path, kind: type[np.unsignedinteger]) -> Line | None:
+def _mapped(folder: Path, kind: type[np.unsignedinteger]) -> TokenStream | None:
     """What is kept in a folder; None where there is nothing whole."""
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
@@ -119,7 +119,7 @@ def _mapped(folder: Path, kind: type[np.unsignedinteger]) -> Line | None:
             shutil.rmtree(folder, ignore_errors=True)
             return None
         ids = np.memmap(folder / "ids", kind, "r") if facts["ids"] else np.zeros(0, kind)
-        return Line(ids, int(facts["characters"]))
+        return TokenStream(ids, int(facts["characters"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -134,12 +134,12 @@ def encoded(
     tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger], separator: str | None = None
 ) -> Iterator[tuple[np.ndarray, int]]:
     """Ids of a text, a stretch at a time, and how many characters (composed, NFC) each stands for."""
-    table, bytes_ = signs(tokenizer), by_byte(tokenizer)
+    table, bytes_ = character_table(tokenizer), byte_table(tokenizer)
     for stretch in cut(text, separator or ""):
         given = readable(stretch)
         whole = unicodedata.normalize("NFC", given)
         if table is not None:
-            yield looked_up(table, whole).astype(kind), len(whole)
+            yield character_ids(table, whole).astype(kind), len(whole)
         elif bytes_ is not None:
             yield bytes_[np.frombuffer(given.encode(), np.uint8)].astype(kind), len(whole)
         else:
@@ -174,7 +174,7 @@ def _end(text: str) -> int:
     return 0
 
 
-def unknown(tokenizer: Tokenizer) -> int | None:
+def unknown_id(tokenizer: Tokenizer) -> int | None:
     """The id that stands for whatever a tokenizer does not know; None where there is no such id."""
     model = json.loads(tokenizer.inner.to_str())["model"]
     if (sign := model.get("unk_token")) is not None:
@@ -184,7 +184,7 @@ def unknown(tokenizer: Tokenizer) -> int | None:
     return number
 
 
-def signs(tokenizer: Tokenizer) -> np.ndarray | None:
+def character_table(tokenizer: Tokenizer) -> np.ndarray | None:
     """The id of every character by its number, -1 for none; None where a tokenizer does more than to look characters up."""
     said = json.loads(tokenizer.inner.to_str())
     model, split = said["model"], said.get("pre_tokenizer") or {}
@@ -198,7 +198,7 @@ def signs(tokenizer: Tokenizer) -> np.ndarray | None:
     return table
 
 
-def by_byte(tokenizer: Tokenizer) -> np.ndarray | None:
+def byte_table(tokenizer: Tokenizer) -> np.ndarray | None:
     """The id of every byte; None where a tokenizer does more than to look bytes up."""
     said = json.loads(tokenizer.inner.to_str())
     model, split = said["model"], said.get("pre_tokenizer") or {}
@@ -216,16 +216,16 @@ def by_byte(tokenizer: Tokenizer) -> np.ndarray | None:
     return np.array([model["vocab"][sign] for sign in BYTES])
 
 
-def looked_up(table: np.ndarray, text: str) -> np.ndarray:
+def character_ids(table: np.ndarray, text: str) -> np.ndarray:
     """Ids of a text's characters. Raises InputError for one that has none."""
     ids = table[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
     if len(ids) and ids.min() < 0:
-        raise Unknown(text[int((ids < 0).argmax())])
+        raise UnknownCharacter(text[int((ids < 0).argmax())])
     found: np.ndarray = ids
     return found
 
 
-class Unknown(InputError):
+class UnknownCharacter(InputError):
     """A character that has no id."""
 
     def __init__(self, sign: str) -> None:

@@ -6,8 +6,17 @@ import unicodedata
 import numpy as np
 import pytest
 
-from equiscope.data import line as room
-from equiscope.data.line import Unknown, by_byte, cache, cut, held, kept, remembered, signs
+from equiscope.data import token_stream as room
+from equiscope.data.token_stream import (
+    UnknownCharacter,
+    byte_table,
+    cache,
+    cached_facts,
+    cached_stream,
+    character_table,
+    cut,
+    encode_in_memory,
+)
 from equiscope.errors import InputError
 from equiscope.tokens import Tokenizer, by_bytes, by_characters, by_pieces, by_words
 
@@ -26,15 +35,15 @@ TOKENIZERS = {"characters": by_characters, "bytes": lambda text: by_bytes(), "pi
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_line_has_the_ids_that_the_tokenizer_gives_to_the_whole_text(name):
     tokenizer = TOKENIZERS[name](TEXT)
-    line = held(tokenizer, [TEXT[i : i + 5] for i in range(0, len(TEXT), 5)])
+    line = encode_in_memory(tokenizer, [TEXT[i : i + 5] for i in range(0, len(TEXT), 5)])
     assert line.ids.tolist() == tokenizer.encode(TEXT)
     assert line.ids.dtype == (np.uint16 if name == "pieces" else np.uint8)
     assert line.characters == len(unicodedata.normalize("NFC", TEXT))
 
 
 def test_characters_and_bytes_are_looked_up_and_nothing_else_is():
-    assert signs(by_characters(TEXT)) is not None
-    assert by_byte(by_bytes()) is not None
+    assert character_table(by_characters(TEXT)) is not None
+    assert byte_table(by_bytes()) is not None
     for other in (
         by_bytes(),
         by_pieces(TEXT, 300),
@@ -42,20 +51,20 @@ def test_characters_and_bytes_are_looked_up_and_nothing_else_is():
         by_characters(TEXT, unknown="?!"),
         by_characters(TEXT, ["<end>"]),
     ):
-        assert signs(other) is None
+        assert character_table(other) is None
     for other in (by_characters(TEXT), by_pieces(TEXT, 300), by_bytes(["<end>"])):
-        assert by_byte(other) is None
+        assert byte_table(other) is None
 
 
 def test_a_tokenizer_from_a_file_is_looked_up_too(tmp_path):
     tokenizer = Tokenizer.read(by_characters(TEXT).save(tmp_path / "tokenizer.json"))
-    assert signs(tokenizer) is not None
-    assert held(tokenizer, [TEXT]).ids.tolist() == tokenizer.encode(TEXT)
+    assert character_table(tokenizer) is not None
+    assert encode_in_memory(tokenizer, [TEXT]).ids.tolist() == tokenizer.encode(TEXT)
 
 
 def test_a_character_without_an_id_is_named():
-    with pytest.raises(Unknown, match=r"'é' \(U\+00E9\) has no id"):
-        held(by_characters("abc"), ["ab", "caé"])
+    with pytest.raises(UnknownCharacter, match=r"'é' \(U\+00E9\) has no id"):
+        encode_in_memory(by_characters("abc"), ["ab", "caé"])
 
 
 def test_longer_stretches_tear_no_word_and_lose_nothing():
@@ -71,9 +80,12 @@ def test_a_separator_has_the_same_ids_wherever_stretches_end(separator):
     """Also where a file comes in stretches that tear it, and where a document is longer than a stretch."""
     text = separator.join(["a few words.", "some more of them " * 9, "!", "one last"] * 4)
     tokenizer = by_pieces(text, 300)
-    alone, whole = held(tokenizer, [separator], separator).ids.tolist(), held(tokenizer, [text], separator).ids.tolist()
+    alone, whole = (
+        encode_in_memory(tokenizer, [separator], separator).ids.tolist(),
+        encode_in_memory(tokenizer, [text], separator).ids.tolist(),
+    )
     for size in (1, 5, 64, 70):
-        ids = held(tokenizer, [text[i : i + size] for i in range(0, len(text), size)], separator).ids.tolist()
+        ids = encode_in_memory(tokenizer, [text[i : i + size] for i in range(0, len(text), size)], separator).ids.tolist()
         assert ids == whole
         assert sum(ids[i : i + len(alone)] == alone for i in range(len(ids))) == text.count(separator) == 15
     assert tokenizer.decode(whole) == text
@@ -94,21 +106,21 @@ def test_a_line_is_made_once_and_then_mapped():
         yield TEXT
 
     tokenizer = by_characters(TEXT)
-    first, second = kept("a", tokenizer, text), kept("a", tokenizer, text)
+    first, second = cached_stream("a", tokenizer, text), cached_stream("a", tokenizer, text)
     assert len(asked) == 1
     assert isinstance(second.ids, np.memmap)
-    assert first.ids.tolist() == second.ids.tolist() == held(tokenizer, [TEXT]).ids.tolist()
+    assert first.ids.tolist() == second.ids.tolist() == encode_in_memory(tokenizer, [TEXT]).ids.tolist()
     assert first.characters == second.characters
-    kept("b", tokenizer, text), kept("a", by_bytes(), text)  # other texts, other tokenizers
+    cached_stream("b", tokenizer, text), cached_stream("a", by_bytes(), text)  # other texts, other tokenizers
     assert len(asked) == 3
 
 
 def test_a_line_that_was_cut_short_is_made_again():
     tokenizer = by_characters(TEXT)
-    kept("a", tokenizer, lambda: iter([TEXT]))
+    cached_stream("a", tokenizer, lambda: iter([TEXT]))
     file = next((cache() / "lines").glob("*/ids"))
     file.write_bytes(file.read_bytes()[:-5])
-    assert len(kept("a", tokenizer, lambda: iter([TEXT])).ids) == len(tokenizer.encode(TEXT))
+    assert len(cached_stream("a", tokenizer, lambda: iter([TEXT])).ids) == len(tokenizer.encode(TEXT))
 
 
 def test_nothing_half_made_stays_when_a_text_cannot_be_read():
@@ -117,25 +129,25 @@ def test_nothing_half_made_stays_when_a_text_cannot_be_read():
         raise RuntimeError("gone")
 
     with pytest.raises(RuntimeError):
-        kept("a", by_characters(TEXT), broken)
+        cached_stream("a", by_characters(TEXT), broken)
     assert list((cache() / "lines").iterdir()) == []
 
 
 def test_where_no_file_can_be_written_a_line_is_held_in_memory(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "file" / "cache"))
-    line = kept("a", by_characters(TEXT), lambda: iter([TEXT]))
+    line = cached_stream("a", by_characters(TEXT), lambda: iter([TEXT]))
     assert not isinstance(line.ids, np.memmap)
     assert line.ids.tolist() == by_characters(TEXT).encode(TEXT)
-    assert remembered("a", lambda: {"n": 1}) == {"n": 1}
+    assert cached_facts("a", lambda: {"n": 1}) == {"n": 1}
 
 
 def test_facts_are_remembered_and_a_damaged_memory_is_made_again():
     made = iter(range(9))
-    assert remembered("a", lambda: {"n": next(made)}) == {"n": 0}
-    assert remembered("a", lambda: {"n": next(made)}) == {"n": 0}
+    assert cached_facts("a", lambda: {"n": next(made)}) == {"n": 0}
+    assert cached_facts("a", lambda: {"n": next(made)}) == {"n": 0}
     next((cache() / "facts").iterdir()).write_text("{")
-    assert remembered("a", lambda: {"n": next(made)}) == {"n": 1}
+    assert cached_facts("a", lambda: {"n": next(made)}) == {"n": 1}
 
 
 def test_the_cache_is_where_the_system_keeps_what_can_be_made_again(monkeypatch):

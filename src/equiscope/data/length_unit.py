@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from equiscope.data.frame import Frame
+from equiscope.data.frame import MoleculeFrame
 from equiscope.errors import InputError
 from equiscope.units import LENGTHS, Length
 
@@ -13,7 +13,7 @@ SAME = 0.03  # how near the ratio of two lengths is to that of two units, where 
 SOME = 100  # frames that are looked at
 
 
-def of_one_length(said: Length, part: str, train: Sequence[Frame], some: Sequence[Frame]) -> None:
+def check_length_unit(said: Length, part: str, train: Sequence[MoleculeFrame], some: Sequence[MoleculeFrame]) -> None:
     """Raise InputError where nearest atoms of a part with files of its own are apart as they would be in another unit."""
     one, other = nearest(train), nearest(some)
     if not one or not other:
@@ -27,7 +27,7 @@ def of_one_length(said: Length, part: str, train: Sequence[Frame], some: Sequenc
             )
 
 
-def nearest(some: Sequence[Frame]) -> float:
+def nearest(some: Sequence[MoleculeFrame]) -> float:
     """How far an atom's nearest is away, in Å: the median over atoms of frames far apart in a part; 0 where all atoms are alone."""
     found = []
     for frame in some[:: max(1, len(some) // SOME)]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.data.frame import Frame
+from equiscope.data.frame import MoleculeFrame
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 
@@ -19,7 +19,7 @@ PULL = 0.05  # eV/angstrom: no more acts on an atom that is alone
 BOUND = 25.0  # eV an atom: no bond holds as much
 
 
-def is_lone(name: str, numbers: Tensor, cell: Tensor | None, values: Mapping[str, Any]) -> bool:
+def is_isolated(name: str, numbers: Tensor, cell: Tensor | None, values: Mapping[str, Any]) -> bool:
     """Whether a frame is one atom by itself: it repeats in no cell, or is marked as isolated, or its images are far off.
 
     cell    in angstrom
@@ -43,15 +43,15 @@ def charge(values: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def energies(lone: Sequence[Frame]) -> tuple[dict[int, float], list[str]]:
+def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[str]]:
     """What an atom of each element has alone, in eV, and sentences about atoms that are no reference.
 
     Ions are left out. Of several atoms of one element the lowest is the ground state.
     raises  InputError for an atom that something pulls
     """
-    found: dict[int, list[Frame]] = {}
+    found: dict[int, list[MoleculeFrame]] = {}
     notes = []
-    for frame in lone:
+    for frame in isolated:
         if frame.forces is not None and (pull := float(frame.forces.norm())) > PULL:
             raise InputError(
                 f"{frame.name} is an atom alone, but a force of {pull:.3g} eV/Å acts on it, so it is no reference. "

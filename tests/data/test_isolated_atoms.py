@@ -32,7 +32,7 @@ def waters(count=12, energy=-14.2, forces=True, more='pbc="F F F"', begin=0):
 
 def read(path, text, **said):
     path.write_text(text)
-    return Frames(Molecules(**{"train": str(path), "held": 4, **said}))
+    return Frames(Molecules(**{"train": str(path), "held_out": 4, **said}))
 
 
 ALONE = {
@@ -53,8 +53,8 @@ ALONE = {
 def test_lone_atoms_are_the_references_and_in_no_part(tmp_path, name):
     """The molecules have other energies an atom, so that the atoms would be taken for a mix of units."""
     found = read(tmp_path / "a.xyz", "".join(ALONE[name]) + waters(begin=6))
-    assert found.levels.elements == ["H", "O"]
-    assert found.levels.references == [-1.1, -1.5]
+    assert found.statistics.elements == ["H", "O"]
+    assert found.statistics.references == [-1.1, -1.5]
     assert all(len(frame.numbers) == 3 for some in found.parts.values() for frame in some)
     assert len(found.parts["validation"]) == 4
     assert "H -1.1 eV, O -1.5 eV" in found.notes[0]
@@ -63,8 +63,8 @@ def test_lone_atoms_are_the_references_and_in_no_part(tmp_path, name):
 
 @pytest.mark.parametrize("references", ["atoms", "fitted"])
 def test_what_no_lone_atom_says_is_fitted(tmp_path, references):
-    found = read(tmp_path / "a.xyz", atom("H", -1.1) + waters(), references=references, rows="first")
-    held, fitted = found.levels, read(tmp_path / "b.xyz", waters(), rows="first").levels
+    found = read(tmp_path / "a.xyz", atom("H", -1.1) + waters(), references=references, split="first")
+    held, fitted = found.statistics, read(tmp_path / "b.xyz", waters(), split="first").statistics
     if references == "fitted":
         assert held == fitted
         assert "left out" in found.notes[0]
@@ -77,7 +77,7 @@ def test_what_no_lone_atom_says_is_fitted(tmp_path, references):
 def test_of_several_atoms_the_lowest_counts_and_ions_do_not(tmp_path):
     text = atom("H", -1.1) + atom("H", -0.9) + atom("H", -13.0, "charge=-1") + atom("O", -1.5) + atom("O", 12.0, "total_charge=1")
     found = read(tmp_path / "a.xyz", text + waters())
-    assert found.levels.references == [-1.1, -1.5]
+    assert found.statistics.references == [-1.1, -1.5]
     assert sum("ion" in note for note in found.notes) == 2
     assert sum("the lowest is the reference" in note for note in found.notes) == 1
 
@@ -93,7 +93,7 @@ def test_a_crystal_of_one_atom_a_cell_is_no_lone_atom(tmp_path):
 
 
 def test_numbers_of_frames_stay_those_of_the_file(tmp_path):
-    found = read(tmp_path / "a.xyz", atom("H", -1.1) + atom("O", -1.5) + waters(), drop={"train": [2]}, rows="first")
+    found = read(tmp_path / "a.xyz", atom("H", -1.1) + atom("O", -1.5) + waters(), drop={"train": [2]}, split="first")
     assert [frame.number for frame in found.parts["train"]] == list(range(3, 10))
 
 
@@ -125,7 +125,8 @@ def test_what_is_no_reference_is_a_sentence(tmp_path, text, said):
 def task_of(path, **said):
     return open_task(
         recipe({
-            "title": "t", "data": {"task": "molecules", "train": str(path), "held": 4, **said}, "budget": {"steps": 2, "batch": 4},
+            "title": "t", "data": {"task": "molecules", "train": str(path), "held_out": 4, **said},
+            "budget": {"steps": 2, "batch": 4},
             "model": {"width": 8, "arrows": 4, "heads": 2, "layers": 1, "radial": 4},
         })
     )  # fmt: skip
@@ -148,15 +149,15 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
     for part, other in more.items():
         (tmp_path / f"{part}.xyz").write_text(other)
     task = task_of(tmp_path / "a.xyz", **{part: str(tmp_path / f"{part}.xyz") for part in more})
-    model = task.begun(initial_model(task.recipe, resolve_spec(task)))
+    model = task.init_model(initial_model(task.recipe, resolve_spec(task)))
     space, expected, terms = task.frames, 0.0, task.batch(0)
     found = float(task.loss(model, terms).detach())
-    for _, row in space.order.batch(0, 4):
+    for _, row in space.sampler.batch(0, 4):
         frame = space.parts["train"][row]
         answer = model.answer(frame.numbers[None], frame.positions[None])
-        expected += abs(float(answer.energy) - frame.energy) / 3 / task.levels.scale
+        expected += abs(float(answer.energy) - frame.energy) / 3 / task.statistics.scale
         if frame.forces is not None:
-            expected += float((answer.forces[0] - frame.forces).abs().sum()) / 9 / task.levels.scale
+            expected += float((answer.forces[0] - frame.forces).abs().sum()) / 9 / task.statistics.scale
     assert found == pytest.approx(expected, rel=1e-5)
     for part in ("validation", *more):
         some = space.parts[part]
@@ -175,14 +176,14 @@ def test_arrays_without_forces_beside_arrays_that_have_them(tmp_path):
         np.savez(tmp_path / "with.npz", **{**arrays, "coords": arrays["coords"] + 0.0, "forces": held["forces"]})
         np.savez(tmp_path / "without.npz", **{**arrays, "coords": arrays["coords"] + 0.01})
     found = Frames(
-        Molecules(train=str(tmp_path / "with*.npz"), keys=Keys(energy="energies"), unit="kcal/mol", held=8, references="fitted")
+        Molecules(train=str(tmp_path / "with*.npz"), keys=Keys(energy="energies"), unit="kcal/mol", held_out=8, references="fitted")
     )
     assert found.partial["train"]
     assert "without.npz has no array 'forces'; it has: energies, coords, nuclear_charges" in found.notes[0]
     batch = found.batch(0, 16)
     assert batch["forces"][~batch["known"]].abs().max() == 0
     with pytest.raises(InputError, match=r"without\.npz has no array 'forces'.*or \"none\" to learn from energies alone"):
-        Frames(Molecules(train=str(tmp_path / "without.npz"), keys=Keys(energy="energies"), unit="kcal/mol", held=8))
+        Frames(Molecules(train=str(tmp_path / "without.npz"), keys=Keys(energy="energies"), unit="kcal/mol", held_out=8))
 
 
 def test_a_frame_without_an_energy_is_named(tmp_path):
