@@ -119,7 +119,7 @@ def test_all_names_are_listed(said):
     for name in ("causal", "cache", "permute", "image-shift", "rotate"):
         assert name in out
     known = json.loads(said("--list", "--json")[1])
-    assert {"kind": "action", "name": "permute", "summary": "put the words in another order"} in known
+    assert {"kind": "action", "name": "permute", "summary": "permute the tokens"} in known
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_all_names_are_listed(said):
         (("models_of_mine:ahead", "--property", "speed"), "no property called 'speed'"),
         (("models_of_mine:ahead", "--effort", "huge"), "quick, default, thorough"),
         (("models_of_mine:ahead", "--mode", "sleep"), "eval, train"),
-        (("models_of_mine:ahead", "--output", "vektor"), "no way of moving called 'vektor'"),
+        (("models_of_mine:ahead", "--output", "vektor"), "no representation called 'vektor'"),
         (("models_of_mine:ahead", "--all", "--action", "permute"), "--all asks for every"),
         (("models_of_mine:ahead", "--html", "no/such/folder/report.html"), "there is no folder"),
     ],

@@ -5,8 +5,8 @@ import torch
 
 from equiscope.audit import check
 from equiscope.errors import ShapeError
-from equiscope.symmetry.irreps import candidates, directions, harmonics, parsed, turned, wigner
-from equiscope.symmetry.motions import anywhere, rotation
+from equiscope.symmetry.irreps import candidates, directions, harmonics, parsed, rotated, wigner
+from equiscope.symmetry.motions import random_rotation, rotation
 from equiscope.symmetry.space import Reflect
 
 DEGREES = range(8)
@@ -15,7 +15,7 @@ FINE = 1e-12  # float64; measured below 1e-14 for all these degrees
 
 def two():
     generator = torch.Generator().manual_seed(3)
-    return [rotation(*anywhere(generator)) for _ in range(2)]
+    return [rotation(*random_rotation(generator)) for _ in range(2)]
 
 
 def apart(a, b):
@@ -57,33 +57,33 @@ def test_a_name_says_how_many_of_which_degree_and_parity():
 @pytest.mark.parametrize(("name", "sign"), [("1o", -1), ("1e", 1), ("0e", 1), ("0o", -1), ("2e", 1), ("2o", -1)])
 def test_inversion_changes_the_sign_of_odd_irreps_only(name, sign):
     x = torch.randn(4, parsed(name)[0].width, dtype=torch.float64)
-    assert apart(turned(x, -torch.eye(3, dtype=torch.float64), name), sign * x) < FINE
+    assert apart(rotated(x, -torch.eye(3, dtype=torch.float64), name), sign * x) < FINE
 
 
 def test_several_blocks_stand_one_after_another():
     turn, x = two()[0], torch.randn(5, 4, dtype=torch.float64)
     wanted = torch.cat([x[:, :1], x[:, 1:] @ turn.mT], -1)
-    assert apart(turned(x, turn, "0e+1o"), wanted) < FINE
-    assert apart(turned(x.mT.contiguous(), turn, "0e+1o@-2"), wanted.mT) < FINE
+    assert apart(rotated(x, turn, "0e+1o"), wanted) < FINE
+    assert apart(rotated(x.mT.contiguous(), turn, "0e+1o@-2"), wanted.mT) < FINE
 
 
 def test_many_vectors_side_by_side_turn_alike():
     turn, x = two()[0], torch.randn(5, 4, 3, dtype=torch.float64)
-    assert apart(turned(x.flatten(-2), turn, "vector"), (x @ turn.mT).flatten(-2)) < FINE
+    assert apart(rotated(x.flatten(-2), turn, "vector"), (x @ turn.mT).flatten(-2)) < FINE
 
 
 def test_a_tensor_turns_on_both_sides_and_a_mirror_keeps_it():
     v, mirror = torch.randn(3, dtype=torch.float64), Reflect((0.0, 0.0, 1.0)).matrix()
-    assert apart(turned(torch.outer(v, v), mirror, "tensor"), torch.outer(mirror @ v, mirror @ v)) < FINE
+    assert apart(rotated(torch.outer(v, v), mirror, "tensor"), torch.outer(mirror @ v, mirror @ v)) < FINE
 
 
 def test_a_width_that_does_not_fit_is_said():
     with pytest.raises(ShapeError, match="has 4 numbers, but axis -1"):
-        turned(torch.zeros(2, 5), two()[0], "0e+1o")
+        rotated(torch.zeros(2, 5), two()[0], "0e+1o")
     with pytest.raises(ShapeError, match="3, 3"):
-        turned(torch.zeros(2, 5), two()[0], "tensor")
+        rotated(torch.zeros(2, 5), two()[0], "tensor")
     with pytest.raises(ShapeError, match="no axis -2"):
-        turned(torch.zeros(3), two()[0], "vector@-2")
+        rotated(torch.zeros(3), two()[0], "vector@-2")
 
 
 def test_so_many_points_are_no_components():

@@ -13,10 +13,10 @@ from equiscope.symmetry.pictures import (
     PICTURES,
     ImageFlip,
     ImageRotate,
+    ImageRotateAny,
     ImageScale,
     ImageShift,
     ImageShiftPadded,
-    ImageTurn,
     PatchShift,
     patch,
 )
@@ -42,7 +42,7 @@ def test_every_element_says_itself_and_moves_all_pictures(action):
         moved = one.on_input(inputs).values["input0"]
         assert moved.shape[:2] == (2, 3)
         assert not torch.equal(moved, inputs.values["input0"])
-        assert one.told() != one.summary
+        assert one.describe() != one.summary
         assert action(**one.element()) == one
         assert action is named(action.name)
 
@@ -72,19 +72,19 @@ def test_a_shift_goes_down_and_to_the_right():
     x[0, 0, 0] = 1
     assert ImageShift((1, 2), (4, 4)).on_input(x)[0, 1, 2] == 1
     assert ImageShiftPadded((-1, 0), (4, 4)).on_input(x).sum() == 0
-    assert ImageShift((1, 2), (4, 4)).told() == "shift by 1 pixel down and 2 pixels to the right, round the edge"
+    assert ImageShift((1, 2), (4, 4)).describe() == "shift by 1 pixel down and 2 pixels to the right, circularly"
 
 
 def test_a_turn_by_a_quarter_of_the_circle_is_a_quarter_turn():
     x = picture()
-    assert (ImageTurn(90.0, SIZE).on_input(x) - ImageRotate(1, SIZE).on_input(x)).abs().max() < FINE
-    assert (ImageTurn(360.0, SIZE).on_input(x) - x).abs().max() < FINE
+    assert (ImageRotateAny(90.0, SIZE).on_input(x) - ImageRotate(1, SIZE).on_input(x)).abs().max() < FINE
+    assert (ImageRotateAny(360.0, SIZE).on_input(x) - x).abs().max() < FINE
 
 
 def test_a_turn_keeps_a_disk_that_has_no_direction():
     ring = (torch.arange(32) - 15.5).square()
     x = (-(ring[:, None] + ring) / 50).exp()[None]
-    moved = ImageTurn(33.0, (32, 32)).on_input(x)
+    moved = ImageRotateAny(33.0, (32, 32)).on_input(x)
     assert (moved - x).abs().max() < 0.01  # interpolated: second differences of the bump are 2/50 at most
 
 
@@ -154,7 +154,7 @@ def test_a_picture_made_larger_by_a_network_moves_further():
 def test_only_what_interpolation_does_not_break_is_asked_without_being_named():
     names = [row.name for row in check(nn.Conv2d(3, 2, 1), picture().float())]
     assert "image-shift" in names
-    assert "image-turn" not in names
+    assert "image-rotate-any" not in names
 
 
 def test_the_layer_that_breaks_a_shift_is_found_though_it_has_many_channels():
@@ -185,4 +185,4 @@ def test_a_picture_without_channels_is_a_map_too():
 
 def test_whole_numbers_are_not_interpolated():
     whole = inputs_of((torch.ones(3, 8, 8, dtype=torch.uint8),), kinds={"input0": "image"})
-    assert ImageTurn.missing(whole) == "a picture in whole numbers cannot be interpolated"
+    assert ImageRotateAny.missing(whole) == "an integer image cannot be interpolated"

@@ -18,7 +18,7 @@ def heard(silence=0):
 def test_every_element_says_itself_and_is_plain_data(action):
     inputs = heard()
     for one in [*action.samples(inputs, torch.Generator().manual_seed(0), 5), *action.simpler(inputs)]:
-        assert one.told() != one.summary
+        assert one.describe() != one.summary
         assert action(**one.element()) == one
         assert not torch.equal(one.on_input(inputs).values["wave"], inputs.values["wave"])
     assert named(action.name) is action
@@ -36,7 +36,7 @@ def test_a_sound_begins_later_after_silence():
     assert TimeShiftPadded((1,), (3,)).on_input(wave).tolist() == [0, 1, 2]
     assert TimeShiftPadded((9,), (3,)).on_input(wave).tolist() == [0, 0, 0]
     assert TimeShift((1,), (3,)).on_input(wave).tolist() == [3, 1, 2]
-    assert TimeShiftPadded((1,), (3,)).told() == "shift by 1 sample later, zeros come in"
+    assert TimeShiftPadded((1,), (3,)).describe() == "shift by 1 sample later, padded with zeros"
 
 
 def test_a_sound_between_silences_is_moved_within_them():

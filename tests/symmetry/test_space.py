@@ -112,18 +112,18 @@ def test_every_element_is_plain_data_and_says_itself_in_words(action):
         stored = msgspec.json.decode(msgspec.json.encode(one.element()))
         again = action(**{n: tuple(v) if isinstance(v, list) else v for n, v in stored.items()})
         assert apart(again.on_input(inputs).values["pos"], one.on_input(inputs).values["pos"]) == 0
-        assert one.told()
-    assert len({one.told() for one in elements}) > 1
+        assert one.describe()
+    assert len({one.describe() for one in elements}) > 1
 
 
 def test_a_motion_is_said_in_words():
-    assert Rotate(Z, 90.0).told() == "turn by 90 degrees about z"
-    assert Rotate((0.6, 0.0, 0.8), 1.0).told() == "turn by 1 degree about (0.6, 0, 0.8)"
-    assert Translate((1.0, 0.0, 0.0)).told() == "move all points by (1, 0, 0)"
-    assert Reflect(Z).told() == "mirror at the plane across z"
-    assert Rigid(Z, 90.0, (1.0, 0.0, 0.0)).told() == "turn by 90 degrees about z, then move all points by (1, 0, 0)"
-    assert Euclidean(Z, 0.0, (0.0, 0.0, 0.0), True).told() == "invert at the origin"
-    assert Scale(2.0).told() == "take the points in other units: times 2"
+    assert Rotate(Z, 90.0).describe() == "rotate by 90 degrees about z"
+    assert Rotate((0.6, 0.0, 0.8), 1.0).describe() == "rotate by 1 degree about (0.6, 0, 0.8)"
+    assert Translate((1.0, 0.0, 0.0)).describe() == "translate all points by (1, 0, 0)"
+    assert Reflect(Z).describe() == "reflect in the plane with normal z"
+    assert Rigid(Z, 90.0, (1.0, 0.0, 0.0)).describe() == "rotate by 90 degrees about z, then translate all points by (1, 0, 0)"
+    assert Euclidean(Z, 0.0, (0.0, 0.0, 0.0), True).describe() == "invert at the origin"
+    assert Scale(2.0).describe() == "multiply the points by a factor: times 2"
 
 
 def test_like_atoms_are_those_of_one_kind_in_every_molecule_of_a_batch():

@@ -21,7 +21,7 @@ def test_every_element_says_itself_and_is_plain_data(action):
     inputs = text() if action is Relabel else placed()
     for one in [*action.samples(inputs, torch.Generator().manual_seed(0), 5), *action.simpler(inputs)]:
         assert action(**one.element()) == one
-        assert one.told() != one.summary
+        assert one.describe() != one.summary
     assert named(action.name) is action
 
 
@@ -37,7 +37,7 @@ def test_the_score_of_a_word_goes_with_its_new_name():
     assert one.on_input(text()).values["input_ids"].tolist() == [[5, 3, 3, 9], [9, 5, 7, 5]]
     assert one.moved(scores, "renamed", ()).tolist() == [0, 1, 2, 5, 4, 3, 6, 7, 8, 9]
     assert one.moved(scores, "invariant", ()) is scores
-    assert one.told() == "write the word 3 as 5, 5 as 3"
+    assert one.describe() == "relabel the ids 3 as 5, 5 as 3"
 
 
 def test_one_word_has_no_other_name():

@@ -106,8 +106,8 @@ test("a norm says all in one line where there is room", () => {
 });
 
 test("words are set in lines that fit", () => {
-  const lines = wrapped("put the words in another order", "detail", 90);
-  expect(lines.join(" ")).toBe("put the words in another order");
+  const lines = wrapped("shift all positions by the same offset", "detail", 90);
+  expect(lines.join(" ")).toBe("shift all positions by the same offset");
   expect(Math.max(...lines.map((line) => line.length * SIZE.detail * 0.55))).toBeLessThanOrEqual(90);
 });
 

@@ -54,7 +54,7 @@ def require_callable(subject: Subject) -> None:
         if subject.dtype in HALF:  # not every operation exists in every precision
             return
         raise InputError(
-            f"{type(subject.model).__name__} could not be called with these inputs ({subject.inputs.told()}): {crash}. "
+            f"{type(subject.model).__name__} could not be called with these inputs ({subject.inputs.describe()}): {crash}. "
             "Call it as model(*inputs, **kwargs) first, and pass to the check what works there."
         ) from crash
 

@@ -117,7 +117,7 @@ def check(
     all_notes = disagreements + _untransformed_arguments(subject) + mode_differences(subject) + subject.notes + notes
     return notify(Audit(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
-        dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), seed=seed,
+        dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.describe(), seed=seed,
         rows=[rows[id(a)] for a in requests if id(a) in rows], effort=effort, mode=mode, tolerance=tolerance, versions=versions,
         passes=dict(subject.passes), sequences=dict(subject.sequences), seconds=time.perf_counter() - start, finished=finished,
         notes=list(dict.fromkeys(all_notes)),

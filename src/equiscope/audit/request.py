@@ -102,7 +102,7 @@ def requests_of(
                 choice = properties_by_name[choice]
             requests.append(Request(choice() if isinstance(choice, type) else choice, chosen_properties is not None))
     if chosen_actions is not None or chosen_properties is None:
-        for choice in [a for a in ACTIONS if a.usual] if chosen_actions is None else chosen_actions:
+        for choice in [a for a in ACTIONS if a.by_default] if chosen_actions is None else chosen_actions:
             requests.append(Request(Symmetry(_action(choice), output), chosen_actions is not None))
     if not any(request.statement.name == "pure" for request in requests):
         requests.append(Request(properties_by_name["pure"](), False))

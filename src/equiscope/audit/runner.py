@@ -192,7 +192,7 @@ class Runner:
                 if not any("the model raised" in note for note in request.notes):
                     request.notes.append(f"{pair.text}: {crash}")
                 request.rejected = request.rejected or (
-                    isinstance(pair.transformed, Inputs) and pair.original.told() == pair.transformed.told()
+                    isinstance(pair.transformed, Inputs) and pair.original.describe() == pair.transformed.describe()
                 )
                 if number == 0 and len(pairs) == 1:
                     request.crash = str(crash)

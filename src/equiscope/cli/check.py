@@ -23,7 +23,7 @@ from equiscope.audit.runner import Progress
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row, report
 from equiscope.symmetry import ACTIONS
-from equiscope.symmetry.ways import family
+from equiscope.symmetry.representations import family
 
 WIDE = 120  # columns where no terminal says how many there are
 

@@ -2,7 +2,7 @@
 
 from equiscope.symmetry.actions import CLAIMED, Action, Permute, Reverse, Shift, closed
 from equiscope.symmetry.compose import derive
-from equiscope.symmetry.inputs import KINDS, Inputs, Kind, inputs_of
+from equiscope.symmetry.inputs import KINDS, InputKind, Inputs, inputs_of
 from equiscope.symmetry.measure import Measurement, floor, measure, relative_error, shrinks, verdict
 from equiscope.symmetry.registry import ACTIONS, named
 
@@ -11,8 +11,8 @@ __all__ = [
     "CLAIMED",
     "KINDS",
     "Action",
+    "InputKind",
     "Inputs",
-    "Kind",
     "Measurement",
     "Permute",
     "Reverse",

@@ -1,8 +1,8 @@
-"""Actions: what one may do to tokens, and what a symmetric model does to its output in return.
+"""Actions of groups on inputs, and the matching actions on outputs.
 
-An instance is one group element (this permutation, this shift); the class is the group. f is equivariant when
-f(g.on_input(tokens)) = g.on_output(f(tokens)). Words carry x; places carry at and order: a permutation moves the words
-over places that stay, a shift or a reversal moves the places under words that stay.
+A class is a group, an instance one element of it (this permutation, this shift). f is equivariant if
+f(g.on_input(tokens)) = g.on_output(f(tokens)). A permutation reorders the features `x` and leaves positions and order. A shift
+or a reversal changes positions and order and leaves the features.
 """
 
 from collections.abc import Iterator
@@ -13,30 +13,29 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.symmetry.flow import Flow, still
-from equiscope.symmetry.inputs import Inputs, Kind
+from equiscope.symmetry.inputs import InputKind, Inputs
 
 
 class Action:
-    """One element of a group that acts on what goes in and on what comes out. A user's own says `sample`, `on_input`, `on_output`.
+    """One element of a group that acts on inputs and outputs. A custom action defines `sample`, `on_input` and `on_output`.
 
-    A listed action takes Tokens or `Inputs`. A user's own takes what its model is called with: the one argument itself, or
-    `Inputs` where there are several.
+    A listed action takes Tokens or `Inputs`. A custom action takes the argument of its model, or `Inputs` if there are several.
 
-    implies    actions whose symmetry follows from this one's (on evenly spaced places a reversal is a permutation)
-    acts_on    kinds of input that it moves; empty for a user's own
-    inside     whether every number inside an equivariant model moves as the output does. Not so for a shift: turned queries
-               change, their products do not
-    shortens   whether fewer tokens may show the same fault more plainly
-    usual      whether it is asked of every model whose inputs it moves; the others are asked for by name
+    implies     actions whose symmetry follows from this one (at evenly spaced positions a reversal is a permutation)
+    acts_on     kinds of input that it changes; empty for a custom action
+    inside      whether every intermediate value of an equivariant model transforms as the output does. Not so for a shift:
+                rotated queries change, their products with rotated keys do not
+    shortens    whether a counterexample with fewer tokens may be easier to read
+    by_default  whether `check` tests it on every model whose inputs it changes; the others are tested by name only
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     implies: ClassVar[tuple[str, ...]] = ()
-    acts_on: ClassVar[tuple[Kind, ...]] = ()
+    acts_on: ClassVar[tuple[InputKind, ...]] = ()
     inside: ClassVar[bool] = True
     shortens: ClassVar[bool] = True
-    usual: ClassVar[bool] = True
+    by_default: ClassVar[bool] = True
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -45,63 +44,63 @@ class Action:
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        """So many elements, the smallest first: a symmetry that holds for large ones only is none."""
+        """`count` elements, the smallest first, so that a symmetry of large elements only is not taken for the whole group's."""
         return [cls.sample(inputs, generator) for _ in range(count)]
 
     def on_input(self, inputs: Any) -> Any:
-        """The moved inputs."""
+        """The transformed inputs."""
         raise AssertionError(f"{type(self).__name__} does not say how it acts")
 
     def on_output(self, output: Tensor) -> Tensor:
-        """The moved output [..., N, D]; a read-out without token rows is left as it is."""
+        """The transformed output [..., N, D]. A pooled output, without token rows, is invariant."""
         return output
 
     def moved(self, output: Tensor, representation: str, axes: tuple[int, ...]) -> Tensor:
-        """An output that moves in this way; `axes` are those along which it has one entry a token."""
+        """The output, transformed by this representation; `axes` are those with one entry a token."""
         return output if representation == "invariant" else self.on_output(output)
 
     @classmethod
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        """How an output of this shape may move, the likeliest first."""
+        """Representations that an output of this shape may have, the likeliest first."""
         return ("invariant",) if cls.on_output is Action.on_output else ("moved",)
 
     def sides(self, plain: Tensor, moved: Tensor, representation: str, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """What is wanted and what was found, of the part that can be compared: a shift may hold inside a picture only."""
+        """Expected and actual output, where they can be compared: a shift may hold in the interior of an image only."""
         return self.moved(plain, representation, axes), moved
 
     @classmethod
-    def telling(cls, inputs: Any) -> "Action | None":
-        """An element by which the ways of moving are told apart; None: any. A small turn moves a vector hardly at all."""
+    def distinguishing(cls, inputs: Any) -> "Action | None":
+        """An element that distinguishes the representations; None: any does. A small rotation barely changes a vector."""
         return None
 
     @classmethod
-    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        """How an output may move that was said to move so; of what was said for other actions, all it may do."""
-        return (said,) if said else cls.representations(output, axes, inputs)
+    def possible_representations(cls, given: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        """Representations to test, of which one may be given; a representation of another action restricts nothing."""
+        return (given,) if given else cls.representations(output, axes, inputs)
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
-        """Why it cannot act on these inputs, in words; empty where it can."""
+        """Why it cannot act on these inputs; empty if it can."""
         kinds = " or ".join(cls.acts_on)
         return "" if not cls.acts_on or inputs.has(*cls.acts_on) else f"the model is given no {kinds}"
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
-        """Simple elements, the simplest first: where a counterexample is looked for."""
+        """Simple elements, the simplest first, to search for a small counterexample."""
         return iter(())
 
     @classmethod
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
-        """Smaller groups that may hold where the whole does not: in words, with elements that tell."""
+        """Subgroups that may hold where the whole group does not: a description and elements to test."""
         return iter(())
 
     @classmethod
     def flows(cls, inputs: Inputs) -> list[Flow]:
-        """Directions in which a continuous group begins; empty for a group without."""
+        """Generators of a continuous group; empty for a discrete group."""
         return []
 
-    def told(self) -> str:
-        """In words, to whoever wants to repeat it."""
+    def describe(self) -> str:
+        """The element in words, with all that is needed to repeat it."""
         return self.summary
 
     def element(self) -> dict[str, Any]:
@@ -111,16 +110,16 @@ class Action:
 
 @dataclass(frozen=True)
 class Permute(Action):
-    """Put the words in another order; places stay. order[i] is the old row that comes to row i.
+    """Permute the tokens; positions stay. order[i] is the old row that moves to row i.
 
-    Whether a row is a word at all, and of which document, goes with the word.
+    `valid` and `document` are permuted with the tokens.
     """
 
     order: tuple[int, ...]
     name: ClassVar[str] = "permute"
-    summary: ClassVar[str] = "put the words in another order"
+    summary: ClassVar[str] = "permute the tokens"
     implies: ClassVar[tuple[str, ...]] = ("reverse",)
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "ids", "features", "steps", "points", "atoms")
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("tokens", "ids", "features", "steps", "points", "atoms")
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -142,7 +141,7 @@ class Permute(Action):
         return ("permuted",) if axes else ("invariant",)
 
     def moved(self, output: Tensor, representation: str, axes: tuple[int, ...]) -> Tensor:
-        for axis in axes if representation != "invariant" else ():  # a vector for each token moves with its token
+        for axis in axes if representation != "invariant" else ():  # a vector for each token is permuted with its token
             output = output.index_select(axis, torch.tensor(self.order, device=output.device))
         return output
 
@@ -160,7 +159,7 @@ class Permute(Action):
         yield "cyclic shifts", [cls((*range(k, n), *range(k))) for k in range(1, n)]
         yield "reversal", [cls(tuple(range(n - 1, -1, -1)))]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         changed = [i for i, j in enumerate(self.order) if i != j]
         if len(changed) == 2:
             return f"exchange the tokens {changed[0]} and {changed[1]} of {len(self.order)} (counted from 0)"
@@ -170,9 +169,9 @@ class Permute(Action):
         rows = list(self.order)
         if isinstance(tokens, Inputs):
             moved = tokens.rows(rows).each(self.on_input, "tokens")
-            place = torch.empty(len(rows), dtype=torch.long)
-            place[torch.tensor(rows)] = torch.arange(len(rows))
-            return moved.each(lambda edges: place.to(edges.device)[edges], "edges")
+            new_row = torch.empty(len(rows), dtype=torch.long)
+            new_row[torch.tensor(rows)] = torch.arange(len(rows))
+            return moved.each(lambda edges: new_row.to(edges.device)[edges], "edges")
         flags = {n: getattr(tokens, n, None) for n in ("valid", "document")}
         return replace(tokens, x=tokens.x[..., rows, :], **{n: f[..., rows] for n, f in flags.items() if f is not None})
 
@@ -180,20 +179,20 @@ class Permute(Action):
         return output[..., list(self.order), :]
 
 
-MULTIPLES = (1, 2, 3, 50, 333, 20_000)  # of a step: a symmetry that ends far away is none
+MULTIPLES = (1, 2, 3, 50, 333, 20_000)  # of a step: large ones show a symmetry that ends far away
 
 
 @dataclass(frozen=True)
 class Shift(Action):
-    """Move the whole text along: every coordinate grows by the same number, or by one number for each axis.
+    """Add the same offset to every position, or one offset for each axis.
 
-    Ranks grow too, by the whole steps of a shift along the one axis of a text; a shift in the plane or in space leaves them.
+    On one axis, ranks grow by the integer part of the offset. A shift in the plane or in space leaves them.
     """
 
     by: float | tuple[float, ...]
     name: ClassVar[str] = "shift"
-    summary: ClassVar[str] = "move the whole text along"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "position_ids", "coordinates")
+    summary: ClassVar[str] = "shift all positions by the same offset"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("tokens", "position_ids", "coordinates")
     inside: ClassVar[bool] = False
 
     @classmethod
@@ -204,13 +203,13 @@ class Shift(Action):
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        """By one, by a few, ..., by about a thousand: a table that ends is then met near its beginning too."""
-        axes, made = _axes(inputs), list[Self]()
+        """Offsets from 1 to about 1000, so that the end of a short table of positions is found too."""
+        axes, elements = _axes(inputs), list[Self]()
         for i in range(count):
             far = max(round(1000 ** (i / max(count - 1, 1))), 1)
             steps = torch.randint(max(far // 2, 1), far + 1, (axes,), generator=generator).tolist()
-            made.append(cls(tuple(steps) if axes > 1 else steps[0]))
-        return made
+            elements.append(cls(tuple(steps) if axes > 1 else steps[0]))
+        return elements
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
@@ -227,23 +226,23 @@ class Shift(Action):
 
     @classmethod
     def flows(cls, inputs: Inputs) -> list[Flow]:
-        """Along each axis of places that are no whole numbers by nature: a table has no place between two rows."""
-        places = {n: v.positions for n, v in inputs.of("tokens").items()} | inputs.of("coordinates")
-        places = {n: positions for n, positions in places.items() if positions.is_floating_point()}
+        """Along each axis of floating-point positions: integer positions have no derivative."""
+        positions = {n: v.positions for n, v in inputs.of("tokens").items()} | inputs.of("coordinates")
+        positions = {n: p for n, p in positions.items() if p.is_floating_point()}
 
         def along(axis: int) -> Flow:
             def rates(given: Inputs) -> dict[str, Tensor]:
-                step = {n: positions.new_zeros(positions.shape) for n, positions in places.items() if positions.shape[-1] > axis}
+                step = {n: p.new_zeros(p.shape) for n, p in positions.items() if p.shape[-1] > axis}
                 for rate in step.values():
                     rate[..., axis] = 1.0
                 return step
 
             return Flow(f"along axis {axis}", rates, still)
 
-        return [along(axis) for axis in range(_axes(inputs))] if places else []
+        return [along(axis) for axis in range(_axes(inputs))] if positions else []
 
-    def told(self) -> str:
-        return f"add {self.by} to every place"
+    def describe(self) -> str:
+        return f"add {self.by} to every position"
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
@@ -259,11 +258,11 @@ class Shift(Action):
 
 @dataclass(frozen=True)
 class Reverse(Action):
-    """Mirror the places: what came first comes last."""
+    """Reverse the positions: the first becomes the last."""
 
     name: ClassVar[str] = "reverse"
-    summary: ClassVar[str] = "read from right to left"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "position_ids", "coordinates")
+    summary: ClassVar[str] = "reverse the positions"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("tokens", "position_ids", "coordinates")
     inside: ClassVar[bool] = False
 
     @classmethod
@@ -274,8 +273,8 @@ class Reverse(Action):
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
         return [cls()]
 
-    def told(self) -> str:
-        return "mirror the places: what came first comes last"
+    def describe(self) -> str:
+        return "reverse the positions: the first becomes the last"
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
@@ -292,7 +291,7 @@ class Reverse(Action):
 
 
 def exchanged(length: int, i: int, j: int) -> tuple[int, ...]:
-    """The order in which two tokens have changed places."""
+    """The permutation that exchanges tokens i and j."""
     order = list(range(length))
     order[i], order[j] = order[j], order[i]
     return tuple(order)
@@ -305,16 +304,16 @@ def _length(inputs: Any) -> int:
 def _axes(inputs: Any) -> int:
     if not isinstance(inputs, Inputs):
         return int(inputs.positions.shape[-1])
-    found = [_axes(t) for t in inputs.of("tokens").values()] + [
+    counts = [_axes(t) for t in inputs.of("tokens").values()] + [
         int(positions.shape[-1]) for positions in inputs.of("coordinates").values()
     ]
-    return max(found, default=1)
+    return max(counts, default=1)
 
 
-CLAIMED: tuple[type[Action], ...] = (Permute, Shift, Reverse)  # those about which every part of a model says something
+CLAIMED: tuple[type[Action], ...] = (Permute, Shift, Reverse)  # actions about which every part of a model makes a claim
 
 
 def closed(actions: frozenset[type[Action]]) -> frozenset[type[Action]]:
-    """With everything that the given actions imply."""
+    """The given actions and all that they imply."""
     names = {name for action in actions for name in action.implies}
     return actions | {action for action in CLAIMED if action.name in names}

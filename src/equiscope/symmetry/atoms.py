@@ -1,4 +1,4 @@
-"""Atoms: exchanged with their like, and measured in other units."""
+"""Atoms: permutations within one element, and other units of length."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,25 +9,25 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.symmetry.actions import Action, Permute, exchanged
-from equiscope.symmetry.inputs import Inputs, Kind
+from equiscope.symmetry.inputs import InputKind, Inputs
 from equiscope.symmetry.motions import in_space
 from equiscope.symmetry.scaling import Scaling
 
 
 class PermuteLike(Permute):
-    """Exchange atoms of the same kind only. A model may tell atoms by their kind, not by their row."""
+    """Exchange atoms of the same element only. A model may distinguish atoms by element, not by row."""
 
     name: ClassVar[str] = "permute-like"
-    summary: ClassVar[str] = "exchange atoms of the same kind"
+    summary: ClassVar[str] = "exchange atoms of the same element"
     implies: ClassVar[tuple[str, ...]] = ()
-    acts_on: ClassVar[tuple[Kind, ...]] = ("atoms",)
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("atoms",)
     shortens: ClassVar[bool] = False
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
         if not inputs.has("atoms"):
             return "the model is given no atoms"
-        return "" if any(len(rows) > 1 for rows in alike(inputs)) else "no two atoms are of the same kind"
+        return "" if any(len(rows) > 1 for rows in alike(inputs)) else "no two atoms are of the same element"
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -54,11 +54,11 @@ class PermuteLike(Permute):
 
 @dataclass(frozen=True)
 class Scale(Scaling):
-    """Lengths in other units: points and vectors times a factor."""
+    """Multiply points and vectors by a factor, as in other units of length."""
 
     name: ClassVar[str] = "scale"
-    summary: ClassVar[str] = "take the points in other units"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "vectors", "tokens", "coordinates")
+    summary: ClassVar[str] = "multiply the points by a factor"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("points", "vectors", "tokens", "coordinates")
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
@@ -66,15 +66,15 @@ class Scale(Scaling):
 
     def on_input(self, inputs: Any) -> Any:
         if isinstance(inputs, Inputs):
-            return inputs.each(self._larger, "points", "vectors", "coordinates").each(self.on_input, "tokens")
-        return self._larger(inputs) if isinstance(inputs, Tensor) else replace(inputs, positions=self._larger(inputs.positions))
+            return inputs.each(self._scaled, "points", "vectors", "coordinates").each(self.on_input, "tokens")
+        return self._scaled(inputs) if isinstance(inputs, Tensor) else replace(inputs, positions=self._scaled(inputs.positions))
 
-    def _larger(self, points: Tensor) -> Tensor:
+    def _scaled(self, points: Tensor) -> Tensor:
         return (points.double() * self.factor).to(points.dtype) if points.shape[-1] == 3 else points
 
 
 def alike(inputs: Inputs) -> list[list[int]]:
-    """Rows of atoms of one kind, in every molecule of a batch at once."""
+    """Rows of atoms of the same element, in every molecule of the batch."""
     atoms = torch.stack([a.reshape(-1, a.shape[-1]) for a in inputs.of("atoms").values()]).flatten(0, 1)
     kinds: dict[tuple[int, ...], list[int]] = {}
     for row, kind in enumerate(atoms.mT.tolist()):

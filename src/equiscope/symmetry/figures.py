@@ -1,7 +1,7 @@
-"""Figures: sets of points that some turns leave as they are, but for who stands where.
+"""Figures: sets of points that some rotations map to themselves, up to a permutation of the points.
 
-What a model says of such a set has to be left as it is too: on the carbon of methane there is no force, for no arrow but 0 stays
-where it is in all turns of a tetrahedron.
+The output of an equivariant model on such a set must be invariant under these rotations too. There is no force on the carbon of
+methane, because only the zero vector is invariant under all rotations of a tetrahedron.
 """
 
 from collections.abc import Iterator
@@ -20,21 +20,21 @@ ASKEW = Rotate((0.48, -0.6, 0.64), 33.0)
 
 @dataclass(frozen=True)
 class Figure:
-    """Points about the origin, those next to the middle 1 from it. kinds: 0 in the middle, 1 about it; turns: that leave it."""
+    """Points about the origin, the nearest at distance 1. kinds: 0 for the centre, else 1; rotations: those that preserve it."""
 
     name: str
     positions: tuple[Triple, ...]
     kinds: tuple[int, ...]
-    turns: tuple[Rotate, ...]
+    rotations: tuple[Rotate, ...]
 
     def points(self, size: float = 1.0) -> Tensor:
         """[N, 3] in float64."""
         return torch.tensor(self.positions, dtype=torch.float64) * size
 
-    def places(self, turn: Rotate) -> list[int]:
-        """Point i comes to stand where this point stood. Raises AssertionError where the turn does not leave the figure."""
-        gaps = torch.cdist(turn.placed(self.points()), self.points())
-        assert float(gaps.min(1).values.max()) < 1e-9, f"{turn.told()} does not leave a {self.name} as it is"
+    def permutation(self, rotation: Rotate) -> list[int]:
+        """Index of the point that point i is rotated to. Raises AssertionError if the rotation does not preserve the figure."""
+        gaps = torch.cdist(rotation.transformed(self.points()), self.points())
+        assert float(gaps.min(1).values.max()) < 1e-9, f"{rotation.describe()} does not preserve a {self.name}"
         found: list[int] = gaps.argmin(1).tolist()
         return found
 
@@ -44,11 +44,11 @@ def _corners(*signs: Triple) -> tuple[Triple, ...]:
 
 
 def line(count: int) -> Figure:
-    """So many points along z, at even distances; all of one kind but a middle one."""
+    """`count` points along z at equal distances, of one kind except the centre."""
     middle = (count - 1) / 2
     kinds = tuple(0 if i == middle else 1 for i in range(count))
-    turns = (Rotate(Z, 77.0), Rotate(Z, 180.0), Rotate(X, 180.0))
-    return Figure(f"line of {count}", tuple((0.0, 0.0, i - middle) for i in range(count)), kinds, turns)
+    rotations = (Rotate(Z, 77.0), Rotate(Z, 180.0), Rotate(X, 180.0))
+    return Figure(f"line of {count}", tuple((0.0, 0.0, i - middle) for i in range(count)), kinds, rotations)
 
 
 FIGURES: tuple[Figure, ...] = (
@@ -75,20 +75,20 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def tilted(figure: Figure, by: Rotate = ASKEW) -> Figure:
-    """The same, turned: its numbers are no longer whole, so nothing cancels but for rounding."""
-    turn = by.matrix()
+    """The figure, rotated: its coordinates are no longer integers, so nothing cancels exactly."""
+    matrix = by.matrix()
 
     def moved(positions: Triple) -> Triple:
-        x, y, z = (turn @ torch.tensor(positions, dtype=torch.float64)).tolist()
+        x, y, z = (matrix @ torch.tensor(positions, dtype=torch.float64)).tolist()
         return x, y, z
 
-    turns = tuple(Rotate(moved(one.axis), one.angle) for one in figure.turns)
-    return Figure(f"tilted {figure.name}", tuple(map(moved, figure.positions)), figure.kinds, turns)
+    rotations = tuple(Rotate(moved(one.axis), one.angle) for one in figure.rotations)
+    return Figure(f"tilted {figure.name}", tuple(map(moved, figure.positions)), figure.kinds, rotations)
 
 
-def turned() -> Iterator[tuple[Figure, Rotate]]:
-    """Every figure with every of its turns, straight and tilted; the first turns of all first."""
+def figure_rotations() -> Iterator[tuple[Figure, Rotate]]:
+    """Every figure with each of its rotations, as it is or tilted; first the first rotation of every figure."""
     for i in range(3):
         for number, figure in enumerate(FIGURES):
             one = tilted(figure) if (i + number) % 2 else figure
-            yield one, one.turns[i]
+            yield one, one.rotations[i]

@@ -1,8 +1,8 @@
-"""Grids: how the cells of an output lie on the pixels or the samples that went in, and how they move along with them.
+"""Grids: how the cells of an output correspond to the pixels or samples of the input, and how they transform with them.
 
-A picture comes out as a map [..., C, H', W'], as one with channels last, or as rows of patches with a class token before them or
-without; a sound as a wave [..., C, T'] or as frames [..., T', D]. A coarser output has a stride: it moves one cell when the input
-moves so many pixels. Near the border a network that pads with zeros sees the edge; `margin` leaves those cells out.
+An output for an image is a map [..., C, H', W'], a map with channels last, or patch tokens with or without a class token before
+them; an output for a waveform is a waveform [..., C, T'] or frames [..., T', D]. A coarser output has a stride: it shifts by one
+cell when the input shifts by that many pixels. Zero padding makes border cells differ; `margin` leaves them out.
 """
 
 import math
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from equiscope.errors import ShapeError, UnknownName
 from equiscope.symmetry.actions import Action
-from equiscope.symmetry.inputs import Inputs, Kind
-from equiscope.symmetry.ways import family
+from equiscope.symmetry.inputs import InputKind, Inputs
+from equiscope.symmetry.representations import family
 
 LAYOUTS = {1: ("wave", "frames"), 2: ("map", "map-last", "patches")}
-FIRST = 6  # rows that may stand before those of patches: a class token, registers
+FIRST = 6  # rows that may precede the patches: a class token, registers
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _patches(count: int, size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(s // sides[0] for s in size) if sides and count > 1 else ()
 
 
-def size_of(inputs: Any, kind: Kind) -> tuple[int, ...]:
+def size_of(inputs: Any, kind: InputKind) -> tuple[int, ...]:
     """The grid of the first picture or sound."""
     d = 2 if kind == "image" else 1
     tensors = inputs.of(kind).values() if isinstance(inputs, Inputs) else (inputs,)
@@ -103,7 +103,7 @@ class Gridded(Action):
     """
 
     size: tuple[int, ...]
-    kind: ClassVar[Kind] = "image"
+    kind: ClassVar[InputKind] = "image"
     inside: ClassVar[bool] = False  # attention weights between patches follow too, but along two axes at once
     shortens: ClassVar[bool] = False
 
@@ -141,19 +141,19 @@ class Gridded(Action):
             return None
         known = LAYOUTS[len(self.size)]
         if representation not in known:
-            raise UnknownName(f"way of moving with {self.name}", representation, ["invariant", *known])
+            raise UnknownName(f"representation under {self.name}", representation, ["invariant", *known])
         found = layouts(tuple(output.shape), self.size).get(representation)
         if found is None:
-            given = " × ".join(map(str, self.size))
+            grid = " × ".join(map(str, self.size))
             raise ShapeError(
-                f"An output of shape {list(output.shape)} was said to be {representation!r}, but on {given} it has no such cells."
+                f"An output of shape {list(output.shape)} was declared as {representation!r}, but a grid of {grid} has no such cells."
             )
         return found
 
     @classmethod
-    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        own = said is not None and (said == "invariant" or family(said) == "grid")
-        return (said,) if own and said else cls.representations(output, axes, inputs)
+    def possible_representations(cls, given: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        own = given is not None and (given == "invariant" or family(given) == "grid")
+        return (given,) if own and given else cls.representations(output, axes, inputs)
 
     @classmethod
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:

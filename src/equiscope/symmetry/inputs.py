@@ -15,17 +15,25 @@ from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
 
-Kind = Literal[
+InputKind = Literal[
     "ids", "features", "flags", "position_ids", "coordinates", "image", "wave", "points", "vectors", "atoms", "tokens", "edges",
     "steps", "pairs", "other",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
-AXIS: dict[Kind, int] = {
+KINDS: tuple[InputKind, ...] = get_args(InputKind)
+AXIS: dict[InputKind, int] = {
     "ids": -1, "features": -2, "flags": -1, "position_ids": -1, "coordinates": -2, "points": -2, "vectors": -2, "atoms": -1,
     "steps": -3,
 }  # fmt: skip
-WORDS: tuple[Kind, ...] = ("ids", "features", "flags", "points", "vectors", "atoms", "steps")  # what goes with a word when it moves
-NAMED: dict[str, Kind] = {
+WORDS: tuple[InputKind, ...] = (
+    "ids",
+    "features",
+    "flags",
+    "points",
+    "vectors",
+    "atoms",
+    "steps",
+)  # permuted with the tokens
+NAMED: dict[str, InputKind] = {
     "input_ids": "ids", "decoder_input_ids": "other", "inputs_embeds": "features", "attention_mask": "flags",
     "src_key_padding_mask": "flags", "key_padding_mask": "flags", "token_type_ids": "flags", "valid": "flags",
     "position_ids": "position_ids", "positions": "position_ids", "at": "coordinates", "pixel_values": "image", "image": "image",
@@ -35,7 +43,7 @@ NAMED: dict[str, Kind] = {
     "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",
 }  # fmt: skip
 
-BESIDE = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mask", "segment_ids", "batch")  # one number a word
+PER_TOKEN = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mask", "segment_ids", "batch")  # one number a word
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Inputs:
     """
 
     values: dict[str, Any]
-    kinds: dict[str, Kind]
+    kinds: dict[str, InputKind]
     positional: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -67,18 +75,18 @@ class Inputs:
         memo: dict[int, Any] = {}
         return self.with_values({n: _copied(v, memo) for n, v in self.values.items()})
 
-    def of(self, *kinds: Kind) -> dict[str, Any]:
+    def of(self, *kinds: InputKind) -> dict[str, Any]:
         """Values of these kinds."""
         return {n: v for n, v in self.values.items() if self.kinds[n] in kinds}
 
-    def has(self, *kinds: Kind) -> bool:
+    def has(self, *kinds: InputKind) -> bool:
         return bool(self.of(*kinds))
 
     def with_values(self, changed: Mapping[str, Any]) -> "Inputs":
         """Other values for these names."""
         return replace(self, values=self.values | dict(changed))
 
-    def each(self, change: Callable[[Any], Any], *kinds: Kind) -> "Inputs":
+    def each(self, change: Callable[[Any], Any], *kinds: InputKind) -> "Inputs":
         """Every value of these kinds changed."""
         made: dict[int, Any] = {}  # what is given twice (queries that are keys too) stays one
         for value in self.of(*kinds).values():
@@ -86,7 +94,7 @@ class Inputs:
                 made[id(value)] = change(value)
         return self.with_values({n: made[id(v)] for n, v in self.of(*kinds).items()})
 
-    def rows(self, pick: Tensor | list[int], kinds: tuple[Kind, ...] = WORDS) -> "Inputs":
+    def rows(self, pick: Tensor | list[int], kinds: tuple[InputKind, ...] = WORDS) -> "Inputs":
         """Of everything that goes with the words, these rows in this order."""
         rows = torch.as_tensor(pick)
         changed, made = {}, dict[int, Any]()
@@ -138,11 +146,11 @@ class Inputs:
         return None
 
     @property
-    def alone(self) -> Any:
+    def single(self) -> Any:
         """The one value that the model is called with; all of them, if there are several."""
         return next(iter(self.values.values())) if len(self.values) == 1 else self
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """In words: name, kind and shape of each."""
         shapes = {n: list(getattr(v, "x", v).shape) for n, v in self.values.items() if hasattr(getattr(v, "x", v), "shape")}
         return ", ".join(f"{n}: {self.kinds[n]} {shapes[n]}" if n in shapes else f"{n}: {self.kinds[n]}" for n in self.values)
@@ -173,7 +181,7 @@ def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
         return value
 
 
-def guess(name: str, value: Any, first: bool) -> Kind:
+def guess(name: str, value: Any, first: bool) -> InputKind:
     """What an argument is, from its name and its shape. `first`: nothing before it was tokens."""
     if hasattr(value, "x") and hasattr(value, "positions") and hasattr(value, "order"):
         return "tokens"
@@ -194,7 +202,7 @@ def guess(name: str, value: Any, first: bool) -> Kind:
     return "features" if value.ndim >= 2 else "wave"
 
 
-def _fits(kind: Kind, value: Tensor) -> bool:
+def _fits(kind: InputKind, value: Tensor) -> bool:
     if kind in ("points", "vectors"):
         return value.ndim >= 2 and value.shape[-1] == 3
     if kind in ("ids", "atoms"):
@@ -226,14 +234,14 @@ def inputs_of(
             raise InputError(f"A kind is given for {name!r}, which is no argument. Arguments: {', '.join(values) or 'none'}.")
         if kind not in KINDS:
             raise UnknownName("kind of input", kind, list(KINDS))
-    found: dict[str, Kind] = {}
+    found: dict[str, InputKind] = {}
     for name, value in values.items():
         first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in found.values())
         twin = next((k for n, k in found.items() if values[n] is value and isinstance(value, Tensor)), None)
         found[name] = said.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
     made = Inputs(values, found, called)
-    beside = {n: "flags" for n, v in made.of("other").items() if n in BESIDE and n not in said and _beside(made, v)}
-    beside |= {n: "points" for n, v in made.of("other").items() if n == "x" and n not in said and _beside(made, v, 3)}
+    beside = {n: "flags" for n, v in made.of("other").items() if n in PER_TOKEN and n not in said and _one_per_token(made, v)}
+    beside |= {n: "points" for n, v in made.of("other").items() if n == "x" and n not in said and _one_per_token(made, v, 3)}
     alien = [n for n, v in made.of("pairs").items() if v.shape[-1] != made.length]
     for name, value in made.of(*WORDS).items():  # keys and values of another text have their own mask
         axis = AXIS[found[name]]
@@ -247,7 +255,7 @@ def inputs_of(
     return replace(made, kinds=found | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
 
 
-def _beside(inputs: Inputs, value: Any, wide: int = 0) -> bool:
+def _one_per_token(inputs: Inputs, value: Any, wide: int = 0) -> bool:
     """Whether it has one number a word, or so many."""
     words = next((v for v in inputs.of("ids", "features", "points", "atoms").values() if isinstance(v, Tensor)), None)
     if words is None or not isinstance(value, Tensor) or inputs.length is None:

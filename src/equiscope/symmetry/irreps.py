@@ -1,7 +1,7 @@
-"""Irreps: how the numbers of an output turn when the points turn, for every degree l and both parities.
+"""Irreps: how an output transforms when the points are rotated, for every degree l and both parities.
 
-The matrix of degree l is what turns real spherical harmonics of degree l into those at turned points, so it is found from them:
-Y(R p) = D Y(p) at many directions p, solved in float64. Order m = -l..l about the y axis as in e3nn, so that degree 1 is (x, y, z).
+The matrix of degree l maps real spherical harmonics of degree l to those at rotated points. It is the solution of
+Y(R p) = D Y(p) at many directions p, in float64. Order m = -l..l about the y axis as in e3nn, so that degree 1 is (x, y, z).
 Source: Geiger & Smidt 2022, "e3nn: Euclidean neural networks", for names and layout.
 """
 
@@ -18,7 +18,7 @@ NAMED = {"vector": "1o", "pseudo-vector": "1e", "pseudo-scalar": "0o"}
 
 @dataclass(frozen=True)
 class Irrep:
-    """So many blocks of 2l + 1 numbers. parity: -1 where they change sign under inversion beyond what a turn does ("o")."""
+    """So many blocks of 2l + 1 numbers. parity: -1 ("o") if they change sign under inversion."""
 
     blocks: int
     l: int  # noqa: E741  the name in every book
@@ -41,13 +41,13 @@ def parsed(name: str) -> list[Irrep]:
 def harmonics(l: int, points: Tensor) -> Tensor:  # noqa: E741
     """Real spherical harmonics [..., 2l + 1] of directions [..., 3] of length 1, all of the same size."""
     x, y, z = points.double().unbind(-1)
-    turning = [torch.complex(torch.ones_like(x), torch.zeros_like(x))]
+    powers = [torch.complex(torch.ones_like(x), torch.zeros_like(x))]
     for _ in range(l):
-        turning.append(turning[-1] * torch.complex(z, x))  # about y
+        powers.append(powers[-1] * torch.complex(z, x))  # about y
     made = {0: _legendre(l, 0, y)}
     for m in range(1, l + 1):
         size = math.sqrt(2 * math.factorial(l - m) / math.factorial(l + m)) * _legendre(l, m, y)
-        made[m], made[-m] = size * turning[m].real, size * turning[m].imag
+        made[m], made[-m] = size * powers[m].real, size * powers[m].imag
     return torch.stack([made[m] for m in range(-l, l + 1)], -1)
 
 
@@ -60,12 +60,12 @@ def _legendre(l: int, m: int, x: Tensor) -> Tensor:  # noqa: E741
 
 
 def wigner(l: int, rotation: Tensor) -> Tensor:  # noqa: E741
-    """D(R) [2l + 1, 2l + 1] of an orthogonal matrix R [3, 3], float64: Y(R p) = D(R) Y(p). A mirror is told as well."""
+    """D(R) [2l + 1, 2l + 1] of an orthogonal matrix R [3, 3], float64: Y(R p) = D(R) Y(p). R may be a reflection."""
     if l == 0:
         return torch.ones(1, 1, dtype=torch.float64)
     points = directions(4 * (2 * l + 1) ** 2)
-    plain, turned = harmonics(l, points), harmonics(l, points @ rotation.double().mT)
-    return torch.linalg.lstsq(plain, turned).solution.mT
+    plain, moved = harmonics(l, points), harmonics(l, points @ rotation.double().mT)
+    return torch.linalg.lstsq(plain, moved).solution.mT
 
 
 def directions(count: int) -> Tensor:
@@ -76,8 +76,8 @@ def directions(count: int) -> Tensor:
     return torch.stack([ring * angle.cos(), ring * angle.sin(), height], -1)
 
 
-def turned(output: Tensor, matrix: Tensor, name: str) -> Tensor:
-    """An output that moves so, turned and perhaps mirrored by an orthogonal matrix [3, 3]. "vector@-2": along that axis.
+def rotated(output: Tensor, matrix: Tensor, name: str) -> Tensor:
+    """An output of this representation under an orthogonal matrix [3, 3]. "vector@-2": its components are along axis -2.
 
     raises ShapeError where the axis is of another width
     """
@@ -87,10 +87,10 @@ def turned(output: Tensor, matrix: Tensor, name: str) -> Tensor:
             raise ShapeError(f"A tensor has the shape [..., 3, 3], but got {list(output.shape)}.")
         return matrix @ output.double() @ matrix.mT
     if output.ndim == 0 and not axis:  # the energy of a molecule: one number
-        return turned(output[None], matrix, name)[0]
+        return rotated(output[None], matrix, name)[0]
     along = int(axis or -1)
     if output.ndim < -along:
-        raise ShapeError(f"An output of shape {list(output.shape)} has no axis {along} that could turn as {name!r}.")
+        raise ShapeError(f"An output of shape {list(output.shape)} has no axis {along} to rotate as {name!r}.")
     rows, sign = output.double().movedim(along, -1), 1 if torch.linalg.det(matrix) > 0 else -1
     parts, width = parsed(name), rows.shape[-1]
     total = sum(p.width for p in parts)
@@ -107,7 +107,7 @@ def turned(output: Tensor, matrix: Tensor, name: str) -> Tensor:
 
 
 def candidates(shape: tuple[int, ...], rows: tuple[int, ...], mirrored: bool) -> tuple[str, ...]:
-    """How an output of this shape may turn, the likeliest first; what only a mirror tells apart, only where there is one.
+    """Representations that an output of this shape may have, the likeliest first; pseudo-ones only if the group has reflections.
 
     rows  axes with one entry a point: so many points are no components
     """

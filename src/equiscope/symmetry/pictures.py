@@ -1,4 +1,4 @@
-"""Pictures: shifted, turned, mirrored, enlarged. An output is invariant, or a map, or the rows of its patches, which move along."""
+"""Images: shifted, rotated, flipped, enlarged. An output is invariant, a feature map, or patch tokens."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,39 +10,39 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from equiscope.symmetry.actions import Action
 from equiscope.symmetry.grids import Gridded, Layout, size_of
-from equiscope.symmetry.inputs import Inputs, Kind
+from equiscope.symmetry.inputs import InputKind, Inputs
 from equiscope.symmetry.shifts import GridShift
 
 PATCH = 16
 
 
 class ImageShift(GridShift):
-    """Move the picture by whole pixels; what goes out on one side comes in on the other."""
+    """Shift the image by whole pixels, circularly."""
 
     name: ClassVar[str] = "image-shift"
-    summary: ClassVar[str] = "move the picture by whole pixels, round the edge"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
+    summary: ClassVar[str] = "shift the image by whole pixels, circularly"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
 
 
 class ImageShiftPadded(GridShift):
-    """Move the picture by whole pixels; zeros come in. A picture on a blank ground loses nothing."""
+    """Shift the image by whole pixels, padded with zeros. An image with a blank border loses nothing."""
 
     name: ClassVar[str] = "image-shift-padded"
-    summary: ClassVar[str] = "move the picture by whole pixels, zeros come in"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
+    summary: ClassVar[str] = "shift the image by whole pixels, padded with zeros"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
     filled: ClassVar[bool] = True
 
 
 class PatchShift(GridShift):
-    """Move the picture by whole patches, round the edge. The patch is that of the model where it shows one."""
+    """Shift the image by whole patches, circularly. The patch size is the model's if it has one."""
 
     name: ClassVar[str] = "patch-shift"
-    summary: ClassVar[str] = "move the picture by whole patches, round the edge"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
+    summary: ClassVar[str] = "shift the image by whole patches, circularly"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
-        return super().missing(inputs) or ("" if patch(inputs) else "no patch fits into the picture twice")
+        return super().missing(inputs) or ("" if patch(inputs) else "no patch fits into the image twice")
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -56,7 +56,7 @@ class PatchShift(GridShift):
         return [cls((0, step), size)] + [cls.sample(inputs, generator) for _ in range(count - 1)]
 
     @classmethod
-    def telling(cls, inputs: Any) -> "Action | None":
+    def distinguishing(cls, inputs: Any) -> "Action | None":
         size, step = size_of(inputs, cls.kind), patch(inputs)
         return cls(tuple(step * max(s // step // 2, 1) for s in size), size)
 
@@ -68,13 +68,13 @@ class PatchShift(GridShift):
 
 @dataclass(frozen=True)
 class ImageRotate(Gridded):
-    """Turn the picture by quarters, anticlockwise. One that is not square is turned by half only."""
+    """Rotate the image by multiples of 90 degrees, anticlockwise; an image that is not square by 180 degrees only."""
 
     quarters: int
     size: tuple[int, ...]
     name: ClassVar[str] = "image-rotate"
-    summary: ClassVar[str] = "turn the picture by quarters"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
+    summary: ClassVar[str] = "rotate the image by multiples of 90 degrees"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -93,10 +93,10 @@ class ImageRotate(Gridded):
     @classmethod
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
         size = size_of(inputs, "image")
-        yield "half turns", [cls(2, size)] if size[0] == size[1] else []
+        yield "rotations by 180 degrees", [cls(2, size)] if size[0] == size[1] else []
 
-    def told(self) -> str:
-        return f"turn the picture by {90 * self.quarters} degrees"
+    def describe(self) -> str:
+        return f"rotate the image by {90 * self.quarters} degrees"
 
     def on_grid(self, cells: Tensor) -> Tensor:
         return torch.rot90(cells, self.quarters, (-2, -1))
@@ -104,13 +104,13 @@ class ImageRotate(Gridded):
 
 @dataclass(frozen=True)
 class ImageFlip(Gridded):
-    """Mirror the picture: axis -1 exchanges left and right, axis -2 top and bottom."""
+    """Flip the image: axis -1 exchanges left and right, axis -2 top and bottom."""
 
     axis: int
     size: tuple[int, ...]
     name: ClassVar[str] = "image-flip"
-    summary: ClassVar[str] = "mirror the picture"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
+    summary: ClassVar[str] = "flip the image"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -129,7 +129,7 @@ class ImageFlip(Gridded):
         yield "left and right exchanged", [cls(-1, size_of(inputs, "image"))]
         yield "top and bottom exchanged", [cls(-2, size_of(inputs, "image"))]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return "exchange left and right" if self.axis == -1 else "exchange top and bottom"
 
     def on_grid(self, cells: Tensor) -> Tensor:
@@ -137,19 +137,19 @@ class ImageFlip(Gridded):
 
 
 @dataclass(frozen=True)
-class ImageTurn(Gridded):
-    """Turn the picture by any angle, anticlockwise: between pixels it is interpolated, and a disk inside is compared.
+class ImageRotateAny(Gridded):
+    """Rotate the image by any angle, anticlockwise, with interpolation; a disk inside is compared.
 
-    Only what is linear from pixel to pixel commutes with interpolation to the last digit. A network that was trained to be turned
-    shows a small error here, and the quarter turns of `image-rotate` tell whether it is one.
+    Interpolation commutes exactly with pointwise linear maps only. A network trained for rotation invariance shows a small error
+    here; `image-rotate`, which needs no interpolation, tells whether that error is due to interpolation.
     """
 
     degrees: float
     size: tuple[int, ...]
-    name: ClassVar[str] = "image-turn"
-    summary: ClassVar[str] = "turn the picture by any angle, interpolated, compared in a disk"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
-    usual: ClassVar[bool] = False  # interpolation alone breaks it for nearly every network
+    name: ClassVar[str] = "image-rotate-any"
+    summary: ClassVar[str] = "rotate the image by any angle, interpolated, compared in a disk"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
+    by_default: ClassVar[bool] = False  # interpolation alone breaks it for nearly every network
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -160,15 +160,15 @@ class ImageTurn(Gridded):
         return [cls(1.0, size_of(inputs, "image"))] + [cls.sample(inputs, generator) for _ in range(count - 1)]
 
     @classmethod
-    def telling(cls, inputs: Any) -> "Action | None":
+    def distinguishing(cls, inputs: Any) -> "Action | None":
         return cls(90.0, size_of(inputs, "image"))
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
         size = size_of(inputs, "image")
-        if any(not picture.is_floating_point() for picture in inputs.of("image").values()):
-            return "a picture in whole numbers cannot be interpolated"
-        return super().missing(inputs) or ("" if min(size) >= 6 else "in so small a picture no disk is left to compare")
+        if any(not image.is_floating_point() for image in inputs.of("image").values()):
+            return "an integer image cannot be interpolated"
+        return super().missing(inputs) or ("" if min(size) >= 6 else "the image is too small for a disk to compare")
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
@@ -177,22 +177,22 @@ class ImageTurn(Gridded):
     @classmethod
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
         size = size_of(inputs, "image")
-        yield "quarter turns", [cls(q, size) for q in (90.0, 180.0, 270.0)] if size[0] == size[1] else []
-        yield "half turns", [cls(180.0, size)]
+        yield "rotations by 90 degrees", [cls(q, size) for q in (90.0, 180.0, 270.0)] if size[0] == size[1] else []
+        yield "rotations by 180 degrees", [cls(180.0, size)]
 
-    def told(self) -> str:
-        return f"turn the picture by {self.degrees:.6g} degrees, compared in a disk"
+    def describe(self) -> str:
+        return f"rotate the image by {self.degrees:.6g} degrees, compared in a disk"
 
     def on_grid(self, cells: Tensor) -> Tensor:
         wide = cells.double().reshape(1, -1, *cells.shape[-2:])
         angle = torch.tensor(self.degrees, dtype=torch.float64).deg2rad()
         (c, s), (h, w) = (angle.cos(), angle.sin()), cells.shape[-2:]
-        turn = torch.stack([torch.stack([c, -s * h / w, 0 * c]), torch.stack([s * w / h, c, 0 * c])])  # in units of half a side
-        grid = affine_grid(turn[None].to(cells.device), list(wide.shape), align_corners=False)
+        affine = torch.stack([torch.stack([c, -s * h / w, 0 * c]), torch.stack([s * w / h, c, 0 * c])])  # in units of half a side
+        grid = affine_grid(affine[None].to(cells.device), list(wide.shape), align_corners=False)
         return grid_sample(wide, grid, align_corners=False).reshape(cells.shape).to(cells.dtype)
 
     def compared(self, cells: Tensor, layout: Layout) -> Tensor:
-        """Cells in the disk that stays in the picture, as a list."""
+        """Cells in the disk that stays inside the image, as a list."""
         h, w = cells.shape[-2:]
         rows, columns = torch.arange(h) - (h - 1) / 2, torch.arange(w) - (w - 1) / 2
         disk = (rows[:, None] ** 2 + columns**2).sqrt() <= min(h, w) / 2 - 1.5
@@ -201,13 +201,13 @@ class ImageTurn(Gridded):
 
 @dataclass(frozen=True)
 class ImageScale(Gridded):
-    """Enlarge the picture: every pixel becomes a square of pixels. Nothing is interpolated, so it is exact."""
+    """Enlarge the image: every pixel becomes a square of pixels. Nothing is interpolated, so it is exact."""
 
     factor: int
     size: tuple[int, ...]
     name: ClassVar[str] = "image-scale"
-    summary: ClassVar[str] = "enlarge the picture, every pixel a square of pixels"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("image",)
+    summary: ClassVar[str] = "enlarge the image, every pixel a square of pixels"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -221,19 +221,19 @@ class ImageScale(Gridded):
     def simpler(cls, inputs: Any) -> Iterator[Self]:
         yield from (cls(factor, size_of(inputs, "image")) for factor in (2, 3))
 
-    def told(self) -> str:
-        return f"enlarge the picture {self.factor} times, every pixel a square"
+    def describe(self) -> str:
+        return f"enlarge the image {self.factor} times, every pixel a square"
 
     def on_grid(self, cells: Tensor) -> Tensor:
         return cells.repeat_interleave(self.factor, -2).repeat_interleave(self.factor, -1)
 
 
 def patch(inputs: Any) -> int:
-    """The side of a patch: of the model, where `Inputs.extra` has it; else 16, or the largest that fits twice."""
+    """Patch size: the model's if `Inputs.extra` has it, else 16, or the largest that fits twice."""
     size = size_of(inputs, "image")
     known = inputs.extra.get("patch") if isinstance(inputs, Inputs) else None
     fitting = [p for p in range(1, min(size) // 2 + 1) if all(s % p == 0 for s in size)]
     return next((p for p in (known, PATCH) if p in fitting), max(fitting, default=0))
 
 
-PICTURES: tuple[type[Action], ...] = (ImageShift, ImageShiftPadded, PatchShift, ImageRotate, ImageTurn, ImageFlip, ImageScale)
+PICTURES: tuple[type[Action], ...] = (ImageShift, ImageShiftPadded, PatchShift, ImageRotate, ImageRotateAny, ImageFlip, ImageScale)

@@ -1,6 +1,6 @@
-"""Scaling: everything made larger by one factor; the output stays, or grows with a power of it, which is measured.
+"""Scaling by a positive factor: the output is invariant, or proportional to a power of the factor, which is measured.
 
-A length in other units, a sound played louder. An energy that falls with the distance has the power -1.
+Examples: lengths in other units, an amplified waveform. An energy proportional to 1 / distance has the power -1.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.symmetry.actions import Action
-from equiscope.symmetry.ways import family
+from equiscope.symmetry.representations import family
 
 POWERS = (1.0, 2.0, -1.0, -2.0, 3.0, -3.0, 0.5, -0.5, 4.0, -4.0, 6.0, -6.0, 12.0, -12.0)
 FACTORS = (1.001, 2.0, 0.5, 10.0)
@@ -19,7 +19,7 @@ FACTORS = (1.001, 2.0, 0.5, 10.0)
 
 @dataclass(frozen=True)
 class Scaling(Action):
-    """Numbers of some kinds times a factor above zero."""
+    """Multiply inputs of some kinds by a positive factor."""
 
     factor: float
     shortens: ClassVar[bool] = True
@@ -35,7 +35,7 @@ class Scaling(Action):
         return first + [cls.sample(inputs, generator) for _ in range(count - len(first))]
 
     @classmethod
-    def telling(cls, inputs: Any) -> "Action | None":
+    def distinguishing(cls, inputs: Any) -> "Action | None":
         return cls(2.0)
 
     @classmethod
@@ -47,11 +47,11 @@ class Scaling(Action):
         return ("invariant", *(f"power {p:g}" for p in POWERS))
 
     @classmethod
-    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        own = said is not None and (said == "invariant" or family(said) == "power")
-        return (said,) if own and said else cls.representations(output, axes, inputs)
+    def possible_representations(cls, given: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        own = given is not None and (given == "invariant" or family(given) == "power")
+        return (given,) if own and given else cls.representations(output, axes, inputs)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"{self.summary}: times {self.factor:.6g}"
 
     def on_output(self, output: Tensor) -> Tensor:
@@ -61,5 +61,5 @@ class Scaling(Action):
         return output * self.factor ** self.power(representation)
 
     def power(self, representation: str) -> float:
-        """Of the factor, in which such an output grows. Raises UnknownName."""
+        """Exponent of the factor in this representation. Raises UnknownName."""
         return float(representation.split()[1]) if family(representation) == "power" else 0.0

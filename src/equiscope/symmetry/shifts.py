@@ -1,7 +1,7 @@
-"""Shifts along a grid: a picture or a sound moved by whole pixels or samples, round the edge or with nothing coming in.
+"""Shifts along a grid: an image or a waveform, shifted by whole pixels or samples, circularly or with zero padding.
 
-Two things hold less often than people think, and both are named: a stride keeps shifts by its multiples only, and padding
-with zeros keeps them away from the border only.
+A stride preserves shifts by its multiples only, and zero padding preserves shifts away from the border only. Both cases are
+subgroups, so that a check names them.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ from equiscope.symmetry.actions import Action
 from equiscope.symmetry.grids import Gridded, Layout, size_of
 from equiscope.symmetry.inputs import Inputs
 
-STEPS = (2, 4, 8, 16, 32, 14, 3)  # strides and patches that are in use
+STEPS = (2, 4, 8, 16, 32, 14, 3)  # common strides and patch sizes
 MARGINS = (1, 2, 3, 4, 6, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
 class GridShift(Gridded):
-    """Every pixel or sample moves by so many.
+    """Shift every pixel or sample.
 
     by      along each axis; downwards, to the right, to later are positive
-    margin  pixels from the border that are not compared, before and after
-    filled  whether zeros come in; else what goes out on one side comes in on the other
+    margin  pixels at the border that are not compared, before and after the shift
+    filled  whether zeros fill the gap; else the shift is circular
     """
 
     by: tuple[int, ...]
@@ -48,12 +48,12 @@ class GridShift(Gridded):
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
         size = size_of(inputs, cls.kind)
-        made = [cls(by, size) for by in _single(size, 1)][:count]
-        return made + [cls.sample(inputs, generator) for _ in range(count - len(made))]
+        elements = [cls(by, size) for by in _single(size, 1)][:count]
+        return elements + [cls.sample(inputs, generator) for _ in range(count - len(elements))]
 
     @classmethod
     def room(cls, inputs: Any) -> tuple[int, ...]:
-        """How far one may shift: within a blank edge so far that it stays; a quarter where there is none; all round in a ring."""
+        """Largest shift along each axis: half a blank border, a quarter of the size without one, the whole size if circular."""
         size = size_of(inputs, cls.kind)
         if not cls.filled:
             return size
@@ -61,7 +61,7 @@ class GridShift(Gridded):
         return tuple(b // 2 if b > 1 else min(max(s // 4, 1), s - 1) for b, s in zip(blank, size, strict=True))
 
     @classmethod
-    def telling(cls, inputs: Any) -> "Action | None":
+    def distinguishing(cls, inputs: Any) -> "Action | None":
         size = size_of(inputs, cls.kind)
         return cls(tuple(r if cls.filled else max(r // 2, 1) for r in cls.room(inputs)), size)
 
@@ -81,22 +81,22 @@ class GridShift(Gridded):
         for step in (s for s in cls.steps if s < max(size)):
             yield f"shifts by {step}", cls._steps(size, step, 0)
         for margin in (m for m in cls.margins if 4 * m <= min(size)):
-            yield f"shifts inside, {_told(margin, cls.unit)} from the border", cls._steps(size, 1, margin)
+            yield f"shifts inside, {_counted(margin, cls.unit)} from the border", cls._steps(size, 1, margin)
         for step in (s for s in cls.steps if 4 * s <= min(size)):
-            words = f"shifts by {step} inside, {_told(min(size) // 4, cls.unit)} from the border"
+            words = f"shifts by {step} inside, {_counted(min(size) // 4, cls.unit)} from the border"
             yield words, cls._steps(size, step, min(size) // 4)
 
     @classmethod
     def _steps(cls, size: tuple[int, ...], step: int, margin: int) -> list[Self]:
-        """Shifts by a step that leave something to compare: there, back, and twice as far."""
+        """Shifts by a step, its opposite and twice the step, where enough cells remain to compare."""
         longest = min(size) - 2 * margin - 1
         return [cls((by,) * len(size), size, margin) for by in (step, -step, 2 * step) if abs(by) <= longest]
 
-    def told(self) -> str:
-        ways = ("down", "to the right") if len(self.by) == 2 else ("later",)
-        moves = " and ".join(f"{_told(b, self.unit)} {way}" for b, way in zip(self.by, ways, strict=True) if b)
-        where = f", compared {_told(self.margin, self.unit)} from the border" if self.margin else ""
-        return f"shift by {moves or 'nothing'}, {'zeros come in' if self.filled else 'round the edge'}{where}"
+    def describe(self) -> str:
+        directions = ("down", "to the right") if len(self.by) == 2 else ("later",)
+        steps = " and ".join(f"{_counted(b, self.unit)} {way}" for b, way in zip(self.by, directions, strict=True) if b)
+        where = f", compared {_counted(self.margin, self.unit)} from the border" if self.margin else ""
+        return f"shift by {steps or 'nothing'}, {'padded with zeros' if self.filled else 'circularly'}{where}"
 
     def on_grid(self, cells: Tensor) -> Tensor:
         return self._moved(cells, self.by)
@@ -105,7 +105,7 @@ class GridShift(Gridded):
         return self._moved(cells, layout.along(self.by, self.size))
 
     def compared(self, cells: Tensor, layout: Layout) -> Tensor:
-        """Of cells inside, those that came from inside; zeros that came in are no cells of the output."""
+        """Interior cells whose preimage is interior too; the zeros that fill the gap are left out."""
         if not self.margin and not self.filled:
             return cells
         for axis, (step, count, size) in enumerate(zip(layout.along(self.by, self.size), layout.cells, self.size, strict=True)):
@@ -122,26 +122,26 @@ class GridShift(Gridded):
             count = cells.shape[axis]
             step = max(-count, min(step, count))
             blank = torch.zeros_like(cells.narrow(axis, 0, abs(step)))
-            kept = cells.narrow(axis, max(-step, 0), count - abs(step))
-            cells = torch.cat([blank, kept] if step > 0 else [kept, blank], axis)
+            rest = cells.narrow(axis, max(-step, 0), count - abs(step))
+            cells = torch.cat([blank, rest] if step > 0 else [rest, blank], axis)
         return cells
 
 
 def _single(size: tuple[int, ...], step: int) -> Iterator[tuple[int, ...]]:
-    """Along one axis at a time that is longer than that, the last one first."""
+    """Steps along one axis at a time, if the axis is longer than the step; the last axis first."""
     yield from (tuple(step * (a == b) for a in range(len(size))) for b in reversed(range(len(size))) if size[b] > step)
 
 
 def _blank(inputs: Any, kind: Any, axes: int) -> tuple[int, ...]:
-    """Pixels along each axis, on the narrower side, that are zero in every picture."""
+    """Width of the blank border along each axis, on the narrower side, common to all images."""
     tensors = list(inputs.of(kind).values()) if isinstance(inputs, Inputs) else [inputs]
-    found = []
+    borders = []
     for axis in range(-axes, 0):
         used = [torch.nonzero((t != 0).movedim(axis, 0).flatten(1).any(1)).flatten() for t in tensors]
         sides = [min(int(u[0]), t.shape[axis] - 1 - int(u[-1])) for u, t in zip(used, tensors, strict=True) if len(u)]
-        found.append(min(sides, default=0))
-    return tuple(found)
+        borders.append(min(sides, default=0))
+    return tuple(borders)
 
 
-def _told(count: int, unit: str) -> str:
+def _counted(count: int, unit: str) -> str:
     return f"{count} {unit}" if abs(count) == 1 else f"{count} {unit}s"

@@ -1,4 +1,4 @@
-"""Sounds: heard later, heard louder. An output is invariant, or moves along in time as a wave or as frames, or grows too."""
+"""Waveforms: delayed or amplified. An output is invariant, or shifts in time as a waveform or as frames, or scales too."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from equiscope.symmetry.actions import Action
-from equiscope.symmetry.inputs import Inputs, Kind
+from equiscope.symmetry.inputs import InputKind, Inputs
 from equiscope.symmetry.scaling import Scaling
 from equiscope.symmetry.shifts import GridShift
 
@@ -14,42 +14,42 @@ HOPS = (2, 4, 8, 16, 160, 320, 5, 10, 3)  # strides of convolutions, and hops of
 
 
 class TimeShift(GridShift):
-    """The sound begins so many samples later; its end comes first."""
+    """Delay the waveform by whole samples, circularly."""
 
     name: ClassVar[str] = "time-shift"
-    summary: ClassVar[str] = "hear the sound later, its end first"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("wave",)
-    kind: ClassVar[Kind] = "wave"
+    summary: ClassVar[str] = "delay the waveform, circularly"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("wave",)
+    kind: ClassVar[InputKind] = "wave"
     unit: ClassVar[str] = "sample"
     steps: ClassVar[tuple[int, ...]] = HOPS
     margins: ClassVar[tuple[int, ...]] = (1, 2, 4, 16, 64)
 
 
 class TimeShiftPadded(TimeShift):
-    """The sound begins so many samples later, after silence. A sound with silence at both ends loses nothing."""
+    """Delay the waveform by whole samples, padded with zeros. A waveform with silence at both ends loses nothing."""
 
     name: ClassVar[str] = "time-shift-padded"
-    summary: ClassVar[str] = "hear the sound later, after silence"
+    summary: ClassVar[str] = "delay the waveform, padded with zeros"
     filled: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class Gain(Scaling):
-    """The sound is played louder or softer: every sample times a factor."""
+    """Multiply every sample by a factor."""
 
     name: ClassVar[str] = "gain"
-    summary: ClassVar[str] = "play the sound louder or softer"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("wave",)
+    summary: ClassVar[str] = "multiply the waveform by a factor"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("wave",)
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
         whole = any(not wave.is_floating_point() for wave in inputs.of("wave").values())
-        return super().missing(inputs) or ("a sound in whole numbers cannot be played a little louder" if whole else "")
+        return super().missing(inputs) or ("an integer waveform cannot be multiplied by a fraction" if whole else "")
 
     def on_input(self, inputs: Any) -> Any:
-        return inputs.each(self._louder, "wave") if isinstance(inputs, Inputs) else self._louder(inputs)
+        return inputs.each(self._scaled, "wave") if isinstance(inputs, Inputs) else self._scaled(inputs)
 
-    def _louder(self, wave: Tensor) -> Tensor:
+    def _scaled(self, wave: Tensor) -> Tensor:
         return (wave.double() * self.factor).to(wave.dtype)
 
 

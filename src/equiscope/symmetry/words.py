@@ -1,6 +1,6 @@
-"""Words: other names for them, and places between whole numbers or further apart.
+"""Actions on vocabularies and positions: relabelled ids, fractional shifts, scaled positions.
 
-Moving a text inside a longer window is no action of its own: it is what `left-padding` and `right-padding` check.
+Moving a text inside a longer padded window is no action of its own: `left-padding` and `right-padding` check it.
 """
 
 from collections.abc import Iterator
@@ -12,30 +12,30 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.symmetry.actions import Action, Shift
-from equiscope.symmetry.inputs import Inputs, Kind
-from equiscope.symmetry.ways import family
+from equiscope.symmetry.inputs import InputKind, Inputs
+from equiscope.symmetry.representations import family
 
-NAMES = 64  # ids that change their names at most
+NAMES = 64  # ids that are relabelled at most
 
 
 @dataclass(frozen=True)
 class Relabel(Action):
-    """Rename the vocabulary: id old[i] becomes new[i], which are the same ids in another order; all others keep their names.
+    """Permute the vocabulary: id old[i] becomes new[i], the same ids in another order; all others stay.
 
-    An output with one entry a word of the vocabulary, in the last axis, has these entries renamed too.
+    In an output with one entry for each id of the vocabulary, in the last axis, these entries are permuted too.
     """
 
     old: tuple[int, ...]
     new: tuple[int, ...]
     name: ClassVar[str] = "relabel"
-    summary: ClassVar[str] = "give the words other names"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("ids",)
+    summary: ClassVar[str] = "permute the vocabulary"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("ids",)
     inside: ClassVar[bool] = False
-    usual: ClassVar[bool] = False  # an embedding is there to tell words apart
+    by_default: ClassVar[bool] = False  # an embedding exists to distinguish ids
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
-        return super().missing(inputs) or ("" if len(_names(inputs)) > 1 else "there is one word only")
+        return super().missing(inputs) or ("" if len(_names(inputs)) > 1 else "there is one id only")
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -48,7 +48,7 @@ class Relabel(Action):
         return [next(iter(cls.simpler(inputs)))] + [cls.sample(inputs, generator) for _ in range(count - 1)]
 
     @classmethod
-    def telling(cls, inputs: Any) -> "Action | None":
+    def distinguishing(cls, inputs: Any) -> "Action | None":
         old = _names(inputs)
         return cls(old, (*old[1:], old[0]))
 
@@ -62,9 +62,9 @@ class Relabel(Action):
         largest = max(_names(inputs), default=0) if isinstance(inputs, Inputs) else 0
         return ("invariant", "renamed") if output.ndim and output.shape[-1] > largest else ("invariant",)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         renamed = [f"{a} as {b}" for a, b in zip(self.old, self.new, strict=True) if a != b]
-        return f"write the word {', '.join(renamed[:4])}{', ...' if len(renamed) > 4 else ''}"
+        return f"relabel the ids {', '.join(renamed[:4])}{', ...' if len(renamed) > 4 else ''}"
 
     def on_input(self, inputs: Any) -> Any:
         return inputs.each(self._renamed, "ids") if isinstance(inputs, Inputs) else self._renamed(inputs)
@@ -80,8 +80,8 @@ class Relabel(Action):
         return self.on_output(output) if representation == "renamed" else output
 
     @classmethod
-    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        return (said,) if said in ("renamed", "invariant") else cls.representations(output, axes, inputs)
+    def possible_representations(cls, given: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        return (given,) if given in ("renamed", "invariant") else cls.representations(output, axes, inputs)
 
     def _renamed(self, ids: Tensor) -> Tensor:
         made = ids.clone()
@@ -92,12 +92,12 @@ class Relabel(Action):
 
 @dataclass(frozen=True)
 class RealShift(Shift):
-    """Move the whole text along by any number: places between the whole ones too. Ranks stay."""
+    """Add any real offset to every position. Ranks stay."""
 
     name: ClassVar[str] = "real-shift"
-    summary: ClassVar[str] = "move the whole text along by a fraction"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "coordinates")
-    usual: ClassVar[bool] = False  # the Lie derivative of `shift` sees it too
+    summary: ClassVar[str] = "shift all positions by a fraction"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("tokens", "coordinates")
+    by_default: ClassVar[bool] = False  # the Lie derivative of `shift` covers it
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
@@ -117,23 +117,23 @@ class RealShift(Shift):
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
-            return tokens.each(self._along, "coordinates").each(self.on_input, "tokens")
-        return replace(tokens, positions=self._along(tokens.positions))
+            return tokens.each(self._shifted, "coordinates").each(self.on_input, "tokens")
+        return replace(tokens, positions=self._shifted(tokens.positions))
 
-    def _along(self, positions: Tensor) -> Tensor:
+    def _shifted(self, positions: Tensor) -> Tensor:
         return (positions.double() + torch.tensor(self.by, dtype=torch.float64, device=positions.device)).to(positions.dtype)
 
 
 @dataclass(frozen=True)
 class Stretch(Action):
-    """Move the words apart: every place times a factor. A text read slower, a place in other units."""
+    """Multiply every position by a factor, as in other units."""
 
     factor: float
     name: ClassVar[str] = "stretch"
-    summary: ClassVar[str] = "move the words apart"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "coordinates", "position_ids")
+    summary: ClassVar[str] = "multiply all positions by a factor"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("tokens", "coordinates", "position_ids")
     inside: ClassVar[bool] = False
-    usual: ClassVar[bool] = False  # what reads distances is there to tell near from far
+    by_default: ClassVar[bool] = False  # a scheme that reads distances exists to distinguish them
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -147,15 +147,15 @@ class Stretch(Action):
     def simpler(cls, inputs: Any) -> Iterator[Self]:
         yield from (cls(by) for by in (2.0, 3.0, 10.0))
 
-    def told(self) -> str:
-        return f"multiply every place by {self.factor:g}"
+    def describe(self) -> str:
+        return f"multiply every position by {self.factor:g}"
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
-            return tokens.each(self._apart, "position_ids", "coordinates").each(self.on_input, "tokens")
-        return replace(tokens, positions=self._apart(tokens.positions))
+            return tokens.each(self._scaled, "position_ids", "coordinates").each(self.on_input, "tokens")
+        return replace(tokens, positions=self._scaled(tokens.positions))
 
-    def _apart(self, positions: Tensor) -> Tensor:
+    def _scaled(self, positions: Tensor) -> Tensor:
         return (positions.double() * self.factor).to(positions.dtype)
 
 

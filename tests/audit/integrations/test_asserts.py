@@ -30,7 +30,7 @@ def test_the_message_says_what_broke_how_little_is_enough_and_where():
     with pytest.raises(AssertionError) as failure:
         assert_equivariant(Layers(attend=Attend(), places=Table()), *features(), action=eq.symmetry.Permute)
     said = str(failure.value)
-    assert said.startswith("permute: broken: put the words in another order.")
+    assert said.startswith("permute: broken: permute the tokens.")
     assert "exchange the tokens 0 and 1 of 2" in said
     assert "places" in said
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.subject import Crashed, Subject, arguments
 from equiscope.program.attended.places import patch
-from equiscope.symmetry import Inputs, Kind
+from equiscope.symmetry import InputKind, Inputs
 
 DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
 
@@ -52,7 +52,7 @@ def decoder_subject(subject: Subject) -> Subject | None:
     value = inputs.values[words]
     if value.ndim < (3 if value.is_floating_point() else 2):
         return None
-    kinds: dict[str, Kind] = {
+    kinds: dict[str, InputKind] = {
         n: "other" if kind in ("ids", "features", "flags", "position_ids") else kind for n, kind in inputs.kinds.items()
     }
     kinds[words] = "features" if value.is_floating_point() else "ids"
@@ -65,7 +65,7 @@ def decoder_subject(subject: Subject) -> Subject | None:
 
 def _atom_kinds(inputs: Inputs) -> Inputs:
     """Integers named `numbers` beside points are atomic numbers, not ids of tokens."""
-    named: dict[str, Kind] = {n: "atoms" for n in inputs.of("ids") if n == "numbers" and inputs.has("points")}
+    named: dict[str, InputKind] = {n: "atoms" for n in inputs.of("ids") if n == "numbers" and inputs.has("points")}
     return replace(inputs, kinds=inputs.kinds | named)
 
 
@@ -73,14 +73,14 @@ def _layer_kinds(model: nn.Module, inputs: Inputs) -> Inputs:
     """Inputs of a torch layer with batch_first=False are [N, B, D]; inputs of a Conv1d are a sound [B, C, T]."""
     first = next((m for m in model.modules() if m._parameters and not list(m.children())), None)
     if isinstance(first, nn.Conv1d):
-        wave: dict[str, Kind] = {
+        wave: dict[str, InputKind] = {
             n: "wave" for n, v in inputs.of("features").items() if v.ndim == 3 and v.shape[1] == first.in_channels
         }
         return replace(inputs, kinds=inputs.kinds | wave)
     own = type(model).__module__.startswith("torch.nn")  # in a user's model that flag may be the fault itself
     if not own or not any(getattr(m, "batch_first", True) is False for m in model.modules()):
         return inputs
-    changed: dict[str, Kind] = {n: "steps" for n, v in inputs.of("features").items() if isinstance(v, Tensor) and v.ndim == 3}
+    changed: dict[str, InputKind] = {n: "steps" for n, v in inputs.of("features").items() if isinstance(v, Tensor) and v.ndim == 3}
     return replace(inputs, kinds=inputs.kinds | changed)
 
 

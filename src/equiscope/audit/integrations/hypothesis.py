@@ -26,7 +26,7 @@ def elements(action: type[Action] | str, *inputs: Any, **kwargs: Any) -> Any:
     group = named(action) if isinstance(action, str) else action
     given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else inputs_of(inputs, kwargs)
     if issubclass(group, Action) and (why := group.missing(given)):
-        raise InputError(f"There is no element of {group.name!r} for these inputs: {why}. Given: {given.told()}.")
+        raise InputError(f"There is no element of {group.name!r} for these inputs: {why}. Given: {given.describe()}.")
     if group is Permute:
         return _orders(given.length or 0)
     if group is Shift and not given.has("tokens", "coordinates"):

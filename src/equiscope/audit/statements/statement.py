@@ -131,7 +131,7 @@ class Symmetry(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         inputs = run.inputs
-        given = inputs if self.is_builtin else inputs.alone
+        given = inputs if self.is_builtin else inputs.single
         if isinstance(self.action, type):
             many = getattr(self.action, "samples", None)
             elements = many(given, generator, count) if many else [self.action.sample(given, generator) for _ in range(count)]
@@ -141,11 +141,11 @@ class Symmetry(Statement):
 
     def pair(self, inputs: Inputs, element: Any) -> RunPair:
         """The pair for one element."""
-        given = inputs if self.is_builtin else inputs.alone
+        given = inputs if self.is_builtin else inputs.single
         transformed = element.on_input(given)
         if not isinstance(transformed, Inputs):
             transformed = inputs.with_values({next(iter(inputs.values)): transformed})
-        text = element.told() if hasattr(element, "told") else str(element)
+        text = element.describe() if hasattr(element, "describe") else str(element)
         original = element.element() if hasattr(element, "element") else {}
         return RunPair(
             inputs, transformed, Equivariant(_complete(element), self.representations, inputs.length, inputs), text, original
@@ -159,7 +159,7 @@ class Symmetry(Statement):
         self.undistinguished = self.ambiguous = False
         for name, t in original.items():
             said = self.requested_output.get(name) if isinstance(self.requested_output, dict) else self.requested_output
-            ways = relation.action.ways(said, t, axes.get(name, ()), run.inputs)
+            ways = relation.action.possible_representations(said, t, axes.get(name, ()), run.inputs)
             if len(ways) == 1 or name not in transformed:
                 self.representations[name] = ways[0]
                 continue
@@ -173,7 +173,7 @@ class Symmetry(Statement):
 
     def distinguishing_pair(self, run: Pass, pair: RunPair) -> RunPair:
         """The pair that distinguishes the ways to transform; this one, where any pair does."""
-        make = getattr(self.group, "telling", None)
+        make = getattr(self.group, "distinguishing", None)
         element = make(run.inputs) if make and self.is_builtin and isinstance(self.action, type) else None
         return pair if element is None else self.pair(run.inputs, element)
 

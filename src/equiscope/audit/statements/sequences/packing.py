@@ -18,7 +18,7 @@ from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
-from equiscope.symmetry.inputs import Kind
+from equiscope.symmetry.inputs import InputKind
 
 DOCUMENTS = ("document", "documents", "document_ids", "document_id", "doc_ids", "doc_id", "segment_ids", "sequence_ids", "seq_ids")
 WHOLE = ("attention_mask", "labels")  # what would speak of the whole row
@@ -116,7 +116,7 @@ def _told(subject: Subject, inputs: Inputs, numbers: Tensor, steps: Tensor, give
     main = next(iter(inputs.of("ids", "features").values()))
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     changed: dict[str, Any] = {}
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, InputKind] = {}
     places = given.values.get("position_ids")
     if isinstance(places, Tensor) or way(subject) == "position_ids":
         start = places[..., :1] if isinstance(places, Tensor) else 0
@@ -148,7 +148,7 @@ def _remark(run: Pass, pair_: RunPair) -> str:
 def _part(inputs: Inputs, start: int, end: int) -> Inputs:
     """Tokens start .. end - 1, with everything that goes with them."""
     rows = list(range(start, end))
-    kinds: tuple[Kind, ...] = ("ids", "features", "flags", "position_ids", "coordinates")
+    kinds: tuple[InputKind, ...] = ("ids", "features", "flags", "position_ids", "coordinates")
 
     def cut(t: Any) -> Any:
         flags = {n: f[..., start:end] for n in ("order", "document", "valid") if (f := getattr(t, n)) is not None}

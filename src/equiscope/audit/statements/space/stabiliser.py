@@ -18,12 +18,12 @@ from equiscope.audit.statements.space.forces import Forces, nearest_distance, ou
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
 from equiscope.record.audit import Claimed
-from equiscope.symmetry import Inputs, Kind
+from equiscope.symmetry import InputKind, Inputs
 from equiscope.symmetry.actions import Permute
-from equiscope.symmetry.figures import FIGURES, Figure, line, turned
+from equiscope.symmetry.figures import FIGURES, Figure, figure_rotations, line
 from equiscope.symmetry.space import Rotate
 
-FIXED_KINDS: tuple[Kind, ...] = (
+FIXED_KINDS: tuple[InputKind, ...] = (
     "edges",
     "pairs",
     "steps",
@@ -118,7 +118,7 @@ class Stabiliser(Statement):
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         representations, sizes = self._representations(run), self._sizes(run)
         pairs, rejected = [], set[str]()
-        for figure, rotation in [*turned()][: max(count, len(FIGURES))]:
+        for figure, rotation in [*figure_rotations()][: max(count, len(FIGURES))]:
             inputs = self._inputs(run, figure)
             if figure.name not in rejected and inputs is not None and not self._accepted(run, inputs):
                 rejected.add(figure.name)
@@ -129,7 +129,7 @@ class Stabiliser(Statement):
             inputs = self._inputs(run, figure)
             if inputs is None or not self._accepted(run, inputs):
                 raise Crashed("the model accepts neither methane, nor a line, a square or an octahedron")
-            pairs = [self._pair(inputs, figure, rotation, representations, sizes) for rotation in figure.turns]
+            pairs = [self._pair(inputs, figure, rotation, representations, sizes) for rotation in figure.rotations]
         return pairs
 
     def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
@@ -139,16 +139,16 @@ class Stabiliser(Statement):
             inputs = self._inputs(run, figure)
             if inputs is not None:
                 yield from (
-                    self._pair(inputs, figure, rotation, relation.representations, relation.sizes) for rotation in figure.turns
+                    self._pair(inputs, figure, rotation, relation.representations, relation.sizes) for rotation in figure.rotations
                 )
 
     def _pair(
         self, inputs: Inputs, figure: Figure, rotation: Rotate, representations: dict[str, str], sizes: dict[str, float]
     ) -> RunPair:
-        relation = FixedByRotation(rotation, tuple(figure.places(rotation)), representations, sizes)
+        relation = FixedByRotation(rotation, tuple(figure.permutation(rotation)), representations, sizes)
         element = {"figure": figure.name} | rotation.element()
         return FigurePair(
-            inputs, inputs, relation, f"{rotation.told()}, which maps a {figure.name} to itself", element, self.forces
+            inputs, inputs, relation, f"{rotation.describe()}, which maps a {figure.name} to itself", element, self.forces
         )
 
     def _inputs(self, run: Pass, figure: Figure) -> Inputs | None:

@@ -1,6 +1,6 @@
-"""Ways of moving: the names there are, in families. What one action takes for its own says nothing about another's.
+"""Names of representations, in families. A representation under one action implies none under another.
 
-A force is a vector under turns; under a change of units it grows with some power, which is measured.
+A force is a vector under rotations; under a change of units it scales with a power, which is measured.
 """
 
 import re
@@ -14,15 +14,15 @@ IRREPS = re.compile(r"(\d+x)?\d+[eo](\+(\d+x)?\d+[eo])*")
 POWER = re.compile(r"power -?\d+(\.\d+)?")
 
 
-def family(way: str) -> str:
+def family(representation: str) -> str:
     """any, grid, space or power. Raises UnknownName with the list."""
-    name = way.partition("@")[0]
-    if way in ANY:
+    name = representation.partition("@")[0]
+    if representation in ANY:
         return "any"
-    if way in GRID:
+    if representation in GRID:
         return "grid"
     if name in SPACE or IRREPS.fullmatch(name):
         return "space"
-    if POWER.fullmatch(way):
+    if POWER.fullmatch(representation):
         return "power"
-    raise UnknownName("way of moving", way, [*ANY, *GRID, *SPACE, "irreps such as 1o, 2e or 4x0e+1o", "power 2"])
+    raise UnknownName("representation", representation, [*ANY, *GRID, *SPACE, "irreps such as 1o, 2e or 4x0e+1o", "power 2"])
