@@ -37,7 +37,7 @@ $ equiscope study claims                       # all of them: two minutes on one
 $ equiscope study claims rope-scores-decay     # one, with its limits, numbers and source
 $ equiscope study claims --list                # their names
 $ equiscope study claims --json --seed 1       # as data, with other random numbers
-$ equiscope study claims --out DIR             # JSON and plots; plots need: pip install 'equiscope[study]'
+$ equiscope study claims --out DIR             # JSON and plots; plots need: pip install -e '.[study]' in the clone
 ```
 
 A rule in code turns each measurement into a verdict:

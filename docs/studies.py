@@ -30,7 +30,7 @@ Each study answers one question by measuring, in seconds, on your machine. No nu
 $ equiscope study                           # the list
 $ equiscope study scaling                   # one answer, with its table and notes
 $ equiscope study scaling --quick --json    # fewer measurements, as data
-$ equiscope study scaling --out findings    # JSON, PNG and SVG; pictures need: pip install 'equiscope[study]'
+$ equiscope study scaling --out findings    # JSON, PNG and SVG; pictures need: pip install -e '.[study]' in the clone
 ```
 
 """

@@ -161,6 +161,12 @@ def test_a_command_of_the_pages_is_one_that_there_is(command):
             assert (ROOT / word).exists()
 
 
+def test_nothing_is_installed_from_an_index_that_does_not_have_it():
+    files = [*ALL, *(ROOT / "src").rglob("*.py")]
+    published = [named(file) for file in files if re.search(r"pip install '?equiscope\b", file.read_text(encoding="utf-8"))]
+    assert published == []
+
+
 def tables(page):
     """The recipes that a page shows, whole or in part."""
     return [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", (PAGES / page).read_text(encoding="utf-8"), re.DOTALL)]

@@ -284,7 +284,7 @@ def test_without_anywidget_a_cell_has_the_copy(monkeypatch):
 
 
 def test_both_sides_of_a_widget_say_the_same():
-    pytest.importorskip("anywidget", reason="Install the extra: pip install 'equiscope[notebook]'.")
+    pytest.importorskip("anywidget", reason="Install the extra: pip install -e '.[notebook]' in the clone.")
     made, heard = eq.show(gpt2(), IDS), []
     made.observe(lambda change: heard.append(change["new"]), "selection")
     made.selection = {"layer": 1, "head": 2}
@@ -297,6 +297,6 @@ def test_both_sides_of_a_widget_say_the_same():
 
 
 def test_a_widget_brings_what_a_kernel_shows_and_what_a_file_keeps():
-    pytest.importorskip("anywidget", reason="Install the extra: pip install 'equiscope[notebook]'.")
+    pytest.importorskip("anywidget", reason="Install the extra: pip install -e '.[notebook]' in the clone.")
     data, _ = eq.show(gpt2(), IDS)._repr_mimebundle_()
     assert set(data) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}

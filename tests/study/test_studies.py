@@ -109,7 +109,7 @@ def test_a_picture_of_another_kind_is_refused(found, tmp_path):
 
 def test_without_matplotlib_the_message_says_what_to_install(found, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"pip install 'equiscope\[study\]'"):
+    with pytest.raises(InputError, match=r"pip install -e '\.\[study\]' in the clone"):
         plot.draw(found("lookup"), tmp_path / "a.png")
 
 

@@ -211,7 +211,7 @@ def test_no_gradient_is_lost_in_silence_and_no_sounds_are_no_windows():
 def test_without_the_extra_the_message_says_how_to_install_it(without):
     without("soundfile")
     with pytest.raises(
-        InputError, match=r"Reading a sound needs the package soundfile. Install it: pip install 'equiscope\[sound\]'"
+        InputError, match=r"Reading a sound needs the package soundfile. Install it: pip install -e '\.\[sound\]' in the clone"
     ):
         read_sound(io.__file__)
 

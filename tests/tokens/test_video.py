@@ -78,5 +78,7 @@ def test_what_is_no_video_is_refused(tmp_path):
 
 def test_without_the_extra_the_message_says_how_to_install_it(without):
     without("av")
-    with pytest.raises(InputError, match=r"Reading a video needs the package av. Install it: pip install 'equiscope\[video\]'"):
+    with pytest.raises(
+        InputError, match=r"Reading a video needs the package av. Install it: pip install -e '\.\[video\]' in the clone"
+    ):
         read_video("any.mp4")

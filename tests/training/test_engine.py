@@ -207,7 +207,7 @@ def test_one_process_needs_neither_fabric_nor_the_checkpoints_of_many(tmp_path):
 def test_several_processes_without_the_extra_are_refused_with_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     found, task = small(tmp_path)
-    with pytest.raises(InputError, match=r"2 processes.*pip install 'equiscope\[train\]'; or train with one process"):
+    with pytest.raises(InputError, match=r"2 processes.*pip install -e '\.\[train\]' in the clone; or train with one process"):
         TrainingEngine(found, build(resolve_spec(task)), devices=2)
 
 

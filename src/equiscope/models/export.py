@@ -28,7 +28,7 @@ def export_onnx(model: Model, path: str | Path, inputs: Tensor, source: Tensor |
         import onnxruntime  # type: ignore[import-untyped]
         import onnxscript  # noqa: F401  # torch asks for it
     except ImportError as error:
-        raise InputError(f"An export needs {error.name}. Install the extra: pip install 'equiscope[export]'.") from error
+        raise InputError(f"An export needs {error.name}. Install the extra: pip install -e '.[export]' in the clone.") from error
     given = {"inputs": inputs} if source is None else {"inputs": inputs, "source": source}
     training = [part for part in model.modules() if part.training]
     try:

@@ -11,5 +11,5 @@ def needed(package: str, extra: str, what: str, otherwise: str = "") -> Any:
     try:
         return import_module(package)
     except ImportError as error:
-        install = f"pip install 'equiscope[{extra}]'" + (otherwise and f"; or {otherwise}")
+        install = f"pip install -e '.[{extra}]' in the clone" + (otherwise and f"; or {otherwise}")
         raise InputError(f"{what} needs the package {package}. Install it: {install}.") from error

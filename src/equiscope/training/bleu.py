@@ -51,7 +51,7 @@ def _scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Sco
     try:
         sacremoses = import_module("sacremoses")
     except ImportError:
-        signatures["bleu tokenised"] = "not measured: sacremoses is not installed (pip install 'equiscope[train]')"
+        signatures["bleu tokenised"] = "not measured: sacremoses is not installed (pip install -e '.[train]' in the clone)"
         return Scores(values, signatures)
     cut = sacremoses.MosesTokenizer(language)
     normal = sacremoses.MosesPunctNormalizer(language)

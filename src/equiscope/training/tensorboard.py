@@ -53,7 +53,7 @@ def _writer() -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise InputError(
-            "--tensorboard needs tensorboard, which is not installed. Install the extra: pip install 'equiscope[train]'."
+            "--tensorboard needs tensorboard, which is not installed. Install the extra: pip install -e '.[train]' in the clone."
         ) from error
     return SummaryWriter
 
