@@ -166,10 +166,10 @@ def test_a_question_has_a_length(running):
     assert b" 400 " in say(running, b"GET /said?a=" + b"1" * 500_000)
 
 
-def test_an_answer_has_a_size(running, monkeypatch):
-    monkeypatch.setattr(room, "MOST", 3_000_000)
-    assert len(ask(running, "/long?of=3000000")[1]) == 3_000_000
-    answer, body = ask(running, "/long?of=5000000")
+def test_an_answer_has_a_size():
+    with server(PAGE, 18765, {"/long": lambda asked: bytes(int(asked["of"]))}, largest=3_000_000) as small:
+        assert len(ask(small, "/long?of=3000000")[1]) == 3_000_000
+        answer, body = ask(small, "/long?of=5000000")
     assert (answer.status, body) == (
         413, "The answer would have 5 MB, and a browser reads 3 MB at most. Ask for less, or give a shorter input.\n",
     )  # fmt: skip
@@ -246,9 +246,8 @@ def test_a_tab_that_goes_away_leaves_no_word(running, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_is_slow_to_ask_or_to_listen_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(room, "SLOW", 0.2)
-    with server(PAGE, 18765, {"/long": lambda asked: bytes(50_000_000)}) as made:
+def test_who_is_slow_to_ask_or_to_listen_is_not_waited_for():
+    with server(PAGE, 18765, {"/long": lambda asked: bytes(50_000_000)}, seconds=0.2) as made:
         ends = []
         for begin in (b"", b"GET / HT", f"GET /long HTTP/1.1\r\nHost: 127.0.0.1:{made.port}\r\n\r\n".encode()):
             line = socket.create_connection(("127.0.0.1", made.port), timeout=20)
@@ -273,9 +272,8 @@ def test_who_is_slow_to_ask_or_to_listen_is_not_waited_for(monkeypatch):
         assert ask(made)[1] == PAGE
 
 
-def test_more_lines_than_tabs_have_are_refused_and_cut_off(monkeypatch, capfd):
-    monkeypatch.setattr(room, "SLOW", 0.5)
-    with server(PAGE, 18765) as made:
+def test_more_lines_than_tabs_have_are_refused_and_cut_off(capfd):
+    with server(PAGE, 18765, seconds=0.5) as made:
         idle = [socket.create_connection(("127.0.0.1", made.port), timeout=20) for _ in range(room.CONNECTIONS)]
         assert ask(made)[0].status in (200, 503)  # 200 where the first were cut off already
         assert [heard(line) for line in idle] == [0] * room.CONNECTIONS
@@ -283,9 +281,8 @@ def test_more_lines_than_tabs_have_are_refused_and_cut_off(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_asks_on_without_listening_is_cut_off(monkeypatch):
-    monkeypatch.setattr(room, "SLOW", 0.3)
-    with server(PAGE, 18765, {"/long": lambda asked: bytes(20_000_000)}) as made:
+def test_who_asks_on_without_listening_is_cut_off():
+    with server(PAGE, 18765, {"/long": lambda asked: bytes(20_000_000)}, seconds=0.3) as made:
         question = f"GET /long HTTP/1.1\r\nHost: 127.0.0.1:{made.port}\r\n\r\n".encode()
         with socket.create_connection(("127.0.0.1", made.port), timeout=20) as line:
             line.sendall(question * 3)
@@ -347,11 +344,10 @@ def test_a_busy_port_moves_on_to_the_next(running):
         assert running.port < other.port < running.port + room.TRIES
 
 
-def test_where_no_port_is_free_the_option_is_named(running, monkeypatch):
-    monkeypatch.setattr(room, "TRIES", 1)
+def test_where_no_port_is_free_the_option_is_named(running):
     wanted = f"No port from {running.port} to {running.port} is free. Choose another one with --port"
     with pytest.raises(InputError, match=wanted):
-        server(PAGE, running.port)
+        server(PAGE, running.port, ports=1)
 
 
 def test_a_port_is_free_again_at_once():

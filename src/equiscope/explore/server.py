@@ -46,20 +46,24 @@ Said = tuple[int, str, bytes]  # status, kind, content
 
 
 def server(
-    page: str | Callable[[], str], port: int, answers: Mapping[str, Answer] | None = None, runs: Mapping[str, Answer] | None = None
+    page: str | Callable[[], str], port: int, answers: Mapping[str, Answer] | None = None, runs: Mapping[str, Answer] | None = None,
+    *, ports: int = TRIES, largest: int = MOST, seconds: float = SLOW,
 ) -> "Server":  # fmt: skip
     """The page is served on the first free port from `port` on, until it is closed. It answers when this returns.
 
     page     the page, or what makes it when it is asked for
     answers  to questions of the page, by their path: "/entries"
     runs     answers that run a model: of them all one at a time
-    raises   InputError where none of the next 50 ports is free
+    ports    that are tried
+    largest  answer, in bytes
+    seconds  within which a request arrives, or a part of an answer is taken
+    raises   InputError where none of these ports is free
     """
-    for candidate in range(port, min(port + TRIES, 65536)):
+    for candidate in range(port, min(port + ports, 65536)):
         listening = _listening(candidate)
         if listening is not None:
-            return Server(listening, page, answers or {}, runs or {})
-    raise InputError(f"No port from {port} to {port + TRIES - 1} is free. Choose another one with --port.")
+            return Server(listening, page, answers or {}, runs or {}, largest, seconds)
+    raise InputError(f"No port from {port} to {port + ports - 1} is free. Choose another one with --port.")
 
 
 def _listening(port: int) -> socket.socket | None:
@@ -80,15 +84,16 @@ class Server(AbstractContextManager["Server"]):
     """A page that is served. Any thread may close it; nothing is waited for then, not even an answer that is being made."""
 
     def __init__(
-        self, listening: socket.socket, page: str | Callable[[], str], answers: Mapping[str, Answer], runs: Mapping[str, Answer]
+        self, listening: socket.socket, page: str | Callable[[], str], answers: Mapping[str, Answer], runs: Mapping[str, Answer],
+        largest: int = MOST, seconds: float = SLOW,
     ) -> None:  # fmt: skip
         self.port = int(listening.getsockname()[1])
         self.url = f"http://{HOST}:{self.port}/"
         self._lanes = {path: _Lane() for path in ["/", *answers]} | dict.fromkeys(runs, _Lane())
         makes: dict[str, Callable[[bytes], Said]] = {"/": _page(page)}
-        makes |= {path: partial(_answer, answer) for path, answer in {**answers, **runs}.items()}
+        makes |= {path: partial(_answer, answer, largest) for path, answer in {**answers, **runs}.items()}
         config = uvicorn.Config(
-            _app({path: (make, self._lanes[path]) for path, make in makes.items()}, self.port), loop="asyncio", http=_Http,
+            _app({path: (make, self._lanes[path]) for path, make in makes.items()}, self.port), loop="asyncio", http=_http(seconds),
             ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False, proxy_headers=False,
             server_header=False, limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=2 * LONGEST,
             timeout_graceful_shutdown=0,
@@ -145,6 +150,7 @@ class _Uvicorn(uvicorn.Server):
 class _Http(H11Protocol):
     """HTTP; who is slow to say what is asked, or to take what is answered, is not waited for."""
 
+    seconds = SLOW
     _left = 0  # bytes that were not taken at the last look
     _timer: asyncio.TimerHandle | None = None
 
@@ -165,7 +171,7 @@ class _Http(H11Protocol):
     def _look_later(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(SLOW, self._look)
+        self._timer = self.loop.call_later(self.seconds, self._look)
 
     def _look(self) -> None:
         left, before = self.transport.get_write_buffer_size(), self._left
@@ -176,6 +182,11 @@ class _Http(H11Protocol):
         else:
             self._left = left
             self._look_later()
+
+
+def _http(seconds: float) -> type[_Http]:
+    """The protocol with another patience: uvicorn makes its instances itself."""
+    return type("_Http", (_Http,), {"seconds": seconds})
 
 
 class _Lane:
@@ -219,11 +230,11 @@ def _page(page: str | Callable[[], str]) -> Callable[[bytes], Said]:
     return lambda asked: (200, "text/html", content)
 
 
-def _answer(answer: Answer, asked: bytes) -> Said:
+def _answer(answer: Answer, largest: int, asked: bytes) -> Said:
     def made() -> Said:
         content = answer(_fields(asked))
-        if len(content) > MOST:
-            size = f"{len(content) / 1e6:.0f} MB, and a browser reads {MOST / 1e6:.0f} MB at most"
+        if len(content) > largest:
+            size = f"{len(content) / 1e6:.0f} MB, and a browser reads {largest / 1e6:.0f} MB at most"
             return _refused(413, f"The answer would have {size}. Ask for less, or give a shorter input.")
         return 200, "application/json", content
 
