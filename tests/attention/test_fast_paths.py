@@ -44,7 +44,7 @@ def test_weights_in_sight_are_those_of_the_plain_formula(kind, bias):
 def test_a_look_on_the_fast_way_is_the_one_step_by_step(monkeypatch):
     q, k, v = rows()
     fast = scores.attend(q, k, v, made(3, N, N, seed=3), hidden("later"))
-    monkeypatch.setattr(scores, "takes", lambda *_: False)
+    monkeypatch.setattr(scores, "supports", lambda *_: False)
     same(fast, scores.attend(q, k, v, made(3, N, N, seed=3), hidden("later")))
 
 

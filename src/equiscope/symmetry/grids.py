@@ -146,7 +146,7 @@ class Gridded(Action):
         if found is None:
             grid = " × ".join(map(str, self.size))
             raise ShapeError(
-                f"An output of shape {list(output.shape)} was declared as {representation!r}, but a grid of {grid} has no such cells."
+                f"An output of shape {list(output.shape)} is declared as {representation!r}, but a grid of {grid} has none."
             )
         return found
 
