@@ -14,7 +14,7 @@ from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
-PLOTS = {"As it learned": "curves", "Beyond the size of training": "beyond", "Quality against cost": "cost"}
+PLOTS = {"Learning curves": "curves", "Extrapolation beyond the training size": "extrapolation", "Quality against cost": "cost"}
 
 
 @pytest.fixture(scope="session")
@@ -78,27 +78,27 @@ def test_pairs_say_what_is_decided_and_what_is_not(read):
     rows = tab.locator("table.differences tbody tr")
     assert rows.count() == len(comparison().pairs)
     for row, pair in zip(rows.all(), comparison().pairs, strict=True):
-        wanted = f"{pair.better} is better" if pair.decided else f"not decided; about {pair.seeds} seeds would decide"
+        wanted = f"{pair.better} is better" if pair.decided else f"no significant difference; about {pair.seeds} seeds would show one"
         assert row.locator(".said").inner_text() == wanted
     assert tab.locator(".against [data-kind='better']").count() == sum(p.decided for p in comparison().pairs)
 
 
 def test_the_same_variant_twice_is_called_the_same(read):
     tab = read("twice")
-    assert tab.locator("table.differences .said").all_inner_texts().count("the very same numbers") == 1
+    assert tab.locator("table.differences .said").all_inner_texts().count("identical results") == 1
     assert "pre-norm again is better" in tab.locator("table.differences").inner_text()
 
 
 @pytest.mark.parametrize("wide", [1280, 390])
 def test_the_keyboard_reaches_a_point_and_its_reading_is_announced(read, wide):
     tab = read(wide=wide)
-    plot(tab, "As it learned").focus()
+    plot(tab, "Learning curves").focus()
     tab.keyboard.press("End")
-    assert re.match(r"rope, step 2000: validation loss 1\.\d+, from 1\.\d+ to 1\.\d+ over 3 seeds$", said(tab, "As it learned"))
+    assert re.match(r"rope, step 2000: validation loss 1\.\d+, from 1\.\d+ to 1\.\d+ over 3 seeds$", said(tab, "Learning curves"))
     tab.keyboard.press("ArrowLeft")
-    assert said(tab, "As it learned").startswith("rope, step 1900: ")
+    assert said(tab, "Learning curves").startswith("rope, step 1900: ")
     tab.keyboard.press("ArrowDown")
-    assert said(tab, "As it learned").startswith("alibi, step 1900: ")
+    assert said(tab, "Learning curves").startswith("alibi, step 1900: ")
     assert tab.locator(".curves .reading li").count() == 5
     assert tab.locator(".curves .reading li[data-lit='true']").inner_text().startswith("alibi")
     tab.keyboard.press("Escape")
@@ -107,12 +107,12 @@ def test_the_keyboard_reaches_a_point_and_its_reading_is_announced(read, wide):
 
 def test_a_size_that_cannot_be_read_is_told_with_its_reason(read):
     tab = read()
-    plot(tab, "Beyond").focus()
+    plot(tab, "Extrapolation").focus()
     for key in ("Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
         tab.keyboard.press(key)
-    assert said(tab, "Beyond").startswith("learned at 2× (128 tokens of context): cannot read such inputs. Its table has 64 rows")
-    assert tab.locator(".beyond .cross").count() == 3
-    assert "Its table has 64 rows" in tab.locator(".beyond .remarks").inner_text()
+    assert said(tab, "Extrapolation").startswith("learned at 2× (128 tokens of context): not supported. Its table has 64 rows")
+    assert tab.locator(".extrapolation .cross").count() == 3
+    assert "Its table has 64 rows" in tab.locator(".extrapolation .remarks").inner_text()
 
 
 def test_pointing_reads_and_leaving_forgets(read):
@@ -121,15 +121,15 @@ def test_pointing_reads_and_leaving_forgets(read):
     box = plot(tab, "Quality").bounding_box()
     tab.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 40)
     assert "none" in tab.locator(".cost .reading .place").inner_text()
-    assert "time of training\n3:1" in tab.locator(".cost .reading .facts").inner_text()
+    assert "training time\n3:1" in tab.locator(".cost .reading .facts").inner_text()
     tab.mouse.move(5, 5)
     assert tab.locator(".cost .reading .place").count() == 0
 
 
 def test_touch_reads(read):
     tab = read(wide=390)
-    plot(tab, "As it learned").scroll_into_view_if_needed()
-    box = plot(tab, "As it learned").bounding_box()
+    plot(tab, "Learning curves").scroll_into_view_if_needed()
+    box = plot(tab, "Learning curves").bounding_box()
     tab.touchscreen.tap(box["x"] + 150, box["y"] + 100)
     assert tab.locator(".curves .reading li").count() == 5
 
@@ -144,7 +144,7 @@ def test_who_is_drawn_is_chosen_and_is_in_the_link(read):
     hash = tab.evaluate("location.hash.slice(1)")
     assert hash == "without=5.4&band=seeds"
     again = read(fragment=hash)
-    assert again.locator(".curves .series").count() == again.locator(".beyond .series").count() == 3
+    assert again.locator(".curves .series").count() == again.locator(".extrapolation .series").count() == 3
     assert again.locator(".curves .thread").count() == 9
     again.locator(".curves .legend").get_by_role("button", name="Show all").click()
     assert again.locator(".curves .series").count() == 5
@@ -154,9 +154,9 @@ def test_who_is_drawn_is_chosen_and_is_in_the_link(read):
 def test_a_plot_is_a_table_too_and_a_picture(read, title):
     tab = read()
     part = tab.locator(f".{PLOTS[title]}")
-    part.get_by_text("The same as a table").click()
+    part.get_by_text("As a table").click()
     part.locator("tbody tr").first.wait_for()
-    assert part.locator("tbody tr").count() == (21 if title == "As it learned" else 5)
+    assert part.locator("tbody tr").count() == (21 if title == "Learning curves" else 5)
     for kind, begins in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
         with tab.expect_download() as waiting:
             part.get_by_role("button", name=f"as {kind}").click()
@@ -183,15 +183,15 @@ def test_what_failed_is_told_and_the_others_are_drawn(read):
     told = tab.locator("table.standing tbody tr").last.inner_text()
     assert "seeds 0 and 1 failed: The loss is no number after step 140." in told
     assert "seed 2 is not finished" in told
-    assert "no number" in told
+    assert "no result" in told
     assert "leaves the plot" in tab.locator(".curves .remarks").inner_text()
 
 
 def test_of_one_seed_no_spread_is_shown(read):
     tab = read("once")
-    assert "no spread is known" in tab.locator(".candidates .about").inner_text()
+    assert "there is no spread" in tab.locator(".candidates .about").inner_text()
     assert "±" not in tab.locator("table.standing").inner_text()
-    assert set(tab.locator("table.differences .said").all_inner_texts()) == {"one seed: no spread is known"}
+    assert set(tab.locator("table.differences .said").all_inner_texts()) == {"one seed: no test"}
     assert tab.locator(".plot .band, .strip .band").count() == 0
 
 

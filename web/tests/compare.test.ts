@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
 import type { Beyond, Candidate, Comparison, Pair, Trial } from "../src/contract";
 import { results } from "../src/compare/candidates";
-import { leaves } from "../src/compare/curves";
-import { beyond, brief, curve, groups, refused, sizes, spread, troubles } from "../src/compare/groups";
+import { leavesPlot } from "../src/compare/curves";
+import { extrapolated, brief, curve, groups, unsupported, sizes, spread, unfinished } from "../src/compare/groups";
 import { colour, dashes } from "../src/compare/markers";
 import { equal } from "../src/compare/provenance";
-import { bytes, count, decimals, fixed, meant, signed, time, told } from "../src/compare/numbers";
-import { reach as interval, saying } from "../src/compare/pairs";
-import { apart, bent, fitting, nearest, reach, type Series, walked } from "../src/compare/plot";
+import { bytes, count, decimals, fixed, withSpread, signed, time, rangeText } from "../src/compare/numbers";
+import { paddedRange as interval, resultOf } from "../src/compare/pairs";
+import { spaced, wantsLog, shortened, nearest, paddedRange, type Series, stepped } from "../src/compare/plot";
 import { csv, named } from "../src/compare/csv";
 import { fromHash, initial, toHash } from "../src/compare/state";
-import { common } from "../src/compare/strip";
+import { sharedAxis } from "../src/compare/strip";
 import { tone } from "../src/compare/symmetries";
 
 const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
@@ -21,7 +21,7 @@ const comparison = (more: Partial<Comparison> = {}): Comparison => ({ title: "",
 const series = (...marks: number[][]): Series[] => marks.map((xs, look) => ({ look, name: String(look), marks: xs.map((x) => ({ x, y: x, said: "" })) })); // prettier-ignore
 
 describe("several seeds", () => {
-  test("have a mean and a spread, and what is no number is left out", () => {
+  test("have a mean and a standard deviation, without what is not finite", () => {
     expect(spread([1, 2, 6])).toMatchObject({ count: 3, mean: 3, median: 2, low: 1, high: 6 });
     expect(spread([1, 2, 3])!.sd).toBe(1);
     expect(spread([4, 1])!.median).toBe(2.5);
@@ -29,10 +29,10 @@ describe("several seeds", () => {
     expect(spread([null, Infinity])).toBeUndefined();
   });
 
-  test("of one nobody knows a spread", () => {
+  test("of one seed have no standard deviation", () => {
     expect(spread([2])).toEqual({ count: 1, mean: 2, median: 2, low: 2, high: 2, sd: undefined });
-    expect(meant(spread([2])!, 2)).toBe("2.00");
-    expect(told(spread([2])!, 2)).toBe("2.00, one seed");
+    expect(withSpread(spread([2])!, 2)).toBe("2.00");
+    expect(rangeText(spread([2])!, 2)).toBe("2.00, one seed");
   });
 
   test("meet at the steps at which they were evaluated", () => {
@@ -40,40 +40,40 @@ describe("several seeds", () => {
     expect(curve(a).map(({ x, value }) => [x, value.mean, value.count])).toEqual([[0, 5, 2], [10, 2, 1], [20, 1, 1]]); // prettier-ignore
   });
 
-  test("of other sizes are refused only where no seed could read them", () => {
+  test("of other sizes are unsupported only where no seed supports them", () => {
     const tried = (second: number | null): Beyond[] => [{ factor: 2, size: 8, value: second, reason: second ? "" : "no rows" }, { factor: 1, size: 4, value: 1 }]; // prettier-ignore
     const found = comparison({ trials: [trial("a", 0, 1, { beyond: tried(null) }), trial("a", 1, 1, { beyond: tried(3) }), trial("b", 0, 1, { beyond: tried(null) })] }); // prettier-ignore
     const [a, b] = groups(found);
-    expect(beyond(a).map(({ x, value }) => [x, value.mean])).toEqual([[1, 1], [2, 3]]); // prettier-ignore
-    expect([refused(a), refused(b).map(({ reason }) => reason)]).toEqual([[], ["no rows"]]);
+    expect(extrapolated(a).map(({ x, value }) => [x, value.mean])).toEqual([[1, 1], [2, 3]]); // prettier-ignore
+    expect([unsupported(a), unsupported(b).map(({ reason }) => reason)]).toEqual([[], ["no rows"]]);
     expect(sizes(found).map(({ size }) => size)).toEqual([4, 8]);
   });
 
-  test("that came to nothing are told", () => {
+  test("without a result are listed", () => {
     const [a] = groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, null, { state: "failed" }), trial("a", 2, 1, { state: "stopped" })] })); // prettier-ignore
-    expect(troubles(a).map(({ seed }) => seed)).toEqual([1, 2]);
+    expect(unfinished(a).map(({ seed }) => seed)).toEqual([1, 2]);
   });
 });
 
 describe("names where there is little room", () => {
-  test("lose what all of them say", () => {
+  test("lose their common parts", () => {
     expect(brief(["position=rope, heads=4", "position=alibi, heads=4"])).toEqual(["rope", "alibi"]);
     expect(brief(["rope, raw, 1", "rope, stem, 2"])).toEqual(["raw, 1", "stem, 2"]);
   });
 
-  test("stay as they are where they would not be told apart, or are made otherwise", () => {
+  test("stay as they are where the short ones are ambiguous, or of another form", () => {
     for (const names of [["a"], [], ["a", "a"], ["a, b", "c"], ["x=", "x=1"], ["pre-norm", "post-norm"]])
       expect(brief(names)).toEqual(names);
   });
 
   test("are cut at the end", () => {
-    expect(fitting("sinusoidal", 200)).toBe("sinusoidal");
-    expect(fitting("sinusoidal", 40)).toBe("sinu…");
-    expect(fitting("sinusoidal", 0)).toBe("si…");
+    expect(shortened("sinusoidal", 200)).toBe("sinusoidal");
+    expect(shortened("sinusoidal", 40)).toBe("sinu…");
+    expect(shortened("sinusoidal", 0)).toBe("si…");
   });
 });
 
-test("up to 24 candidates differ in dashes or in sign, also without their colour", () => {
+test("up to 24 candidates differ in dashes or in marker, also without their colour", () => {
   const looks = Array.from({ length: 24 }, (_, look) => `${dashes(look)} ${look % 12}`);
   expect(new Set(looks.slice(0, 12)).size).toBe(12);
   expect(new Set([0, 1, 2, 3, 4, 5, 6, 7].map(colour)).size).toBe(8);
@@ -85,8 +85,8 @@ describe("numbers", () => {
     expect(decimals([spread([71.2]), spread([70])])).toBe(2);
     expect(decimals([spread([0.0123])])).toBe(5);
     expect(decimals([undefined])).toBe(3);
-    expect(meant(spread([1.48, 1.488])!, 4)).toBe("1.4840 ± 0.0057");
-    expect(meant(spread([1, 1])!, 2)).toBe("1.00 ± 0");
+    expect(withSpread(spread([1.48, 1.488])!, 4)).toBe("1.4840 ± 0.0057");
+    expect(withSpread(spread([1, 1])!, 2)).toBe("1.00 ± 0");
   });
 
   test("are written for people", () => {
@@ -95,23 +95,23 @@ describe("numbers", () => {
     expect([0, 999, 4.1e8, 2e15].map(bytes)).toEqual(["0 B", "999 B", "410 MB", "2000 TB"]);
     expect([4.81, 59, 170].map(time)).toEqual(["4.8 s", "59 s", "2:50"]);
     expect([12, 2.1e9].map(count)).toEqual(["12", "2.1 G"]);
-    expect(told(spread([1, 2, 3])!, 1)).toBe("2.0, from 1.0 to 3.0 over 3 seeds");
+    expect(rangeText(spread([1, 2, 3])!, 1)).toBe("2.0, from 1.0 to 3.0 over 3 seeds");
   });
 });
 
 test("a strip holds what is drawn around the means", () => {
-  const axis = common(groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, 2), trial("b", 0, 1.5)] })));
+  const axis = sharedAxis(groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, 2), trial("b", 0, 1.5)] })));
   for (const value of [1.5 - Math.SQRT1_2, 1.5 + Math.SQRT1_2])
     expect(axis.place(value) >= 2 && axis.place(value) <= 98).toBe(true);
 });
 
 describe("a pair", () => {
-  test("says what the record says, no more", () => {
-    expect(saying(pair({ decided: true, better: "a", seeds: 3 }))).toBe("a is better");
-    expect(saying(pair({ same: true, difference: 0, low: 0, high: 0 }))).toBe("the very same numbers");
-    expect(saying(pair({ low: null }))).toBe("one seed: no spread is known");
-    expect(saying(pair({ low: -1, high: 1, seeds: 1200 }))).toBe("not decided; about 1,200 seeds would decide");
-    expect(saying(pair({ low: -1, high: 1 }))).toMatch(/^not decided; no number of seeds/);
+  test("has the result of the record", () => {
+    expect(resultOf(pair({ decided: true, better: "a", seeds: 3 }))).toBe("a is better");
+    expect(resultOf(pair({ same: true, difference: 0, low: 0, high: 0 }))).toBe("identical results");
+    expect(resultOf(pair({ low: null }))).toBe("one seed: no test");
+    expect(resultOf(pair({ low: -1, high: 1, seeds: 1200 }))).toBe("no significant difference; about 1,200 seeds would show one");
+    expect(resultOf(pair({ low: -1, high: 1 }))).toMatch(/^no significant difference; no practical number of seeds/);
   });
 
   test("with a very wide interval does not hide the others", () => {
@@ -126,16 +126,16 @@ describe("a pair", () => {
 describe("a plot", () => {
   test("is walked along a candidate and between candidates", () => {
     const all = series([1, 2, 3], [], [1, 3]);
-    expect(walked("Home", undefined, all)).toEqual({ series: 0, mark: 0 });
-    expect(walked("ArrowRight", undefined, all)).toEqual({ series: 0, mark: 2 });
-    expect(walked("ArrowLeft", { series: 0, mark: 2 }, all)).toEqual({ series: 0, mark: 1 });
-    expect(walked("ArrowLeft", { series: 0, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
-    expect(walked("ArrowDown", { series: 0, mark: 2 }, all)).toEqual({ series: 2, mark: 1 });
-    expect(walked("ArrowDown", { series: 2, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
-    expect(walked("ArrowUp", { series: 0, mark: 0 }, all)).toEqual({ series: 2, mark: 0 });
-    expect(walked("End", { series: 2, mark: 0 }, all)).toEqual({ series: 2, mark: 1 });
-    expect(walked("a", undefined, all)).toBeUndefined();
-    expect(walked("Home", undefined, series([]))).toBeUndefined();
+    expect(stepped("Home", undefined, all)).toEqual({ series: 0, mark: 0 });
+    expect(stepped("ArrowRight", undefined, all)).toEqual({ series: 0, mark: 2 });
+    expect(stepped("ArrowLeft", { series: 0, mark: 2 }, all)).toEqual({ series: 0, mark: 1 });
+    expect(stepped("ArrowLeft", { series: 0, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
+    expect(stepped("ArrowDown", { series: 0, mark: 2 }, all)).toEqual({ series: 2, mark: 1 });
+    expect(stepped("ArrowDown", { series: 2, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
+    expect(stepped("ArrowUp", { series: 0, mark: 0 }, all)).toEqual({ series: 2, mark: 0 });
+    expect(stepped("End", { series: 2, mark: 0 }, all)).toEqual({ series: 2, mark: 1 });
+    expect(stepped("a", undefined, all)).toBeUndefined();
+    expect(stepped("Home", undefined, series([]))).toBeUndefined();
   });
 
   test("finds the mark that is pointed at", () => {
@@ -143,26 +143,26 @@ describe("a plot", () => {
     expect(nearest([[]], [0, 0])).toBeUndefined();
   });
 
-  test("has air around its numbers, and a logarithm sees no zero", () => {
-    expect(reach([1, 2], false, 0.1)).toEqual([0.9, 2.1]);
-    expect(reach([0, 1, 100], true, 0.5)).toEqual([0.1, 1000]);
-    expect(reach([], false, 0.1)).toEqual([0, 1]);
-    expect(reach([NaN, 3], false, 0)).toEqual([3, 3]);
-    expect([bent([1, 30]), bent([1, 3]), bent([0, 30])]).toEqual([true, false, false]);
+  test("has a margin around its numbers, and a logarithm skips zero", () => {
+    expect(paddedRange([1, 2], false, 0.1)).toEqual([0.9, 2.1]);
+    expect(paddedRange([0, 1, 100], true, 0.5)).toEqual([0.1, 1000]);
+    expect(paddedRange([], false, 0.1)).toEqual([0, 1]);
+    expect(paddedRange([NaN, 3], false, 0)).toEqual([3, 3]);
+    expect([wantsLog([1, 30]), wantsLog([1, 3]), wantsLog([0, 30])]).toEqual([true, false, false]);
   });
 
   test("moves names apart, inside its frame where there is room", () => {
-    expect(apart([10, 11, 50], 15, [0, 100])).toEqual([10, 25, 50]);
-    expect(apart([95, 96, 97], 15, [0, 100])).toEqual([70, 85, 100]);
-    expect(apart([], 15, [0, 100])).toEqual([]);
+    expect(spaced([10, 11, 50], 15, [0, 100])).toEqual([10, 25, 50]);
+    expect(spaced([95, 96, 97], 15, [0, 100])).toEqual([70, 85, 100]);
+    expect(spaced([], 15, [0, 100])).toEqual([]);
   });
 
-  test("says when a line leaves it", () => {
+  test("knows when a line leaves it", () => {
     const line = (top: number): Series => ({ look: 0, name: "", marks: [{ x: 0, y: top, said: "" }, { x: 1, y: 1, said: "" }] }); // prettier-ignore
-    expect(leaves([line(4), line(4.2), line(9e5)], false)).toBe(true);
-    expect(leaves([line(4), line(4.2), line(9e5)], true)).toBe(false);
-    expect(leaves([line(4), line(4.2), line(5)], false)).toBe(false);
-    expect(leaves([], false)).toBe(false);
+    expect(leavesPlot([line(4), line(4.2), line(9e5)], false)).toBe(true);
+    expect(leavesPlot([line(4), line(4.2), line(9e5)], true)).toBe(false);
+    expect(leavesPlot([line(4), line(4.2), line(5)], false)).toBe(false);
+    expect(leavesPlot([], false)).toBe(false);
   });
 });
 
@@ -189,12 +189,12 @@ describe("what is saved", () => {
     expect(results(found.trials)).toEqual([["test", "loss"]]);
   });
 
-  test("has a name that every file system takes", () => {
+  test("has a name that every file system accepts", () => {
     expect(["Shakespeare, letter by letter", "../../x", "", "…"].map(named)).toEqual(["Shakespeare-letter-by-letter", "x", "comparison", "comparison"]); // prettier-ignore
   });
 });
 
-test("what was held equal is said", () => {
+test("the provenance says what was held equal", () => {
   expect(equal(comparison())).toBe(
     "Only position differs between candidates. Data, budget and seeds are the same for all (seeds 0 and 1).",
   );
@@ -204,7 +204,7 @@ test("what was held equal is said", () => {
 });
 
 describe("what a person has chosen", () => {
-  test("is a link, and the link is what was chosen", () => {
+  test("is the link, and comes back from it", () => {
     for (const change of [
       {},
       { without: [0, 3] },
@@ -217,7 +217,7 @@ describe("what a person has chosen", () => {
     expect(toHash(initial())).toBe("");
   });
 
-  test("and nonsense is left out", () => {
+  test("and what is invalid is left out", () => {
     expect(fromHash("#without=0.9.x&band=odd&axis=lin&cost=money", 5)).toEqual({ ...initial(), cost: undefined });
     expect(fromHash("#without=1.2", 2).without).toEqual([]);
   });

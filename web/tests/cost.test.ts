@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Cost, Speeds, Term, Timed } from "../src/contract";
-import { walked } from "../src/cost/bars";
+import { stepped } from "../src/cost/bars";
 import {
   all,
   amount,
@@ -16,7 +16,7 @@ import {
 } from "../src/cost/formula";
 import { lengths } from "../src/cost/length";
 import { duration, explained, fitted, picture, subjects } from "../src/cost/timings";
-import { begin, changed, chosen, fitting, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
+import { begin, changed, chosen, shortened, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
 
 const term = (times: number, of: string, ...only: string[]): Term => ({ times, of, only });
 const sizes = { B: 1, N: 10, D: 8, H: 4, G: 4, F: 32, L: 2, V: 5, P: 0, T: 0, E: 0 };
@@ -145,7 +145,7 @@ describe("what is chosen", () => {
     expect(said).toEqual(["4 heads do not divide a width of 9: now 3."]);
     expect(sized(sizes, "H", 2).sizes.G).toBe(2);
     expect(sized({ ...sizes, D: 24, H: 12, G: 3 }, "H", 4)).toMatchObject({ sizes: { H: 4, G: 4 }, said: ["3 heads of keys do not divide 4 heads: now 4."] }); // prettier-ignore
-    expect(fitting(sizes)).toEqual({ sizes, said: [] });
+    expect(shortened(sizes)).toEqual({ sizes, said: [] });
   });
 
   test("is refused with what can be taken", () => {
@@ -158,12 +158,12 @@ describe("what is chosen", () => {
 });
 
 test("arrow keys walk along a bar and between bars", () => {
-  expect(walked("ArrowRight", undefined, [3, 2])).toEqual([0, 0]);
-  expect(walked("ArrowRight", [0, 2], [3, 2])).toEqual([0, 2]);
-  expect(walked("ArrowDown", [0, 2], [3, 2])).toEqual([1, 1]);
-  expect(walked("ArrowUp", [0, 0], [3, 2])).toEqual([1, 0]);
-  expect(walked("End", [0, 0], [3, 2])).toEqual([0, 2]);
-  expect(walked("a", [0, 0], [3, 2])).toBeUndefined();
+  expect(stepped("ArrowRight", undefined, [3, 2])).toEqual([0, 0]);
+  expect(stepped("ArrowRight", [0, 2], [3, 2])).toEqual([0, 2]);
+  expect(stepped("ArrowDown", [0, 2], [3, 2])).toEqual([1, 1]);
+  expect(stepped("ArrowUp", [0, 0], [3, 2])).toEqual([1, 0]);
+  expect(stepped("End", [0, 0], [3, 2])).toEqual([0, 2]);
+  expect(stepped("a", [0, 0], [3, 2])).toBeUndefined();
 });
 
 describe("times", () => {

@@ -1,19 +1,19 @@
-// The candidates, best first: what each came to with every seed, and what it cost. It stays a table for whoever hears it, also where
-// a narrow window makes cards of its lines.
+// The candidates, best first: the result of every seed, and the cost. For a screen reader it stays a table, also where a narrow window
+// lays out its rows as cards.
 import type { Trial } from "../contract";
 import { h } from "../dom";
 import { flat, table, written } from "../tables";
-import { type Group, type Spread, spread, troubles } from "./groups";
+import { type Group, type Spread, spread, unfinished } from "./groups";
 import { colour, swatch } from "./markers";
-import { bytes, fixed, meant, time } from "./numbers";
-import type { Reading } from "./page";
-import { common, heard, scale, strip } from "./strip";
+import { bytes, fixed, withSpread, time } from "./numbers";
+import type { ComparePage } from "./page";
+import { sharedAxis, stripText, scale, strip } from "./strip";
 
 const whole = (value: number): string => Math.round(value).toLocaleString("en");
 
 interface Column {
   title: string;
-  text(group: Group): string | undefined; // nothing where it is not known
+  text(group: Group): string | undefined; // undefined where it is unknown
 }
 
 const median = (found: Spread | undefined, text: (value: number) => string) => (found?.median ? text(found.median) : undefined);
@@ -25,9 +25,9 @@ const COSTS: Column[] = [
   { title: "memory", text: ({ trials }) => median(spread(trials.map(({ memory }) => memory)), bytes) },
 ];
 
-export function candidates(page: Reading): HTMLElement {
-  const { comparison, groups, places } = page;
-  const axis = common(groups);
+export function candidates(page: ComparePage): HTMLElement {
+  const { comparison, groups, decimals } = page;
+  const axis = sharedAxis(groups);
   const columns = COSTS.filter(({ text }) => groups.some((group) => text(group) !== undefined));
   const head = (...rest: Parameters<typeof h>[1][]) => h("th", { scope: "col", role: "columnheader" }, ...rest);
   const words = `${comparison.part} ${comparison.metric}`;
@@ -36,7 +36,7 @@ export function candidates(page: Reading): HTMLElement {
   return h(
     "section.part.candidates",
     h("h2", "Candidates, best first"),
-    h("p.quiet.about", `${words}, ${comparison.better} is better. `, several ? "± is the standard deviation over the seeds; each sign is a seed, the line their mean, the band one standard deviation to each side. Time, tokens a second and memory are medians." : known ? "One seed each: no spread is known, and nothing can be decided." : "No run came to a number."), // prettier-ignore
+    h("p.quiet.about", `${words}, ${comparison.better} is better. `, several ? "± is the standard deviation over seeds. Markers: seeds. Line: mean. Band: ± one standard deviation. Time, tokens per second and memory are medians." : known ? "One seed each: there is no spread, and no difference can be tested." : "No run has a result."), // prettier-ignore
     groups.length > 0 &&
       h(
         "table.standing",
@@ -63,14 +63,14 @@ export function candidates(page: Reading): HTMLElement {
               "tr",
               { role: "row", "data-look": colour(group.index) },
               h("th", { scope: "row", role: "rowheader" }, h("span.who", swatch(group.index), h("span", group.candidate.name)), changes(group), trouble(group)), // prettier-ignore
-              cell("value", group.value ? meant(group.value, places) : h("span.quiet", "no number")),
+              cell("value", group.value ? withSpread(group.value, decimals) : h("span.quiet", "no result")),
               cell(
                 "plotted",
                 group.value
                   ? strip(
                       group,
                       axis,
-                      heard(group, (value) => fixed(value, places)),
+                      stripText(group, (value) => fixed(value, decimals)),
                     )
                   : null,
               ),
@@ -83,7 +83,7 @@ export function candidates(page: Reading): HTMLElement {
   );
 }
 
-/** What of the recipe is changed, where the name does not say so already. */
+/** The changed fields of the recipe, where the name does not contain them. */
 function changes({ candidate }: Group): HTMLElement | undefined {
   const found = flat(candidate.changes as Record<string, unknown>).filter(
     ([, value]) => !candidate.name.includes(typeof value === "string" ? value : written(value)),
@@ -91,12 +91,12 @@ function changes({ candidate }: Group): HTMLElement | undefined {
   return found.length ? h("span.changes", found.map(([name, value]) => h("code", `${name} = ${written(value)}`))) : undefined; // prettier-ignore
 }
 
-const STATES: Record<Trial["state"], string> = { failed: "failed", stopped: "was stopped", running: "is not finished", finished: "came to no number" }; // prettier-ignore
+const STATES: Record<Trial["state"], string> = { failed: "failed", stopped: "was stopped", running: "is not finished", finished: "has no result" }; // prettier-ignore
 
-/** Runs that came to nothing, the seeds of one reason together. */
+/** Runs without a result, seeds grouped by reason. */
 function trouble(group: Group): HTMLElement[] {
   const found = new Map<string, Trial[]>();
-  for (const trial of troubles(group)) {
+  for (const trial of unfinished(group)) {
     const key = `${trial.state} ${trial.reason ?? ""}`;
     found.set(key, [...(found.get(key) ?? []), trial]);
   }
@@ -104,13 +104,14 @@ function trouble(group: Group): HTMLElement[] {
     const [{ state, reason }] = trials;
     const seeds = trials.map(({ seed }) => seed);
     const who = seeds.length > 1 ? `seeds ${seeds.slice(0, -1).join(", ")} and ${seeds.at(-1)}` : `seed ${seeds[0]}`;
-    const verb = seeds.length > 1 ? STATES[state].replace("was", "were").replace("is ", "are ") : STATES[state];
+    const verb =
+      seeds.length > 1 ? STATES[state].replace("was", "were").replace("is ", "are ").replace("has", "have") : STATES[state];
     return h("span.trouble", { "data-state": state }, h("b", `${who} ${verb}`), reason ? `: ${reason}` : "");
   });
 }
 
-/** Every run with all of its numbers. */
-export function runs(page: Reading): HTMLElement {
+/** Every run with all its numbers. */
+export function runs(page: ComparePage): HTMLElement {
   const { trials, part, metric } = page.comparison;
   const names = results(trials);
   const heads = ["candidate", "seed", "state", `${part} ${metric}`, ...names.map(([part, name]) => `${part} ${name}`), "training", "tokens/s", "memory", "folder"]; // prettier-ignore

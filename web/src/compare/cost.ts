@@ -1,23 +1,23 @@
-// What each candidate costs against what it comes to.
+// Quality against cost.
 import { clock, short } from "../axis";
 import { h, select } from "../dom";
 import type { Trial } from "../contract";
 import { type Group, type Spread, spread } from "./groups";
 import { swatch } from "./markers";
-import { bytes, count, meant, time, told } from "./numbers";
-import type { Reading } from "./page";
-import { bent, type Mark, type Picture } from "./plot";
-import { type Shown, shown } from "./plot_section";
+import { bytes, count, withSpread, time, rangeText } from "./numbers";
+import type { ComparePage } from "./page";
+import { wantsLog, type Mark, type Picture } from "./plot";
+import { type PlotSection, plotSection } from "./plot_section";
 import { type CompareState, COSTS } from "./state";
 
 type Cost = NonNullable<CompareState["cost"]>;
 
 const NAMES: Record<Cost, string> = {
-  seconds: "time of training",
-  multiply_adds: "multiply-adds of a step",
+  seconds: "training time",
+  multiply_adds: "multiply-adds per step",
   parameters: "parameters",
-  memory: "most memory held at once",
-  tokens: "tokens read in a second",
+  memory: "peak memory",
+  tokens: "tokens per second",
 };
 const TEXT: Record<Cost, (value: number) => string> = {
   seconds: time,
@@ -28,11 +28,11 @@ const TEXT: Record<Cost, (value: number) => string> = {
 };
 const TICK: Record<Cost, (value: number) => string> = { ...TEXT, seconds: clock, parameters: short, tokens: short };
 
-/** Of one run: its own measurement, or what is known of its candidate. */
+/** The cost of one run: its own measurement, or that of its candidate. */
 const of = (cost: Cost, { candidate }: Group, trial: Trial): number | undefined =>
   (cost === "parameters" || cost === "multiply_adds" ? candidate[cost] : trial[cost]) || undefined;
 
-export function cost(page: Reading): Shown | undefined {
+export function cost(page: ComparePage): PlotSection | undefined {
   const { comparison } = page;
   const finished = ({ trials }: Group) => trials.filter(({ value }) => value != null);
   const known = COSTS.filter((one) => page.groups.some((group) => finished(group).some((trial) => of(one, group, trial) !== undefined))); // prettier-ignore
@@ -46,11 +46,11 @@ export function cost(page: Reading): Shown | undefined {
     if (!across || !value) return [];
     const text = TEXT[chosenCost()];
     const around = value.sd === undefined ? {} : { low: value.low, high: value.high, left: across.low, right: across.high };
-    const mean: Mark = { x: across.median, y: value.mean, said: `${name}: ${words} ${told(value, page.places)}; ${NAMES[chosenCost()]} ${text(across.median)}`, ...around }; // prettier-ignore
+    const mean: Mark = { x: across.median, y: value.mean, said: `${name}: ${words} ${rangeText(value, page.decimals)}; ${NAMES[chosenCost()]} ${text(across.median)}`, ...around }; // prettier-ignore
     if (group.trials.length < 2) return [mean];
     const seeds = finished(group).flatMap((trial): Mark[] => {
       const x = of(chosenCost(), group, trial);
-      return x === undefined ? [] : [{ x, y: trial.value!, small: true, said: `${name}, seed ${trial.seed}: ${words} ${told(spread([trial.value])!, page.places).replace(", one seed", "")}; ${NAMES[chosenCost()]} ${text(x)}` }]; // prettier-ignore
+      return x === undefined ? [] : [{ x, y: trial.value!, small: true, said: `${name}, seed ${trial.seed}: ${words} ${rangeText(spread([trial.value])!, page.decimals).replace(", one seed", "")}; ${NAMES[chosenCost()]} ${text(x)}` }]; // prettier-ignore
     });
     return [mean, ...seeds];
   };
@@ -64,16 +64,16 @@ export function cost(page: Reading): Shown | undefined {
       series,
       x: {
         title: `${NAMES[chosenCost()]}${brief ? ", in seconds" : ""}`,
-        log: xs.length > 0 && bent(xs),
+        log: xs.length > 0 && wantsLog(xs),
         text: brief ? undefined : TICK[chosenCost()],
       },
       y: { title: `${words}, ${comparison.better} is better` },
     };
   };
-  return shown(page, {
+  return plotSection(page, {
     id: "cost",
     title: "Quality against cost",
-    about: () => `The large sign is the mean at the median cost, the small ones are the seeds; the cross goes from the least to the largest. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
+    about: () => `Large markers: mean at the median cost. Small markers: seeds. Crosses: range over seeds. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
     picture,
     choices: () => [
       known.length > 1 && select("Cost", known.map((name) => ({ name, title: NAMES[name] })), chosenCost(), (name) => page.set({ cost: known.find((one) => one === name) })), // prettier-ignore
@@ -88,13 +88,13 @@ export function cost(page: Reading): Shown | undefined {
         const found = trial ? of(name, group, trial) : spread(finished(group).map((one) => of(name, group, one)))?.mean;
         return found === undefined ? [] : [[NAMES[name], TEXT[name](found)]];
       });
-      return [line, h("dl.facts", [[words, meant(value, page.places)], ...facts].map(([name, text]) => h("div", h("dt", name), h("dd", text))))]; // prettier-ignore
+      return [line, h("dl.facts", [[words, withSpread(value, page.decimals)], ...facts].map(([name, text]) => h("div", h("dt", name), h("dd", text))))]; // prettier-ignore
     },
     table: () => ({
       heads: ["candidate", words, ...known.map((name) => NAMES[name])],
       rows: page.drawn().map((group) => [
         group.candidate.name,
-        group.value ? meant(group.value, page.places) : "–",
+        group.value ? withSpread(group.value, page.decimals) : "–",
         ...known.map((name) => {
           const found = spread(group.trials.map((trial) => of(name, group, trial)));
           return found ? TEXT[name](found.mean) : "–";

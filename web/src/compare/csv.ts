@@ -1,9 +1,9 @@
-// What is saved: a table of all runs, for a spreadsheet or a script.
+// All runs as CSV, for a spreadsheet or a script.
 import type { Comparison } from "../contract";
 import { results } from "./candidates";
 import { sizes } from "./groups";
 
-/** One line for each run, with every number at the end and at other sizes; fields as RFC 4180 quotes them. */
+/** One line for each run, with its final results and those at other sizes; quoted as in RFC 4180. */
 export function csv(comparison: Comparison): string {
   const names = results(comparison.trials);
   const tried = sizes(comparison);
@@ -23,6 +23,6 @@ function quoted(value: string | number | null | undefined): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A name that every file system takes. */
+/** A file name that every file system accepts. */
 export const named = (title: string): string =>
   title.replace(/[^\w.-]+/g, "-").replace(/^[-.]+|-+$/g, "").slice(0, 80) || "comparison"; // prettier-ignore

@@ -1,25 +1,25 @@
-// What every candidate came to as it learned: the mean of its seeds, and how far they spread.
+// Learning curves: the mean over the seeds of each candidate, and their spread.
 import { short } from "../axis";
 import { button, select } from "../dom";
 import { curve, type Group, steps } from "./groups";
-import { fixed, meant, told } from "./numbers";
-import type { Reading } from "./page";
-import { type Mark, type Picture, reach, type Series } from "./plot";
-import { type Shown, shown, standing } from "./plot_section";
+import { fixed, withSpread, rangeText } from "./numbers";
+import type { ComparePage } from "./page";
+import { type Mark, type Picture, paddedRange, type Series } from "./plot";
+import { type PlotSection, plotSection, ranking } from "./plot_section";
 import { BANDS } from "./state";
 
 const BAND = {
-  range: ["least to largest", "the band goes from the least seed to the largest"],
-  spread: ["± standard deviation", "the band is one standard deviation to each side"],
-  seeds: ["every seed", "each seed is a faint line"],
+  range: ["range", "bands: range over seeds"],
+  spread: ["± standard deviation", "bands: ± one standard deviation"],
+  seeds: ["every seed", "faint lines: seeds"],
 } as const;
 
-export function curves(page: Reading): Shown | undefined {
+export function curves(page: ComparePage): PlotSection | undefined {
   const { comparison } = page;
   if (!page.groups.some((group) => curve(group).length > 1)) return undefined;
   const measured = comparison.trials.flatMap(({ result }) => Object.keys(result?.validation ?? {}).slice(0, 1))[0] ?? comparison.metric; // prettier-ignore
   const words = `validation ${measured}`;
-  const way = measured === comparison.metric ? `, ${comparison.better} is better` : ""; // of another number, nothing is known
+  const way = measured === comparison.metric ? `, ${comparison.better} is better` : ""; // the direction of another metric is unknown
   const several = comparison.seeds.length > 1;
 
   const series = (): Series[] => page.drawn().map((group) => line(group, page, words));
@@ -33,51 +33,51 @@ export function curves(page: Reading): Shown | undefined {
       kind: "lines",
       band: page.state.band !== "seeds",
       series: found.map((one) => ({ ...one, marks: one.marks.filter(({ x }) => x >= from), seeds: one.seeds?.map((seed) => seed.filter(([x]) => x >= from)) })), // prettier-ignore
-      x: { title: "steps of training", range: [from, last], text: short },
-      y: { title: `${words}${way}`, log, range: reach(kept(found, from, log), log, 0.05) },
+      x: { title: "training steps", range: [from, last], text: short },
+      y: { title: `${words}${way}`, log, range: paddedRange(kept(found, from, log), log, 0.05) },
     };
   };
-  return shown(page, {
+  return plotSection(page, {
     id: "curves",
-    title: "As it learned",
+    title: "Learning curves",
     about: () =>
       several
-        ? `Mean of the seeds of each candidate on the validation part; ${BAND[page.state.band][1]}.`
-        : "One seed of each candidate on the validation part; no spread is known.",
+        ? `Validation part. Lines: mean over seeds; ${BAND[page.state.band][1]}.`
+        : "Validation part, one seed of each candidate.",
     picture,
     choices: () => [
       several && select("Band", BANDS.map((name) => ({ name, title: BAND[name][0] })), page.state.band, (name) => page.set({ band: BANDS.find((one) => one === name)! })), // prettier-ignore
-      button("The end", "Only the second half of training", () => page.set({ end: !page.state.end }), { "aria-pressed": String(page.state.end), "data-key": "end" }), // prettier-ignore
+      button("Second half", "Only the second half of training", () => page.set({ end: !page.state.end }), { "aria-pressed": String(page.state.end), "data-key": "end" }), // prettier-ignore
       button("Logarithmic", `${words} on a logarithmic axis`, () => page.set({ log: !page.state.log }), { "aria-pressed": String(page.state.log), "data-key": "log" }), // prettier-ignore
     ],
-    notes: () => leaves(series(), page.state.log) && ["A line leaves the plot above: its numbers are far larger than all others. The logarithmic axis and the table show them."], // prettier-ignore
+    notes: () => leavesPlot(series(), page.state.log) && ["A line leaves the plot at the top: its numbers are far larger than the others. The logarithmic axis and the table show them."], // prettier-ignore
     read(chosen, { series }) {
       const step = series[chosen.series].marks[chosen.mark].x;
       const rows = page.drawn().flatMap((group, i) => {
         const found = curve(group).find(({ x }) => x === step);
-        return found ? [{ look: group.index, name: group.candidate.name, text: meant(found.value, page.places), sort: found.value.mean, lit: i === chosen.series }] : []; // prettier-ignore
+        return found ? [{ look: group.index, name: group.candidate.name, text: withSpread(found.value, page.decimals), sort: found.value.mean, lit: i === chosen.series }] : []; // prettier-ignore
       });
-      return standing(`after step ${step.toLocaleString("en")}`, rows, comparison.better === "more");
+      return ranking(`after step ${step.toLocaleString("en")}`, rows, comparison.better === "more");
     },
     table() {
       const all = page.drawn().map((group) => ({ group, found: new Map(curve(group).map(({ x, value }) => [x, value])) }));
-      const places = [...new Set(all.flatMap(({ found }) => [...found.keys()]))].sort((a, b) => a - b);
+      const allSteps = [...new Set(all.flatMap(({ found }) => [...found.keys()]))].sort((a, b) => a - b);
       return {
         heads: ["step", ...all.map(({ group }) => group.candidate.name)],
-        rows: places.map((step) => [
+        rows: allSteps.map((step) => [
           step.toLocaleString("en"),
-          ...all.map(({ found }) => (found.has(step) ? meant(found.get(step)!, page.places) : "–")),
+          ...all.map(({ found }) => (found.has(step) ? withSpread(found.get(step)!, page.decimals) : "–")),
         ]),
       };
     },
   });
 }
 
-function line(group: Group, page: Reading, words: string): Series {
+function line(group: Group, page: ComparePage, words: string): Series {
   const { name } = group.candidate;
   const marks = curve(group).map(({ x, value }): Mark => {
     const band = value.sd === undefined ? {} : page.state.band === "spread" ? { low: value.mean - value.sd, high: value.mean + value.sd } : { low: value.low, high: value.high }; // prettier-ignore
-    return { x, y: value.mean, said: `${name}, step ${x}: ${words} ${told(value, page.places)}`, ...band };
+    return { x, y: value.mean, said: `${name}, step ${x}: ${words} ${rangeText(value, page.decimals)}`, ...band };
   });
   const every = page.state.band === "seeds" && group.trials.length > 1;
   const seeds = every ? group.trials.map((trial) => steps(trial).filter((pair): pair is [number, number] => pair[1] !== null)) : undefined; // prettier-ignore
@@ -85,13 +85,13 @@ function line(group: Group, page: Reading, words: string): Series {
   return {
     look: group.index,
     name: group.label,
-    ends: last == null ? undefined : fixed(last, Math.min(page.places, 3)),
+    ends: last == null ? undefined : fixed(last, Math.min(page.decimals, 3)),
     marks,
     seeds,
   };
 }
 
-/** A run that diverges would leave nothing to see of the others: an axis ends at twice the median of what the lines reach. */
+/** The upper end of the axis, twice the median of the lines' maxima: a diverging run must not flatten the others. */
 const ceiling = (series: Series[]): number => {
   const tops = series.map(({ marks }) => Math.max(...marks.map(({ y }) => y ?? -Infinity))).filter(Number.isFinite).sort((a, b) => a - b); // prettier-ignore
   const middle = tops[(tops.length - 1) >> 1] ?? 0;
@@ -109,4 +109,5 @@ function kept(series: Series[], from: number, log: boolean): number[] {
   return values(series, from).filter((value) => value <= limit);
 }
 
-export const leaves = (series: Series[], log: boolean): boolean => !log && values(series).some((value) => value > ceiling(series));
+export const leavesPlot = (series: Series[], log: boolean): boolean =>
+  !log && values(series).some((value) => value > ceiling(series));

@@ -1,19 +1,19 @@
-// Candidates with their runs, and what is drawn of several seeds: the mean and how far they spread. Whether a difference is
-// decided stands in the record; nothing here decides.
+// Candidates with their runs, and the mean and spread over seeds. Whether a difference is significant is in the record; nothing is
+// tested here.
 import type { Beyond, Candidate, Comparison, Trial } from "../contract";
 
-/** Numbers of several seeds. sd: their standard deviation, unknown with one. */
+/** Statistics over seeds. sd: the standard deviation, undefined with one seed. */
 export interface Spread {
   count: number;
   mean: number;
-  median: number; // of costs: one run on a busy machine says little about the others
+  median: number; // for costs: robust against one run on a busy machine
   low: number;
   high: number;
   sd?: number;
 }
 
 export interface Group {
-  index: number; // the candidate's place, best first: it decides colour, dashes and sign
+  index: number; // the candidate's rank, best first: it selects colour, dashes and marker
   candidate: Candidate;
   label: string; // its name where there is little room
   trials: Trial[];
@@ -28,7 +28,7 @@ export function groups({ candidates, trials }: Comparison): Group[] {
   });
 }
 
-/** Names without what all of them say: "position=rope, heads=4" is "rope" where all have 4 heads. As they are, if that fails. */
+/** Names without their common parts: "position=rope, heads=4" is "rope" where all have 4 heads. Unchanged where that is ambiguous. */
 export function brief(names: string[]): string[] {
   const parts = names.map((name) => name.split(", "));
   const columns = parts[0]?.length ?? 0;
@@ -46,7 +46,7 @@ export function brief(names: string[]): string[] {
   return new Set(made).size === names.length && made.every(Boolean) ? made : names;
 }
 
-/** What is no number is left out; nothing where there is none. */
+/** Statistics of the finite numbers; undefined where there are none. */
 export function spread(given: (number | null | undefined)[]): Spread | undefined {
   const values = given.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
   if (!values.length) return undefined;
@@ -64,7 +64,7 @@ export function spread(given: (number | null | undefined)[]): Spread | undefined
   };
 }
 
-/** A place on an axis, and the numbers of the seeds there. */
+/** A position on an axis, and the statistics of the seeds there. */
 export interface At {
   x: number;
   value: Spread;
@@ -79,17 +79,17 @@ export function curve({ trials }: Group): At[] {
 export const steps = ({ curve }: Trial): [number, number | null][] => (curve ?? []) as unknown as [number, number | null][];
 
 /** At other sizes than those of training, over the seeds. */
-export const beyond = ({ trials }: Group): At[] =>
+export const extrapolated = ({ trials }: Group): At[] =>
   at(trials.flatMap((trial) => (trial.beyond ?? []).map(({ factor, value }): [number, number | null] => [factor, value ?? null])));
 
-/** Sizes that no seed of a candidate could read, with what the first of them said. */
-export function refused(group: Group): Beyond[] {
-  const known = new Set(beyond(group).map(({ x }) => x));
+/** Sizes that no seed of a candidate supports, with the first reason. */
+export function unsupported(group: Group): Beyond[] {
+  const known = new Set(extrapolated(group).map(({ x }) => x));
   const found = group.trials.flatMap(({ beyond }) => beyond ?? []).filter(({ factor }) => !known.has(factor));
   return found.filter((one, i) => found.findIndex(({ factor }) => factor === one.factor) === i);
 }
 
-/** Every size that was tried, smallest first. */
+/** All evaluated sizes, smallest first. */
 export function sizes({ trials }: Pick<Comparison, "trials">): Pick<Beyond, "factor" | "size">[] {
   const found = new Map(trials.flatMap(({ beyond }) => beyond ?? []).map(({ factor, size }) => [factor, size]));
   return [...found].map(([factor, size]) => ({ factor, size })).sort((a, b) => a.factor - b.factor);
@@ -104,5 +104,6 @@ function at(pairs: [number, number | null][]): At[] {
     .sort((a, b) => a.x - b.x);
 }
 
-/** Runs that came to no number, or not to their end, and why. */
-export const troubles = ({ trials }: Group): Trial[] => trials.filter(({ state, value }) => state !== "finished" || value == null);
+/** Runs that did not finish, or have no result. */
+export const unfinished = ({ trials }: Group): Trial[] =>
+  trials.filter(({ state, value }) => state !== "finished" || value == null);

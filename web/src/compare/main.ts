@@ -1,12 +1,12 @@
 // The page of a comparison: the answer first, then everything that it rests on.
 import type { Comparison } from "../contract";
 import { read, unreadable } from "../read";
-import { type Reading, reveal } from "./page";
+import { type ComparePage, mount } from "./page";
 import "../style.css";
 
 /** What a script on the page may reach, as `equiscope`. */
-export const running: { comparison?: Reading } = {};
+export const running: { comparison?: ComparePage } = {};
 
 const place = document.getElementById("app");
 const record = document.getElementById("comparison");
-if (place && record) read<Comparison>(record).then((found) => (running.comparison = reveal(found, place)), unreadable(place));
+if (place && record) read<Comparison>(record).then((found) => (running.comparison = mount(found, place)), unreadable(place));

@@ -1,10 +1,10 @@
-// How candidates are told apart: each by a colour, by the dashes of its line, and by a sign. Any of them is enough.
+// The style of each candidate: a colour, a dash pattern and a marker, each of which identifies it.
 import { h, svg } from "../dom";
 import type { Group } from "./groups";
 
 export const COLOURS = 8;
 const DASHES = ["", "7 4", "2 3.5", "10 4 2 4", "14 5", "6 3 2 3 2 3"];
-// Each sign around (0, 0), about 2 across.
+// Each marker around (0, 0), about 2 across.
 const SIGNS = [
   "M1 0A1 1 0 1 1 -1 0A1 1 0 1 1 1 0z",
   "M-.88-.88H.88V.88H-.88z",
@@ -23,22 +23,22 @@ const SIGNS = [
 export const colour = (look: number): number => look % COLOURS;
 export const dashes = (look: number): string => DASHES[look % DASHES.length];
 
-/** A candidate's sign at a place, `size` pixels from its middle to its edge. */
-export function sign(look: number, x: number, y: number, size: number, tag = "path.sign"): SVGElement {
+/** A candidate's marker at (x, y), `size` pixels from its centre to its edge. */
+export function marker(look: number, x: number, y: number, size: number, tag = "path.sign"): SVGElement {
   const path = SIGNS[look % SIGNS.length];
   const place = `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`;
   return svg(tag, { d: path, transform: place, "vector-effect": "non-scaling-stroke" });
 }
 
-/** A piece of its line with its sign on it, beside its name. */
+/** A legend key: a piece of the line with its marker. */
 export const swatch = (look: number): SVGElement =>
   svg(
     "svg.swatch",
     { viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true", "data-look": colour(look) },
     svg("line", { x1: 0, x2: 28, y1: 7, y2: 7, "stroke-dasharray": dashes(look) }),
-    sign(look, 14, 7, 4.6),
+    marker(look, 14, 7, 4.6),
   );
 
-/** A candidate's line and its name in short, in full where one points at it. */
+/** A candidate's legend key and its short name; the full name is the tooltip. */
 export const labelled = ({ index, candidate, label }: Group): HTMLElement =>
   h("span.who", { "data-look": colour(index), title: candidate.name }, swatch(index), h("span", label));

@@ -1,4 +1,4 @@
-// The page of a comparison: the answer, the candidates, how sure the differences are, the plots, what was held equal.
+// The page of a comparison: the answer, the candidates, the significance of their differences, the plots, the provenance.
 import type { Comparison } from "../contract";
 import { spoken } from "../axis";
 import { button, h } from "../dom";
@@ -9,7 +9,7 @@ import { candidates, runs } from "./candidates";
 import { cost } from "./cost";
 import { curves } from "./curves";
 import { type Group, groups } from "./groups";
-import { made } from "./provenance";
+import { provenance } from "./provenance";
 import { decimals } from "./numbers";
 import { pairs } from "./pairs";
 import { csv, named } from "./csv";
@@ -17,26 +17,26 @@ import { type CompareState, fromHash, toHash } from "./state";
 import { symmetries } from "./symmetries";
 import "./compare.css";
 
-const NOTES = 6; // that are read at once; more are folded
+const NOTES = 6; // notes that are shown; more are folded
 
-/** What a script on the page may reach. */
-export interface Reading {
+/** The interface of the page for scripts. */
+export interface ComparePage {
   comparison: Comparison;
   groups: Group[];
   state: CompareState;
-  places: number; // decimals of the number that decides
-  file: string; // how files that are saved begin
+  decimals: number; // of the deciding metric
+  file: string; // the stem of saved files
   drawn(): Group[];
   set(change: Partial<CompareState>): void;
 }
 
-export function reveal(comparison: Comparison, root: HTMLElement): Reading {
+export function mount(comparison: Comparison, root: HTMLElement): ComparePage {
   const all = groups(comparison);
-  const page: Reading = {
+  const page: ComparePage = {
     comparison,
     groups: all,
     state: fromHash(location.hash, all.length),
-    places: decimals(all.map(({ value }) => value)),
+    decimals: decimals(all.map(({ value }) => value)),
     file: named(comparison.title),
     drawn: () => all.filter(({ index }) => !page.state.without.includes(index)),
     set(change) {
@@ -59,9 +59,9 @@ export function reveal(comparison: Comparison, root: HTMLElement): Reading {
       plots.map(({ element }) => element),
       symmetries(page),
       comparison.trials.length > 0 && h("details.part.every", h("summary", "Every run as a table"), runs(page)),
-      made(page),
+      provenance(page),
     ),
-    h("footer", "equiscope: every number on this page stands in the record inside it, or is a mean or spread of such numbers. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", "equiscope: every number on this page is in the record inside it, or is a mean or spread of such numbers. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   draw();
   addEventListener("hashchange", () => {
@@ -71,12 +71,12 @@ export function reveal(comparison: Comparison, root: HTMLElement): Reading {
   return page;
 }
 
-function header(page: Reading): HTMLElement {
+function header(page: ComparePage): HTMLElement {
   const { comparison, file } = page;
   const text = () => JSON.stringify(comparison, null, 1);
   const status = h("span.quiet", { role: "status" });
   const copy = async () => {
-    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: download it instead.";
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not allow a file to copy: download it instead.";
   };
   const save = (kind: string, type: string, text: () => string) =>
     button(kind, `Save as ${file}.${kind.toLowerCase()}`, () => download(new Blob([text()], { type }), `${file}.${kind.toLowerCase()}`), { "aria-label": `Save as ${kind}` }); // prettier-ignore
@@ -103,16 +103,16 @@ function header(page: Reading): HTMLElement {
   );
 }
 
-function facts({ comparison, groups }: Reading): HTMLElement {
+function facts({ comparison, groups }: ComparePage): HTMLElement {
   const { trials, seeds, varied } = comparison;
   const done = trials.filter(({ state, value }) => state === "finished" && value != null).length;
   const seconds = trials.reduce((sum, trial) => sum + (trial.seconds ?? 0), 0);
   const known: [string, string][] = [
-    ["decided by", `${comparison.part} ${comparison.metric}, ${comparison.better} is better`],
+    ["metric", `${comparison.part} ${comparison.metric}, ${comparison.better} is better`],
     ["candidates", String(groups.length)],
     [seeds.length === 1 ? "seed" : "seeds", seeds.length > 6 ? `${seeds.length} of them` : seeds.join(", ")],
-    ["runs", done === trials.length ? String(done) : `${done} of ${trials.length} came to an end`],
-    ["training in all", seconds ? spoken(seconds) : ""],
+    ["runs", done === trials.length ? String(done) : `${done} of ${trials.length} finished`],
+    ["total training time", seconds ? spoken(seconds) : ""],
     ["varied", varied.join(", ")],
     ["task", comparison.task],
   ];

@@ -1,20 +1,20 @@
-// Pair by pair: how far two candidates are apart, between which numbers the true difference lies, and whether that decides.
+// Pairwise differences: the difference of two candidates, its confidence interval, and whether it is significant.
 import { axis, type Axis } from "../axis";
 import type { Pair } from "../contract";
 import { button, h, svg } from "../dom";
 import type { Group } from "./groups";
-import { colour, labelled, sign, swatch } from "./markers";
+import { colour, labelled, marker, swatch } from "./markers";
 import { signed } from "./numbers";
-import type { Reading } from "./page";
+import type { ComparePage } from "./page";
 import { percent, rules, scale } from "./strip";
 
-const [HEIGHT, AT_ONCE] = [30, 12]; // pixels; pairs that are shown unless all are asked for
+const [HEIGHT, AT_ONCE] = [30, 12]; // pixels; pairs that are shown at first
 
-export function pairs(page: Reading): HTMLElement | undefined {
+export function pairs(page: ComparePage): HTMLElement | undefined {
   const found = page.comparison.pairs ?? [];
   if (!found.length) return undefined;
   const { metric, better } = page.comparison;
-  const spread = axis(reach(found), [4, 96], 4);
+  const spread = axis(paddedRange(found), [4, 96], 4);
   const body = h("tbody", { role: "rowgroup" });
   const [least, most] = better === "less" ? ["the first is better", "the second is better"] : ["the second is better", "the first is better"]; // prettier-ignore
   const head = (...rest: Parameters<typeof h>[1][]) => h("th", { scope: "col", role: "columnheader" }, ...rest);
@@ -28,8 +28,8 @@ export function pairs(page: Reading): HTMLElement | undefined {
   addEventListener("beforeprint", () => show(found.length));
   return h(
     "section.part.pairs",
-    h("h2", "Pair by pair"),
-    h("p.quiet.about", `Difference of ${metric} between two candidates, seed by seed: the first minus the second. The line is where the true difference lies with 95 % confidence, for all pairs together. A pair is decided by a t-test on the seeds’ differences, set against their own spread or that of all pairs together, whichever is larger; for many pairs that is a little less strict than these lines.`), // prettier-ignore
+    h("h2", "Pairwise differences"),
+    h("p.quiet.about", `Difference of ${metric} between two candidates on the same seeds, the first minus the second. The line is the 95 % confidence interval, simultaneous for all pairs. The test is a t-test on the differences by seed, with their own spread or that of all pairs, whichever is larger; for many pairs it is slightly less strict than the interval.`), // prettier-ignore
     matrix(page, found),
     h(
       "table.differences",
@@ -41,11 +41,11 @@ export function pairs(page: Reading): HTMLElement | undefined {
         h(
           "tr",
           { role: "row" },
-          head("first and second"),
+          head("pair"),
           head("difference"),
           h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "drawn"), h("span.ways", { "aria-hidden": "true" }, h("span", `← ${least}`), h("span", `${most} →`)), scale(spread)), // prettier-ignore
           head("95 % interval"),
-          head("what it says"),
+          head("result"),
         ),
       ),
       body,
@@ -54,27 +54,27 @@ export function pairs(page: Reading): HTMLElement | undefined {
   );
 }
 
-/** The numbers an axis has to hold. A very wide interval leaves it, with an arrow: else the others could not be told apart. */
-export function reach(pairs: Pair[]): [number, number] {
+/** The range of the axis. A very wide interval leaves it, with an arrow, so that the others stay readable. */
+export function paddedRange(pairs: Pair[]): [number, number] {
   const ends = pairs.map(({ difference, low, high }) => Math.max(Math.abs(difference), Math.abs(low ?? 0), Math.abs(high ?? 0))).sort((a, b) => a - b); // prettier-ignore
   const apart = Math.max(...pairs.map(({ difference }) => Math.abs(difference)));
   const limit = Math.min(ends.at(-1)!, Math.max(1.15 * apart, 2 * ends[ends.length >> 1])) || 1;
   return [-1.05 * limit, 1.05 * limit];
 }
 
-/** In words, what a pair says. */
-export function saying(pair: Pair): string {
+/** The result of a pair in words. */
+export function resultOf(pair: Pair): string {
   if (pair.decided) return `${pair.better} is better`;
-  if (pair.same) return "the very same numbers";
-  if (pair.low == null) return "one seed: no spread is known";
-  return pair.seeds ? `not decided; about ${pair.seeds.toLocaleString("en")} seeds would decide` : "not decided; no number of seeds that one could wait for would"; // prettier-ignore
+  if (pair.same) return "identical results";
+  if (pair.low == null) return "one seed: no test";
+  return pair.seeds ? `no significant difference; about ${pair.seeds.toLocaleString("en")} seeds would show one` : "no significant difference; no practical number of seeds would show one"; // prettier-ignore
 }
 
-const outcome = (pair: Pair): string => (pair.decided ? "decided" : pair.same ? "same" : "open");
+const outcome = (pair: Pair): string => (pair.decided ? "significant" : pair.same ? "identical" : "none");
 
-function row(pair: Pair, page: Reading, axis: Axis): HTMLElement {
+function row(pair: Pair, page: ComparePage, axis: Axis): HTMLElement {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
-  const write = (value: number) => signed(value, page.places);
+  const write = (value: number) => signed(value, page.decimals);
   const interval = pair.low == null || pair.high == null ? "–" : `${write(pair.low)} to ${write(pair.high)}`;
   return h(
     "tr",
@@ -83,18 +83,18 @@ function row(pair: Pair, page: Reading, axis: Axis): HTMLElement {
     cell("value", write(pair.difference)),
     cell("plotted", drawn(pair, page, axis)),
     cell("interval", interval),
-    cell("said", saying(pair)),
+    cell("said", resultOf(pair)),
   );
 }
 
-const named = (name: string, { groups }: Reading): Group | undefined => groups.find(({ candidate }) => candidate.name === name);
+const named = (name: string, { groups }: ComparePage): Group | undefined => groups.find(({ candidate }) => candidate.name === name);
 
-function who(name: string, page: Reading): HTMLElement {
+function who(name: string, page: ComparePage): HTMLElement {
   const index = named(name, page)?.index ?? 0;
   return h("span.who", { "data-look": colour(index) }, swatch(index), h("span", name));
 }
 
-function drawn(pair: Pair, page: Reading, axis: Axis): SVGElement {
+function drawn(pair: Pair, page: ComparePage, axis: Axis): SVGElement {
   const [middle, zero] = [HEIGHT / 2, percent(axis.place(0))];
   const winner = pair.decided ? named(pair.better ?? "", page)?.index : undefined;
   const place = (value: number) => Math.min(Math.max(axis.place(value), 1), 99);
@@ -110,22 +110,27 @@ function drawn(pair: Pair, page: Reading, axis: Axis): SVGElement {
       axis.place(low) < 1 && arrow(1, -1),
       axis.place(high) > 99 && arrow(99, 1),
     ].filter((part) => part !== false), // prettier-ignore
-    svg("svg.seed", { x: percent(place(pair.difference)), y: middle, overflow: "visible" }, winner === undefined ? svg("circle.open", { r: 4.5 }) : sign(winner, 0, 0, 5)), // prettier-ignore
+    svg("svg.seed", { x: percent(place(pair.difference)), y: middle, overflow: "visible" }, winner === undefined ? svg("circle.open", { r: 4.5 }) : marker(winner, 0, 0, 5)), // prettier-ignore
   );
 }
 
-const SIGNS = { better: ["▲", "better"], worse: ["▽", "worse"], open: ["·", "not decided"], same: ["=", "the very same"] } as const;
+const SIGNS = {
+  better: ["▲", "better"],
+  worse: ["▽", "worse"],
+  none: ["·", "no significant difference"],
+  identical: ["=", "identical"],
+} as const;
 
-/** Who is better than whom: a row against a column. */
-function matrix(page: Reading, found: Pair[]): HTMLElement | undefined {
+/** The results of all pairs as a matrix: row against column. */
+function matrix(page: ComparePage, found: Pair[]): HTMLElement | undefined {
   const { groups } = page;
   if (groups.length < 3) return undefined;
   const of = new Map(found.flatMap((pair) => [[JSON.stringify([pair.first, pair.second]), pair], [JSON.stringify([pair.second, pair.first]), pair]])); // prettier-ignore
   const kind = (pair: Pair, name: string) =>
-    pair.decided ? (pair.better === name ? "better" : "worse") : pair.same ? "same" : "open";
+    pair.decided ? (pair.better === name ? "better" : "worse") : pair.same ? "identical" : "none";
   const cell = (a: string, b: string) => {
     const pair = a === b ? undefined : of.get(JSON.stringify([a, b]));
-    if (!pair) return h("td", { "data-kind": "none" }, h("span.spoken", a === b ? "itself" : "no seed in common"));
+    if (!pair) return h("td", { "data-kind": "empty" }, h("span.spoken", a === b ? "itself" : "no seed in common"));
     const [sign, word] = SIGNS[kind(pair, a)];
     return h("td", { "data-kind": kind(pair, a), title: `${a} against ${b}: ${word}` }, h("span", { "aria-hidden": "true" }, sign), h("span.spoken", word)); // prettier-ignore
   };
@@ -136,10 +141,10 @@ function matrix(page: Reading, found: Pair[]): HTMLElement | undefined {
     h("p.quiet", "Row against column: ", words),
     h(
       "div.scroll",
-      { tabindex: 0, role: "region", "aria-label": "Who is better than whom" },
+      { tabindex: 0, role: "region", "aria-label": "Pairwise results" },
       h(
         "table",
-        h("caption.spoken", "Who is better than whom: row against column"),
+        h("caption.spoken", "Pairwise results: row against column"),
         h("thead", h("tr", h("td"), groups.map(({ index, candidate }) => h("th", { scope: "col", "data-look": colour(index), title: candidate.name }, swatch(index), h("span.spoken", candidate.name))))), // prettier-ignore
         h("tbody", groups.map((group) => h("tr", h("th", { scope: "row" }, labelled(group)), names.map((other) => cell(group.candidate.name, other))))), // prettier-ignore
       ),

@@ -1,14 +1,14 @@
-// A plot of candidates: lines or dots, as SVG, so that it is saved as it is seen. One mark can be chosen, by pointing or by arrow
-// keys: left and right along a candidate, up and down between candidates; the reading of that mark is what a screen reader says.
+// A plot of candidates: lines or dots as SVG, saved as it is drawn. The pointer or arrow keys choose a mark: left and right along a
+// candidate, up and down between candidates; a screen reader says its values.
 import { axis, type Axis } from "../axis";
 import { h, svg } from "../dom";
-import { colour, dashes, sign } from "./markers";
+import { colour, dashes, marker } from "./markers";
 
 export interface Mark {
   x: number;
-  y: number | null; // null where a candidate cannot read such inputs: it stands in a lane above
-  said: string;
-  low?: number; // how far the seeds spread
+  y: number | null; // null where a candidate does not support such inputs: drawn in a lane above
+  said: string; // its values as a sentence
+  low?: number; // the range over seeds
   high?: number;
   left?: number;
   right?: number;
@@ -23,7 +23,7 @@ export interface Series {
   seeds?: [number, number][][]; // a faint line for each
 }
 
-export interface Side {
+export interface AxisOptions {
   title: string;
   log?: boolean;
   range?: [number, number];
@@ -35,8 +35,8 @@ export interface Picture {
   kind: "lines" | "dots";
   band: boolean;
   series: Series[];
-  x: Side;
-  y: Side;
+  x: AxisOptions;
+  y: AxisOptions;
 }
 
 export interface Chosen {
@@ -51,10 +51,10 @@ export interface Plot {
 
 const [LEFT, TOP, BOTTOM, LANE, LETTER, LINE, EARLY] = [54, 30, 46, 15, 6.7, 15, 60]; // pixels
 
-/** choose: called with what is chosen, and with nothing where nothing is. */
+/** choose: called with the chosen mark, or undefined. */
 export function plot(label: string, choose: (chosen: Chosen | undefined) => void): Plot {
   const element = h("div.plot", { tabindex: 0, role: "slider", "aria-label": label, "aria-valuemin": 0 });
-  let [picture, chosen, places]: [Picture | undefined, Chosen | undefined, [number, number][][]] = [undefined, undefined, []];
+  let [picture, chosen, points]: [Picture | undefined, Chosen | undefined, [number, number][][]] = [undefined, undefined, []];
 
   const pick = (next: Chosen | undefined) => {
     if (next?.series === chosen?.series && next?.mark === chosen?.mark) return;
@@ -67,7 +67,7 @@ export function plot(label: string, choose: (chosen: Chosen | undefined) => void
     if (!picture || !drawn) return;
     const box = drawn.getBoundingClientRect();
     const zoom = drawn.viewBox.baseVal.width / (box.width || 1);
-    pick(nearest(places, [(event.clientX - box.left) * zoom, (event.clientY - box.top) * zoom]));
+    pick(nearest(points, [(event.clientX - box.left) * zoom, (event.clientY - box.top) * zoom]));
   };
   element.addEventListener("pointermove", point);
   element.addEventListener("pointerdown", point);
@@ -79,7 +79,7 @@ export function plot(label: string, choose: (chosen: Chosen | undefined) => void
     if (!picture) return;
     if (event.key === "Escape") pick(undefined);
     else {
-      const next = walked(event.key, chosen, picture.series);
+      const next = stepped(event.key, chosen, picture.series);
       if (!next) return;
       pick(next);
     }
@@ -89,14 +89,14 @@ export function plot(label: string, choose: (chosen: Chosen | undefined) => void
   function show(next: Picture): void {
     const width = Math.max(element.clientWidth || 720, 240);
     const made = drawn(next, width, chosen);
-    places = made.places;
+    points = made.points;
     element.replaceChildren(made.element);
     const all = next.series.flatMap(({ marks }, series) => marks.map((_, mark) => ({ series, mark })));
     const at = all.findIndex(({ series, mark }) => series === chosen?.series && mark === chosen?.mark);
     const said = chosen && next.series[chosen.series].marks[chosen.mark].said;
     element.setAttribute("aria-valuemax", String(Math.max(all.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(at, 0)));
-    element.setAttribute("aria-valuetext", said ?? (all.length ? "nothing is chosen; arrow keys choose" : "nothing to show"));
+    element.setAttribute("aria-valuetext", said ?? (all.length ? "no mark is chosen; arrow keys choose one" : "nothing to show"));
   }
   function draw(next: Picture): void {
     picture = next;
@@ -113,8 +113,8 @@ export function plot(label: string, choose: (chosen: Chosen | undefined) => void
   return { element, draw };
 }
 
-/** The mark that a key leads to; nothing for other keys. */
-export function walked(key: string, chosen: Chosen | undefined, series: Series[]): Chosen | undefined {
+/** The mark that a key leads to; undefined for other keys. */
+export function stepped(key: string, chosen: Chosen | undefined, series: Series[]): Chosen | undefined {
   const known = series.map((one, i) => ({ i, one })).filter(({ one }) => one.marks.length);
   const keys = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End"];
   if (!keys.includes(key) || !known.length) return undefined;
@@ -130,10 +130,10 @@ export function walked(key: string, chosen: Chosen | undefined, series: Series[]
   return { series: next.i, mark };
 }
 
-/** The mark nearest to a place, all in pixels. */
-export function nearest(places: [number, number][][], [x, y]: [number, number]): Chosen | undefined {
+/** The mark nearest to a point, in pixels. */
+export function nearest(points: [number, number][][], [x, y]: [number, number]): Chosen | undefined {
   let [best, least]: [Chosen | undefined, number] = [undefined, Infinity];
-  places.forEach((marks, series) =>
+  points.forEach((marks, series) =>
     marks.forEach(([px, py], mark) => {
       const far = Math.hypot(px - x, py - y);
       if (far < least) [best, least] = [{ series, mark }, far];
@@ -142,8 +142,8 @@ export function nearest(places: [number, number][][], [x, y]: [number, number]):
   return best;
 }
 
-/** From the least to the largest of some numbers, with a share of air on both sides. */
-export function reach(values: number[], log: boolean, air: number): [number, number] {
+/** The range of some numbers, with a relative margin on both sides. */
+export function paddedRange(values: number[], log: boolean, air: number): [number, number] {
   const known = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   if (!known.length) return log ? [1, 10] : [0, 1];
   const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -155,28 +155,28 @@ export function reach(values: number[], log: boolean, air: number): [number, num
   return [low - more, high + more];
 }
 
-/** Places moved apart so that two are `gap` or more from each other, inside [from, to] where there is room. Given in order. */
-export function apart(places: number[], gap: number, [from, to]: [number, number]): number[] {
-  const out = [...places];
+/** Sorted positions moved apart to a distance of `gap` or more, inside [from, to] where there is room. */
+export function spaced(points: number[], gap: number, [from, to]: [number, number]): number[] {
+  const out = [...points];
   out.forEach((y, i) => (out[i] = Math.max(y, i ? out[i - 1] + gap : from)));
   for (let i = out.length - 1; i >= 0; i--) out[i] = Math.min(out[i], i === out.length - 1 ? to : out[i + 1] - gap);
   return out;
 }
 
-/** A name as it fits into so many pixels. */
-export function fitting(name: string, room: number): string {
+/** A name shortened to fit into `room` pixels. */
+export function shortened(name: string, room: number): string {
   const most = Math.max(Math.floor(room / LETTER), 3);
   return name.length <= most ? name : `${name.slice(0, most - 1).trimEnd()}…`;
 }
 
-/** A large spread of numbers wants a logarithmic axis. */
-export const bent = (values: number[]): boolean => values.every((v) => v > 0) && Math.max(...values) > 20 * Math.min(...values);
+/** Whether numbers span enough for a logarithmic axis. */
+export const wantsLog = (values: number[]): boolean => values.every((v) => v > 0) && Math.max(...values) > 20 * Math.min(...values);
 
-type Place = [number, number];
+type Point = [number, number];
 const n = (value: number): string => value.toFixed(1);
-const path = (points: Place[]): string => points.map(([x, y], i) => `${i ? "L" : "M"}${n(x)} ${n(y)}`).join("");
+const path = (points: Point[]): string => points.map(([x, y], i) => `${i ? "L" : "M"}${n(x)} ${n(y)}`).join("");
 
-function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { element: SVGElement; places: Place[][] } {
+function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { element: SVGElement; points: Point[][] } {
   const { series, kind } = picture;
   const lanes = series.filter(({ marks }) => marks.some(({ y }) => y === null));
   const lifted = lanes.length ? lanes.length * LANE + 10 : 0;
@@ -189,7 +189,7 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
   const across = side(picture.x, series.flatMap(({ marks }) => marks.flatMap(({ x, left, right }) => [x, left ?? x, right ?? x])), [box.left, box.right], width / 75, kind === "lines" ? (picture.x.log ? 0.04 : 0) : 0.09); // prettier-ignore
   const up = side(picture.y, levels(series), [box.bottom, box.top], (box.bottom - box.top) / 42, 0.06);
   const lane = (look: number) => TOP + 6 + lanes.findIndex((one) => one.look === look) * LANE;
-  const places = series.map(({ look, marks }) => marks.map(({ x, y }): Place => [across.place(x), y === null ? lane(look) : up.place(y)])); // prettier-ignore
+  const points = series.map(({ look, marks }) => marks.map(({ x, y }): Point => [across.place(x), y === null ? lane(look) : up.place(y)])); // prettier-ignore
   const lit = (i: number) => ({ "data-lit": chosen ? String(chosen.series === i) : false });
   const inside = svg(
     "svg",
@@ -198,7 +198,7 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
       .map((one, i) => svg("g.series", { "data-look": colour(one.look), ...lit(i) }, inked(one, picture, across, up)))
       .reverse(),
   );
-  const marked = chosen && places[chosen.series]?.[chosen.mark];
+  const marked = chosen && points[chosen.series]?.[chosen.mark];
   const element = svg(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
@@ -206,12 +206,12 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
     marked && kind === "lines" && svg("line.hair", { x1: n(marked[0]), x2: n(marked[0]), y1: TOP - 6, y2: box.bottom }),
     inside,
     lanes.map((one, k) =>
-      refusing(one, k === 0, places[series.indexOf(one)], lane(one.look), box, width, lit(series.indexOf(one))),
+      refusing(one, k === 0, points[series.indexOf(one)], lane(one.look), box, width, lit(series.indexOf(one))),
     ),
-    kind === "lines" ? ends(series, lanes, places, box, width, lit) : beside(series, places, box, lit),
+    kind === "lines" ? ends(series, lanes, points, box, width, lit) : beside(series, points, box, lit),
     marked && svg("circle.ring", { cx: n(marked[0]), cy: n(marked[1]), r: 8.5, "data-look": colour(series[chosen.series].look) }),
   );
-  return { element, places };
+  return { element, points };
 }
 
 const levels = (series: Series[]): number[] =>
@@ -220,8 +220,8 @@ const levels = (series: Series[]): number[] =>
     ...(seeds ?? []).flatMap((line) => line.map(([, y]) => y)),
   ]);
 
-function side(given: Side, values: number[], pixels: [number, number], few: number, air: number): Axis {
-  const made = axis(given.range ?? reach(values, Boolean(given.log), air), pixels, Math.max(2, Math.floor(few)), given.log);
+function side(given: AxisOptions, values: number[], pixels: [number, number], few: number, air: number): Axis {
+  const made = axis(given.range ?? paddedRange(values, Boolean(given.log), air), pixels, Math.max(2, Math.floor(few)), given.log);
   return { place: made.place, ticks: given.ticks ?? made.ticks, text: given.text ?? made.text };
 }
 
@@ -248,19 +248,19 @@ function frame({ x, y }: Picture, across: Axis, up: Axis, box: Box, width: numbe
     ];
   });
   return [
-    svg("text.titled", { x: 0, y: 12 }, fitting(y.title, width)),
+    svg("text.titled", { x: 0, y: 12 }, shortened(y.title, width)),
     ...level.flat(),
     svg("line.base", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
     ...upright.flat(),
-    svg("text.titled", { x: Math.max(box.right, Math.min(x.title.length * 7.2, width)), y: box.bottom + 38, "text-anchor": "end" }, fitting(x.title, width)), // prettier-ignore
+    svg("text.titled", { x: Math.max(box.right, Math.min(x.title.length * 7.2, width)), y: box.bottom + 38, "text-anchor": "end" }, shortened(x.title, width)), // prettier-ignore
   ];
 }
 
-/** One candidate: what the seeds cover, its line, its signs. */
+/** One candidate: its band, its line, its markers. */
 function inked(one: Series, { kind, band }: Picture, across: Axis, up: Axis): (SVGElement | false)[] {
   const marks = one.marks.filter((mark): mark is Mark & { y: number } => mark.y !== null);
-  const at = ({ x, y }: { x: number; y: number }): Place => [across.place(x), up.place(y)];
-  if (kind === "dots") return [...marks.flatMap((mark) => whiskers(mark, across, up)), ...marks.map((mark) => sign(one.look, ...at(mark), mark.small ? 3 : 5.4, mark.small ? "path.sign.seed" : "path.sign"))]; // prettier-ignore
+  const at = ({ x, y }: { x: number; y: number }): Point => [across.place(x), up.place(y)];
+  if (kind === "dots") return [...marks.flatMap((mark) => whiskers(mark, across, up)), ...marks.map((mark) => marker(one.look, ...at(mark), mark.small ? 3 : 5.4, mark.small ? "path.sign.seed" : "path.sign"))]; // prettier-ignore
   const spread = marks.filter(({ low, high }) => low !== undefined && high !== undefined);
   const outline = [
     ...spread.map(({ x, high }) => at({ x, y: high! })),
@@ -272,7 +272,7 @@ function inked(one: Series, { kind, band }: Picture, across: Axis, up: Axis): (S
     band && spread.length > 1 && svg("path.band", { d: `${path(outline)}Z` }),
     ...(one.seeds ?? []).map((line) => svg("path.thread", { d: path(line.map(([x, y]) => at({ x, y }))) })),
     svg("path.thick", { d: path(marks.map(at)), "stroke-dasharray": dashes(one.look) }),
-    ...signed.map((mark) => sign(one.look, ...at(mark), 4)),
+    ...signed.map((mark) => marker(one.look, ...at(mark), 4)),
   ];
 }
 
@@ -286,30 +286,30 @@ function whiskers({ x, y, low, high, left, right }: Mark & { y: number }, across
 
 type Lit = (i: number) => Record<string, unknown>;
 
-/** Sizes that a candidate cannot read, in a lane of its own above the plot. */
-function refusing(one: Series, first: boolean, places: Place[], y: number, box: Box, width: number, lit: object): SVGElement {
-  const at = places.filter((_, i) => one.marks[i].y === null);
-  const cross = ([x]: Place) => svg("path.cross", { d: `M${n(x - 4)} ${n(y - 4)}l8 8m0-8l-8 8` });
+/** Sizes that a candidate does not support, in a lane above the plot. */
+function refusing(one: Series, first: boolean, points: Point[], y: number, box: Box, width: number, lit: object): SVGElement {
+  const at = points.filter((_, i) => one.marks[i].y === null);
+  const cross = ([x]: Point) => svg("path.cross", { d: `M${n(x - 4)} ${n(y - 4)}l8 8m0-8l-8 8` });
   return svg(
     "g.label",
     { "data-look": colour(one.look), ...lit },
     svg("line.lane", { x1: n(at[0][0]), x2: box.right, y1: n(y), y2: n(y) }),
     at.map(cross),
-    first && svg("text.refused", { x: n(at[0][0] - 10), y: n(y), dy: "0.35em", "text-anchor": "end" }, "cannot read"),
-    sign(one.look, box.right + 18, y, 3.6),
+    first && svg("text.refused", { x: n(at[0][0] - 10), y: n(y), dy: "0.35em", "text-anchor": "end" }, "not supported"),
+    marker(one.look, box.right + 18, y, 3.6),
     svg(
       "text.name",
       { "paint-order": "stroke", x: n(box.right + 27), y: n(y), dy: "0.35em" },
-      fitting(one.name, width - box.right - 28),
+      shortened(one.name, width - box.right - 28),
     ),
   );
 }
 
-/** The names of lines at their ends, moved apart, each with a thread to its line; of a line that ends early, beside its last mark. */
-function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, width: number, lit: Lit): SVGElement[] {
+/** The names of lines at their ends, moved apart, each with a leader to its line; a line that ends early has its name at its last mark. */
+function ends(series: Series[], lanes: Series[], points: Point[][], box: Box, width: number, lit: Lit): SVGElement[] {
   const every = series
-    .map((one, i) => ({ one, i, at: places[i].at(-1) }))
-    .filter((end): end is typeof end & { at: Place } => end.at !== undefined && !lanes.includes(end.one));
+    .map((one, i) => ({ one, i, at: points[i].at(-1) }))
+    .filter((end): end is typeof end & { at: Point } => end.at !== undefined && !lanes.includes(end.one));
   const ended = every.filter(({ at }) => box.right - at[0] > EARLY).sort((a, b) => a.at[1] - b.at[1]);
   const found = every
     .filter((end) => !ended.includes(end))
@@ -317,37 +317,37 @@ function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, wi
     .sort((a, b) => a.y - b.y);
   const room = width - box.right - 28;
   const all = found.every(({ one }) => `${one.name} ${one.ends ?? ""}`.length * LETTER <= room);
-  const ys = apart(found.map(({ y }) => y), LINE, [box.top - 4, box.bottom]); // prettier-ignore
-  const heights = apart(ended.map(({ at }) => Math.max(at[1], box.top) - 7), LINE, [box.top - 7, box.bottom]); // prettier-ignore
+  const ys = spaced(found.map(({ y }) => y), LINE, [box.top - 4, box.bottom]); // prettier-ignore
+  const heights = spaced(ended.map(({ at }) => Math.max(at[1], box.top) - 7), LINE, [box.top - 7, box.bottom]); // prettier-ignore
   const early = ended.map(({ one, i, at: [x] }, k) =>
-    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { "paint-order": "stroke", x: n(x + 9), y: n(heights[k]) }, fitting(one.name, box.right - x - 9)))); // prettier-ignore
+    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { "paint-order": "stroke", x: n(x + 9), y: n(heights[k]) }, shortened(one.name, box.right - x - 9)))); // prettier-ignore
   const late = found.map(({ one, i, at, y }, k) =>
     svg(
       "g.label",
       { "data-look": colour(one.look), ...lit(i) },
       svg("path.leader", { d: path([[at[0] + 4, y], [box.right + 12, ys[k]]]) }), // prettier-ignore
-      sign(one.look, box.right + 18, ys[k], 3.6),
+      marker(one.look, box.right + 18, ys[k], 3.6),
       svg("text.name", { "paint-order": "stroke", x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, named(one, room, all)),
     ),
   );
   return [...early, ...late];
 }
 
-/** A name, with its last number where there is room for those of all. */
+/** A name, with its last value where there is room for all values. */
 const named = ({ name, ends }: Series, room: number, all: boolean): (string | SVGElement)[] =>
-  all && ends !== undefined ? [`${name} `, svg("tspan.last", ends)] : [fitting(name, room)];
+  all && ends !== undefined ? [`${name} `, svg("tspan.last", ends)] : [shortened(name, room)];
 
-/** Names beside dots, on the first side where nothing else stands; a name without a side is in the legend only. */
-function beside(series: Series[], places: Place[][], box: Box, lit: Lit): SVGElement[] {
-  const large = series.map(({ marks }, i) => places[i].find((_, j) => !marks[j].small));
+/** Names beside dots, on the first free side; a name without a free side is in the legend only. */
+function beside(series: Series[], points: Point[][], box: Box, lit: Lit): SVGElement[] {
+  const large = series.map(({ marks }, i) => points[i].find((_, j) => !marks[j].small));
   const taken = large.filter((at) => at !== undefined).map(([x, y]) => [x - 7, y - 7, x + 7, y + 7]);
-  series.forEach(({ marks }, i) => marks.forEach((mark, j) => mark.small && taken.push([places[i][j][0] - 4, places[i][j][1] - 4, places[i][j][0] + 4, places[i][j][1] + 4]))); // prettier-ignore
+  series.forEach(({ marks }, i) => marks.forEach((mark, j) => mark.small && taken.push([points[i][j][0] - 4, points[i][j][1] - 4, points[i][j][0] + 4, points[i][j][1] + 4]))); // prettier-ignore
   const free = ([a, b, c, d]: number[]) =>
     a >= box.left && c <= box.right + 14 && b >= box.top - 16 && d <= box.bottom && !taken.some(([e, f, g, i]) => a < g && c > e && b < i && d > f); // prettier-ignore
   return series.flatMap((one, i) => {
     const at = large[i];
     if (!at) return [];
-    const [[x, y], text] = [at, fitting(one.name, 170)];
+    const [[x, y], text] = [at, shortened(one.name, 170)];
     const wide = text.length * LETTER;
     const sides: [number, number, string, number][] = [[x, y - 15, "middle", x - wide / 2], [x, y + 15, "middle", x - wide / 2], [x + 11, y, "start", x + 11], [x - 11, y, "end", x - 11 - wide], [x + 9, y - 13, "start", x + 9], [x + 9, y + 13, "start", x + 9]]; // prettier-ignore
     const found = sides.find(([, ty, , from]) => free([from, ty - 7, from + wide, ty + 7]));

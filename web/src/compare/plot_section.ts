@@ -1,15 +1,15 @@
-// A plot with what belongs to it: what it shows in words, who is drawn, the reading of the mark that is chosen, the same as a table.
+// A section with a plot: its caption, its legend, the values of the chosen mark, and its numbers as a table.
 import { button, h } from "../dom";
 import { save } from "../figure";
 import { table } from "../tables";
 import { colour, swatch } from "./markers";
-import type { Reading } from "./page";
+import type { ComparePage } from "./page";
 import { type Chosen, type Picture, plot } from "./plot";
 
-export interface Showing {
-  id: string; // of the files that are saved
+export interface PlotOptions {
+  id: string; // of saved files
   title: string;
-  about(): string; // what is drawn, below the title and on the saved picture
+  about(): string; // the caption, below the title and on the saved picture
   picture(): Picture;
   read(chosen: Chosen, picture: Picture): (Node | false)[];
   choices?(): (HTMLElement | false)[];
@@ -17,17 +17,17 @@ export interface Showing {
   notes?(): string[] | false;
 }
 
-export interface Shown {
+export interface PlotSection {
   element: HTMLElement;
   draw(): void;
 }
 
-const HINT = "Point at a mark, or use the arrow keys: left and right along a candidate, up and down between candidates.";
+const HINT = "Point at a mark or use the arrow keys: left and right along a candidate, up and down between candidates.";
 
-export function shown(page: Reading, showing: Showing): Shown {
+export function plotSection(page: ComparePage, showing: PlotOptions): PlotSection {
   const about = h("figcaption");
   const reading = h("div.reading", { "aria-hidden": "true" });
-  const drawing = plot(`${showing.title}: a plot, told mark by mark`, (chosen) => {
+  const drawing = plot(`${showing.title}: plot, mark by mark`, (chosen) => {
     reading.replaceChildren(...(chosen ? showing.read(chosen, picture).filter((part) => part !== false) : [h("p.quiet", HINT)]));
   });
   const figure = h("figure", about, drawing.element);
@@ -36,7 +36,7 @@ export function shown(page: Reading, showing: Showing): Shown {
   const unfold = h<HTMLDetailsElement>(
     "details",
     { ontoggle: () => fill() },
-    h("summary", "The same as a table", h("span.spoken", `: ${showing.title}`)),
+    h("summary", "As a table", h("span.spoken", `: ${showing.title}`)),
     rows,
   );
   const fill = () => {
@@ -76,8 +76,8 @@ export function shown(page: Reading, showing: Showing): Shown {
   return { element, draw };
 }
 
-/** Who is drawn: pressed are those that are. Nothing to choose where there is one. */
-function toggles(page: Reading): HTMLElement[] {
+/** A legend of buttons that show and hide candidates; empty where there is only one. */
+function toggles(page: ComparePage): HTMLElement[] {
   const { without } = page.state;
   if (page.groups.length < 2) return [];
   const every = without.length > 0 && button("Show all", "Draw every candidate", () => page.set({ without: [] }), { class: "all" });
@@ -94,7 +94,7 @@ function toggles(page: Reading): HTMLElement[] {
   ];
 }
 
-/** New children in the place of old ones; what had the focus has it again. */
+/** Replace the children of an element and keep the focus. */
 export function refill(place: HTMLElement, children: (HTMLElement | false)[]): void {
   const key = (element: Element | null) => (element as HTMLElement | null)?.dataset.key ?? element?.getAttribute("aria-label");
   const before = place.contains(document.activeElement) ? key(document.activeElement) : undefined;
@@ -102,8 +102,8 @@ export function refill(place: HTMLElement, children: (HTMLElement | false)[]): v
   if (before) [...place.querySelectorAll<HTMLElement>("button, select")].find((one) => key(one) === before)?.focus({ preventScroll: true }); // prettier-ignore
 }
 
-/** What every drawn candidate has at one place, the best first; the chosen one stands out. */
-export function standing(
+/** The values of all drawn candidates at one x, best first; the chosen candidate is highlighted. */
+export function ranking(
   title: string,
   rows: { look: number; name: string; text: string; sort: number; lit: boolean }[],
   more = false,

@@ -1,24 +1,24 @@
-// How it was made: what was held equal, the command that repeats it, the data, the recipe that all runs share, the machine.
+// Provenance: what was held equal, the command to reproduce it, the data, the shared recipe, the machine.
 import type { Comparison } from "../contract";
 import { button, h } from "../dom";
 import { capital, copied } from "../report/evidence";
 import { recipe, sources } from "../tables";
 
-export function made({ comparison }: { comparison: Comparison }): HTMLElement {
+export function provenance({ comparison }: { comparison: Comparison }): HTMLElement {
   const { command, data, versions, machine } = comparison;
   const facts = [...Object.entries(machine ?? {}), ...Object.entries(versions ?? {})].map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]); // prettier-ignore
   return h(
-    "section.part.made",
-    h("h2", "How it was made"),
+    "section.part.provenance",
+    h("h2", "Provenance"),
     h("p", equal(comparison)),
-    command && [h("h3", "The command that repeats it"), again(command)],
+    command && [h("h3", "Command to reproduce"), commandLine(command)],
     (data ?? []).length > 0 && [h("h3", "Data"), sources(data!)],
-    Object.keys(comparison.recipe ?? {}).length > 0 && h("details", h("summary", "The recipe that all runs share, every field said"), recipe(comparison.recipe as Record<string, unknown>)), // prettier-ignore
+    Object.keys(comparison.recipe ?? {}).length > 0 && h("details", h("summary", "The shared recipe in full"), recipe(comparison.recipe as Record<string, unknown>)), // prettier-ignore
     facts.length > 0 && [h("h3", "Machine and versions"), h("dl.facts", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text))))], // prettier-ignore
   );
 }
 
-const EQUAL = { parameters: "Widths were chosen so that all candidates have about equally many parameters.", compute: "Steps were chosen so that all candidates take about equally many multiply-adds.", "": "" }; // prettier-ignore
+const EQUAL = { parameters: "Widths were chosen so that all candidates have about the same number of parameters.", compute: "Steps were chosen so that all candidates take about the same number of multiply-adds.", "": "" }; // prettier-ignore
 
 /** What differs, and what does not. */
 export function equal({ varied, equal, seeds }: Comparison): string {
@@ -33,15 +33,15 @@ export function equal({ varied, equal, seeds }: Comparison): string {
 
 const listed = (names: string[]): string => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
 
-function again(command: string): HTMLElement {
+function commandLine(command: string): HTMLElement {
   const status = h("span.quiet", { role: "status" });
   const press = button("Copy", "Copy the command", async () => {
     status.textContent = (await copied(command))
       ? "Copied."
-      : "This browser does not let a file copy: mark the command and copy it.";
+      : "This browser does not allow a file to copy: select the command and copy it.";
   });
   return h(
-    "div.again",
+    "div.command",
     h(
       "pre",
       { tabindex: 0, "aria-label": "command" },

@@ -1,14 +1,14 @@
-// What a person has chosen on the page of a comparison. It is the link to the page.
+// The selection on the page of a comparison. It is the link to the page.
 export const BANDS = ["range", "spread", "seeds"] as const;
 export const COSTS = ["seconds", "multiply_adds", "parameters", "memory", "tokens"] as const;
 
 export interface CompareState {
-  without: number[]; // candidates that are not drawn, by their places
-  band: (typeof BANDS)[number]; // from the least seed to the largest; the standard deviation; every seed
+  without: number[]; // hidden candidates, by index
+  band: (typeof BANDS)[number]; // the range over seeds, the standard deviation, or every seed
   log: boolean; // curves on a logarithmic axis
   end: boolean; // only the second half of training
-  far: boolean; // sizes beyond training on a logarithmic axis
-  cost?: (typeof COSTS)[number]; // the first that is known, unless said
+  far: boolean; // extrapolation on a logarithmic axis
+  cost?: (typeof COSTS)[number]; // by default the first that is known
 }
 
 export const initial = (): CompareState => ({ without: [], band: "range", log: false, end: false, far: false });
@@ -19,12 +19,12 @@ export function toHash(state: CompareState): string {
   if (state.band !== "range") parts.set("band", state.band);
   if (state.log) parts.set("axis", "log");
   if (state.end) parts.set("steps", "end");
-  if (state.far) parts.set("beyond", "log");
+  if (state.far) parts.set("extrapolation", "log");
   if (state.cost) parts.set("cost", state.cost);
   return parts.toString();
 }
 
-/** The state that a fragment describes; what makes no sense is left out. */
+/** The state that a fragment describes; what is invalid is left out. */
 export function fromHash(hash: string, count: number): CompareState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const without = (parts.get("without") ?? "").split(".").filter((text) => /^[1-9]\d{0,3}$/.test(text));
@@ -34,7 +34,7 @@ export function fromHash(hash: string, count: number): CompareState {
     band: BANDS.find((one) => one === parts.get("band")) ?? "range",
     log: parts.get("axis") === "log",
     end: parts.get("steps") === "end",
-    far: parts.get("beyond") === "log",
+    far: parts.get("extrapolation") === "log",
     cost: COSTS.find((one) => one === parts.get("cost")),
   };
 }

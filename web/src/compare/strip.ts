@@ -1,19 +1,19 @@
-// A row of numbers on an axis that all rows share, in percent of the width, so that a drawing follows its column.
+// A strip plot for each row, on an axis that all rows share; coordinates in percent, so that it follows the width of its column.
 import { axis, type Axis } from "../axis";
 import { h, svg } from "../dom";
 import { type Group, type Spread, spread } from "./groups";
-import { colour, sign } from "./markers";
-import { reach } from "./plot";
+import { colour, marker } from "./markers";
+import { paddedRange } from "./plot";
 
 const HEIGHT = 34; // pixels
 
 export const percent = (x: number): string => `${x.toFixed(2)}%`;
 
-/** From all numbers of all candidates, and what is drawn around their means, to percent of the width. */
-export function common(groups: Group[]): Axis {
+/** The axis of all numbers of all candidates, to percent of the width. */
+export function sharedAxis(groups: Group[]): Axis {
   const around = groups.flatMap(({ value }) => (value?.sd ? [value.mean - value.sd, value.mean + value.sd] : []));
   const all = groups.flatMap(({ trials }) => trials.map(({ value }) => value ?? NaN));
-  return axis(reach([...around, ...all], false, 0.04), [2, 98], 4);
+  return axis(paddedRange([...around, ...all], false, 0.04), [2, 98], 4);
 }
 
 /** The axis above a column of strips. */
@@ -23,7 +23,7 @@ export const scale = ({ ticks, place, text }: Axis): HTMLElement =>
 export const rules = ({ ticks, place }: Axis): SVGElement[] =>
   ticks.map((tick) => svg("line.rule", { x1: percent(place(tick)), x2: percent(place(tick)), y1: 0, y2: "100%" }));
 
-/** Every seed as a dot, the mean as a line, a band of one standard deviation to each side. */
+/** Every seed as a marker, the mean as a line, a band of ± one standard deviation. */
 export function strip({ index, trials, value }: Group, axis: Axis, label: string): SVGElement {
   const dots = trials.flatMap(({ value, seed }) => (value == null ? [] : [{ value, seed }]));
   const middle = HEIGHT / 2;
@@ -35,7 +35,7 @@ export function strip({ index, trials, value }: Group, axis: Axis, label: string
     value && svg("line.mean", { x1: percent(axis.place(value.mean)), x2: percent(axis.place(value.mean)), y1: 4, y2: HEIGHT - 4 }),
     dots.map(({ value, seed }, i) => {
       const y = middle + (dots.length < 2 ? 0 : (i / (dots.length - 1) - 0.5) * 15);
-      const place = svg("svg.seed", { x: percent(axis.place(value)), y, overflow: "visible" }, sign(index, 0, 0, 3.6));
+      const place = svg("svg.seed", { x: percent(axis.place(value)), y, overflow: "visible" }, marker(index, 0, 0, 3.6));
       place.append(svg("title", `seed ${seed}: ${value}`));
       return place;
     }),
@@ -48,11 +48,11 @@ function band({ mean, sd }: Spread, { place }: Axis): SVGElement | undefined {
   return svg("rect.band", { x: percent(from), width: percent(to - from), y: 5, height: HEIGHT - 10, rx: 3 });
 }
 
-/** What a strip shows, in words. */
-export function heard({ trials }: Group, write: (value: number) => string): string {
+/** A strip in words, for a screen reader. */
+export function stripText({ trials }: Group, write: (value: number) => string): string {
   const known = trials.filter(({ value }) => value != null);
-  if (!known.length) return "no number";
+  if (!known.length) return "no result";
   const found = spread(known.map(({ value }) => value))!;
   const seeds = known.map(({ seed, value }) => `seed ${seed} ${write(value!)}`).join(", ");
-  return known.length < 2 ? `${seeds}; no spread is known` : `${seeds}; mean ${write(found.mean)}`;
+  return known.length < 2 ? `${seeds}; one seed` : `${seeds}; mean ${write(found.mean)}`;
 }

@@ -1,13 +1,13 @@
-// What each candidate says to respect, and what was measured of it after training, side by side.
+// The symmetries that each candidate claims, and what was measured after training, side by side.
 import type { Candidate, Row } from "../contract";
 import { h } from "../dom";
 import { shape, WORDS } from "../report/verdict";
 import { labelled } from "./markers";
-import type { Reading } from "./page";
+import type { ComparePage } from "./page";
 
 type Tone = "holds" | "fails" | "not" | "undecided";
 
-export function symmetries(page: Reading): HTMLElement | undefined {
+export function symmetries(page: ComparePage): HTMLElement | undefined {
   const all = page.comparison.candidates;
   const names = [...new Set(all.flatMap(({ claims, measured }) => [...(claims ?? []).map(({ action }) => action), ...Object.keys(measured ?? {})]))]; // prettier-ignore
   if (!names.length) return undefined;
@@ -15,7 +15,7 @@ export function symmetries(page: Reading): HTMLElement | undefined {
   return h(
     "section.part.symmetries",
     h("h2", "Symmetries, claimed and measured"),
-    h("p.quiet.about", "What a model claims follows from its parts; what is measured is the trained model itself."),
+    h("p.quiet.about", "Claims follow from the parts of a model; the trained model itself is measured."),
     h(
       "div.scroll",
       { tabindex: 0, role: "region", "aria-label": "Symmetries, claimed and measured" },
@@ -33,7 +33,7 @@ export function symmetries(page: Reading): HTMLElement | undefined {
 
 const isVerdict = (text: string): text is Row["verdict"] => text in WORDS;
 
-/** Whether what was measured is what was claimed. */
+/** Whether the measurement agrees with the claim. */
 export function tone(claimed: boolean | undefined, measured: string | undefined): Tone {
   if (!measured || measured === "undecided" || measured === "not applicable" || !isVerdict(measured)) return "undecided";
   if (measured === "holds") return "holds";
@@ -43,7 +43,7 @@ export function tone(claimed: boolean | undefined, measured: string | undefined)
 function cell({ claims, measured }: Candidate, name: string): HTMLElement {
   const claim = (claims ?? []).find(({ action }) => action === name);
   const found = measured?.[name];
-  const said = claim ? (claim.holds ? "claimed" : "not claimed") : "nothing claimed";
+  const said = claim ? (claim.holds ? "claimed" : "not claimed") : "no claim";
   return h(
     "td",
     { "data-tone": tone(claim?.holds, found) },
@@ -53,18 +53,18 @@ function cell({ claims, measured }: Candidate, name: string): HTMLElement {
   );
 }
 
-/** Which part of a candidate decides, and why. */
+/** Which part of a candidate decides a claim, and why. */
 function reasons(all: Candidate[]): HTMLElement | undefined {
   const known = all.filter(({ claims }) => (claims ?? []).some(({ reason, decided_by }) => reason || decided_by));
   if (!known.length) return undefined;
   return h(
     "details",
-    h("summary", "Which part decides, and why"),
+    h("summary", "Which part decides each claim"),
     known.map(({ name, claims }) =>
       h(
         "div.reasons",
         h("h3", name),
-        h("ul", (claims ?? []).map(({ action, holds, decided_by, reason }) => h("li", h("b", action), holds ? " holds" : " does not follow", decided_by ? [", because of ", h("code", decided_by)] : [], reason ? `: ${reason}` : "", "."))), // prettier-ignore
+        h("ul", (claims ?? []).map(({ action, holds, decided_by, reason }) => h("li", h("b", action), holds ? " holds" : " is not claimed", decided_by ? [", because of ", h("code", decided_by)] : [], reason ? `: ${reason}` : "", "."))), // prettier-ignore
       ),
     ),
   );

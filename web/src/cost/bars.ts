@@ -44,7 +44,7 @@ export function bars(page: Reading): Bar[] {
 }
 
 /** What one piece is, to be read and heard. */
-export function told(
+export function rangeText(
   page: Reading,
   { column, unit, sum }: Bar,
   { work, value }: Piece,
@@ -87,7 +87,7 @@ export function stacked(page: Reading): { element: HTMLElement; picture: HTMLEle
   });
   element.addEventListener("blur", () => pick(undefined));
   element.addEventListener("keydown", (event) => {
-    const next = walked(event.key, at, made.map(({ pieces }) => pieces.length)); // prettier-ignore
+    const next = stepped(event.key, at, made.map(({ pieces }) => pieces.length)); // prettier-ignore
     if (event.key === "Escape") pick(undefined);
     else if (!next) return;
     else pick(next);
@@ -96,7 +96,7 @@ export function stacked(page: Reading): { element: HTMLElement; picture: HTMLEle
   function show(): void {
     element.replaceChildren(drawn(made, Math.max(element.clientWidth || 720, 240), at));
     const order = made.flatMap(({ pieces }, b) => pieces.map((_, p) => `${b}.${p}`));
-    const found = at && told(page, made[at[0]], made[at[0]].pieces[at[1]]);
+    const found = at && rangeText(page, made[at[0]], made[at[0]].pieces[at[1]]);
     element.setAttribute("aria-valuemax", String(Math.max(order.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(order.indexOf(at?.join(".") ?? ""), 0)));
     element.setAttribute("aria-valuetext", found?.said ?? "nothing is chosen; arrow keys choose");
@@ -120,7 +120,7 @@ export function stacked(page: Reading): { element: HTMLElement; picture: HTMLEle
 }
 
 /** The piece that a key leads to; nothing for other keys. counts: pieces of each bar. */
-export function walked(key: string, at: [number, number] | undefined, counts: number[]): [number, number] | undefined {
+export function stepped(key: string, at: [number, number] | undefined, counts: number[]): [number, number] | undefined {
   if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key) || !counts.some(Boolean)) return undefined;
   if (!at) return [0, 0];
   const [bar, piece] = at;

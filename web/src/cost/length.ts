@@ -4,7 +4,7 @@ import { h } from "../dom";
 import { amount, crossing, letters, type Model, whole } from "./formula";
 import { figure } from "./plot_section";
 import type { Reading } from "./page";
-import type { Mark, Picture, Series, Upright } from "./plot";
+import type { Mark, Picture, Series, VerticalLine } from "./plot";
 import { chosen } from "./state";
 
 interface Curve {
@@ -75,7 +75,7 @@ export function againstLength(page: Reading): { element: HTMLElement; draw(): vo
         });
       return { name, part, look, marks, signs: false, line: marks.map(({ x, y }) => [x, y]) };
     });
-    const uprights: Upright[] = [{ x: N, text: `here: ${whole(N)}`, here: true }];
+    const uprights: VerticalLine[] = [{ x: N, text: `here: ${whole(N)}`, here: true }];
     for (const [{ at }, text] of [
       [both, "attention"],
       [alone, "its products alone"],

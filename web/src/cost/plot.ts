@@ -1,8 +1,8 @@
 // A plot with logarithmic axes: what formulas say as lines, what was measured as signs, places on the x axis as upright lines. One mark
 // can be chosen, by pointing or by arrow keys; what it says is what a screen reader says.
 import { axis, type Axis, short } from "../axis";
-import { type Chosen, nearest, reach, walked } from "../compare/plot";
-import { dashes, sign } from "../compare/markers";
+import { type Chosen, nearest, paddedRange, stepped } from "../compare/plot";
+import { dashes, marker } from "../compare/markers";
 import { h, svg } from "../dom";
 import { part } from "./bars";
 
@@ -24,7 +24,7 @@ export interface Series {
   plain?: boolean; // not dashed
 }
 
-export interface Upright {
+export interface VerticalLine {
   x: number;
   text: string;
   here?: boolean;
@@ -32,7 +32,7 @@ export interface Upright {
 
 export interface Picture {
   series: Series[];
-  uprights: Upright[];
+  uprights: VerticalLine[];
   x: string;
   y: string;
   ticks?: number[]; // of the x axis: only these
@@ -52,7 +52,7 @@ const path = (points: [number, number][]): string => points.map(([x, y], i) => `
 export function plot(label: string, choose: (chosen: Mark | undefined) => void): Plot {
   const element = h("div.plot", { tabindex: 0, role: "slider", "aria-label": label, "aria-valuemin": 0 });
   const legend = h("div.legend");
-  let [picture, chosen, places]: [Picture | undefined, Chosen | undefined, [number, number][][]] = [undefined, undefined, []];
+  let [picture, chosen, points]: [Picture | undefined, Chosen | undefined, [number, number][][]] = [undefined, undefined, []];
   const mark = () => (chosen ? picture?.series[chosen.series]?.marks[chosen.mark] : undefined);
   const pick = (next: Chosen | undefined) => {
     if (next?.series === chosen?.series && next?.mark === chosen?.mark) return;
@@ -62,7 +62,7 @@ export function plot(label: string, choose: (chosen: Mark | undefined) => void):
   };
   const point = (event: PointerEvent) => {
     const box = element.getBoundingClientRect();
-    if (picture) pick(nearest(places, [event.clientX - box.left, event.clientY - box.top]));
+    if (picture) pick(nearest(points, [event.clientX - box.left, event.clientY - box.top]));
   };
   element.addEventListener("pointermove", point);
   element.addEventListener("pointerdown", point);
@@ -71,7 +71,7 @@ export function plot(label: string, choose: (chosen: Mark | undefined) => void):
   });
   element.addEventListener("blur", () => pick(undefined));
   element.addEventListener("keydown", (event) => {
-    const next = walked(event.key, chosen, picture?.series ?? []);
+    const next = stepped(event.key, chosen, picture?.series ?? []);
     if (event.key === "Escape") pick(undefined);
     else if (!next) return;
     else pick(next);
@@ -80,7 +80,7 @@ export function plot(label: string, choose: (chosen: Mark | undefined) => void):
 
   function show(next: Picture): void {
     const made = drawn(next, Math.max(element.clientWidth || 720, 240), chosen);
-    places = made.places;
+    points = made.points;
     element.replaceChildren(made.element);
     const all = next.series.flatMap(({ marks }, series) => marks.map((_, mark) => ({ series, mark })));
     const at = all.findIndex(({ series, mark }) => series === chosen?.series && mark === chosen?.mark);
@@ -109,22 +109,22 @@ function swatch(one: Series): SVGElement {
     { viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true" },
     one.line.length > 0 &&
       svg("line.thick", { x1: 0, x2: 28, y1: 7, y2: 7, "stroke-dasharray": one.plain ? "" : dashes(one.look) }),
-    one.signs && sign(one.look, 14, 7, 4.6),
+    one.signs && marker(one.look, 14, 7, 4.6),
   );
 }
 
-function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { element: SVGElement; places: [number, number][][] } {
+function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { element: SVGElement; points: [number, number][][] } {
   const { series, uprights } = picture;
   const top = 26 + ROW * uprights.length;
   const height = Math.round(Math.min(Math.max(width * 0.42, 280), 400)) + ROW * uprights.length;
   const box = { left: LEFT, right: width - 12, top, bottom: height - BOTTOM };
-  const points = series.flatMap(({ marks, line }) => [...line, ...marks.flatMap(({ x, y, low, high }): [number, number][] => [[x, y], [x, low ?? y], [x, high ?? y]])]); // prettier-ignore
-  const across = axis(reach([...points.map(([x]) => x), ...uprights.map(({ x }) => x)], true, 0.02), [box.left, box.right], Math.max(3, Math.floor(width / 75)), true); // prettier-ignore
+  const extent = series.flatMap(({ marks, line }) => [...line, ...marks.flatMap(({ x, y, low, high }): [number, number][] => [[x, y], [x, low ?? y], [x, high ?? y]])]); // prettier-ignore
+  const across = axis(paddedRange([...extent.map(([x]) => x), ...uprights.map(({ x }) => x)], true, 0.02), [box.left, box.right], Math.max(3, Math.floor(width / 75)), true); // prettier-ignore
   if (picture.ticks) across.ticks = picture.ticks;
-  const up = axis(reach(points.map(([, y]) => y), true, 0.04), [box.bottom, box.top], 7, true); // prettier-ignore
+  const up = axis(paddedRange(extent.map(([, y]) => y), true, 0.04), [box.bottom, box.top], 7, true); // prettier-ignore
   const at = (x: number, y: number): [number, number] => [across.place(x), up.place(y)];
-  const places = series.map(({ marks }) => marks.map(({ x, y }) => at(x, y)));
-  const ring = chosen && places[chosen.series]?.[chosen.mark];
+  const points = series.map(({ marks }) => marks.map(({ x, y }) => at(x, y)));
+  const ring = chosen && points[chosen.series]?.[chosen.mark];
   const element = svg(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
@@ -143,12 +143,12 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
         { "data-part": part(one.part), "data-lit": chosen ? String(chosen.series === s) : false },
         one.line.length > 1 && svg("path.thick", { d: path(one.line.map(([x, y]) => at(x, y))), "stroke-dasharray": one.plain ? "" : dashes(one.look) }), // prettier-ignore
         one.signs && one.marks.flatMap(({ x, low, high }) => low !== undefined && high !== undefined ? [svg("line.whisker", { x1: n(across.place(x)), x2: n(across.place(x)), y1: n(up.place(low)), y2: n(up.place(high)) })] : []), // prettier-ignore
-        one.signs && places[s].map(([x, y]) => sign(one.look, x, y, 5)),
+        one.signs && points[s].map(([x, y]) => marker(one.look, x, y, 5)),
       ),
     ),
     ring && svg("circle.ring", { cx: n(ring[0]), cy: n(ring[1]), r: 8.5, "data-part": part(series[chosen.series].part) }),
   );
-  return { element, places };
+  return { element, points };
 }
 
 interface Box {

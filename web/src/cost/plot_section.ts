@@ -4,7 +4,7 @@ import { save } from "../figure";
 import { table } from "../tables";
 import { type Picture, plot } from "./plot";
 
-export interface Showing {
+export interface PlotOptions {
   id: string; // of the files that are saved
   title: string;
   hint: string;
@@ -24,7 +24,7 @@ export function saving(of: () => HTMLElement, file: string, title: string): HTML
   return h("div.buttons", one("svg"), one("png"));
 }
 
-export function figure(showing: Showing): { element: HTMLElement; draw(): void } {
+export function figure(showing: PlotOptions): { element: HTMLElement; draw(): void } {
   const reading = h("div.reading", { "aria-hidden": "true" });
   const drawing = plot(`${showing.title}: a plot, told mark by mark`, (mark) => {
     reading.replaceChildren(mark ? h("p.place", mark.said) : h("p.quiet", showing.hint));

@@ -51,7 +51,7 @@ export function fromHash(cost: Cost, hash: string): CostState {
     const text = parts.get(size.letter) ?? "";
     if (/^\d{1,9}$/.test(text) && inside(size, Number(text))) state.sizes[size.letter] = Number(text);
   }
-  state.sizes = fitting(state.sizes).sizes;
+  state.sizes = shortened(state.sizes).sizes;
   if (parts.has("gate")) state.gate = parts.get("gate") === "on";
   state.bytes = FORMATS.find((one) => String(one) === parts.get("bytes")) ?? 2;
   state.view = VIEWS.find((one) => one === parts.get("view")) ?? "work";
@@ -61,7 +61,7 @@ export function fromHash(cost: Cost, hash: string): CostState {
 const inside = ({ low, high }: Size, value: number): boolean => value >= low && value <= high;
 
 /** Heads that divide the width, and heads of keys that divide those; said: what was moved. */
-export function fitting(sizes: Sizes): { sizes: Sizes; said: string[] } {
+export function shortened(sizes: Sizes): { sizes: Sizes; said: string[] } {
   const out = { ...sizes };
   const said: string[] = [];
   out.H = nearest(divisors(out.D), out.H);
@@ -77,7 +77,7 @@ export function sized(sizes: Sizes, letter: string, value: number): { sizes: Siz
   const next = { ...sizes, [letter]: value };
   if (letter === "D") next.F = Math.max(1, Math.round((sizes.F / sizes.D) * value));
   if (letter === "H" && sizes.G === sizes.H) next.G = value;
-  return fitting(next);
+  return shortened(next);
 }
 
 /** Why a number cannot be this size; empty where it can. */
