@@ -74,11 +74,12 @@ def rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
 
 def _rotated(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     cosine, sine = angles.cos(), angles.sin()
-    if layout == "interleaved" and not transformed(x, angles):  # (a + bi) e^(i angle), in one pass over x
+    if layout == "half":
+        return x * torch.cat([cosine, cosine], -1) + x.roll(x.shape[-1] // 2, -1) * torch.cat([-sine, sine], -1)
+    if not transformed(x, angles):  # (a + bi) e^(i angle), in one pass over x
         return torch.view_as_real(_complex(x) * torch.complex(cosine, sine)).flatten(-2)
-    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, -1)
-    first, second = a * cosine - b * sine, a * sine + b * cosine
-    return torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
 
 
 def _complex(x: Tensor) -> Tensor:
