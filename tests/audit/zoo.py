@@ -186,7 +186,7 @@ ORDER = [
          proof="the second layer sees rows that differ by what each could see"),
     Case("two-tokens-attention", Attend, lambda: features(2), "permute", "holds"),
     Case("two-tokens-table", Table, lambda: features(2), "permute", "broken"),
-    Case("one-token", Attend, lambda: features(1), "permute", "not applicable", says="one token"),
+    Case("one-token", Attend, lambda: features(1), "permute", "not applicable", says="only one token"),
 ]  # fmt: skip
 
 

@@ -99,11 +99,11 @@ class Mean(nn.Module):
 PACKING = [
     Case("documents hidden by a mask", Turn, placed, "packing", "holds",
          proof="scores of other documents are -inf, places begin again"),
-    Case("documents told, not hidden", lambda: Turn(hides=False), placed, "packing", "broken", says="sees the others"),
+    Case("documents told, not hidden", lambda: Turn(hides=False), placed, "packing", "broken", says="attends to the others"),
     Case("a causal model that hides no documents", lambda: Turn(causal=True, hides=False), placed, "packing", "broken"),
     Case("a mean over the row of all documents", Mean, placed, "packing", "broken", proof="the mean holds words of every document"),
     Case("no way to say a document", lambda: nn.Linear(D, D), features, "packing", "not applicable",
-         says="cannot say where a document"),
+         says="cannot mark where a document"),
 ]  # fmt: skip
 
 
@@ -143,11 +143,11 @@ LAYOUT = [
     Case("no rotary", lambda: Turn("none", "none"), placed, "rotary-layout", "not applicable", output="none"),
     Case("layouts mixed up", lambda: Turn("half", "pairs"), placed, "rotary-layout", "broken",
          says="half-split, keys in the layout inter"),
-    Case("only queries turn", lambda: Turn("half", "none"), placed, "rotary-layout", "broken", says="only the queries turn"),
+    Case("only queries turn", lambda: Turn("half", "none"), placed, "rotary-layout", "broken", says="only the queries are rotated"),
     Case("keys turn the other way", lambda: Turn(speed=-1.0), placed, "rotary-layout", "broken", says="opposite directions"),
     Case("keys turn faster", lambda: Turn(speed=2.0), placed, "rotary-layout", "broken", says="different angles"),
     Case("rotary by tables in float32", lambda: Turn(kept="buffer"), placed, "rotary-layout", "holds", output="half-split"),
-    Case("no attention", lambda: nn.Linear(D, D), features, "rotary-layout", "undecided", says="no attention was seen"),
+    Case("no attention", lambda: nn.Linear(D, D), features, "rotary-layout", "undecided", says="no attention was recorded"),
 ]  # fmt: skip
 
 TABLES = [
@@ -359,15 +359,15 @@ class Pooled(nn.Module):
 
 
 CONTEXT = [
-    Case("a window of four", lambda: Window(4), features, "dead-context", "holds", says="it looks back 4 words"),
+    Case("a window of four", lambda: Window(4), features, "dead-context", "holds", says="outputs depend on the last 4 tokens before their own"),
     Case("two layers of a window of two", lambda: nn.Sequential(Window(2), Window(2)), features, "dead-context", "holds",
-         says="it looks back 4 words", proof="what was seen two words back had seen two further"),
-    Case("the whole text", lambda: Window(99), features, "dead-context", "holds", says="it looks back to the first word"),
+         says="outputs depend on the last 4 tokens before their own", proof="what was seen two words back had seen two further"),
+    Case("the whole text", lambda: Window(99), features, "dead-context", "holds", says="outputs depend on all earlier tokens"),
     Case("two keys that nobody sees", lambda: Window(99, (2, 5)), features, "dead-context", "broken",
-         says="each of the words 2, 5"),
-    Case("every word alone", lambda: nn.Linear(D, D), features, "dead-context", "broken", says="every word is read alone"),
+         says="the tokens 2, 5"),
+    Case("every word alone", lambda: nn.Linear(D, D), features, "dead-context", "broken", says="every output depends on its own token only"),
     Case("both ways", lambda: nn.TransformerEncoderLayer(D, 2, 16, batch_first=True), features, "dead-context", "holds",
-         says="every word matters to every other"),
+         says="every token affects every other"),
     Case("a mean of all", lambda: Pooled(N), features, "dead-context", "holds"),
     Case("a mean of the last three", lambda: Pooled(3), features, "dead-context", "broken", says="from 6 on"),
 ]  # fmt: skip
@@ -416,7 +416,7 @@ class Mha(nn.Module):
 HIDDEN = [
     Case("scores of -inf", lambda: Masked("endless"), features, "masked-rows", "broken", says="NaN", proof="0/0"),
     Case("scores of -1e9", lambda: Masked("large"), features, "masked-rows", "holds",
-         output="the mean of all values, hidden ones too",
+         output="the mean of all values, masked ones included",
          proof="all scores are alike, so all weights are"),
     Case("a fused kernel", lambda: Masked("fused"), features, "masked-rows", "holds", output="0", proof="torch's kernel gives 0"),
     Case("NaN repaired", lambda: Masked("repaired"), features, "masked-rows", "holds", says="repaired before the output"),

@@ -8,10 +8,10 @@ from equiscope.audit import check
 from tests.drawn import SEEDS
 
 LOOKS = {
-    "gpt2": "it looks back to the first word", "llama": "it looks back to the first word", "mistral": "it looks back 2 words",
-    "ours": "it looks back to the first word",
+    "gpt2": "outputs depend on all earlier tokens", "llama": "outputs depend on all earlier tokens", "mistral": "outputs depend on the last 2 tokens before their own",
+    "ours": "outputs depend on all earlier tokens",
 }  # fmt: skip
-HIDDEN = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, hidden ones too", "ours": "0"}
+HIDDEN = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, masked ones included", "ours": "0"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

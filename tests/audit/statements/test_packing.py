@@ -41,7 +41,7 @@ def test_a_mask_that_was_given_is_left_out_since_it_speaks_of_the_whole_row(made
 
 def test_two_tokens_are_enough_and_one_is_not(made, ids):
     assert check(made("llama"), ids[:, :2], properties=["packing"])["packing"].verdict == "holds"
-    assert check(made("llama"), ids[:, :1], properties=["packing"])["packing"].note == "there is one token only"
+    assert check(made("llama"), ids[:, :1], properties=["packing"])["packing"].note == "there is only one token"
 
 
 def test_gpt_oss_reads_other_documents_since_its_masks_are_not_told_the_places(ids):

@@ -49,7 +49,7 @@ def test_keys_turned_in_the_other_layout_are_found_in_a_llama(made, ids, monkeyp
     monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", mixed)
     row = check(made("llama"), ids, properties=["rotary-layout"])["rotary-layout"]
     assert row.verdict == "broken"
-    assert row.cause == "queries turn in the layout half-split, keys in the layout interleaved"
+    assert row.cause == "queries are rotated in the layout half-split, keys in the layout interleaved"
     assert row.where == "model.layers.0.self_attn"
 
 
@@ -77,4 +77,4 @@ def test_a_layer_without_positions_between_others_is_counted(ids):
 
     model = SmolLM3ForCausalLM(SmolLM3Config(**LLAMA, num_key_value_heads=2, no_rope_layers=[1, 0], pad_token_id=0)).eval()
     row = check(model, ids, properties=["rotary-layout"])["rotary-layout"]
-    assert (row.output, row.note) == ("half-split", "half-split; 1 of 2 attentions do not turn")
+    assert (row.output, row.note) == ("half-split", "half-split; 1 of 2 attention layers are not rotated")

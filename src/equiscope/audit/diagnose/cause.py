@@ -79,13 +79,13 @@ def reaches(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dic
 
     Asked of the last tokens, and of some from the `first` on.
     """
-    from equiscope.audit.statements.sequences.causal import later
+    from equiscope.audit.statements.sequences.causal import change_later
 
     n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
     original, found = _made(run, module, inputs), {}
     last, more = range(max(n - TRIED, 1), n), range(first, min(first + TRIED, n)) if first else ()
     for j in sorted({*last, *more}, reverse=True):
-        pair = later(inputs, j, generator, 1)
+        pair = change_later(inputs, j, generator, 1)
         assert isinstance(pair.transformed, Inputs)
         transformed = _made(run, module, pair.transformed)
         changed = [i for name, t in original.items() if name in transformed for i in _changed(t, transformed[name], n) if i < j]

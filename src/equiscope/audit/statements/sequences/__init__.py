@@ -1,1 +1,1 @@
-"""Sequences: properties of models that read a row of tokens: what an output may depend on, and what must not matter."""
+"""Sequences: properties of models of token sequences: what an output may depend on, and what must not affect it."""

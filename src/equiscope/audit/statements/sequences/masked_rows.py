@@ -1,8 +1,8 @@
-"""Hidden rows: what a word gets that may look at no word at all.
+"""Masked rows: the output of attention for a query whose keys are all masked.
 
-It happens to padding (left of a causal text, or a sequence that is all padding) and to the first row of a strict mask. A softmax
-over nothing is 0/0: nn.MultiheadAttention gives NaN, a mask of -1e9 gives the mean of all values, hidden ones too, safe kernels
-give 0. What is harmless in its own row may spread: 0 times NaN is NaN in the next layer, in the rows of real words.
+This happens to padding (on the left of a causal sequence, or a sequence that is all padding) and to the first row of a strict mask.
+A softmax over nothing is 0/0: nn.MultiheadAttention returns NaN, a mask of -1e9 gives the mean of all values, masked ones included,
+safe kernels return 0. NaN in one row may spread: 0 times NaN is NaN in the next layer, in the rows of real tokens.
 """
 
 from collections.abc import Iterator
@@ -13,144 +13,148 @@ from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
-from equiscope.audit.statements.sequences.padding import TORCH, mask_name, padded
-from equiscope.audit.statements.sequences.rotary_layout import asking, seen
+from equiscope.audit.statements.sequences.padding import TRUE_IS_PADDING, mask_name, padded
+from equiscope.audit.statements.sequences.rotary_layout import attention_calls, query_key_products
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.program.attended.seen import Seen
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
-HIDES = -1e4  # a score below it is no score, but a mask
-GIVES = {
-    "nan": "NaN", "zero": "0", "mean": "the mean of all values, hidden ones too", "self": "the word itself",
-    "other": "a mix of some values",
+MASKED = -1e4  # a score below it is a mask
+RESULTS = {
+    "nan": "NaN", "zero": "0", "mean": "the mean of all values, masked ones included", "self": "the token's own value",
+    "other": "a mean of some values",
 }  # fmt: skip
 
 
 class MaskedRows(MeasuredProperty):
-    """A row that sees nothing gives something finite, and does no harm to others."""
+    """A fully masked row gives a finite output and does not affect other rows."""
 
     name = "masked-rows"
-    summary = "a row that may look at nothing gives a number, not NaN"
+    summary = "a fully masked row gives a finite number, not NaN"
 
     def missing(self, subject: Subject) -> str:
         if not subject.inputs.has("tokens", "ids", "features"):
-            return "there are no words to hide"
+            return "the inputs have no tokens to mask"
         return ""
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         run = subject.in_dtype(torch.float64)
-        told, worst, crashed, watched = list[str](), "", list[str](), False
-        gives: dict[str, str] = {}
-        for text, inputs, real in _cases(subject, run):
-            made = inputs is not run.inputs
+        descriptions, worst, failures, masks_seen = list[str](), "", list[str](), False
+        results: dict[str, str] = {}
+        for text, inputs, token_rows in _masked_inputs(subject, run):
+            changed = inputs is not run.inputs
             try:
                 outputs = run(inputs)
-                found = seen(run, inputs)
-                kinds, watched = _kinds(found), watched or any(s.mask is not None or s.weights is not None for s in found)
+                calls = attention_calls(run, inputs)
+                results_here, masks_seen = (
+                    _results_of(calls),
+                    masks_seen or any(s.mask is not None or s.weights is not None for s in calls),
+                )
             except Crashed as crash:
-                crashed.append(f"{text}: {crash}")
+                failures.append(f"{text}: {crash}")
                 continue
-            if not kinds and not (finite(outputs) and made):
+            if not results_here and not (finite(outputs) and changed):
                 if finite(outputs):
-                    raise Undecided(
-                        f"{finite(outputs)} is not finite, though no row is hidden wholly in an attention that was seen"
-                    )
+                    raise Undecided(f"{finite(outputs)} is not finite, although no recorded attention has a fully masked row")
                 continue
-            harmed = _harmed(subject, run, outputs, inputs, real)
-            gives |= {kind: where for kind, where in kinds.items() if kind not in gives}
+            spreads = _spreads(subject, run, outputs, inputs, token_rows)
+            results |= {kind: where for kind, where in results_here.items() if kind not in results}
             if finite(outputs):
-                gives.setdefault("nan", next(iter(kinds.values()), ""))
-            told.append(f"{text}: {' and '.join(GIVES[k] for k in kinds) or 'NaN'}" + _after(kinds, finite(outputs), harmed))
-            worst = "harm" if harmed else worst or ("nan" if finite(outputs) else "")
-        if not told:
-            seen_none = "no row was hidden wholly" if watched else "no attention with a mask was seen"
-            note = "; ".join(crashed) or seen_none
-            return self.row("not applicable" if watched and not crashed else "undecided", note=note)
-        note = "; ".join([*told, *crashed])
-        output = " and ".join(GIVES[k] for k in gives)
+                results.setdefault("nan", next(iter(results_here.values()), ""))
+            descriptions.append(
+                f"{text}: {' and '.join(RESULTS[k] for k in results_here) or 'NaN'}"
+                + _consequence(results_here, finite(outputs), spreads)
+            )
+            worst = "harm" if spreads else worst or ("nan" if finite(outputs) else "")
+        if not descriptions:
+            no_mask = "no row was fully masked" if masks_seen else "no attention with a mask was recorded"
+            note = "; ".join(failures) or no_mask
+            return self.row("not applicable" if masks_seen and not failures else "undecided", note=note)
+        note = "; ".join([*descriptions, *failures])
+        output = " and ".join(RESULTS[k] for k in results)
         if not worst:
             return self.row("holds", [0.0], output=output, note=note)
         cause = "a softmax over nothing is 0/0"
-        cause += ", and NaN spreads to words that are not hidden" if worst == "harm" else ""
-        return self.row("broken", output=output, note=note, cause=cause, where=gives.get("nan", "") or type(run.model).__name__)
+        cause += ", and NaN spreads to tokens that are not masked" if worst == "harm" else ""
+        return self.row("broken", output=output, note=note, cause=cause, where=results.get("nan", "") or type(run.model).__name__)
 
 
-def _cases(subject: Subject, run: Pass) -> Iterator[tuple[str, Inputs, Tensor | None]]:
-    """In words, inputs in which a row may see nothing, and which rows are real words (None: all)."""
+def _masked_inputs(subject: Subject, run: Pass) -> Iterator[tuple[str, Inputs, Tensor | None]]:
+    """Description, inputs in which a row may be fully masked, and which rows are tokens rather than padding (None: all)."""
     inputs, n = run.inputs, run.inputs.length or 0
     yield "as given", inputs, None
     if not (inputs.has("tokens") or mask_name(subject)):
         return
-    one = sequence(inputs, 0) if inputs.batch is not None else inputs
-    padding = padded(subject, one, 2, True, Generator().manual_seed(subject.seed))
+    call = sequence(inputs, 0) if inputs.batch is not None else inputs
+    padding = padded(subject, call, 2, True, Generator().manual_seed(subject.seed))
     yield "padding on the left", padding, torch.arange(n + 2) >= 2
     if inputs.batch is not None:
-        full = padded(subject, one, 0, True, Generator().manual_seed(subject.seed))
-        yield "a sequence that is all padding, beside one of words", batched(full, _emptied(subject, full)), None
+        full = padded(subject, call, 0, True, Generator().manual_seed(subject.seed))
+        yield "a sequence that is all padding, beside one of tokens", batched(full, _all_padding(subject, full)), None
 
 
-def _emptied(subject: Subject, inputs: Inputs) -> Inputs:
-    """Every word marked as padding."""
+def _all_padding(subject: Subject, inputs: Inputs) -> Inputs:
+    """Every token marked as padding."""
     name = mask_name(subject)
     if inputs.has("tokens"):
         return inputs.each(lambda t: replace(t, valid=torch.zeros_like(t.valid)), "tokens")
     value = inputs.values[name]
-    return inputs.with_values({name: torch.ones_like(value) if name in TORCH else torch.zeros_like(value)})
+    return inputs.with_values({name: torch.ones_like(value) if name in TRUE_IS_PADDING else torch.zeros_like(value)})
 
 
-def _harmed(subject: Subject, run: Pass, outputs: dict[str, Tensor], inputs: Inputs, real: Tensor | None) -> bool:
-    """Whether a number of a real word is not finite."""
+def _spreads(subject: Subject, run: Pass, outputs: dict[str, Tensor], inputs: Inputs, token_rows: Tensor | None) -> bool:
+    """Whether a value of a token that is not padding is NaN."""
     batch = inputs.batch or 0
     for name, t in outputs.items():
         if not t.is_floating_point():
             continue
         axes = subject.axes(run).get(name, ())
-        if real is not None and axes and t.shape[axes[0]] == len(real):
-            t = t.index_select(axes[0], real.nonzero().flatten())
-        elif real is None and inputs is not run.inputs and batch > 1 and t.ndim and t.shape[0] == batch:
+        if token_rows is not None and axes and t.shape[axes[0]] == len(token_rows):
+            t = t.index_select(axes[0], token_rows.nonzero().flatten())
+        elif token_rows is None and inputs is not run.inputs and batch > 1 and t.ndim and t.shape[0] == batch:
             t = t[:-1]
         if bool(torch.isnan(t).any()):
             return True
     return False
 
 
-def _kinds(found: list[Seen]) -> dict[str, str]:
-    """What fully hidden rows give, kind -> the first module where they do."""
-    made: dict[str, str] = {}
-    for one in [s for s in found if s.weights is not None] + asking(found):
-        for kind in _of_weights(one) if one.weights is not None else _of_result(one):
-            made.setdefault(kind, one.module)
-    return made
+def _results_of(calls: list[Seen]) -> dict[str, str]:
+    """The results of fully masked rows: kind -> the first module with it."""
+    changed: dict[str, str] = {}
+    for call in [s for s in calls if s.weights is not None] + query_key_products(calls):
+        for kind in _from_weights(call) if call.weights is not None else _from_output(call):
+            changed.setdefault(kind, call.module)
+    return changed
 
 
-def _of_weights(one: Seen) -> Iterator[str]:
-    assert one.scores is not None
-    assert one.weights is not None
-    scores, weights = one.scores.detach().double(), one.weights.detach().double()
+def _from_weights(call: Seen) -> Iterator[str]:
+    assert call.scores is not None
+    assert call.weights is not None
+    scores, weights = call.scores.detach().double(), call.weights.detach().double()
     if scores.ndim < 2 or scores.shape[-1] < 2:
         return
-    hidden = (scores < HIDES).all(-1)
-    yield from _named(weights[hidden], scores.shape[-1])
+    fully_masked = (scores < MASKED).all(-1)
+    yield from _classify(weights[fully_masked], scores.shape[-1])
 
 
-def _of_result(one: Seen) -> Iterator[str]:
-    """Of a fused attention, from its mask; the mean of the values is told by comparing."""
-    if one.mask is None or one.result is None or one.v is None:
+def _from_output(call: Seen) -> Iterator[str]:
+    """The result in fused attention, from its mask and output."""
+    if call.mask is None or call.result is None or call.v is None:
         return
-    mask = one.mask.detach()
-    hides = ~mask if mask.dtype == torch.bool else mask.double() < HIDES
-    hidden = hides.all(-1)
-    result, v = one.result.detach().double(), one.v.detach().double()
-    hidden = hidden.expand(result.shape[:-1])
-    rows = result[hidden]
+    mask = call.mask.detach()
+    masked = ~mask if mask.dtype == torch.bool else mask.double() < MASKED
+    fully_masked = masked.all(-1)
+    result, v = call.result.detach().double(), call.v.detach().double()
+    fully_masked = fully_masked.expand(result.shape[:-1])
+    rows = result[fully_masked]
     if not len(rows):
         return
     mean = v.mean(-2, keepdim=True)
     if mean.shape[:-2] != result.shape[:-2]:
         mean = mean.repeat_interleave(result.shape[1] // mean.shape[1], 1)
-    means = mean.expand(result.shape)[hidden]
+    means = mean.expand(result.shape)[fully_masked]
     if bool(torch.isnan(rows).any()):
         yield "nan"
     elif bool((rows == 0).all()):
@@ -161,7 +165,7 @@ def _of_result(one: Seen) -> Iterator[str]:
         yield "other"
 
 
-def _named(weights: Tensor, n: int) -> Iterator[str]:
+def _classify(weights: Tensor, n: int) -> Iterator[str]:
     if not len(weights):
         return
     if bool(torch.isnan(weights).any()):
@@ -174,9 +178,9 @@ def _named(weights: Tensor, n: int) -> Iterator[str]:
         yield "self" if bool((weights.amax(-1) == 1).all()) else "other"
 
 
-def _after(kinds: dict[str, str], bad: str, harmed: bool) -> str:
-    if harmed:
-        return ", which spreads to words that are not hidden"
-    if "nan" in kinds and not bad:
+def _consequence(results_here: dict[str, str], nonfinite: str, spreads: bool) -> str:
+    if spreads:
+        return ", which spreads to tokens that are not masked"
+    if "nan" in results_here and not nonfinite:
         return ", repaired before the output"
     return ""

@@ -1,8 +1,8 @@
-"""Packing: documents that share a row do not see one another.
+"""Packing: documents that share a sequence do not attend to one another.
 
-Texts of different lengths are laid end to end to waste no padding. Each then has to get what it gets alone. A row says where
-a document begins: our Tokens by `document`, other models by an argument of that name, transformers by `position_ids` that
-begin again, which it looks at only without a mask, without a cache and with one row.
+Documents of different lengths are concatenated to avoid padding. The output of each must equal that of the document alone. The
+boundaries are given to our models by `Tokens.document`, to other models by an argument of that name, and to transformers by
+`position_ids` that restart, which it uses only without a mask, without a cache and with a batch of one.
 """
 
 from collections.abc import Iterator
@@ -21,57 +21,59 @@ from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import InputKind
 
 DOCUMENTS = ("document", "documents", "document_ids", "document_id", "doc_ids", "doc_id", "segment_ids", "sequence_ids", "seq_ids")
-WHOLE = ("attention_mask", "labels")  # what would speak of the whole row
+WHOLE = ("attention_mask", "labels")  # arguments about the whole packed sequence
 
 
 class Packing(Statement):
-    """Every document of a packed row equals that document alone."""
+    """The outputs of every document in a packed sequence equal those of the document alone."""
 
     name = "packing"
-    summary = "documents that share a row do not see one another"
+    summary = "documents packed into one sequence do not attend to one another"
 
     def missing(self, subject: Subject) -> str:
         if not subject.inputs.has("tokens", "ids", "features"):
-            return "there are no tokens in an order"
+            return "the inputs have no ordered tokens"
         if (subject.inputs.length or 0) < 2:
-            return "there is one token only"
-        if way(subject):
+            return "there is only one token"
+        if boundary_mode(subject):
             return ""
         if "position_ids" in arguments(subject.model):
-            return "the model is given no position_ids, so a row cannot say where a document begins"
-        return "a row cannot say where a document begins: no Tokens, no position_ids, no argument such as document_ids"
+            return "the call has no position_ids, so it cannot mark where a document begins"
+        return "the call cannot mark where a document begins: no Tokens, no position_ids, no argument such as document_ids"
 
     def claimed(self, subject: Subject) -> tuple[Claimed, str]:
-        said = {
-            "tokens": "our masks hide other documents",
-            "argument": "it takes an argument that says which token is of which document",
+        reasons = {
+            "tokens": "our masks exclude other documents",
+            "argument": "it takes an argument that assigns each token to a document",
         }
-        found = way(subject)
-        return ("yes", said[found]) if found in said else ("unknown", "")
+        mode = boundary_mode(subject)
+        return ("yes", reasons[mode]) if mode in reasons else ("unknown", "")
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
-        ways = [([n // 2, n - n // 2], 1), ([n // 2, n - n // 2], 0), ([1, n - 1], 1)]
+        layouts = [([n // 2, n - n // 2], 1), ([n // 2, n - n // 2], 0), ([1, n - 1], 1)]
         if n > 2:
-            ways.insert(0, ([n // 3, n - 2 * (n // 3), n // 3], 1))
-        made = [pair(run.subject, run.inputs, sizes, one) for sizes, one in ways[: max(count // 3, 1)]]
-        self.remark = self.remark or _remark(run, made[0])
-        return made
+            layouts.insert(0, ([n // 3, n - 2 * (n // 3), n // 3], 1))
+        pairs = [packed_pair(run.subject, run.inputs, sizes, which) for sizes, which in layouts[: max(count // 3, 1)]]
+        self.remark = self.remark or _remark(run, pairs[0])
+        return pairs
 
-    def simpler(self, run: Pass, pair_: RunPair) -> Iterator[RunPair]:
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         n = run.inputs.length or 0
-        fewer = run.inputs if n == 2 else _part(run.inputs, 0, 2)
-        yield pair(run.subject, fewer, [1, 1], 1)
-        yield pair(run.subject, run.inputs, [1, n - 1], 1)
-        yield pair(run.subject, run.inputs, [n - 1, 1], 1)
+        fewer = run.inputs if n == 2 else _slice(run.inputs, 0, 2)
+        yield packed_pair(run.subject, fewer, [1, 1], 1)
+        yield packed_pair(run.subject, run.inputs, [1, n - 1], 1)
+        yield packed_pair(run.subject, run.inputs, [n - 1, 1], 1)
 
-    def cause(self, run: Pass, pair_: RunPair, where: str) -> str:
-        deaf = way(run.subject) == "position_ids"
-        return "a document sees the others of its row" + (": places that begin again do not part them" if deaf else "")
+    def cause(self, run: Pass, pair: RunPair, where: str) -> str:
+        positions_only = boundary_mode(run.subject) == "position_ids"
+        return "a document attends to the others of its sequence" + (
+            ": restarting positions do not separate them" if positions_only else ""
+        )
 
 
-def way(subject: Subject) -> str:
-    """How this model is told where documents begin: tokens, argument, places; empty where it cannot be."""
+def boundary_mode(subject: Subject) -> str:
+    """How document boundaries are passed to this model: tokens, argument or position_ids; empty where they cannot be."""
     if subject.inputs.has("tokens"):
         return "tokens"
     if _argument(subject):
@@ -79,74 +81,77 @@ def way(subject: Subject) -> str:
     return "position_ids" if isinstance(subject.inputs.values.get("position_ids"), Tensor) else ""
 
 
-def pair(subject: Subject, inputs: Inputs, sizes: list[int], one: int) -> RunPair:
-    """A packed row of documents of these sizes, and one of them alone."""
+def packed_pair(subject: Subject, inputs: Inputs, sizes: list[int], which: int) -> RunPair:
+    """A packed sequence of documents of these sizes, and one of them alone."""
     ends = torch.tensor(sizes).cumsum(0).tolist()
-    start, end, n = ends[one] - sizes[one], ends[one], sum(sizes)
-    inputs = _part(inputs if inputs.batch is None else sequence(inputs, 0), 0, n)
-    numbers = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-    steps = torch.arange(n) - (torch.tensor(ends) - torch.tensor(sizes))[numbers]
-    packed = _told(subject, inputs, numbers, steps, inputs)
+    start, end, n = ends[which] - sizes[which], ends[which], sum(sizes)
+    inputs = _slice(inputs if inputs.batch is None else sequence(inputs, 0), 0, n)
+    documents = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    steps = torch.arange(n) - (torch.tensor(ends) - torch.tensor(sizes))[documents]
+    packed = _with_documents(subject, inputs, documents, steps, inputs)
     first = torch.zeros(end - start, dtype=torch.long)
-    alone = _told(subject, _part(inputs, start, end), first, torch.arange(end - start), inputs)
-    text = f"pack documents of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} tokens, and read number {one + 1} alone"
+    alone = _with_documents(subject, _slice(inputs, start, end), first, torch.arange(end - start), inputs)
+    text = f"pack documents of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} tokens, and run number {which + 1} alone"
     return RunPair(
-        packed, alone, SameRows(slice(start, end), slice(None), (n, end - start)), text, {"sizes": sizes, "document": one}
+        packed, alone, SameRows(slice(start, end), slice(None), (n, end - start)), text, {"sizes": sizes, "document": which}
     )
 
 
 def _argument(subject: Subject) -> str:
-    taken = arguments(subject.model)
-    return next((n for n in DOCUMENTS if n in taken), "")
+    names = arguments(subject.model)
+    return next((n for n in DOCUMENTS if n in names), "")
 
 
-def _told(subject: Subject, inputs: Inputs, numbers: Tensor, steps: Tensor, given: Inputs) -> Inputs:
-    """Where documents begin, said in the model's own way; the places of each begin where those that were given do."""
-    if way(subject) == "tokens":
+def _with_documents(subject: Subject, inputs: Inputs, documents: Tensor, steps: Tensor, original_inputs: Inputs) -> Inputs:
+    """The inputs with document boundaries in the form that the model takes. The positions of each document start like the given."""
+    if boundary_mode(subject) == "tokens":
 
         def packed(t: Any) -> Any:
             lead = t.x.shape[:-2]
-            starts = torch.arange(len(steps)) - steps  # the row at which the document of each token begins
+            starts = torch.arange(len(steps)) - steps  # the first row of the document of each token
             device = t.x.device
-            begin = next(iter(given.of("tokens").values())).positions[..., :1, :]
+            begin = next(iter(original_inputs.of("tokens").values())).positions[..., :1, :]
             at = t.positions - t.positions[..., starts.to(device), :] + begin
-            return replace(t, positions=at, document=numbers.to(device).expand(*lead, -1), counted=None)
+            return replace(t, positions=at, document=documents.to(device).expand(*lead, -1), counted=None)
 
         return inputs.each(packed, "tokens")
     main = next(iter(inputs.of("ids", "features").values()))
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     changed: dict[str, Any] = {}
     kinds: dict[str, InputKind] = {}
-    places = given.values.get("position_ids")
-    if isinstance(places, Tensor) or way(subject) == "position_ids":
-        start = places[..., :1] if isinstance(places, Tensor) else 0
+    positions = original_inputs.values.get("position_ids")
+    if isinstance(positions, Tensor) or boundary_mode(subject) == "position_ids":
+        start = positions[..., :1] if isinstance(positions, Tensor) else 0
         changed["position_ids"], kinds["position_ids"] = steps.to(main.device).expand(*lead, -1) + start, "position_ids"
     if name := _argument(subject):
-        changed[name], kinds[name] = numbers.to(main.device).expand(*lead, -1), "flags"
+        changed[name], kinds[name] = documents.to(main.device).expand(*lead, -1), "flags"
     elif "use_cache" in arguments(subject.model) or hasattr(getattr(subject.model, "config", None), "use_cache"):
         changed["use_cache"], kinds["use_cache"] = False, "other"
-    left = {n: v for n, v in inputs.values.items() if n not in WHOLE}
+    remaining = {n: v for n, v in inputs.values.items() if n not in WHOLE}
     return replace(
-        inputs, values=left | changed, kinds=inputs.kinds | kinds, positional=tuple(n for n in inputs.positional if n in left)
+        inputs,
+        values=remaining | changed,
+        kinds=inputs.kinds | kinds,
+        positional=tuple(n for n in inputs.positional if n in remaining),
     )
 
 
-def _remark(run: Pass, pair_: RunPair) -> str:
-    """transformers keeps a cache unless it is told not to, and then looks for no documents."""
-    if "use_cache" not in pair_.original.values or not run.high_precision:
+def _remark(run: Pass, pair: RunPair) -> str:
+    """A remark on transformers: by default it keeps a cache, and then ignores document boundaries."""
+    if "use_cache" not in pair.original.values or not run.high_precision:
         return ""
-    kept = pair_.original.with_values({"use_cache": True})
+    with_cache = pair.original.with_values({"use_cache": True})
     try:
-        original, careless = run(pair_.original), run(kept)
+        without_cache, cached = run(pair.original), run(with_cache)
     except Crashed:
         return ""
-    off = max((error(t, careless[n]) for n, t in original.items() if n in careless), default=0.0)
-    text = f"with use_cache=True, the default, documents see one another ({off:.1e}): packed rows need use_cache=False"
-    return text if off > 1e-9 else ""
+    max_error = max((error(t, cached[n]) for n, t in without_cache.items() if n in cached), default=0.0)
+    text = f"with use_cache=True, the default, documents attend to one another ({max_error:.1e}): packing needs use_cache=False"
+    return text if max_error > 1e-9 else ""
 
 
-def _part(inputs: Inputs, start: int, end: int) -> Inputs:
-    """Tokens start .. end - 1, with everything that goes with them."""
+def _slice(inputs: Inputs, start: int, end: int) -> Inputs:
+    """Tokens start .. end - 1, with everything that belongs to them."""
     rows = list(range(start, end))
     kinds: tuple[InputKind, ...] = ("ids", "features", "flags", "position_ids", "coordinates")
 

@@ -1,8 +1,9 @@
-"""Rotary layout: which columns of queries and keys turn together.
+"""Rotary layout: which columns of queries and keys are rotated together.
 
-The same word stands at every place, so whatever changes from place to place is position. A pair of columns that is turned keeps
-its length while each of the two changes. Two conventions are common: neighbours (0, 1), (2, 3) ("interleaved": the paper, Meta) and
-halves (i, i + K/2) ("half-split": Hugging Face). Weights of the one under the code of the other still run, and are wrong.
+The input is the same token at every position, so whatever changes along the sequence comes from the positions. A pair of columns
+that is rotated keeps its length while each of the two changes. Two conventions are common: neighbours (0, 1), (2, 3)
+("interleaved": the paper, Meta) and halves (i, i + K/2) ("half-split": Hugging Face). Weights trained with one layout run with the
+other, but the outputs are wrong.
 """
 
 from dataclasses import dataclass, replace
@@ -16,17 +17,19 @@ from equiscope.program.attended.seen import Seen, watching
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
-CHANGES = 1e-10  # of a column's size, from place to place: above it is no rounding in float64
+CHANGES = 1e-10  # relative to the size of a column: a larger change along the sequence is not rounding in float64
 KEEPS = 1e-6  # of a pair's squared length: tables of sines in float32 keep it to 1e-7
-PREFIXES = (0, 1, 2, 5)  # rows that may stand before the patches of a picture: class token, registers
+PREFIXES = (0, 1, 2, 5)  # rows that may precede the patches of a picture: class token, registers
 
 
 @dataclass(frozen=True)
-class Turned:
-    """What the columns of one tensor do.
+class RotatedColumns:
+    """How the columns of one tensor depend on the position.
 
-    pairs    columns that turn together; changing: all columns that change with the place; width: how many there are
-    angles   [N, pairs] how far each pair has turned since the first place
+    pairs     columns that are rotated together
+    changing  all columns that depend on the position; width: the number of columns
+    angles    [N, pairs] rotation of each pair relative to the first position
+    scaled    whether the pairs are scaled too (xPos)
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -37,13 +40,13 @@ class Turned:
 
     @property
     def layout(self) -> str:
-        """The name of the convention. A very slow pair may go unrecognised; what its columns are follows from the others."""
+        """The name of the convention. A very slow pair may go unrecognised; the layout follows from the others."""
         if not self.pairs:
             return "none"
         distances, start, count = {b - a for a, b in self.pairs}, self.changing[0], len(self.changing)
         step = min(distances)
         if distances == {self.width // 2} and count < self.width:
-            return "half-split"  # of the whole width, not all of which turns
+            return "half-split"  # of the whole width, of which only a part is rotated
         if len(distances) > 1 or self.changing != tuple(range(start, start + count)):
             return "mixed" if len(distances) > 1 else f"distance {step}"
         if count == 2:
@@ -54,50 +57,54 @@ class Turned:
             return "half-split"
         return f"half-split in {count // (2 * step)} sections of {2 * step}" if count % (2 * step) == 0 else "mixed"
 
-    def told(self) -> str:
-        """In words."""
+    def describe(self) -> str:
+        """The layout in words."""
         part = f", {len(self.changing)} of {self.width} columns" if len(self.changing) < self.width else ""
-        lone = " pair: both layouts are the same" if self.layout == "single" else ""
-        return self.layout + lone + part + (", turned and scaled as in xPos" if self.scaled else "")
+        note_single = " pair: both layouts are the same" if self.layout == "single" else ""
+        return self.layout + note_single + part + (", rotated and scaled as in xPos" if self.scaled else "")
 
 
 class RotaryLayout(MeasuredProperty):
-    """Queries and keys turn alike, in pairs that are named."""
+    """Queries and keys are rotated alike; the row names the layout."""
 
     name = "rotary-layout"
-    summary = "queries and keys turn in the same pairs of columns, by the same angles"
+    summary = "queries and keys are rotated in the same pairs of columns, by the same angles"
     expected = True
 
     def missing(self, subject: Subject) -> str:
         if not subject.inputs.has("tokens", "ids", "features", "image"):
-            return "there are no words that could stand at every place"
+            return "the inputs have no tokens that could be repeated at every position"
         n = subject.inputs.length
         return "there are too few tokens" if n is not None and n < 3 else ""
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         run = subject.in_dtype(torch.float64)
-        asked = [s for s in asking(seen(run, repeated(run.inputs))) if _own(s, subject.inputs.length)]
-        if not asked:
-            raise Undecided("no attention was seen: neither scaled_dot_product_attention nor a product of queries and keys")
-        looked = [(s.module, *_turned(s)) for s in asked]
-        turning = [(m, q, k) for m, q, k in looked if q.pairs or k.pairs]
-        if not turning:
-            return self.row("not applicable", output="none", note=_none(looked[0][1], looked[0][2]))
-        wrong = [(m, _differ(q, k)) for m, q, k in turning if _differ(q, k)]
-        q = turning[0][1]
-        if wrong:
-            where, cause = wrong[0]
+        self_attention = [
+            s
+            for s in query_key_products(attention_calls(run, repeated(run.inputs)))
+            if _is_self_attention(s, subject.inputs.length)
+        ]
+        if not self_attention:
+            raise Undecided("no attention was recorded: neither scaled_dot_product_attention nor a product of queries and keys")
+        columns = [(s.module, *_rotated_qk(s)) for s in self_attention]
+        rotating = [(m, q, k) for m, q, k in columns if q.pairs or k.pairs]
+        if not rotating:
+            return self.row("not applicable", output="none", note=_no_rotation(columns[0][1], columns[0][2]))
+        mismatches = [(m, _differ(q, k)) for m, q, k in rotating if _differ(q, k)]
+        q = rotating[0][1]
+        if mismatches:
+            where, cause = mismatches[0]
             return self.row("broken", where=where or type(run.model).__name__, cause=cause, output=q.layout)
-        layouts = list(dict.fromkeys(t.layout for _, t, _ in turning))
-        still = sum(not q.changing and not k.changing for _, q, k in looked)
-        note = q.told() + (f"; {still} of {len(looked)} attentions do not turn" if still else "")
+        layouts = list(dict.fromkeys(t.layout for _, t, _ in rotating))
+        unrotated = sum(not q.changing and not k.changing for _, q, k in columns)
+        note = q.describe() + (f"; {unrotated} of {len(columns)} attention layers are not rotated" if unrotated else "")
         if len(layouts) > 1:
-            note += f"; attentions turn in different layouts: {', '.join(layouts)}"
+            note += f"; attention layers use different layouts: {', '.join(layouts)}"
         return self.row("holds", [0.0], output=" and ".join(layouts), note=note)
 
 
 def repeated(inputs: Inputs) -> Inputs:
-    """The first word at every place; of a picture, one colour."""
+    """The first token at every position; for a picture, its mean colour."""
 
     def first(t: Tensor, axis: int) -> Tensor:
         return t.narrow(axis, 0, 1).expand_as(t).contiguous()
@@ -107,51 +114,51 @@ def repeated(inputs: Inputs) -> Inputs:
     return same.each(lambda t: t.mean((-1, -2), keepdim=True).expand_as(t).contiguous(), "image")
 
 
-def seen(run: Pass, inputs: Inputs) -> list[Seen]:
-    """Every attention of a pass. With gradients on, since torch's own fast paths show nothing."""
-    with run.within(gradients=True), watching(run.model) as found:
+def attention_calls(run: Pass, inputs: Inputs) -> list[Seen]:
+    """Every attention call of a pass. Gradients are on, because torch's fast paths cannot be recorded."""
+    with run.within(gradients=True), watching(run.model) as calls:
         try:
             inputs.to(run.dtype).call(run.counted_model)
         except Exception as error:
             text = " ".join(str(error).split())[:160]
-            raise Crashed(f"the model raised {type(error).__name__} on one word at all places: {text}") from error
-    return found
+            raise Crashed(f"the model raised {type(error).__name__} on one token at all positions: {text}") from error
+    return calls
 
 
-def asking(found: list[Seen]) -> list[Seen]:
-    """Those in which queries meet keys: fused ones, and products that a softmax follows (where there is any)."""
-    products = not any(s.weights is not None for s in found)
-    made, last = list[Seen](), None
-    for s in found:
-        if s.result is not None or (products and s.q is not None):
-            made.append(s)
+def query_key_products(calls: list[Seen]) -> list[Seen]:
+    """Calls with queries and keys: fused attention, and products that are followed by a softmax (where there is any)."""
+    no_weights = not any(s.weights is not None for s in calls)
+    products, last = list[Seen](), None
+    for s in calls:
+        if s.result is not None or (no_weights and s.q is not None):
+            products.append(s)
         elif s.q is not None:
             last = s
-        elif last is not None and s.scores is not None and _leads_to(last, s.scores):
-            made, last = [*made, last], None
-    return made
+        elif last is not None and s.scores is not None and _may_give(last, s.scores):
+            products, last = [*products, last], None
+    return products
 
 
-def _leads_to(one: Seen, scores: Tensor) -> bool:
-    """Whether these scores may be that product: as many rows, and as many columns or one more (a sink)."""
-    assert one.q is not None
-    assert one.k is not None
-    return one.q.shape[:-1].numel() == scores.shape[:-1].numel() and scores.shape[-1] - one.k.shape[-2] in (0, 1)
+def _may_give(call: Seen, scores: Tensor) -> bool:
+    """Whether these scores may come from that product: equal rows, and equal columns or one more (a sink)."""
+    assert call.q is not None
+    assert call.k is not None
+    return call.q.shape[:-1].numel() == scores.shape[:-1].numel() and scores.shape[-1] - call.k.shape[-2] in (0, 1)
 
 
-def _own(one: Seen, length: int | None) -> bool:
-    """Whether tokens ask tokens of the same row, as many as went in."""
-    if one.q is None or one.k is None:
+def _is_self_attention(call: Seen, length: int | None) -> bool:
+    """Whether it is self-attention over all tokens of the input."""
+    if call.q is None or call.k is None:
         return False
-    n, m = one.q.shape[-2], one.k.shape[-2]
-    return n == m and one.q.shape[-1] == one.k.shape[-1] and n > 2 and (length is None or n == length)
+    n, m = call.q.shape[-2], call.k.shape[-2]
+    return n == m and call.q.shape[-1] == call.k.shape[-1] and n > 2 and (length is None or n == length)
 
 
-def _turned(one: Seen) -> tuple[Turned, Turned]:
-    """Of the first head; rows that stand before the patches of a picture are left out."""
-    q, k = _first(one.q), _first(one.k)
-    tries = [(turned(q[skip:]), turned(k[skip:])) for skip in PREFIXES if len(q) - skip > 2]
-    tries.append((turned(q, k), turned(k, q)))
+def _rotated_qk(call: Seen) -> tuple[RotatedColumns, RotatedColumns]:
+    """Queries and keys of the first head; rows before the patches of a picture are skipped."""
+    q, k = _first(call.q), _first(call.k)
+    tries = [(rotated_columns(q[skip:]), rotated_columns(k[skip:])) for skip in PREFIXES if len(q) - skip > 2]
+    tries.append((rotated_columns(q, k), rotated_columns(k, q)))
     return max(tries, key=lambda t: len(t[0].pairs) + len(t[1].pairs))
 
 
@@ -160,59 +167,59 @@ def _first(t: Tensor | None) -> Tensor:
     return t.detach().cpu().double().reshape(-1, *t.shape[-2:])[0]
 
 
-def turned(rows: Tensor, beside: Tensor | None = None) -> Turned:
-    """Which columns of [N, K] turn in pairs from row to row. beside: what is scaled down where this is scaled up (xPos)."""
+def rotated_columns(rows: Tensor, partner: Tensor | None = None) -> RotatedColumns:
+    """Which columns of [N, K] are rotated in pairs along the rows. partner: scaled down where this is scaled up (xPos)."""
     size = rows.abs().amax(0).clamp(min=1e-300)
     changing = tuple(c for c in range(rows.shape[1]) if ((rows[:, c] - rows[0, c]).abs().max() / size[c]) > CHANGES)
-    left, pairs = list(changing), list[tuple[int, int]]()
-    while len(left) > 1:
-        a = left.pop(0)
-        joint = rows[:, a : a + 1] ** 2 + rows[:, left] ** 2
-        if beside is not None:
-            joint = joint * (beside[:, a : a + 1] ** 2 + beside[:, left] ** 2)
+    remaining, pairs = list(changing), list[tuple[int, int]]()
+    while len(remaining) > 1:
+        a = remaining.pop(0)
+        joint = rows[:, a : a + 1] ** 2 + rows[:, remaining] ** 2
+        if partner is not None:
+            joint = joint * (partner[:, a : a + 1] ** 2 + partner[:, remaining] ** 2)
         spread = (joint - joint[:1]).abs().amax(0) / joint[0].clamp(min=1e-300)
-        transformed = (rows[:, a] ** 2 - rows[0, a] ** 2).abs().max() / (size[a] ** 2)
+        change = (rows[:, a] ** 2 - rows[0, a] ** 2).abs().max() / (size[a] ** 2)
         best = int(spread.argmin())
-        if spread[best] < min(KEEPS, 1e-3 * transformed.item()):
-            pairs.append((a, left.pop(best)))
-    if 4 * len(pairs) < len(changing):  # by chance: what turns, turns in pairs
+        if spread[best] < min(KEEPS, 1e-3 * change.item()):
+            pairs.append((a, remaining.pop(best)))
+    if 4 * len(pairs) < len(changing):  # by chance: rotated columns come in pairs
         pairs = []
     angles = [torch.atan2(rows[:, b], rows[:, a]) for a, b in pairs]
-    turns = torch.stack([t - t[0] for t in angles], 1) if angles else rows.new_zeros(len(rows), 0)
-    return Turned(tuple(pairs), changing, rows.shape[1], turns, beside is not None)
+    relative_angles = torch.stack([t - t[0] for t in angles], 1) if angles else rows.new_zeros(len(rows), 0)
+    return RotatedColumns(tuple(pairs), changing, rows.shape[1], relative_angles, partner is not None)
 
 
-def _differ(q: Turned, k: Turned) -> str:
-    """How queries and keys turn differently, in words; empty where they turn alike."""
-    for one, other, names in ((q, k, "queries"), (k, q, "keys")):
+def _differ(q: RotatedColumns, k: RotatedColumns) -> str:
+    """How the rotations of queries and keys differ, in words; empty where they are equal."""
+    for call, other, names in ((q, k, "queries"), (k, q, "keys")):
         if not other.pairs:
             if other.changing:
-                raise Undecided(f"{names} turn, but what they are compared with changes with the place in a way that is not known")
-            return f"only the {names} turn with the place"
-        if one.scaled != other.scaled:
+                raise Undecided(f"{names} are rotated, but the other side depends on the position in a way that is not recognised")
+            return f"only the {names} are rotated with the position"
+        if call.scaled != other.scaled:
             return f"only the {names} are scaled"
     if q.layout != k.layout:
-        return f"queries turn in the layout {q.layout}, keys in the layout {k.layout}"
+        return f"queries are rotated in the layout {q.layout}, keys in the layout {k.layout}"
     if q.changing != k.changing:
-        return f"queries turn {len(q.changing)} columns, keys {len(k.changing)}, or other ones"
+        return f"{len(q.changing)} columns of the queries are rotated and {len(k.changing)} of the keys, or other ones"
     common = [pair for pair in q.pairs if pair in k.pairs]
-    ours, theirs = (t.angles[:, [t.pairs.index(pair) for pair in common]] for t in (q, k))
-    if _same(ours, theirs):
+    q_angles, k_angles = (t.angles[:, [t.pairs.index(pair) for pair in common]] for t in (q, k))
+    if _same(q_angles, k_angles):
         return ""
-    if _same(ours, -theirs):
-        return "queries and keys turn in opposite directions, so their product knows the sum of the places"
-    return "queries and keys turn by different angles"
+    if _same(q_angles, -k_angles):
+        return "queries and keys are rotated in opposite directions, so their product depends on the sum of the positions"
+    return "queries and keys are rotated by different angles"
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    turn = torch.remainder(a - b + torch.pi, 2 * torch.pi) - torch.pi
-    return turn.numel() == 0 or bool(turn.abs().max() < 1e-6)
+    difference = torch.remainder(a - b + torch.pi, 2 * torch.pi) - torch.pi
+    return difference.numel() == 0 or bool(difference.abs().max() < 1e-6)
 
 
-def _none(q: Turned, k: Turned) -> str:
+def _no_rotation(q: RotatedColumns, k: RotatedColumns) -> str:
     if q.changing or k.changing:
-        return "queries and keys change with the place, but not by turning: positions are added or concatenated"
-    return "queries and keys do not change with the place"
+        return "queries and keys depend on the position, but not by rotation: positions are added or concatenated"
+    return "queries and keys do not depend on the position"
 
 
 __all__ = ["RotaryLayout"]
