@@ -216,7 +216,7 @@ DTYPE = [
          proof="(2000 y)^2 is larger than 65504 for |y| > 0.13"),
     Case("a gate that all keep", lambda: Cancels(2.0**-6), features, "dtype", "holds",
          proof="1 + 2^-6 is no rounding of 1 in bfloat16"),
-    Case("a gate that bfloat16 loses", lambda: Cancels(2.0**-9), features, "dtype", "broken", says="in bfloat16 the error of the outputs",
+    Case("a gate that bfloat16 loses", lambda: Cancels(2.0**-9), features, "dtype", "broken", says="in bfloat16 the error",
          proof="1 + 2^-9 is 1 in bfloat16, so all outputs are 0; float16 and float32 hold it exactly"),
     Case("a gate that float32 half loses", lambda: Cancels(1e-6), features, "dtype", "undecided", says="explains any drift",
          proof="float32 is off by up to 2^-24 / 1e-6 = 6 %"),
@@ -359,13 +359,13 @@ class Pooled(nn.Module):
 
 
 CONTEXT = [
-    Case("a window of four", lambda: Window(4), features, "dead-context", "holds", says="outputs depend on the last 4 tokens before their own"),
+    Case("a window of four", lambda: Window(4), features, "dead-context", "holds", says="depend on the last 4 tokens"),
     Case("two layers of a window of two", lambda: nn.Sequential(Window(2), Window(2)), features, "dead-context", "holds",
-         says="outputs depend on the last 4 tokens before their own", proof="what was seen two words back had seen two further"),
+         says="depend on the last 4 tokens", proof="what was seen two words back had seen two further"),
     Case("the whole text", lambda: Window(99), features, "dead-context", "holds", says="outputs depend on all earlier tokens"),
     Case("two keys that nobody sees", lambda: Window(99, (2, 5)), features, "dead-context", "broken",
          says="the tokens 2, 5"),
-    Case("every word alone", lambda: nn.Linear(D, D), features, "dead-context", "broken", says="every output depends on its own token only"),
+    Case("every word alone", lambda: nn.Linear(D, D), features, "dead-context", "broken", says="on its own token only"),
     Case("both ways", lambda: nn.TransformerEncoderLayer(D, 2, 16, batch_first=True), features, "dead-context", "holds",
          says="every token affects every other"),
     Case("a mean of all", lambda: Pooled(N), features, "dead-context", "holds"),

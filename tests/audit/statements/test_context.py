@@ -7,21 +7,21 @@ from torch import nn
 from equiscope.audit import check
 from tests.drawn import SEEDS
 
-LOOKS = {
-    "gpt2": "outputs depend on all earlier tokens", "llama": "outputs depend on all earlier tokens", "mistral": "outputs depend on the last 2 tokens before their own",
-    "ours": "outputs depend on all earlier tokens",
+REACH = {
+    "gpt2": "outputs depend on all earlier tokens", "llama": "outputs depend on all earlier tokens",
+    "mistral": "outputs depend on the last 2 tokens before their own", "ours": "outputs depend on all earlier tokens",
 }  # fmt: skip
-HIDDEN = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, masked ones included", "ours": "0"}
+FULLY_MASKED = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, masked ones included", "ours": "0"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", REACH)
 def test_how_far_back_a_model_looks(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["dead-context"], seed=seed)["dead-context"]
-    assert (row.verdict, row.note) == ("holds", LOOKS[name])
+    assert (row.verdict, row.note) == ("holds", REACH[name])
 
 
-def test_words_beyond_a_clipped_mask_are_named(ids, made):
+def test_tokens_beyond_a_clipped_mask_are_named(ids, made):
     model = made("gpt2")
     model.transformer.h = model.transformer.h[:1]
     attend = model.transformer.h[0].attn
@@ -36,7 +36,7 @@ def test_words_beyond_a_clipped_mask_are_named(ids, made):
     attend.register_forward_pre_hook(first_three_only, with_kwargs=True)
     row = check(model, ids, properties=["dead-context"])["dead-context"]
     assert row.verdict == "broken"
-    assert row.cause == "each of the words 3, 4, 5, 6, 7 of 9 (counted from 0) changes nothing at any other word"
+    assert row.cause == "the tokens 3, 4, 5, 6, 7 of 9 (counted from 0) affect no output at another token"
 
 
 def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(made, ids):
@@ -44,16 +44,16 @@ def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(mad
     for block in model.transformer.h:
         nn.init.zeros_(block.attn.c_proj.weight)
     row = check(model, ids, properties=["dead-context"])["dead-context"]
-    assert row.cause == "every word is read alone"
+    assert row.cause == "every output depends on its own token only"
     assert "at random parameters" in row.note
     assert not check(model, ids, random_parameters=False)["dead-context"].fails  # information, unless it is asked for
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("name", FULLY_MASKED)
 def test_what_a_hidden_row_gets(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["masked-rows"], seed=seed)["masked-rows"]
-    assert (row.verdict, row.output) == ("holds", HIDDEN[name])
+    assert (row.verdict, row.output) == ("holds", FULLY_MASKED[name])
 
 
 def test_torch_layers_give_nan_where_nothing_is_seen():

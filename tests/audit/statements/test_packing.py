@@ -44,13 +44,13 @@ def test_two_tokens_are_enough_and_one_is_not(made, ids):
     assert check(made("llama"), ids[:, :1], properties=["packing"])["packing"].note == "there is only one token"
 
 
-def test_gpt_oss_reads_other_documents_since_its_masks_are_not_told_the_places(ids):
+def test_gpt_oss_attends_to_other_documents_as_its_masks_do_not_get_the_positions(ids):
     config = GptOssConfig(**LLAMA, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, pad_token_id=0)
     torch.manual_seed(0)
     model = GptOssForCausalLM(config).eval()
     row = check(model, ids, properties=["packing"])["packing"]
     assert row.verdict == "broken"
-    assert "places that begin again do not part them" in row.cause
+    assert "restarting positions do not separate them" in row.cause
     with torch.no_grad():  # the same without us
         alone = model(ids[:, 4:], use_cache=False).logits
         packed = model(ids, position_ids=torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]]), use_cache=False).logits[:, 4:]

@@ -1,4 +1,4 @@
-"""Which columns turn together."""
+"""Which columns are rotated together."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_a_layout_does_not_depend_on_who_attends(ids, kind):
     assert check(model, ids, properties=["rotary-layout"])["rotary-layout"].output == "half-split"
 
 
-def test_keys_turned_in_the_other_layout_are_found_in_a_llama(made, ids, monkeypatch):
+def test_keys_rotated_in_the_other_layout_are_found_in_a_llama(made, ids, monkeypatch):
     def mixed(q, k, cos, sin, unsqueeze_dim=1):
         cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
         half = k.shape[-1] // 2
@@ -54,9 +54,9 @@ def test_keys_turned_in_the_other_layout_are_found_in_a_llama(made, ids, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("speed", "cause"), [(0, "only the queries turn"), (2, "different angles"), (-1, "opposite directions")]
+    ("speed", "cause"), [(0, "only the queries are rotated"), (2, "different angles"), (-1, "opposite directions")]
 )  # fmt: skip
-def test_keys_that_turn_otherwise_are_found_in_our_models(ids, speed, cause):
+def test_keys_that_are_rotated_differently_are_found_in_our_models(ids, speed, cause):
     from dataclasses import replace
 
     spec = llama(32, 2, 4, 2, 64, 50)
@@ -66,10 +66,10 @@ def test_keys_that_turn_otherwise_are_found_in_our_models(ids, speed, cause):
     assert cause in row["rotary-layout"].cause
 
 
-def test_torch_layers_turn_nothing():
+def test_torch_layers_rotate_nothing():
     layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
     row = check(layers, torch.randn(2, 5, 16), properties=["rotary-layout"])["rotary-layout"]
-    assert (row.output, row.note) == ("none", "queries and keys do not change with the place")
+    assert (row.output, row.note) == ("none", "queries and keys do not depend on the position")
 
 
 def test_a_layer_without_positions_between_others_is_counted(ids):
