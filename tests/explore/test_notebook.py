@@ -232,14 +232,15 @@ def test_a_cell_has_words_and_a_copy_with_its_size(view):
     assert "<script" not in copy  # but in the frame's own text, where it is &lt;script
 
 
-def test_a_large_page_is_kept_small_and_says_so(monkeypatch):
+def test_a_large_page_is_kept_small_and_says_so():
     looked = eq.show(gpt2(), torch.arange(24)[None]).looked  # 18 kB of queries, keys and values; 6 kB rounded
-    monkeypatch.setattr(notebook, "STATIC", 12_000)
-    rounded, said = Shown(looked.content, looked, "", 0)._kept()
+    shown = Shown(looked.content, looked, "", 0)
+    shown.copy_bytes = 12_000
+    rounded, said = shown._kept()
     assert all(layer.numbers.about > 0 for layer in rounded.layers)
     assert said.startswith("Its numbers are rounded, as --compact rounds them")
-    monkeypatch.setattr(notebook, "STATIC", 100)
-    bare, said = Shown(looked.content, looked, "", 0)._kept()
+    shown.copy_bytes = 100
+    bare, said = shown._kept()
     assert not any(layer.numbers for layer in bare.layers)
     assert said.startswith("It has the overview only")
 

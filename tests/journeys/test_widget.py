@@ -21,7 +21,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import equiscope as eq
-from equiscope.explore import notebook, page
+from equiscope.explore import page
 from equiscope.explore.notebook import Shown
 from equiscope.explore.pages.words import Choice
 from tests.journeys.barriers import AXE
@@ -172,9 +172,10 @@ def test_in_a_low_cell_the_head_that_python_chooses_comes_into_sight(cell):
     assert made.frame.evaluate("scrollY") == 0
 
 
-def test_what_is_much_is_asked_for_head_by_head(cell, monkeypatch):
-    monkeypatch.setattr(notebook, "LIVE", 0)
-    made = cell()
+def test_what_is_much_is_asked_for_head_by_head(cell):
+    shown = eq.show(gpt2(), IDS, labels=WORDS, height=0)
+    shown.live_bytes = 0
+    made = cell(shown)
     assert made.frame.evaluate("equiscope.heads.record.layers.every((layer) => !layer.numbers)")
     made.choose(layer=1, head=0, row=3, column=2)
     told = number(made.frame)

@@ -17,7 +17,7 @@ from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec
 from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
 from equiscope.models.packed import Packed
-from equiscope.models.prepared import prepared
+from equiscope.models.prepared import Prepared, prepared
 from equiscope.positions import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
 
@@ -54,10 +54,9 @@ def test_it_answers_as_the_model_for_every_family(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiscope.models.decoding.FEW", 3)
+def test_long_prompts_are_read_by_the_model_itself(name, tmp_path):
     made = loaded(name, tmp_path)
-    fast = prepared(made)
+    fast = Prepared(made, prompt=3)
     assert fast.why == ""
     for prompts in (TEXTS, ids()):
         assert relative_error(answers(fast, prompts), answers(made, prompts)) < 1e-12

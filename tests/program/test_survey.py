@@ -1,7 +1,6 @@
 """Roles: heads that were made to do one thing are called by it; chance is not called content."""
 
 import math
-import sys
 
 import pytest
 import torch
@@ -83,8 +82,9 @@ def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
     assert picture.max() == round(255 * math.sqrt(made.weigh(0).max().item()))
 
 
-def test_many_rows_give_the_same_picture_in_pieces(monkeypatch):
+def test_many_rows_give_the_same_weights_in_pieces():
     made = one(torch.randn(64, 64))
-    whole = survey(made, own=True)
-    monkeypatch.setattr(sys.modules[Attended.__module__], "PAIRS", 100)
-    assert survey(made, own=True) == whole
+    pieces = list(made.pieces(100))
+    assert len(pieces) == 64
+    for rows, columns in pieces:
+        assert torch.allclose(made.weigh(0, rows, columns=columns), made.weigh(0)[rows, :columns], rtol=1e-14)

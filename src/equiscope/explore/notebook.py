@@ -38,8 +38,6 @@ from equiscope.program.lower import lowered
 from equiscope.record import Audit, Comparison, Heads, Layer, Run, course, read_run, report
 from equiscope.record.run import RUN
 
-LIVE = 2_000_000  # bytes of queries, keys and values up to which a cell brings them along; beyond, it asks for those of one head
-STATIC = 4_000_000  # bytes of a copy that stays in the notebook's file
 HEIGHT = 760  # pixels up to which a cell grows with its page
 ROWS = 64  # heads in a table
 TILE = 24  # pixels of a head in a picture of all
@@ -93,9 +91,13 @@ def export(what: Any, path: str | Path, title: str = "") -> Path:
 class Shown:
     """A page in a notebook.
 
-    content  the record that it shows; looked: the model that was run, where it was
-    link     what is chosen, as in the page's own link
+    content     the record that it shows; looked: the model that was run, where it was
+    live_bytes  of queries, keys and values up to which a cell brings them along; beyond, it asks for those of one head
+    copy_bytes  of a copy that stays in the notebook's file
+    link        what is chosen, as in the page's own link
     """
+
+    live_bytes, copy_bytes = 2_000_000, 4_000_000
 
     def __init__(self, content: page.Content, looked: Looked | None, link: str, height: int) -> None:
         self.content, self.looked, self.link, self.height = content, looked, link, height
@@ -149,7 +151,7 @@ class Shown:
         """The page in a frame beside a kernel: what is much is asked for."""
         if self.looked is None:
             return framed(page.html(self.content))
-        light = sum(t.numel() for one in self.looked.found for t in (one.q, one.k, one.v) if t is not None) * 4 <= LIVE
+        light = sum(t.numel() for one in self.looked.found for t in (one.q, one.k, one.v) if t is not None) * 4 <= self.live_bytes
         content = msgspec.structs.replace(self.looked.file(), served=True) if light else self.looked.content
         return framed(page.html(content))
 
@@ -171,12 +173,12 @@ class Shown:
             return self.content, ""
         found, more = self.looked.found, "save(path) writes a file with every number."
         exact = sum(t.numel() for one in found for t in (one.q, one.k, one.v) if t is not None) * 4
-        if exact <= STATIC:
+        if exact <= self.copy_bytes:
             return self.looked.file(), ""
         rough = sum(one.heads * one.q.shape[-2] * one.k.shape[-2] // (1 + one.causal) for one in found)
-        if rough <= 4 * STATIC:
+        if rough <= 4 * self.copy_bytes:
             content = self.looked.file(compact=True)
-            if len(page.pack(content)) <= STATIC:
+            if len(page.pack(content)) <= self.copy_bytes:
                 return content, f"Its numbers are rounded, as --compact rounds them; {more}"
         layers = [msgspec.structs.replace(layer, why="This copy has the overview only.") for layer in self.looked.content.layers]
         content = msgspec.structs.replace(self.looked.content, layers=layers, served=False, rolled=[])

@@ -20,7 +20,6 @@ from equiscope.models.compiled import Compiled
 from equiscope.models.prepared import Prepared, Rows
 from equiscope.tokens import Tokens
 
-FEW = 512  # tokens of prompts that are read by the short way, which writes the table of all scores down
 Writer = Model | Prepared | Compiled
 Texts = Sequence[Tensor | Sequence[int]] | Tensor  # ids [N] of each, of any lengths; or [B, N]
 
@@ -68,7 +67,7 @@ class Decoding:
     def open(self) -> Tensor:
         """Read the prompts. Scores of what comes next, [B, V]. Raises InputError where they are no numbers."""
         prompt = self._prompt
-        if self.short is not None and self.ids.numel() <= FEW:
+        if self.short is not None and self.ids.numel() <= self.short.prompt:
             self.rows = Rows.empty(self.model, prompt.positions, self._room, self.memory, prompt.valid is not None)
             scores = self.short.step(self.ids, self.rows, prompt.positions, prompt.order, prompt.valid, 1)[:, -1]
             return known(scores.clone())  # an ordinary tensor again, as after a long prompt

@@ -35,13 +35,14 @@ class Prepared:
     """A model made ready to write: give it to `generate` or `stream` in the model's place.
 
     why     the reason that `Model.forward` is used instead; empty where the prepared weights are used
+    prompt  tokens of all prompts up to which the prepared weights read them; that writes the table of all scores down
     raises  InputError (from `fresh`) where the model's parameters changed since
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, prompt: int = 512) -> None:
         if not isinstance(model, Model):
             raise InputError(f"Prepared is made of a model of build or load with attention, but got {type(model).__name__}.")
-        self.model, self._made_of = model, _marks(model)
+        self.model, self.prompt, self._made_of = model, prompt, _marks(model)
         self._seen = _some(model)
         self._held = [torch.cat(few) for few in self._seen]
         self.layers: list[_Layer] = []
@@ -52,10 +53,10 @@ class Prepared:
             self.layers = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Prepared":
-        return type(self)(copy.deepcopy(self.model, memo))
+        return type(self)(copy.deepcopy(self.model, memo), self.prompt)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.model,)
+        return type(self), (self.model, self.prompt)
 
     def fresh(self) -> "Prepared":
         """Itself. Raises InputError where parameters changed after they were copied."""

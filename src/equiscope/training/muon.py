@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-AT_ONCE = 1 << 20  # numbers that are stacked
 SMALL = 64  # rows or columns to which float32 is taken: three of 64 x 224 took 0.6 ms on an Intel with AMX, in bfloat16 0.8
 
 
 class Muon(torch.optim.Muon):
     """`torch.optim.Muon` for weights of float32: its arguments, state, rule. What is spread over processes is torch's own work."""
+
+    stacked = 1 << 20  # numbers of matrices that are computed together
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -20,7 +21,7 @@ class Muon(torch.optim.Muon):
         if closure is not None or any(hasattr(p, "full_tensor") for group in self.param_groups for p in group["params"]):
             return super().step(closure)
         for group in self.param_groups:
-            for some in _alike(group["params"]):
+            for some in _alike(group["params"], self.stacked):
                 going = torch.stack(self._going(some, group))
                 changes = orthogonal(going, group["ns_coefficients"], group["ns_steps"], group["eps"])
                 if group["weight_decay"]:
@@ -52,14 +53,14 @@ def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float
     return x.mT if tall else x
 
 
-def _alike(params: list[Tensor]) -> Iterator[list[Tensor]]:
-    """Those with a gradient, of one shape and kind at once, but no more than `AT_ONCE` numbers."""
+def _alike(params: list[Tensor], most: int) -> Iterator[list[Tensor]]:
+    """Those with a gradient, of one shape and kind at once, but no more than `most` numbers."""
     found: dict[Any, list[Tensor]] = defaultdict(list)
     for p in params:
         if p.grad is not None:
             found[p.shape, p.dtype, p.device].append(p)
     for some in found.values():
-        many = max(1, AT_ONCE // max(1, some[0].numel()))
+        many = max(1, most // max(1, some[0].numel()))
         yield from (some[first : first + many] for first in range(0, len(some), many))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from equiscope.data import Sounds
 from equiscope.data.sound_augment import most_samples
-from equiscope.data.sounds import SoundFormat, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
+from equiscope.data.sounds import Recordings, SoundFormat, bands, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Line, Sample

@@ -85,10 +85,10 @@ class Attended:
         made = torch.softmax(made, -1)[:, :wide]
         return made if bool(seen.any(-1).all()) else made.nan_to_num_(0.0)
 
-    def pieces(self) -> Iterator[tuple[Tensor, int]]:
-        """All rows, some at a time, and how many tokens these may see: the first ones, where later ones are hidden."""
+    def pieces(self, pairs: int = PAIRS) -> Iterator[tuple[Tensor, int]]:
+        """All rows, at most `pairs` (query, key) pairs at a time, and how many keys these may attend to: with a causal mask the first."""
         n, m = self.q.shape[-2], self.k.shape[-2]
-        for rows in torch.arange(n).split(max(1, min(ROWS, PAIRS // m))):
+        for rows in torch.arange(n).split(max(1, min(ROWS, pairs // m))):
             yield rows, min(m, max(1, int(rows[-1]) + 1 + m - n)) if self.causal else m
 
     def shown(
