@@ -118,7 +118,7 @@ def main():
     begin = time.perf_counter()
     bits = n_grams(passages.ids["train"], passages.ids["validation"], passages.tokenizer.size, sorted(chosen.orders))
     rows = {f"{order}-gram, Kneser-Ney": value for order, value in bits.items()}
-    process_count = time.perf_counter() - begin
+    counted = time.perf_counter() - begin
     rows |= compressed(text["train"].encode(), text["validation"].encode(), len(text["validation"]))
     for folder in chosen.run:
         run = read_run(folder)
@@ -126,7 +126,7 @@ def main():
     results = {
         "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("numpy"),
         "data": recipe.to_dict()["data"],
-        "characters": passages.characters, "seconds of counting": round(process_count, 1), "bits per character": rows,
+        "characters": passages.characters, "seconds of counting": round(counted, 1), "bits per character": rows,
     }  # fmt: skip
     lines = [f"# Bits per character ({results['date']})", "", f"{results['machine']}, {results['versions']}", ""]
     lines += [f"Validation part of `{chosen.recipe.name}`: {passages.characters['validation']:,} characters; training part: "]

@@ -255,7 +255,7 @@ def run_file(folder: Path) -> Path:
 
 
 def _trained(recipe: Recipe, folder: Path) -> Path:
-    fit(recipe, open_task(recipe, RECIPE.parent), folder, beside=RECIPE.parent)
+    fit(recipe, open_task(recipe, RECIPE.parent), folder, recipe_folder=RECIPE.parent)
     return folder
 
 

@@ -139,7 +139,7 @@ def short(value: float) -> float:
 def table(check: bool) -> int:
     """Write the table, or compare it."""
     text = fresh = README.read_text(encoding="utf-8")
-    for begin, lines in ((BEGIN, rows()), (PUBLISHED, beside())):
+    for begin, lines in ((BEGIN, rows()), (PUBLISHED, published_rows())):
         before, there, rest = fresh.partition(begin)
         _, _, after = rest.partition(END)
         if there or begin == BEGIN:
@@ -164,7 +164,7 @@ def rows() -> str:
     return "\n".join(lines) + "\n"
 
 
-def beside() -> str:
+def published_rows() -> str:
     """Molecules whose numbers others have published; on the test part, where there is one here."""
     lines = ["| forces / energy | ours | frames | MACE | MACE, made again |", "| --- | --- | --- | --- | --- |"]
     for name, published in MACE.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.comparison.plan import planned
+from equiscope.comparison.plan import make_plan
 from equiscope.comparison.question import is_question, read_question, seeds_of
 
 FOLDER = Path(__file__).parents[1] / "recipes" / "questions"
@@ -17,7 +17,7 @@ def test_every_candidate_of_a_question_fits_its_recipe(path):
     assert is_question(path)
     question, recipe, beside = read_question(path, [], small=True)
     candidates = question.candidates(recipe.to_dict()["data"]["task"], path)
-    made = planned(
+    made = make_plan(
         recipe, beside, candidates, seeds_of(question.seeds, recipe.seed), question=question.question, equal=question.equal
     )  # fmt: skip
     assert len(made.candidates) == len(candidates) >= 2

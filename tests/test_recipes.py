@@ -34,7 +34,7 @@ def record(tmp_path, monkeypatch):
 def trained(folder, *changes):
     recipe = read_recipe(folder / "words.toml", list(changes))
     out = folder / "runs" / "-".join(changes or ["plain"])
-    fit(recipe, open_task(recipe, folder), out, beside=folder)
+    fit(recipe, open_task(recipe, folder), out, recipe_folder=folder)
     return str(out)
 
 
@@ -48,7 +48,7 @@ def test_the_table_of_results_is_up_to_date():
 def test_recorded_results_name_no_path_of_a_machine():
     for path in (RECIPES / "results").glob("*.json"):
         assert "/home/" not in path.read_text(encoding="utf-8")
-        assert "beside" not in json.loads(path.read_text(encoding="utf-8"))
+        assert "recipe_folder" not in json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_every_sample_says_where_it_is_from_and_under_which_licence():

@@ -12,7 +12,7 @@ from tests.training.small import text
 
 from equiscope.cli import watching
 from equiscope.cli.watching import Watching
-from equiscope.explore.pages import run as snapshot_length
+from equiscope.explore.pages import run as room
 from equiscope.record import Course, course, read_run
 from equiscope.record.run import read_entries
 
@@ -60,7 +60,7 @@ def test_a_damaged_run_is_said(equi, tmp_path):
 
 
 def test_training_serves_its_page_and_writes_for_tensorboard(equi, tmp_path, recipe, monkeypatch):
-    monkeypatch.setattr(snapshot_length, "PATIENCE", 0.0)
+    monkeypatch.setattr(room, "PATIENCE", 0.0)
     out = tmp_path / "run"
     code, _, err = equi("train", recipe, "--out", out, "--live", "--no-browser", "--tensorboard", "--port", "18990")
     assert code == 0, err
@@ -116,7 +116,7 @@ def test_of_several_processes_only_the_first_is_watched(tmp_path, monkeypatch):
 
 
 def test_watching_changes_no_number(tmp_path, recipe, equi, monkeypatch):
-    monkeypatch.setattr(snapshot_length, "PATIENCE", 0.0)
+    monkeypatch.setattr(room, "PATIENCE", 0.0)
     runs = [tmp_path / "plain", tmp_path / "watched"]
     equi("train", recipe, "--out", runs[0])
     equi("train", recipe, "--out", runs[1], "--live", "--no-browser", "--tensorboard", "--port", "18990")

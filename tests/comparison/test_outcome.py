@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.comparison.made import DATA, finished, plan
+from tests.comparison.synthetic_runs import DATA, finished, plan
 
 from equiscope.comparison import job, outcome
 from equiscope.errors import InputError
 from equiscope.record import Comparison, Source
-from equiscope.record.comparison import Beyond
+from equiscope.record.comparison import Extrapolation
 
 LOSSES = {"rope": (1.50, 1.52, 1.49), "none": (1.90, 1.93, 1.90), "alibi": (1.51, 1.51, 1.50)}
 
@@ -21,17 +21,18 @@ def compared(folder: Path, losses=LOSSES, **more) -> Comparison:
     return outcome.of_folder(folder / "compared")
 
 
-def test_who_cannot_be_told_apart_and_who_is_worse(tmp_path):
+def test_candidates_without_a_significant_difference_and_worse_ones(tmp_path):
     found = compared(tmp_path)
     assert [c.name for c in found.candidates] == ["rope", "alibi", "none"]
     assert found.answer == (
-        "rope and alibi cannot be told apart with 3 seeds (loss 1.503 to 1.507; about 76 would decide). Both are better than none."
+        "No significant difference between rope and alibi with 3 seeds (loss 1.503 to 1.507; about 76 would decide). "
+        "Both are better than none."
     )
     assert (found.metric, found.part, found.better, found.seeds) == ("loss", "validation", "less", [1, 2, 3])
     one = next(t for t in found.trials if (t.candidate, t.seed) == ("none", 2))
     assert (one.value, one.tokens, one.memory) == (1.93, 102.0, 1e6)
     assert one.curve == [(3, pytest.approx(2.93)), (12, 1.93)]
-    assert found.candidates[0].measured == {"shift": "holds"}
+    assert found.candidates[0].verdicts == {"shift": "holds"}
     assert {c.action for c in found.candidates[0].claims} >= {"permute", "shift"}
 
 
@@ -40,18 +41,18 @@ def test_one_that_is_best_is_named_with_the_gap(tmp_path):
     assert found.answer == "rope is best: loss 1.503 ± 0.01528, 0.2067 less than alibi, the next (3 seeds)."
 
 
-def test_the_very_same_numbers_are_called_the_same(tmp_path):
+def test_identical_numbers_are_called_identical(tmp_path):
     found = compared(tmp_path, LOSSES | {"alibi": LOSSES["rope"]})
     assert found.answer == (
-        "rope and alibi are the same: every seed gave the very same loss, 1.503 ± 0.01528. Both are better than none."
+        "rope and alibi are identical: every seed gave exactly the same loss, 1.503 ± 0.01528. Both are better than none."
     )
 
 
 def test_only_what_is_decided_is_said_of_each(tmp_path):
     found = compared(tmp_path, LOSSES | {"alibi": (1.40, 1.60, 1.55), "none": (1.60, 1.62, 1.59)})
     assert found.answer == (
-        "rope and alibi cannot be told apart with 3 seeds (loss 1.503 to 1.517; "
-        "no number of seeds that one could wait for would decide). rope is better than none."
+        "No significant difference between rope and alibi with 3 seeds (loss 1.503 to 1.517; "
+        "no practical number of seeds would decide). rope is better than none."
     )
 
 
@@ -81,16 +82,19 @@ def test_a_run_that_failed_is_a_result_and_one_that_is_missing_is_said(tmp_path)
 @pytest.mark.parametrize(
     ("none", "said"),
     [
-        (1.91, "none holds; rope (1.5 to 2.4) does not; alibi cannot read it."),
-        (2.9, "rope (1.5 to 2.4) and none (1.9 to 2.9) do not hold; alibi cannot read it."),
+        (1.91, "none generalises; rope (1.5 to 2.4) does not; alibi cannot read inputs of this size."),
+        (2.9, "rope (1.5 to 2.4) and none (1.9 to 2.9) do not generalise; alibi cannot read inputs of this size."),
     ],
 )
-def test_other_lengths_are_told_apart(tmp_path, none, said):
+def test_which_candidates_generalise_to_other_lengths(tmp_path, none, said):
     made = plan(tmp_path)
     for one in made.jobs():
         near, far = {"rope": (1.5, 2.4), "none": (1.9, none), "alibi": (1.5, None)}[one.candidate]
-        beyond = (Beyond(factor=1, size=16, value=near), Beyond(factor=8, size=128, value=far, reason="" if far else "no such row"))
-        finished(tmp_path / "compared", made, one, near, beyond)
+        extrapolation = (
+            Extrapolation(factor=1, size=16, value=near),
+            Extrapolation(factor=8, size=128, value=far, reason="" if far else "no such row"),
+        )
+        finished(tmp_path / "compared", made, one, near, extrapolation)
     found = outcome.of_folder(tmp_path / "compared")
     assert found.axis == "tokens of context"
     assert f"At 8 times the context of training, {said}" in found.notes
@@ -99,12 +103,12 @@ def test_other_lengths_are_told_apart(tmp_path, none, said):
 def test_other_lengths_are_compared_by_the_number_that_decides(tmp_path):
     made = plan(tmp_path, {"characters": {"data.tokens": "characters"}, "bytes": {"data.tokens": "bytes"}}, (1, 2))
     for one in made.jobs():
-        near = Beyond(factor=1, size=16, value=1.5, values={"loss": 1.5, "bits per character": 3.0})
-        finished(tmp_path / "compared", made, one, 1.5, (near, Beyond(factor=8, size=128, reason="no such row")))
+        near = Extrapolation(factor=1, size=16, value=1.5, values={"loss": 1.5, "bits per character": 3.0})
+        finished(tmp_path / "compared", made, one, 1.5, (near, Extrapolation(factor=8, size=128, reason="no such row")))
     found = outcome.of_folder(tmp_path / "compared")
     assert found.metric == "bits per character"
-    assert {trial.beyond[0].value for trial in found.trials} == {trial.value for trial in found.trials} == {3.0}
-    assert {trial.beyond[1].value for trial in found.trials} == {None}
+    assert {trial.extrapolation[0].value for trial in found.trials} == {trial.value for trial in found.trials} == {3.0}
+    assert {trial.extrapolation[1].value for trial in found.trials} == {None}
 
 
 def test_texts_in_other_tokens_are_compared_by_their_characters(tmp_path):

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tests.comparison.made import SCHEMES, base, plan
+from tests.comparison.synthetic_runs import SCHEMES, base, plan
 
-from equiscope.comparison.plan import planned, read_plan
+from equiscope.comparison.plan import make_plan, read_plan
 from equiscope.errors import InputError
 from equiscope.models import describe
 from equiscope.training import open_task, resolve_spec
@@ -57,7 +57,7 @@ def test_a_plan_from_before_a_field_came_is_the_same_plan(tmp_path):
 )
 def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path, candidates, seeds, said):
     with pytest.raises(InputError, match=said):
-        planned(base(tmp_path), tmp_path, candidates, seeds)
+        make_plan(base(tmp_path), tmp_path, candidates, seeds)
 
 
 def parameters(made, job):

@@ -1,11 +1,11 @@
 """What varies: names of fields, values, every combination, and where they land in a recipe."""
 
 import pytest
-from tests.comparison.made import base
+from tests.comparison.synthetic_runs import base
 
 from equiscope.checkpoints import load
-from equiscope.comparison.plan import planned
-from equiscope.comparison.vary import changed, combined, names, resolved, slug, told, values, varied
+from equiscope.comparison.plan import make_plan
+from equiscope.comparison.vary import apply_change, combinations, format_value, names, parse_vary, resolved, slug, values
 from equiscope.errors import InputError
 from equiscope.models import Spec
 from equiscope.record import read_run
@@ -54,10 +54,12 @@ def test_values_are_tomls_and_commas_inside_belong_to_them():
 
 
 def test_several_fields_make_every_combination():
-    found = varied(["position=none,rope", "heads=2,4"], "language")
+    found = parse_vary(["position=none,rope", "heads=2,4"], "language")
     assert list(found) == ["position none, heads 2", "position none, heads 4", "position rope, heads 2", "position rope, heads 4"]
     assert found["position rope, heads 2"] == {"model.block.attention.position": "rope", "model.block.attention.heads": 2}
-    assert list(combined({"model.block.norm.kind": ["rms"], "optimiser.kind": ["muon"]})) == ["norm.kind rms, optimiser.kind muon"]
+    assert list(combinations({"model.block.norm.kind": ["rms"], "optimiser.kind": ["muon"]})) == [
+        "norm.kind rms, optimiser.kind muon"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,25 +73,25 @@ def test_several_fields_make_every_combination():
 )
 def test_what_says_nothing_or_twice_the_same_is_refused(axes, said):
     with pytest.raises(InputError, match=said):
-        varied(axes, "language")
+        parse_vary(axes, "language")
 
 
 def test_a_change_reaches_every_block_and_the_encoder_and_replaces_the_whole_value():
     scheme = {"scheme": "rope", "base": 500}
     path = "model.block.attention.position"
     plain = {"model": {"width": 8, "block": {"attention": {"heads": 2, "position": {"scheme": "rope", "base": 1}}}}}
-    assert changed(plain, {path: "alibi"})["model"]["block"]["attention"] == {"heads": 2, "position": "alibi"}
+    assert apply_change(plain, {path: "alibi"})["model"]["block"]["attention"] == {"heads": 2, "position": "alibi"}
     listed = {"model": {"block": [{"attention": {"position": "none"}}, {}]}}
-    assert [b["attention"]["position"] for b in changed(listed, {path: scheme})["model"]["block"]] == [scheme, scheme]
-    both = changed({"model": {"encoder": {"width": 8}}}, {path: "t5"})
+    assert [b["attention"]["position"] for b in apply_change(listed, {path: scheme})["model"]["block"]] == [scheme, scheme]
+    both = apply_change({"model": {"encoder": {"width": 8}}}, {path: "t5"})
     assert both["model"]["encoder"]["block"]["attention"]["position"] == "t5"
     assert plain["model"]["block"]["attention"]["position"] == {"scheme": "rope", "base": 1}, "what is given stays as it was"
 
 
 def test_values_are_told_and_become_names_of_folders():
-    assert told({"scheme": "rope", "base": 500.0}) == "rope base 500"
-    assert told([4, 4]) == "4×4"
-    assert told(True) == "yes"
+    assert format_value({"scheme": "rope", "base": 500.0}) == "rope base 500"
+    assert format_value([4, 4]) == "4×4"
+    assert format_value(True) == "yes"
     assert slug("position rope base 500, heads 2") == "position-rope-base-500-heads-2"
     assert slug("../..") == "candidate"
 
@@ -106,7 +108,7 @@ ATTENTION = [
 @pytest.mark.parametrize("axis", ATTENTION, ids=lambda axis: axis.replace("mask=causal", "documents").partition("=")[0])
 def test_scores_masks_and_caps_vary_and_train(axis, tmp_path):
     data = {"separator": "\n\n", "context": 48} if "documents" in axis else {}
-    made = planned(base(tmp_path, data=data), tmp_path, varied([axis], "language"), (1,), threads=1)
+    made = make_plan(base(tmp_path, data=data), tmp_path, parse_vary([axis], "language"), (1,), threads=1)
     results = {}
     for job in made.jobs():
         recipe = made.recipe_of(job)
@@ -122,8 +124,8 @@ def test_scores_masks_and_caps_vary_and_train(axis, tmp_path):
 
 def test_masks_are_told_as_a_person_reads_them():
     window = {"kind": "window", "size": 8}
-    assert told({"and": ["causal", {"or": [window, {"not": "causal"}]}]}) == "causal and window size 8 or not causal"
-    assert told({"kind": "additive", "hidden": 4}) == "additive hidden 4"
+    assert format_value({"and": ["causal", {"or": [window, {"not": "causal"}]}]}) == "causal and window size 8 or not causal"
+    assert format_value({"kind": "additive", "hidden": 4}) == "additive hidden 4"
 
 
 @pytest.mark.parametrize(
@@ -137,4 +139,4 @@ def test_masks_are_told_as_a_person_reads_them():
 )
 def test_a_score_or_mask_that_there_is_not_is_refused_before_anything_is_trained(axis, said, tmp_path):
     with pytest.raises(InputError, match=said):
-        planned(base(tmp_path), tmp_path, varied([axis], "language"), (1,))
+        make_plan(base(tmp_path), tmp_path, parse_vary([axis], "language"), (1,))

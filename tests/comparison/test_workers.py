@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.comparison.made import plan
+from tests.comparison.synthetic_runs import plan
 from tests.training.small import files, told
 
 from equiscope.comparison import job, outcome, workers
-from equiscope.comparison.after import After, read_after
+from equiscope.comparison.measurements import RunMeasurements, read_measurements
 from equiscope.comparison.plan import Plan, read_plan
 
 pytestmark = pytest.mark.xdist_group("workers")
@@ -28,26 +28,26 @@ def bits(folder: Path, made: Plan) -> dict[str, object]:
 def alone(tmp_path_factory) -> Path:
     """Two runs, one after the other."""
     folder = tmp_path_factory.mktemp("alone")
-    workers.together(folder / "compared", plan(folder, TWO, (1,)))
+    workers.run_all(folder / "compared", plan(folder, TWO, (1,)))
     return folder / "compared"
 
 
 def test_one_process_does_all_and_measures_each(alone):
     found = outcome.of_folder(alone)
     assert {t.state for t in found.trials} == {"finished"}
-    after = read_after(alone / found.trials[0].folder)
-    assert [b.factor for b in after.beyond] == [1, 2, 4, 8]
-    assert after.beyond[0].value == pytest.approx(found.trials[0].value, rel=1e-6)
-    assert after.measured["causal"] == "holds"
+    after = read_measurements(alone / found.trials[0].folder)
+    assert [b.factor for b in after.extrapolation] == [1, 2, 4, 8]
+    assert after.extrapolation[0].value == pytest.approx(found.trials[0].value, rel=1e-6)
+    assert after.verdicts["causal"] == "holds"
     assert after.memory is not None
     assert after.memory > 1e8
-    assert all(c.measured["shift"] == "holds" for c in found.candidates)
+    assert all(c.verdicts["shift"] == "holds" for c in found.candidates)
 
 
 def test_two_processes_give_the_same_runs(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     seen = []
-    workers.together(tmp_path / "compared", made, 2, tick=lambda running: seen.append(len(running)))
+    workers.run_all(tmp_path / "compared", made, 2, tick=lambda running: seen.append(len(running)))
     assert max(seen) == 2
     assert bits(tmp_path / "compared", made) == bits(alone, made)
 
@@ -55,20 +55,20 @@ def test_two_processes_give_the_same_runs(alone, tmp_path):
 def test_ray_gives_the_same_runs(alone, tmp_path):
     pytest.importorskip("ray")
     made = plan(tmp_path, TWO, (1,))
-    workers.with_ray(tmp_path / "compared", made)
+    workers.run_with_ray(tmp_path / "compared", made)
     assert bits(tmp_path / "compared", made) == bits(alone, made)
 
 
 def test_a_list_of_commands_gives_the_same_runs(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
-    lines = workers.listed(tmp_path / "compared", made).read_text().splitlines()
+    lines = workers.write_job_list(tmp_path / "compared", made).read_text().splitlines()
     assert len(lines) == 2
     assert (tmp_path / "compared" / "jobs.slurm").read_text().startswith("#!/bin/sh\n#SBATCH --array=1-2\n")
     subprocess.run(["sh", "-c", lines[1]], check=True, timeout=300)
     one = list(made.jobs())[1]
     place = tmp_path / "compared" / one.folder
     assert (told(place), files(place)) == bits(alone, made)[one.folder]
-    assert workers.listed(tmp_path / "compared", made).read_text().count("\n") == 1, "what is done is not listed again"
+    assert workers.write_job_list(tmp_path / "compared", made).read_text().count("\n") == 1, "what is done is not listed again"
 
 
 def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
@@ -87,7 +87,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not any(job.done(folder, one) for one in list(made.jobs())[1:])
-    workers.together(folder, read_plan(folder))
+    workers.run_all(folder, read_plan(folder))
     assert bits(folder, made) == bits(alone, made)
 
 
@@ -131,12 +131,12 @@ def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(t
     wild = {"optimiser.rate": 1e30, "optimiser.clip": "none"}
     made = plan(tmp_path, {"calm": {}, "wild": wild}, (1,))
     folder = tmp_path / "compared"
-    workers.together(folder, made)
+    workers.run_all(folder, made)
     found = outcome.of_folder(folder)
     by = {t.candidate: t for t in found.trials}
     assert by["calm"].value is not None
     assert (by["wild"].state, by["wild"].value) == ("failed", None)
-    assert any(note.startswith("wild with seed 1 has no result: ") for note in found.notes)
+    assert any(record_failure.startswith("wild with seed 1 has no result: ") for record_failure in found.notes)
     assert found.answer.startswith("Only calm has a number")
     assert workers._ended(folder, next(made.jobs()), -signal.SIGSEGV) == -signal.SIGSEGV
     assert "signal SIGSEGV" in job.reason(folder / next(made.jobs()).folder)
@@ -144,11 +144,11 @@ def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(t
 
 @pytest.mark.parametrize("seeds", [(1, 2, 3), pytest.param((11, 12, 13, 14), marks=pytest.mark.thorough)])
 def test_a_planted_difference_is_named_and_the_same_variant_twice_is_not(tmp_path, seeds, monkeypatch):
-    monkeypatch.setattr(job, "measured", lambda *_, **__: After())  # training alone decides
+    monkeypatch.setattr(job, "measured", lambda *_, **__: RunMeasurements())  # training alone decides
     candidates = {"one": {}, "again": {}, "hardly learns": {"optimiser.rate": 1e-6}}
     made = plan(tmp_path, candidates, seeds)
     for one in made.jobs():
         job.run(tmp_path / "compared", one, made)
     found = outcome.of_folder(tmp_path / "compared")
-    assert found.answer.startswith("one and again are the same: every seed gave the very same loss")
+    assert found.answer.startswith("one and again are identical: every seed gave exactly the same loss")
     assert found.answer.endswith("Both are better than hardly learns.")

@@ -133,13 +133,13 @@ def test_a_link_in_an_archive_to_what_is_not_in_it_is_no_recording(voices, tmp_p
             link = tarfile.TarInfo(f"voices/no_eve_{int(kind)}.wav")
             link.type, link.linkname = kind, "nowhere.wav"
             archive.addfile(link)
-    assert recordings_of(tmp_path / "voices.tgz").sources[0].sha256 == open_file(voices).sources[0].sha256
+    assert recordings_of(tmp_path / "voices.tgz").sources[0].sha256 == recordings_of(voices).sources[0].sha256
 
 
 def test_an_archive_is_read_like_a_folder(voices, tmp_path):
     with tarfile.open(tmp_path / "voices.tar.xz", "w:xz") as archive:
         archive.add(voices, "voices")
-    one, other = recordings_of(voices), open_file(tmp_path / "voices.tar.xz")
+    one, other = recordings_of(voices), recordings_of(tmp_path / "voices.tar.xz")
     for part in ("train", "validation"):
         assert names(one, part) == names(other, part)
     assert [s.name for s in other.sources] == [f"{tmp_path.name}/voices.tar.xz"]
@@ -156,7 +156,7 @@ def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices, monkeyp
     memory = recordings_of(voices, mels=16)
     monkeypatch.setattr(room, "FEW", 5000)
     spilled = recordings_of(voices, mels=16)
-    assert spilled.shelf.file is not None
+    assert spilled.waves.file is not None
     assert spilled.format == memory.format
     for step in range(3):
         assert torch.equal(spilled.batch(step, 5)[0].x, memory.batch(step, 5)[0].x)
@@ -202,7 +202,7 @@ def test_parts_that_cannot_be_are_refused(voices, tmp_path):
         recordings_of(tmp_path / "none")
     with pytest.raises(InputError, match=r"No recording of .* is left for the test part where \{'index': '50-60'\}"):
         recordings_of(voices, where={"test": {"index": "50-60"}})
-    with pytest.raises(InputError, match=r"data\.where reads take, but names say only: label, speaker, index"):
+    with pytest.raises(InputError, match=r"data\.where reads take, but file names have only: label, speaker, index"):
         recordings_of(voices, where={"test": {"take": 1}})
     with pytest.raises(InputError, match=r"says speaker '\w+', which is no number, but data\.where asks for 1-2"):
         recordings_of(voices, where={"test": {"speaker": "1-2"}})

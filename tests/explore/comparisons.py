@@ -3,9 +3,9 @@
 import math
 from statistics import fmean
 
-from equiscope.comparison import sure
-from equiscope.comparison.answer import answered
-from equiscope.record import Beyond, Candidate, Claim, Comparison, Source, Trial
+from equiscope.comparison import significance
+from equiscope.comparison.answer import with_answer
+from equiscope.record import Candidate, Claim, Comparison, Extrapolation, Source, Trial
 
 HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
 SCHEMES = {"rope": 1.48, "alibi": 1.483, "sinusoidal": 1.56, "learned": 1.575, "none": 1.71}  # what each comes to
@@ -36,7 +36,7 @@ def candidate(name: str, at: int = 0, **more: object) -> Candidate:
     said = {
         "name": name, "changes": {"model.position.scheme": name}, "spec": {"width": 128}, "steps": 2000, "claims": claims,
         "parameters": 810_000 + 32_768 * (at == 3), "multiply_adds": 2.1e9 + 1e7 * at,
-        "measured": {action: holds.get(name, "broken") for action, holds in KNOWN.items()},
+        "verdicts": {action: holds.get(name, "broken") for action, holds in KNOWN.items()},
     }  # fmt: skip
     return Candidate(**(said | more))  # type: ignore[arg-type]
 
@@ -48,16 +48,16 @@ def trial(name: str, seed: int, ends: float, at: int = 0, steps: int = 2000, **m
         (s, round(value + 2.7 * math.exp(-s / 260) + 0.02 * wave(s, seed, at) * (s < steps), 4)) for s in range(0, steps + 1, 100)
     ]  # fmt: skip
     grows = LONGER.get(name)
-    beyond = [
-        Beyond(factor=f, size=64 * f, reason="Its table has 64 rows; a longer text has places that it never learned.")
+    extrapolation = [
+        Extrapolation(factor=f, size=64 * f, reason="Its table has 64 rows; a longer text has places that it never learned.")
         if grows is None and f > 1
-        else Beyond(factor=f, size=64 * f, value=round(value + (grows or 0) * math.log2(f) * (1 + 0.05 * wave(seed, f)), 4))
+        else Extrapolation(factor=f, size=64 * f, value=round(value + (grows or 0) * math.log2(f) * (1 + 0.05 * wave(seed, f)), 4))
         for f in (1, 2, 4, 8)
     ]
     said = {
         "candidate": name, "seed": seed, "folder": f"{name}/{seed}", "state": "finished", "value": value,
         "result": {"validation": {"loss": value, "accuracy": round(1 - value / 4, 4)}, "test": {"loss": round(value + 0.07, 4)}},
-        "curve": curve, "beyond": beyond,
+        "curve": curve, "extrapolation": extrapolation,
         "seconds": 170 + 6 * at + 3 * wave(seed), "tokens": 96_000 - 2500 * at, "memory": 4.1e8 + 1e7 * at,
     }  # fmt: skip
     return Trial(**(said | more))  # type: ignore[arg-type]
@@ -77,13 +77,13 @@ def comparison(candidates: list[Candidate] | None = None, trials: list[Trial] | 
         "title": "Shakespeare, letter by letter", "question": "Which position scheme gives the least loss on this text?",
         "task": "language", "part": "validation", "metric": "loss", "better": "less", "varied": ["model.position.scheme"],
         "axis": "tokens of context", "seeds": sorted({t.seed for t in trials}), "candidates": ranked, "trials": trials,
-        "pairs": sure.pairs(known, more.get("better", "less")), "command": COMMAND,
+        "pairs": significance.pairs(known, more.get("better", "less")), "command": COMMAND,
         "recipe": {"title": "Shakespeare", "budget": {"steps": 2000}, "model": {"width": 128}},
         "data": [Source(name="tinyshakespeare.txt", part="train", bytes=1_115_394, sha256="ab" * 32)],
         "versions": {"python": "3.11", "torch": "2.13"}, "machine": {"cores": 2, "device": "cpu"},
     }  # fmt: skip
     made = Comparison(**(said | more))  # type: ignore[arg-type]
-    return made if "answer" in more else answered(made)
+    return made if "answer" in more else with_answer(made)
 
 
 def once() -> Comparison:
@@ -110,18 +110,18 @@ def mixed() -> Comparison:
     trials = [trial(n, s, ends, at, memory=None) for at, (n, ends) in enumerate(SCHEMES.items()) for s in (0, 1, 2)]
     broken = [trial("learned", 2, 2, curve=[(0, 4.2), (100, 9e5)], memory=None, **LOST)]
     broken += [trial("none", s, 2, curve=[(0, 4.2)], memory=None, **LOST) for s in (0, 1)]
-    broken += [trial("none", 2, 2, state="running", value=None, result={}, beyond=[], curve=[], tokens=None, memory=None)]
+    broken += [trial("none", 2, 2, state="running", value=None, result={}, extrapolation=[], curve=[], tokens=None, memory=None)]
     broken += [trial("sinusoidal", 1, 1.6, at=2, state="stopped", reason="Stopped after 1,500 steps.", memory=None)]
     places = {(t.candidate, t.seed): t for t in broken}
     return comparison(trials=[places.get((t.candidate, t.seed), t) for t in trials])
 
 
-def rdrop_loss() -> Comparison:
+def twice() -> Comparison:
     """The same variant under two names, and more is better."""
     variants = {"pre-norm": (0.91, 0), "pre-norm again": (0.91, 0), "post-norm": (0.86, 1)}
-    candidates = [candidate(name, claims=[], measured={}, changes={"model.norm": name}) for name in variants]
+    candidates = [candidate(name, claims=[], verdicts={}, changes={"model.norm": name}) for name in variants]
     trials = [
-        trial(name, s, ends, at, curve=[], beyond=[]) for name, (ends, at) in variants.items() for s in (0, 1, 2)
+        trial(name, s, ends, at, curve=[], extrapolation=[]) for name, (ends, at) in variants.items() for s in (0, 1, 2)
     ]  # fmt: skip
     said = {"metric": "accuracy", "better": "more", "axis": "", "equal": "parameters", "varied": ["model.norm"], "command": ""}
     return comparison(candidates, trials, question="", **said)
@@ -148,9 +148,9 @@ def hostile(text: str = HOSTILE) -> Comparison:
     """Every text that may come from data, a recipe or a machine is this one."""
     names = text, f"{text} again"
     claims = [Claim(action=text, holds=True, decided_by=text, reason=text)]
-    candidates = [Candidate(name=n, changes={text: text}, spec={text: text}, measured={text: text}, claims=claims) for n in names]
-    beyond = [Beyond(factor=1, size=64, value=1.5), Beyond(factor=2, size=128, reason=text)]
-    more = {"reason": text, "folder": text, "result": {text: {text: 1.0}}, "beyond": beyond}
+    candidates = [Candidate(name=n, changes={text: text}, spec={text: text}, verdicts={text: text}, claims=claims) for n in names]
+    extrapolation = [Extrapolation(factor=1, size=64, value=1.5), Extrapolation(factor=2, size=128, reason=text)]
+    more = {"reason": text, "folder": text, "result": {text: {text: 1.0}}, "extrapolation": extrapolation}
     return comparison(
         candidates, [trial(n, s, 1.5, **more) for n in names for s in (0, 1)], title=text, question=text, answer=text, notes=[text],
         task=text, part=text, metric=text, varied=[text], axis=text, command=text, recipe={text: {text: text}},
@@ -159,6 +159,6 @@ def hostile(text: str = HOSTILE) -> Comparison:
 
 
 COMPARISONS = {
-    "five": comparison, "once": once, "alone": alone, "failed": failed, "mixed": mixed, "twice": rdrop_loss, "many": many,
+    "five": comparison, "once": once, "alone": alone, "failed": failed, "mixed": mixed, "twice": twice, "many": many,
     "empty": empty, "hostile": hostile,
 }  # fmt: skip

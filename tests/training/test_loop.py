@@ -151,11 +151,11 @@ def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch
 def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
     found, task = small(tmp_path)
     fit(found, task, tmp_path / "undisturbed")
-    rdrop_loss = stopping(signal.SIGINT)
-    inner = rdrop_loss.entry
-    rdrop_loss.entry = lambda entry: (inner(entry), inner(entry))
+    twice = stopping(signal.SIGINT)
+    inner = twice.entry
+    twice.entry = lambda entry: (inner(entry), inner(entry))
     with pytest.raises(KeyboardInterrupt):
-        fit(found, task, tmp_path / "run", rdrop_loss)
+        fit(found, task, tmp_path / "run", twice)
     fit(found, task, tmp_path / "run")
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
 

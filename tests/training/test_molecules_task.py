@@ -382,7 +382,7 @@ def test_what_only_words_can_do_is_refused(run, tmp_path):
     with pytest.raises(InputError, match="holds a model of points in space, which writes no texts"):
         written_by(folder, "hi", 3, {}, None, None, None, 0, False, False)
     with pytest.raises(InputError, match="no row of words, patches or slices to look at"):
-        load_task(folder)[1].asked(eq.load(folder), "a.xyz")
+        load_task(folder)[1].model_inputs(eq.load(folder), "a.xyz")
     assert eq.describe(read_spec(folder), 9).parameters == run[0].parameters
 
 

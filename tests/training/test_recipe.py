@@ -240,7 +240,10 @@ def test_the_schema_says_of_every_field_what_it_is():
     assert "required" not in found["$defs"]["SmallBudget"]
     assert found["$defs"]["Recipe"]["additionalProperties"] is False
     assert {"const": "none"} in found["$defs"]["Optimiser"]["properties"]["clip"]["anyOf"]
-    assert found["$defs"]["Optimiser"]["properties"]["clip"]["description"] == "length that the gradient is cut to"
+    assert (
+        found["$defs"]["Optimiser"]["properties"]["clip"]["description"]
+        == "largest norm of the gradient; a longer gradient is scaled down to it"
+    )
     references = [
         line for line in msgspec.json.format(msgspec.json.encode(found)).decode().split('"') if line.startswith("#/$defs/")
     ]

@@ -195,7 +195,7 @@ def test_a_run_goes_on_from_another_of_the_same_windows(run, tmp_path):
 def test_the_recipes_are_tried_on_the_samples(name, tmp_path):
     path = RECIPES / f"{name}.toml"
     found = read_recipe(path, ["budget.steps=2", "optimiser.warmup=1", "evaluation.every=2"], small=True)
-    made = fit(found, open_task(found, path.parent), tmp_path / "run", beside=path.parent)
+    made = fit(found, open_task(found, path.parent), tmp_path / "run", recipe_folder=path.parent)
     assert made.state == "finished"
 
 
@@ -254,11 +254,11 @@ def test_raw_frames_wider_than_the_model_are_refused():
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("places", ["seconds", "index"])
-def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tmp_path):
+@pytest.mark.parametrize("positions", ["seconds", "index"])
+def test_recordings_with_gaps_are_learned_measured_and_answered_alike(positions, tmp_path):
     from equiscope.training import load_run
 
-    found = digits(data={"gaps": 0.4, "positions": places})
+    found = digits(data={"gaps": 0.4, "positions": positions})
     made = fit(found, open_task(found), tmp_path / "run")
     _, task = load_task(tmp_path / "run")
     files = sorted(DIGITS.glob("*_5.wav"))
@@ -290,10 +290,10 @@ def test_changes_that_leave_no_sound_are_refused(name, far):
         digits(data={"hop_ms": 1e300})
 
 
-def test_a_recording_that_changes_may_make_longer_than_a_table_of_places_is_refused_first(tmp_path):
+def test_a_recording_that_changes_may_make_longer_than_a_table_of_positions_is_refused_first(tmp_path):
     def learned(length, **changes):
         model = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": length}}}}
-        found = digits(model=model, data={"places": "index", "augment": changes})
+        found = digits(model=model, data={"positions": "index", "augment": changes})
         return found, open_task(found)
 
     _, task = learned(12)
@@ -309,9 +309,9 @@ def test_a_recording_that_changes_may_make_longer_than_a_table_of_places_is_refu
     assert most < some <= max(int(at.max()) for _, at in task.longest()) + 1
 
 
-def test_a_recording_that_is_longer_than_a_table_of_places_is_refused_first(tmp_path):
+def test_a_recording_that_is_longer_than_a_table_of_positions_is_refused_first(tmp_path):
     learned = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": 12}}}}
-    found = digits(model=learned, data={"places": "index"})
+    found = digits(model=learned, data={"positions": "index"})
     with pytest.raises(InputError, match=r"Learned knows positions 0\.\.11, but got \d+"):
         fit(found, open_task(found), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -143,9 +143,9 @@ def test_r_drop_without_dropout_is_the_plain_loss(tmp_path):
         loss.backward()
         return loss.item(), torch.cat([p.grad.flatten() for p in model.parameters()])
 
-    (once, own), (both, rdrop_loss) = gradient(plain), gradient(task)
+    (once, own), (both, twice) = gradient(plain), gradient(task)
     assert both == pytest.approx(once, rel=1e-12)
-    assert (own - rdrop_loss).norm() < 1e-12 * own.norm()
+    assert (own - twice).norm() < 1e-12 * own.norm()
 
 
 def test_r_drop_brings_two_answers_together(tmp_path):
@@ -285,7 +285,7 @@ def test_the_recipe_works_on_the_proverbs(tmp_path):
     found = read_recipe(RECIPES / "multi30k.toml", ["budget.steps=3", "optimiser.warmup=1", "evaluation.every=3"], small=True)
     task = open_task(found, RECIPES)
     assert isinstance(task, TranslationTask)
-    run = fit(found, task, tmp_path / "run", beside=RECIPES)
+    run = fit(found, task, tmp_path / "run", recipe_folder=RECIPES)
     assert run.result.keys() == {"validation", "test"}
     assert {source.part for source in run.data} == {"train", "validation", "test"}
 

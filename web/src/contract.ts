@@ -530,7 +530,7 @@ export interface Course {
  *
  *     recipe      as it was resolved, every field said; spec: of the model
  *     versions    of what computed it; machine: where
- *     beside      the folder of the recipe, where data is looked for first
+ *     recipe_folder   the folder of the recipe, where data is looked for first
  *     processes   how many computed it together, last
  *     multiply_adds  of one step's forward pass
  *     result      what was measured at the end, by part
@@ -549,7 +549,7 @@ export interface Run {
     [k: string]: string;
   };
   machine: {};
-  beside?: string;
+  recipe_folder?: string;
   processes?: number;
   parameters?: number;
   multiply_adds?: number;
@@ -656,14 +656,14 @@ export interface News {
   };
 }
 /**
- * What was compared, and what came of it.
+ * The compared candidates and the result.
  *
- *     question    in words; answer: a sentence that the spread supports; notes: what a reader should know
- *     task        of the recipe; part: of the data that decides; metric: its first number; better: which way
+ *     question    in words; answer: a sentence that the spread over seeds supports; notes: caveats
+ *     task        of the recipe; part: of the data that decides; metric: its first metric; better: which direction is better
  *     varied      names of the recipe's fields that differ
- *     equal       what was made equal between candidates beside data and seeds
- *     axis        what `Beyond.factor` multiplies: "tokens of context", "pixels a side"; empty where nothing was tried
- *     command     that repeats it; recipe: what all runs share
+ *     equal       what is made equal between candidates beside data and seeds
+ *     axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
+ *     command     that repeats the comparison; recipe: the fields that all runs share
  *     candidates  best first, those without a number last
  */
 export interface Comparison {
@@ -695,12 +695,12 @@ export interface Comparison {
  * One of the models that are compared.
  *
  *     name           as a person reads it, e.g. "rope"
- *     changes        of the recipe, by the names of its fields
- *     spec           the model's, or the baseline's
- *     parameters     how many numbers it learns; multiply_adds: of one step's forward pass
- *     steps          of its budget, which differ where compute is made equal
- *     claims         which actions it says to respect
- *     measured       verdicts of a check of the trained model, by the names of actions and properties
+ *     changes        to the recipe, by the names of its fields
+ *     spec           of the model, or of the baseline
+ *     parameters     number of trainable parameters; multiply_adds: of one step's forward pass
+ *     steps          of training, which differ if compute is made equal
+ *     claims         actions that the model claims to respect
+ *     verdicts       of a check of the trained model, by the names of actions and properties
  */
 export interface Candidate {
   name: string;
@@ -710,19 +710,19 @@ export interface Candidate {
   multiply_adds?: number;
   steps?: number;
   claims?: Claim[];
-  measured?: {
+  verdicts?: {
     [k: string]: string;
   };
 }
 /**
  * One candidate with one seed.
  *
- *     folder   of its run, seen from the comparison's
- *     value    the number that decides, at the end, with the best weights; None where the run has none
- *     result   every number of every part, at the end
- *     curve    that number of the validation part after each evaluation, or the first one that is measured then: (step, number)
- *     seconds  of training; tokens: read in a second, the median over its steps; memory: most bytes held at once, None where unknown
- *     beyond   the same number at other sizes
+ *     folder   of its run, relative to the comparison's
+ *     value    the metric at the end, with the best weights; None if the run has none
+ *     result   all metrics of all parts, at the end
+ *     curve    the metric on the validation part after each evaluation: (step, value)
+ *     seconds  of training; tokens: per second, the median over steps; memory: peak in bytes, None if unknown
+ *     extrapolation  the metric at other sizes
  */
 export interface Trial {
   candidate: string;
@@ -740,15 +740,15 @@ export interface Trial {
   seconds?: number;
   tokens?: number | null;
   memory?: number | null;
-  beyond?: Beyond[];
+  extrapolation?: Extrapolation[];
 }
 /**
- * The number that decides, on inputs of another size than those of training.
+ * The metric on inputs of another size than in training.
  *
- *     factor  times the size of training: of the context, or of the pictures' sides; size: in tokens, or pixels a side
- *     value   None where the model cannot read such inputs, and reason says why; values: all that is measured, by name
+ *     factor  size relative to training, of the context or of the sides of pictures; size: in tokens, or pixels a side
+ *     value   None if the model cannot read such inputs, for the reason in `reason`; values: all metrics, by name
  */
-export interface Beyond {
+export interface Extrapolation {
   factor: number;
   size: number;
   value?: number | null;
@@ -758,14 +758,14 @@ export interface Beyond {
   reason?: string;
 }
 /**
- * Two candidates, seed by seed.
+ * The difference between two candidates over their common seeds.
  *
- *     difference  mean over common seeds of the first's number minus the second's
- *     low, high   between which the true mean lies with 95 %, for all pairs of the comparison together; None with one seed
- *     p           of a t-test on the seeds' differences, made larger for all pairs together (Holm 1979)
- *     decided     whether the spread supports that one is better: `better` names it
- *     same        whether every common seed gave the very same number
- *     seeds       how many would decide, were the spread and the difference what they seem; None where none would
+ *     difference  mean over common seeds of the first's metric minus the second's
+ *     low, high   95 % confidence interval of the difference, simultaneous for all pairs of the comparison; None with one seed
+ *     p           of a t-test on the differences, adjusted for all pairs (Holm 1979)
+ *     decided     whether the difference is significant: `better` names the better candidate
+ *     same        whether both have exactly the same metric for every common seed
+ *     seeds       about how many seeds would make the difference significant; None if no practical number would
  */
 export interface Pair {
   first: string;

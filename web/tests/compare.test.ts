@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Beyond, Candidate, Comparison, Pair, Trial } from "../src/contract";
+import type { Extrapolation, Candidate, Comparison, Pair, Trial } from "../src/contract";
 import { results } from "../src/compare/candidates";
 import { leavesPlot } from "../src/compare/curves";
 import { extrapolated, brief, curve, groups, unsupported, sizes, spread, unfinished } from "../src/compare/groups";
@@ -41,8 +41,8 @@ describe("several seeds", () => {
   });
 
   test("of other sizes are unsupported only where no seed supports them", () => {
-    const tried = (second: number | null): Beyond[] => [{ factor: 2, size: 8, value: second, reason: second ? "" : "no rows" }, { factor: 1, size: 4, value: 1 }]; // prettier-ignore
-    const found = comparison({ trials: [trial("a", 0, 1, { beyond: tried(null) }), trial("a", 1, 1, { beyond: tried(3) }), trial("b", 0, 1, { beyond: tried(null) })] }); // prettier-ignore
+    const tried = (second: number | null): Extrapolation[] => [{ factor: 2, size: 8, value: second, reason: second ? "" : "no rows" }, { factor: 1, size: 4, value: 1 }]; // prettier-ignore
+    const found = comparison({ trials: [trial("a", 0, 1, { extrapolation: tried(null) }), trial("a", 1, 1, { extrapolation: tried(3) }), trial("b", 0, 1, { extrapolation: tried(null) })] }); // prettier-ignore
     const [a, b] = groups(found);
     expect(extrapolated(a).map(({ x, value }) => [x, value.mean])).toEqual([[1, 1], [2, 3]]); // prettier-ignore
     expect([unsupported(a), unsupported(b).map(({ reason }) => reason)]).toEqual([[], ["no rows"]]);
@@ -176,7 +176,7 @@ describe("a symmetry", () => {
 describe("what is saved", () => {
   const found = comparison({
     candidates: [candidate('a, "quoted"', { parameters: 5 })],
-    trials: [trial('a, "quoted"', 0, 1.5, { result: { test: { loss: 2 } }, beyond: [{ factor: 2, size: 8, value: 3 }] }), trial('a, "quoted"', 1, null, { state: "failed", reason: "two\nlines" })], // prettier-ignore
+    trials: [trial('a, "quoted"', 0, 1.5, { result: { test: { loss: 2 } }, extrapolation: [{ factor: 2, size: 8, value: 3 }] }), trial('a, "quoted"', 1, null, { state: "failed", reason: "two\nlines" })], // prettier-ignore
   });
 
   test("has a line for each run, with fields quoted as spreadsheets read them", () => {

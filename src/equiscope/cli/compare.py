@@ -25,7 +25,7 @@ def compare(
     """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
     from equiscope.comparison import outcome, workers
     from equiscope.comparison.plan import write_plan
-    from equiscope.comparison.question import seeds_said
+    from equiscope.comparison.question import parse_seeds
     from equiscope.comparison.verbs import compare_runs, nothing_else, plan_of, share_of_cores
 
     source = sources[0]
@@ -40,12 +40,12 @@ def compare(
         _tell(_kept(source), out, json)
         return 0
     folder, plan = plan_of(
-        source, vary, seeds_said(seeds) if seeds else None, out, changes, small, equal, threads or share_of_cores(processes)
+        source, vary, parse_seeds(seeds) if seeds else None, out, changes, small, equal, threads or share_of_cores(processes)
     )
     _ready(folder)
     write_plan(plan, folder)
     if way == "jobs":
-        print(f"{workers.listed(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
+        print(f"{workers.write_job_list(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
         return 0
     if not redraw:
         jobs = list(plan.jobs())
@@ -54,9 +54,9 @@ def compare(
             print(f"{plan.title}: {len(plan.candidates)} candidates, {often}: {folder}", file=sys.stderr)
         with Progress(folder, jobs, plan.recipe["budget"]["steps"], quiet=not sys.stderr.isatty()) as progress:
             if way == "ray":
-                workers.with_ray(folder, plan, progress.tick)
+                workers.run_with_ray(folder, plan, progress.tick)
             else:
-                workers.together(folder, plan, processes, progress.tick)
+                workers.run_all(folder, plan, processes, progress.tick)
     found = outcome.of_folder(folder)
     _tell(found, folder, json)
     return 0
@@ -111,7 +111,7 @@ def _text(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equiscope.comparison.answer import number, of, shown
+    from equiscope.comparison.answer import mean_and_deviation, number, values_by_candidate
 
     piped = not sys.stdout.isatty()
     console = Console(highlight=False, soft_wrap=piped, width=WIDE if piped else None)
@@ -119,17 +119,17 @@ def _text(found: Comparison) -> None:
         console.print(found.question, style="dim", markup=False)
     console.print(f"{found.answer}\n", style="bold", markup=False)
     table = Table(box=None, header_style="dim", pad_edge=False)
-    sizes = sorted({b.factor for t in found.trials for b in t.beyond if b.factor != 1})
+    sizes = sorted({b.factor for t in found.trials for b in t.extrapolation if b.factor != 1})
     headings = ["", f"{found.part} {found.metric}", *[f"at {size:.3g}×" for size in sizes], "parameters", "seconds"]
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left")
-    values = of(found)
+    values = values_by_candidate(found)
     for candidate in found.candidates:
         trials = [t for t in found.trials if t.candidate == candidate.name]
-        far = [[b.value for t in trials for b in t.beyond if b.factor == s] for s in sizes]
+        far = [[b.value for t in trials for b in t.extrapolation if b.factor == s] for s in sizes]
         table.add_row(
             candidate.name,
-            shown(values[candidate.name]) if values[candidate.name] else "no result",
+            mean_and_deviation(values[candidate.name]) if values[candidate.name] else "no result",
             *[_mean([v for v in some if v is not None], number) if some else "" for some in far],
             f"{candidate.parameters:,}", _median([t.seconds for t in trials if t.value is not None]),
         )  # fmt: skip

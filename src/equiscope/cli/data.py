@@ -92,11 +92,11 @@ def _of_recipe(path: Path, check: bool, json: bool) -> int:
     return int("wrong" in states.values())
 
 
-def _state(name: str, beside: Path, check: bool) -> str:
+def _state(name: str, recipe_folder: Path, check: bool) -> str:
     """Whether a name of a recipe is here, and right, where it is listed."""
     try:
-        find_files(name, beside)
-        known = locate(name, [beside, *folders()], check) if name.partition("/")[0] in catalogue() else []
+        find_files(name, recipe_folder)
+        known = locate(name, [recipe_folder, *folders()], check) if name.partition("/")[0] in catalogue() else []
         return known[0].state if known else "here"
     except InputError:
         return "missing"

@@ -24,9 +24,9 @@ def train(
     from equiscope.training.processes import first
     from equiscope.training.verbs import open_data, resolve_source
 
-    recipe, folder, beside = resolve_source(source, out, changes, small)
+    recipe, folder, recipe_folder = resolve_source(source, out, changes, small)
     watching = Watching(folder, live, open_browser, tensorboard)
-    task = open_data(recipe, beside, source, small)
+    task = open_data(recipe, recipe_folder, source, small)
     alone = first()  # of several processes, one speaks
     if alone:
         print(f"{recipe.title}: {folder}", file=sys.stderr)
@@ -37,7 +37,7 @@ def train(
             watching.entry(entry)
 
         watcher = Watcher(entry=entry, say=progress.say, begin=watching.begin)
-        run = fit(recipe, task, folder, watcher, devices, beside)
+        run = fit(recipe, task, folder, watcher, devices, recipe_folder)
     if alone:
         print(encoded(shown(run, folder)) if json else "\n".join(lines(run, folder)))
     return 0 if run.state == "finished" else 128 + signal.Signals[run.reason.split()[0]]

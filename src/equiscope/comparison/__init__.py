@@ -1,34 +1,34 @@
-"""Compare: many runs of one recipe, one table, and an answer that the spread supports.
+"""Compare: many runs of one recipe, one table, and an answer that the spread over seeds supports.
 
-plan = planned(recipe, beside, varied(["position=none,rope"], "language"), seeds=[1, 2, 3])
+plan = make_plan(recipe, folder, parse_vary(["position=none,rope"], "language"), seeds=[1, 2, 3])
 write_plan(plan, folder)
-together(folder, plan, processes=2)
+run_all(folder, plan, processes=2)
 of_folder(folder).answer
 """
 
-from equiscope.comparison.answer import answered
+from equiscope.comparison.answer import with_answer
 from equiscope.comparison.outcome import of_folder, of_runs
-from equiscope.comparison.plan import Plan, planned, read_plan, write_plan
+from equiscope.comparison.plan import Plan, make_plan, read_plan, write_plan
 from equiscope.comparison.question import Question, read_question
-from equiscope.comparison.sure import pairs
-from equiscope.comparison.vary import combined, varied
+from equiscope.comparison.significance import compare_pairs
+from equiscope.comparison.vary import combinations, parse_vary
 from equiscope.comparison.verbs import compare
-from equiscope.comparison.workers import together, with_ray
+from equiscope.comparison.workers import run_all, run_with_ray
 
 __all__ = [
     "Plan",
     "Question",
-    "answered",
-    "combined",
+    "with_answer",
+    "combinations",
     "compare",
     "of_folder",
     "of_runs",
-    "pairs",
-    "planned",
+    "compare_pairs",
+    "make_plan",
     "read_plan",
     "read_question",
-    "together",
-    "varied",
-    "with_ray",
+    "run_all",
+    "parse_vary",
+    "run_with_ray",
     "write_plan",
 ]

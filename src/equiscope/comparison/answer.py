@@ -1,4 +1,4 @@
-"""Answer: what the numbers say, in sentences that the spread supports."""
+"""Answer: the result of a comparison in sentences, as far as the spread over seeds supports them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,26 +8,26 @@ import msgspec
 
 from equiscope.record import Comparison, Pair
 
-HOLDS = 0.05  # share by which a number may be worse at another size and still be called held
+GENERALISES = 0.05  # largest relative loss at another size of a candidate that generalises to it
 
 
-def answered(found: Comparison, left: int = 0) -> Comparison:
-    """With its answer and notes. left: runs that are still to be done."""
+def with_answer(found: Comparison, left: int = 0) -> Comparison:
+    """The comparison with its answer and notes. left: number of runs that are not done yet."""
     return msgspec.structs.replace(found, answer=sentence(found), notes=list(notes(found, left)))
 
 
 def sentence(found: Comparison) -> str:
-    """One or two sentences: who is best, or who cannot be told apart, and what would decide."""
-    values = of(found)
+    """One or two sentences: the best candidate, or those without a significant difference, and how many seeds would decide."""
+    values = values_by_candidate(found)
     ranked = [c.name for c in found.candidates if values[c.name]]
     if not ranked:
         return "No run has a number yet, so nothing can be compared."
     best, seeds = ranked[0], max(len(values[name]) for name in ranked)
-    lead = f"{found.metric} {shown(values[best])}"
+    lead = f"{found.metric} {mean_and_deviation(values[best])}"
     if len(ranked) == 1:
         return f"Only {best} has a number: {lead}."
     if seeds == 1:
-        order = ", ".join(f"{name} {shown(values[name])}" for name in ranked)
+        order = ", ".join(f"{name} {mean_and_deviation(values[name])}" for name in ranked)
         return f"With one seed no spread is known, so nothing is decided: {order} ({found.metric}, {found.better} is better)."
     against = {(p.second if p.first == best else p.first): p for p in found.pairs if best in (p.first, p.second)}
     open_ = [name for name in ranked[1:] if not against[name].decided]
@@ -36,17 +36,20 @@ def sentence(found: Comparison) -> str:
         gap = abs(against[ranked[1]].difference)
         return f"{best} is best: {lead}, {number(gap)} {_than(found)} {ranked[1]}, the next ({seeds} seeds)."
     if all(against[name].same for name in open_):
-        said = f"{_and([best, *open_])} are the same: every seed gave the very same {found.metric}, {shown(values[best])}."
-    else:
-        said = (
-            f"{_and([best, *open_])} cannot be told apart with {seeds} seeds ({found.metric} {_ranges(found, [best, *open_])}"
-            f"{_would(against, open_)})."
+        lead = (
+            f"{_and([best, *open_])} are identical: every seed gave exactly the same {found.metric}, "
+            f"{mean_and_deviation(values[best])}."
         )
-    return said + "".join(f" {sentence}" for sentence in _better(found, [best, *open_], worse))
+    else:
+        lead = (
+            f"No significant difference between {_and([best, *open_])} with {seeds} seeds ({found.metric} "
+            f"{_ranges(found, [best, *open_])}{_seeds_hint(against, open_)})."
+        )
+    return lead + "".join(f" {sentence}" for sentence in _better(found, [best, *open_], worse))
 
 
 def _better(found: Comparison, leaders: Sequence[str], worse: Sequence[str]) -> Iterator[str]:
-    """Whom those that cannot be told apart are better than: only where that is decided for each of them."""
+    """The candidates that the leaders are significantly better than; a sentence for all leaders only if it holds for each."""
     decided = {frozenset((p.first, p.second)) for p in found.pairs if p.decided}
     by = {name: [one for one in leaders if frozenset((one, name)) in decided] for name in worse}
     if all_ := [name for name in worse if len(by[name]) == len(leaders)]:
@@ -57,13 +60,13 @@ def _better(found: Comparison, leaders: Sequence[str], worse: Sequence[str]) -> 
 
 
 def notes(found: Comparison, left: int = 0) -> Iterator[str]:
-    """What a reader should know beside the answer."""
+    """Caveats: runs without a result, behaviour at other sizes, unequal parameters."""
     if left:
         yield f"{left} run{'s are' if left > 1 else ' is'} not done yet. The same command goes on."
     for trial in found.trials:
         if trial.value is None and trial.reason:
             yield f"{trial.candidate} with seed {trial.seed} has no result: {trial.reason}"
-    yield from _beyond(found)
+    yield from _extrapolation(found)
     yield from _symmetry(found)
     sizes = [c.parameters for c in found.candidates if c.parameters]
     if found.equal != "parameters" and sizes and max(sizes) > 1.02 * min(sizes):
@@ -72,52 +75,52 @@ def notes(found: Comparison, left: int = 0) -> Iterator[str]:
         yield "Steps differ, so that each candidate computes as much as the recipe."
 
 
-def _beyond(found: Comparison) -> Iterator[str]:
-    """Which candidates hold at other sizes."""
-    sizes: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    cannot: dict[str, str] = {}
+def _extrapolation(found: Comparison) -> Iterator[str]:
+    """Which candidates generalise to the largest size that was measured."""
+    values: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    errors: dict[str, str] = {}
     for trial in found.trials:
-        for one in trial.beyond:
+        for one in trial.extrapolation:
             if one.value is not None:
-                sizes[trial.candidate][one.factor].append(one.value)
+                values[trial.candidate][one.factor].append(one.value)
             else:
-                cannot[trial.candidate] = one.reason
-    factors = [factor for of in sizes.values() for factor in of]
+                errors[trial.candidate] = one.reason
+    factors = [factor for by_factor in values.values() for factor in by_factor]
     if not factors or max(factors) == 1:
         return
     far = max(factors)
-    at = {name: (fmean(values[1]), fmean(values[far])) for name, values in sizes.items() if far in values and 1 in values}
+    means = {name: (fmean(some[1]), fmean(some[far])) for name, some in values.items() if far in some and 1 in some}
     sign = 1 if found.better == "less" else -1
-    held = [name for name, (near, there) in at.items() if sign * (there - near) <= HOLDS * abs(near)]
-    lost = [f"{name} ({number(near)} to {number(there)})" for name, (near, there) in at.items() if name not in held]
-    unable = [name for name in cannot if name not in at]
-    said = [
-        *([f"{_and(held)} hold{'s' if len(held) == 1 else ''}"] if held else []),
-        *([f"{_and(lost)} {'does' if len(lost) == 1 else 'do'} not{'' if held else ' hold'}"] if lost else []),
-        *([f"{_and(unable)} cannot read it"] if unable else []),
+    good = [name for name, (near, there) in means.items() if sign * (there - near) <= GENERALISES * abs(near)]
+    bad = [f"{name} ({number(near)} to {number(there)})" for name, (near, there) in means.items() if name not in good]
+    unable = [name for name in errors if name not in means]
+    parts = [
+        *([f"{_and(good)} generalise{'s' if len(good) == 1 else ''}"] if good else []),
+        *([f"{_and(bad)} {'does' if len(bad) == 1 else 'do'} not{'' if good else ' generalise'}"] if bad else []),
+        *([f"{_and(unable)} cannot read inputs of this size"] if unable else []),
     ]
-    if said:
+    if parts:
         size = "context" if found.axis == "tokens of context" else "size"
-        yield f"At {far:g} times the {size} of training, {'; '.join(said)}."
+        yield f"At {far:g} times the {size} of training, {'; '.join(parts)}."
 
 
 def _symmetry(found: Comparison) -> Iterator[str]:
     for candidate in found.candidates:
-        wrong = [c.action for c in candidate.claims if c.holds and candidate.measured.get(c.action) in ("broken", "approximate")]
+        wrong = [c.action for c in candidate.claims if c.holds and candidate.verdicts.get(c.action) in ("broken", "approximate")]
         if wrong:
-            yield f"{candidate.name} claims {_and(wrong)}, and the check says otherwise: this is a bug, please report it."
+            yield f"{candidate.name} claims {_and(wrong)}, but the check disagrees: this is a bug, please report it."
 
 
-def of(found: Comparison) -> dict[str, list[float]]:
-    """The deciding numbers of each candidate."""
-    made: dict[str, list[float]] = {c.name: [] for c in found.candidates}
+def values_by_candidate(found: Comparison) -> dict[str, list[float]]:
+    """The metric of each candidate, one value for each seed."""
+    values: dict[str, list[float]] = {c.name: [] for c in found.candidates}
     for trial in found.trials:
         if trial.value is not None:
-            made[trial.candidate].append(trial.value)
-    return made
+            values[trial.candidate].append(trial.value)
+    return values
 
 
-def shown(values: Sequence[float]) -> str:
+def mean_and_deviation(values: Sequence[float]) -> str:
     """Mean and standard deviation over seeds."""
     return f"{number(fmean(values))}{f' ± {number(stdev(values))}' if len(values) > 1 else ''}"
 
@@ -127,16 +130,16 @@ def number(value: float) -> str:
 
 
 def _ranges(found: Comparison, names: Sequence[str]) -> str:
-    means = [fmean(of(found)[name]) for name in names]
+    means = [fmean(values_by_candidate(found)[name]) for name in names]
     return f"{number(min(means))} to {number(max(means))}"
 
 
-def _would(against: dict[str, Pair], names: Sequence[str]) -> str:
-    """How many seeds would decide between the best and those beside it."""
+def _seeds_hint(against: dict[str, Pair], names: Sequence[str]) -> str:
+    """About how many seeds would make the differences to the best candidate significant."""
     counts = [against[name].seeds for name in names if not against[name].same]
     some = [count for count in counts if count is not None]
     if not some:
-        return "; no number of seeds that one could wait for would decide" if counts else ""
+        return "; no practical number of seeds would decide" if counts else ""
     return f"; about {min(some)} would decide" if len(names) == 1 else f"; about {min(some)} to {max(some)} would decide"
 
 

@@ -1,4 +1,4 @@
-"""Equal in what, beside data and seeds: parameters, by wider or narrower parts; or compute, by more or fewer steps."""
+"""Equalise candidates: parameters, by wider or narrower layers; or compute, by more or fewer steps."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,17 +12,17 @@ NEAR = 0.02  # share by which parameters may differ where widths are whole numbe
 INNER, WIDTH, STEPS, WARMUP = "model.block.feedforward.inner", "model.width", "budget.steps", "optimiser.warmup"
 
 
-def equalled(
+def equalize(
     changes: Mapping[str, Change], base: Recipe, equal: Equal, task_of: Callable[[Change, str], Task],
 ) -> dict[str, Change]:  # fmt: skip
-    """The changes, and what else has to change so that all candidates are equal to the recipe as it stands.
+    """The changes of each candidate, with those that make it equal to the base recipe.
 
     task_of  opens the data of a candidate, by its changes and its name
-    raises   InputError where a candidate cannot be made equal, or varies what would have to be free
+    raises   InputError if a candidate cannot be made equal, or varies the field that would have to be free
     """
     task = task_of({}, "the recipe itself")
     goal = _parameters(task) if equal == "parameters" else _compute(task)
-    make = _as_large if equal == "parameters" else _as_long
+    make = _equal_parameters if equal == "parameters" else _equal_compute
     return {name: make(change, name, goal, base, task_of) for name, change in changes.items()}
 
 
@@ -35,7 +35,7 @@ def _compute(task: Task) -> float:
     return task.multiply_adds(resolve_spec(task), task.batch(0))
 
 
-def _as_large(change: Change, name: str, goal: float, base: Recipe, task_of: Callable[[Change, str], Task]) -> Change:
+def _equal_parameters(change: Change, name: str, goal: float, base: Recipe, task_of: Callable[[Change, str], Task]) -> Change:
     knob = WIDTH if "baseline" in task_of(change, name).recipe.model else INNER
     if knob in change:
         raise InputError(f"Candidate {name!r} varies {knob}, which equal parameters need to be free. Leave --equal out.")
@@ -60,7 +60,7 @@ def _as_large(change: Change, name: str, goal: float, base: Recipe, task_of: Cal
     return change | {knob: best}
 
 
-def _as_long(change: Change, name: str, goal: float, base: Recipe, task_of: Callable[[Change, str], Task]) -> Change:
+def _equal_compute(change: Change, name: str, goal: float, base: Recipe, task_of: Callable[[Change, str], Task]) -> Change:
     if STEPS in change:
         raise InputError(f"Candidate {name!r} varies {STEPS}, which equal compute needs to be free. Leave --equal out.")
     steps = max(1, round(base.budget.steps * goal / _compute(task_of(change, name))))

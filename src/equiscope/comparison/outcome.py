@@ -1,4 +1,4 @@
-"""Outcome: the folders of runs become a comparison. Nothing is trained here, so it can be done again at any time."""
+"""Outcome: from the folders of runs to a comparison. Nothing is trained here, so it can be repeated at any time."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from equiscope.comparison import answer, job, sure
-from equiscope.comparison.after import After, axis_of, deciding, read_after
+from equiscope.comparison import answer, job, significance
+from equiscope.comparison.measurements import RunMeasurements, axis_of, deciding, read_measurements
 from equiscope.comparison.plan import Plan, read_plan
-from equiscope.comparison.vary import told
+from equiscope.comparison.vary import format_value
 from equiscope.errors import InputError
 from equiscope.models import describe
 from equiscope.record import Candidate, Claim, Comparison, Run, Trial, read_run
@@ -20,13 +20,13 @@ from equiscope.training.reading import differences
 
 BITS = "bits per character"
 LEFT_OUT = ("title", "seed", "evaluation")  # of recipes, when runs are told apart
-Found = tuple[str, int, str, Run | None, str]  # candidate, seed, folder, its run, why it ended
+RunRow = tuple[str, int, str, Run | None, str]  # candidate, seed, folder, its run, why it ended
 
 
 def of_folder(folder: Path) -> Comparison:
-    """The comparison of a folder with a plan, as far as its runs are. Raises InputError where there is no plan, or no run yet."""
+    """The comparison of a folder with a plan, over the runs so far. Raises InputError if there is no plan, or no run yet."""
     plan = read_plan(folder)
-    found: list[Found] = []
+    found: list[RunRow] = []
     for one in plan.jobs():
         place = folder / one.folder
         run = read_run(place) if (place / "run.json").exists() else None
@@ -43,9 +43,9 @@ def of_folder(folder: Path) -> Comparison:
 
 
 def of_runs(folders: Sequence[Path]) -> Comparison:
-    """The comparison of runs that were made by themselves: what differs in their recipes tells them apart.
+    """The comparison of runs that were trained separately: the candidates are named by the fields in which their recipes differ.
 
-    raises  InputError where they are of different tasks, data or budget, or nothing differs but the seed
+    raises  InputError if the runs differ in task, data or budget, or in nothing but the seed
     """
     runs = [(folder, read_run(folder)) for folder in folders]
     first = runs[0][1]
@@ -56,22 +56,22 @@ def of_runs(folders: Sequence[Path]) -> Comparison:
     varied = list(dict.fromkeys(line.partition(": ")[0] for one in plain[1:] for line in differences(plain[0], one)))
     if not varied:
         raise InputError(f"These {len(runs)} runs differ in nothing but their seeds. Give runs with different recipes.")
-    changes = [{path: _at(one, path) for path in varied} for one in plain]
-    names = [", ".join(told(value) for value in change.values()) for change in changes]
-    found: list[Found] = [
+    changes = [{path: _value_at(one, path) for path in varied} for one in plain]
+    names = [", ".join(format_value(value) for value in change.values()) for change in changes]
+    found: list[RunRow] = [
         (name, run.seed, str(folder), run, "") for name, (folder, run) in zip(names, runs, strict=True)
     ]  # fmt: skip
-    rdrop_loss = [f"{name} with seed {seed}" for name, seed, *_ in found if [(n, s) for n, s, *_ in found].count((name, seed)) > 1]
-    if rdrop_loss:
-        raise InputError(f"{rdrop_loss[0]} is given twice. Give each run once.")
+    twice = [f"{name} with seed {seed}" for name, seed, *_ in found if [(n, s) for n, s, *_ in found].count((name, seed)) > 1]
+    if twice:
+        raise InputError(f"{twice[0]} is given twice. Give each run once.")
     return _comparison(
         Path(), found, title=first.title, changes=dict(zip(names, changes, strict=True)), varied=varied, shared=plain[0],
         command=f"equiscope compare {' '.join(map(str, folders))}",
     )  # fmt: skip
 
 
-def same_sources(found: Sequence[Found], plan: Plan) -> None:
-    """Raises InputError where runs of one comparison have read other files, unless the files are what varies."""
+def same_sources(found: Sequence[RunRow], plan: Plan) -> None:
+    """Raises InputError if runs of one comparison have read different files, unless the files are what varies."""
     if any(path.startswith("data.") for path in plan.varied):
         return
     runs = [(folder, run) for *_, folder, run, _ in found if run is not None]
@@ -102,7 +102,7 @@ def _other_data(a: Run, b: Run) -> list[str]:
 
 
 def _comparison(
-    folder: Path, found: Sequence[Found], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
+    folder: Path, found: Sequence[RunRow], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
     shared: dict[str, Any], question: str = "", equal: Equal = "", command: str = "", left: int = 0,
 ) -> Comparison:  # fmt: skip
     whole = [run for *_, run, _ in found if run is not None]
@@ -114,16 +114,16 @@ def _comparison(
     }  # fmt: skip
     known = {name: list(of.values()) for name, of in values.items()}
     ranked = sorted(changes, key=lambda n: (not known[n], (sum(known[n]) / len(known[n]) if known[n] else 0) * _sign(better)))
-    pairs = sure.pairs({name: values[name] for name in ranked if values[name]}, better)
+    pairs = significance.compare_pairs({name: values[name] for name in ranked if values[name]}, better)
     first = whole[0]
     made = Comparison(
         title=title, question=question, task=task, part=part, metric=metric, better=better, varied=varied, equal=equal,
-        axis=axis_of(recipe(first.recipe).data) if any(t.beyond for t in trials) else "",
+        axis=axis_of(recipe(first.recipe).data) if any(t.extrapolation for t in trials) else "",
         seeds=sorted({t.seed for t in trials}), command=command, recipe=shared, data=first.data,
         versions=first.versions, machine=first.machine, trials=trials, pairs=pairs,
         candidates=[_candidate(name, dict(changes[name]), found, folder) for name in ranked],
     )  # fmt: skip
-    return answer.answered(made, left)
+    return answer.with_answer(made, left)
 
 
 def _sign(better: str) -> int:
@@ -131,7 +131,7 @@ def _sign(better: str) -> int:
 
 
 def _metric(runs: Sequence[Run], part: str, varied: Sequence[str]) -> tuple[str, Literal["less", "more"]]:
-    """The first number that is measured; of texts in different tokens, bits per character, which do not depend on them."""
+    """The first metric of the task; bits per character if the tokens differ, since it does not depend on them."""
     better = next(kind.better for kind in TASKS if kind.name == runs[0].task)
     finished = [run.result[part] for run in runs if part in run.result]
     if not finished:
@@ -141,30 +141,30 @@ def _metric(runs: Sequence[Run], part: str, varied: Sequence[str]) -> tuple[str,
     return next(iter(finished[0])), better
 
 
-def _trial(folder: Path, found: Found, part: str, metric: str) -> Trial:
+def _trial(folder: Path, found: RunRow, part: str, metric: str) -> Trial:
     name, seed, where, run, reason = found
     if run is None:
         return Trial(candidate=name, seed=seed, folder=where, state="failed", reason=reason)
-    after = read_after(folder / where)
+    after = read_measurements(folder / where)
     state = "failed" if reason else run.state
     return Trial(
         candidate=name, seed=seed, folder=where, state=state, reason=reason or run.reason, result=run.result,
         value=run.result.get(part, {}).get(metric), seconds=run.seconds, memory=after.memory,
-        beyond=[msgspec.structs.replace(one, value=one.values.get(metric, one.value)) for one in after.beyond],
+        extrapolation=[msgspec.structs.replace(one, value=one.values.get(metric, one.value)) for one in after.extrapolation],
         curve=[(s.step, s.values.get(metric, next(iter(s.values.values())))) for s in run.scores if s.part == "validation"],
         tokens=median(p.tokens for p in run.points) if run.points else None,
     )  # fmt: skip
 
 
-def _candidate(name: str, changes: dict[str, Any], found: Sequence[Found], folder: Path) -> Candidate:
+def _candidate(name: str, changes: dict[str, Any], found: Sequence[RunRow], folder: Path) -> Candidate:
     runs = [(folder / where, run) for candidate, _, where, run, _ in found if candidate == name and run is not None]
     if not runs:
         return Candidate(name=name, changes=changes)
     run = runs[0][1]
-    afters: list[After] = [read_after(place) for place, _ in runs]
+    afters: list[RunMeasurements] = [read_measurements(place) for place, _ in runs]
     return Candidate(
         name=name, changes=changes, spec=run.spec, parameters=run.parameters, multiply_adds=run.multiply_adds, steps=run.steps,
-        claims=_claims(run.spec), measured=next((a.measured for a in afters if a.measured), {}),
+        claims=_claims(run.spec), verdicts=next((a.verdicts for a in afters if a.verdicts), {}),
     )  # fmt: skip
 
 
@@ -172,8 +172,8 @@ def _claims(spec: dict[str, Any]) -> list[Claim]:
     return list(describe(spec, 1, 1).claims)
 
 
-def _at(data: Any, path: str) -> Any:
-    """The value of a dotted path, with places of lists as in blocks[1]; None where there is none."""
+def _value_at(data: Any, path: str) -> Any:
+    """The value at a dotted path, with indices of lists as in blocks[1]; None if there is none."""
     for key in path.replace("[", ".").replace("]", "").split("."):
         if isinstance(data, (list, tuple)):
             data = data[int(key)] if int(key) < len(data) else None

@@ -1,6 +1,6 @@
-"""Plan: which runs a comparison is made of. Everything is looked at before anything is trained, and kept in plan.json.
+"""Plan: the runs of a comparison. All candidates are checked before training, and the plan is stored in plan.json.
 
-So a comparison that was killed goes on by the same command, and any process of any machine can do any of its runs.
+A comparison that was killed resumes with the same command, and any process on any machine can do any of its runs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from equiscope import outputs
 from equiscope.budgets import decoded, read
-from equiscope.comparison.equal import equalled
-from equiscope.comparison.vary import Change, changed, slug
+from equiscope.comparison.equal import equalize
+from equiscope.comparison.vary import Change, apply_change, slug
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import describe
 from equiscope.record import VERSION
@@ -26,7 +26,7 @@ HINT = "Choose another folder with --out."
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """One run: a candidate with a seed, and its folder, seen from the comparison's."""
+    """One run: a candidate with a seed, and its folder relative to the comparison's."""
 
     candidate: str
     seed: int
@@ -34,20 +34,20 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What is compared.
+    """The runs of a comparison.
 
-    recipe      what all runs share, every field said; beside: the folder where its data is looked for first
-    candidates  what each changes, by the dotted names of fields
+    recipe      common to all runs, with every field; recipe_folder: searched first for the data
+    candidates  what each one changes, by the dotted names of fields
     varied      those names
-    threads     of one run: rounding depends on them, so they belong to the plan and not to the machine
-    command     that made it
+    threads     of one run: rounding depends on them, so they are part of the plan and not of the machine
+    command     that made the plan
     """
 
     version: int = VERSION
     title: str
     question: str = ""
     recipe: dict[str, Any]
-    beside: str
+    recipe_folder: str
     candidates: dict[str, Change]
     varied: list[str]
     seeds: list[int]
@@ -56,28 +56,28 @@ class Plan(Struct, frozen=True, kw_only=True):
     command: str = ""
 
     def jobs(self) -> Iterator[Job]:
-        """Seed by seed, so that every candidate has a first answer soon."""
+        """Ordered by seed, so that every candidate has a first result soon."""
         for seed in self.seeds:
             for name in self.candidates:
                 yield Job(candidate=name, seed=seed, folder=f"{RUNS}/{slug(name)}/seed-{seed}")
 
     def recipe_of(self, job: Job) -> Recipe:
-        return made(self.recipe, self.candidates[job.candidate], job.candidate, job.seed)
+        return candidate_recipe(self.recipe, self.candidates[job.candidate], job.candidate, job.seed)
 
 
-def made(base: Mapping[str, Any], change: Change, name: str, seed: int) -> Recipe:
-    """The recipe of a candidate. Raises InputError, with its name, where a value does not fit."""
-    data = changed(dict(base), change) | {"seed": seed, "title": f"{base['title']}: {name}"}
+def candidate_recipe(base: Mapping[str, Any], change: Change, name: str, seed: int) -> Recipe:
+    """The recipe of a candidate. Raises InputError with its name if a value does not fit."""
+    data = apply_change(dict(base), change) | {"seed": seed, "title": f"{base['title']}: {name}"}
     return recipe(data, f"Candidate {name!r}")
 
 
-def planned(
-    base: Recipe, beside: Path, candidates: Mapping[str, Change], seeds: Sequence[int], *,
+def make_plan(
+    base: Recipe, recipe_folder: Path, candidates: Mapping[str, Change], seeds: Sequence[int], *,
     question: str = "", equal: Equal = "", threads: int = 1, command: str = "",
 ) -> Plan:  # fmt: skip
-    """A plan whose every model was built once, without numbers, and reads the data.
+    """A plan in which every model has been built once on the meta device and fits the data.
 
-    raises  InputError where there is nothing to compare, a candidate does not fit, or two would share a folder
+    raises  InputError if there are fewer than two candidates, a candidate does not fit, or two would share a folder
     """
     if len(candidates) < 2:
         raise InputError(f"A comparison has two candidates or more, but got {len(candidates)}. Give --vary field=first,second.")
@@ -89,35 +89,35 @@ def planned(
     plain, opened = base.to_dict(), dict[str, Task]()
 
     def task_of(change: Change, name: str) -> Task:
-        return opened_task(made(plain, change, name, seeds[0]))
+        return opened_task(candidate_recipe(plain, change, name, seeds[0]))
 
     def opened_task(found: Recipe) -> Task:
         """The task of a candidate; candidates that read the same data share it."""
         key = repr(found.to_dict()["data"])
-        opened[key] = opened.get(key) or open_task(found, beside)
+        opened[key] = opened.get(key) or open_task(found, recipe_folder)
         opened[key].recipe = found
         return opened[key]
 
     for name, change in candidates.items():
-        found = made(plain, change, name, seeds[0])  # an error of it says the name
+        found = candidate_recipe(plain, change, name, seeds[0])  # an error of it says the name
         try:
             describe(resolve_spec(opened_task(found)), 1, 1)  # which builds it, without numbers
         except EquiscopeError as error:
             raise InputError(f"Candidate {name!r}: {error}") from error
-    fitting = equalled(candidates, base, equal, task_of) if equal else dict(candidates)
+    fitting = equalize(candidates, base, equal, task_of) if equal else dict(candidates)
     varied = list(dict.fromkeys(path for change in candidates.values() for path in change))
     return Plan(
-        title=base.title, question=question, recipe=plain, beside=str(beside.absolute()), candidates=fitting, varied=varied,
-        seeds=list(seeds), equal=equal, threads=threads, command=command,
+        title=base.title, question=question, recipe=plain, recipe_folder=str(recipe_folder.absolute()),
+        candidates=fitting, varied=varied, seeds=list(seeds), equal=equal, threads=threads, command=command,
     )  # fmt: skip
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
-    """Keep it, or see that the same is kept already. Raises InputError, with the differences, where another one is."""
+    """Write the plan, or check that the folder has the same one. Raises InputError with the differences if it has another one."""
     path = folder / PLAN
     if path.exists():
         there = read_plan(folder)
-        if other := _other(there, plan):
+        if other := _differences(there, plan):
             raise InputError(
                 f"{folder} holds another comparison: {'; '.join(other[:4])}. Go on with it by `equiscope compare {folder}`, "
                 "or choose another --out."
@@ -127,8 +127,8 @@ def write_plan(plan: Plan, folder: Path) -> None:
     outputs.write(path, msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n", HINT)
 
 
-def _other(there: Plan, plan: Plan) -> list[str]:
-    """What two plans say otherwise, words and threads left out; fields of the recipe that came later have their defaults."""
+def _differences(there: Plan, plan: Plan) -> list[str]:
+    """The differences between two plans, except titles and threads; missing fields of the recipe take their defaults."""
     a, b = (
         msgspec.structs.replace(p, command="", threads=1, question="", title="", recipe=recipe(p.recipe).to_dict() | {"title": ""})
         for p in (there, plan)
@@ -137,7 +137,7 @@ def _other(there: Plan, plan: Plan) -> list[str]:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Raises InputError where there is none, or it is damaged."""
+    """The plan in a folder. Raises InputError if there is none, it is damaged, or it has another version."""
     path = folder / PLAN
     try:
         found = decoded(read(path), Plan)

@@ -1,4 +1,4 @@
-"""Question: a comparison as a file. A recipe, what varies, and how often; `equiscope compare FILE` answers it."""
+"""Question: a comparison as a file with a recipe, what varies, and the seeds; `equiscope compare FILE` answers it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.comparison.vary import Change, combined, resolved
+from equiscope.comparison.vary import Change, combinations, resolved
 from equiscope.errors import InputError, shown
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, read_recipe
@@ -17,22 +17,22 @@ from equiscope.training.reading import read_toml
 MOST = 10_000  # seeds of a comparison
 
 
-class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A candidate by name. set: values by the names of fields, short ones too."""
+class NamedCandidate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A candidate with a name. set: values by the names of fields, which may be shortened."""
 
     name: str
     set: dict[str, Any] = field(default_factory=dict)
 
 
 class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked.
+    """A question that a comparison answers.
 
     question   one line, as a person would ask
-    recipe     beside this file
-    set        "budget.steps=500": what all candidates change
+    recipe     path relative to this file
+    set        "budget.steps=500": changes for all candidates
     vary       fields with their values: every combination is a candidate
-    candidate  those that are named one by one instead
-    seeds      how many, counted from the recipe's; or which
+    candidate  named candidates, instead of `vary`
+    seeds      how many, counted from the recipe's seed; or a list of seeds
     equal      "parameters" or "compute", of all candidates
     """
 
@@ -40,24 +40,24 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     recipe: str
     set: list[str] = field(default_factory=list)
     vary: dict[str, list[Any]] = field(default_factory=dict)
-    candidate: list[Named] = field(default_factory=list)
+    candidate: list[NamedCandidate] = field(default_factory=list)
     seeds: int | list[int] = 3
     equal: Equal = ""
 
     def candidates(self, task: str, where: Path) -> dict[str, Change]:
-        """By name. Raises InputError where there are none, both ways are used, or a field is unknown."""
+        """By name. Raises InputError if there are none, both ways are used, or a field is unknown."""
         if bool(self.vary) == bool(self.candidate):
             raise InputError(f"{where}: say what varies in a table [vary], or in several [[candidate]], and not in both.")
         if self.vary:
-            return combined({resolved(name, task): values for name, values in self.vary.items()})
+            return combinations({resolved(name, task): values for name, values in self.vary.items()})
         names = [one.name for one in self.candidate]
-        if rdrop_loss := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"{where}: the candidate {rdrop_loss[0]!r} is there twice. Give each a name of its own.")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"{where}: the candidate {twice[0]!r} is there twice. Give each a name of its own.")
         return {one.name: {resolved(name, task): value for name, value in one.set.items()} for one in self.candidate}
 
 
 def is_question(path: Path) -> bool:
-    """Whether a TOML file asks a question, instead of being a recipe."""
+    """Whether a TOML file is a question, and not a recipe."""
     try:
         return isinstance(read_toml(path, "question")[1].get("recipe"), str)
     except InputError:
@@ -78,7 +78,7 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
 
 
 def seeds_of(asked: int | Sequence[int], first: int) -> list[int]:
-    """So many seeds from the recipe's on, or those that are named."""
+    """So many seeds, counted from `first`, or the given ones."""
     if isinstance(asked, int):
         if not 1 <= asked <= MOST:
             raise InputError(f"A comparison has 1 to {MOST} seeds, but got {shown(asked)}.")
@@ -86,7 +86,7 @@ def seeds_of(asked: int | Sequence[int], first: int) -> list[int]:
     return list(asked)
 
 
-def seeds_said(text: str) -> int | list[int]:
+def parse_seeds(text: str) -> int | list[int]:
     """ "3" is three seeds; "1,5,9" are these three."""
     try:
         numbers = [int(part) for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""What varies: fields of a recipe by their short names, values as in TOML, every combination of several."""
+"""Vary: fields of a recipe by their short names, values as in TOML, every combination of several."""
 
 import dataclasses
 import itertools
@@ -20,7 +20,7 @@ Change = dict[str, Any]  # values by the dotted names of a recipe's fields
 TABLES = ("data", "budget", "optimiser", "evaluation", "engine")
 
 
-def varied(axes: Sequence[str], task: str) -> dict[str, Change]:
+def parse_vary(axes: Sequence[str], task: str) -> dict[str, Change]:
     """Candidates by name: every combination of the values of some fields.
 
     axes    "position=none,rope", each a field and its values; a table or list is written as in TOML
@@ -36,16 +36,16 @@ def varied(axes: Sequence[str], task: str) -> dict[str, Change]:
         if path in found:
             raise InputError(f"--vary {name.strip()} is given twice. Name all its values in one: {name.strip()}=first,second.")
         found[path] = values(text, axis)
-    return combined(found)
+    return combinations(found)
 
 
-def combined(axes: dict[str, list[Any]]) -> dict[str, Change]:
-    """Candidates by name, of values by dotted field: every combination."""
+def combinations(axes: dict[str, list[Any]]) -> dict[str, Change]:
+    """Candidates by name, from values by dotted field: every combination."""
     short = {path: _short(path, list(axes)) for path in axes}
     made: dict[str, Change] = {}
     for combination in itertools.product(*axes.values()):
         change = dict(zip(axes, combination, strict=True))
-        name = ", ".join(told(v) if len(axes) == 1 else f"{short[path]} {told(v)}" for path, v in change.items())
+        name = ", ".join(format_value(v) if len(axes) == 1 else f"{short[path]} {format_value(v)}" for path, v in change.items())
         if name in made:
             raise InputError(f"{name} is given twice. To see that a variant equals itself, name two candidates in a file.")
         made[name] = change
@@ -53,7 +53,7 @@ def combined(axes: dict[str, list[Any]]) -> dict[str, Change]:
 
 
 def values(text: str, axis: str) -> list[Any]:
-    """Values with commas between them; commas in a table, a list or quotes belong to the value."""
+    """Values separated by commas; commas in a table, a list or quotes belong to the value."""
     parts, depth, quote, start = [], 0, "", 0
     for place, sign in enumerate(text):
         if quote:
@@ -74,9 +74,9 @@ def values(text: str, axis: str) -> list[Any]:
 
 
 def resolved(name: str, task: str) -> str:
-    """The whole dotted name of a field: "position" is model.block.attention.position.
+    """The full dotted name of a field: "position" is model.block.attention.position.
 
-    raises  InputError where there is no such field, or several
+    raises  InputError if there is no such field, or several
     """
     known = list(names(task))
     if name in known or name.startswith("model.encoder."):
@@ -113,8 +113,8 @@ def _of_spec(kind: type, path: str) -> Iterator[str]:
             yield from _of_spec(typing.cast(type, inner[0]), f"{path}.{f.name}")
 
 
-def changed(data: dict[str, Any], change: Change) -> dict[str, Any]:
-    """A recipe's data with these fields replaced; where a model lists its blocks, in each of them."""
+def apply_change(data: dict[str, Any], change: Change) -> dict[str, Any]:
+    """A recipe's data with these fields replaced; if a model lists its blocks, in each of them."""
     made = data
     if "model.baseline" in change and "baseline" not in data.get("model", {}):
         made = altered(made, {"model": {"baseline": change["model.baseline"]}})
@@ -136,22 +136,22 @@ def _put(data: Any, keys: Sequence[str], value: Any) -> Any:
     return held | {keys[0]: _put(held.get(keys[0]), keys[1:], value)}
 
 
-def told(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as a person reads it: {"scheme": "rope", "base": 500} is "rope base 500"."""
     if isinstance(value, dict):
         if joined := next((key for key in ("and", "or") if key in value), ""):
-            return f" {joined} ".join(map(told, value[joined]))
+            return f" {joined} ".join(map(format_value, value[joined]))
         first = [str(value[key]) for key in ("scheme", "kind") if key in value]
-        return " ".join([*first, *(f"{k} {told(v)}" for k, v in value.items() if k not in ("scheme", "kind"))]) or "default"
+        return " ".join([*first, *(f"{k} {format_value(v)}" for k, v in value.items() if k not in ("scheme", "kind"))]) or "default"
     if isinstance(value, (list, tuple)):
-        return "×".join(map(told, value))
+        return "×".join(map(format_value, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
 
 
 def _short(path: str, others: Sequence[str]) -> str:
-    """As much of a field's name as tells it from the others."""
+    """The shortest end of a field's name that no other field has."""
     keys = path.split(".")
     for n in range(1, len(keys) + 1):
         end = ".".join(keys[-n:])
@@ -161,5 +161,5 @@ def _short(path: str, others: Sequence[str]) -> str:
 
 
 def slug(name: str) -> str:
-    """A name as a folder may have it."""
+    """A name in a form that a folder can have."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "candidate"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from equiscope.comparison.outcome import of_folder, of_runs
-from equiscope.comparison.plan import PLAN, Plan, planned, read_plan, write_plan
+from equiscope.comparison.plan import PLAN, Plan, make_plan, read_plan, write_plan
 from equiscope.comparison.question import is_question, read_question, seeds_of
-from equiscope.comparison.vary import varied
-from equiscope.comparison.workers import Tick, together
+from equiscope.comparison.vary import parse_vary
+from equiscope.comparison.workers import Tick, run_all
 from equiscope.errors import InputError
 from equiscope.record.comparison import Comparison, Equal
 from equiscope.record.run import RUN
@@ -44,7 +44,7 @@ def compare(
         return compare_runs(sources)
     folder, plan = plan_of(sources[0], vary, seeds, out, changes, small, equal, threads or share_of_cores(processes))
     write_plan(plan, folder)
-    together(folder, plan, processes, tick)
+    run_all(folder, plan, processes, tick)
     return of_folder(folder)
 
 
@@ -70,20 +70,20 @@ def plan_of(
     if is_question(source):
         if vary:
             raise InputError(f"{source} says itself what varies. Leave --vary out, or give its recipe.")
-        read, recipe, beside = read_question(source, list(changes), small)
+        read, recipe, recipe_folder = read_question(source, list(changes), small)
         question, count, goal = read.question, read.seeds, equal or read.equal
         candidates = read.candidates(recipe.to_dict()["data"]["task"], source)
     else:
-        recipe, beside = read_recipe(source, list(changes), small), source.parent
+        recipe, recipe_folder = read_recipe(source, list(changes), small), source.parent
         if not vary:
             raise InputError("There is nothing to compare. Say what varies, such as --vary position=none,sinusoidal,rope.")
-        candidates = varied(vary, recipe.to_dict()["data"]["task"])
+        candidates = parse_vary(vary, recipe.to_dict()["data"]["task"])
     chosen = seeds_of(count if seeds is None else seeds, recipe.seed)
     words = ["equiscope", "compare", str(source)]
     words += [part for axis in vary for part in ("--vary", axis)] + [part for change in changes for part in ("--set", change)]
     words += ["--small"] * small + (["--seeds", number] if number else []) + (["--equal", equal] if equal else [])
-    return folder, planned(
-        recipe, beside, candidates, chosen, question=question, equal=goal, threads=threads,
+    return folder, make_plan(
+        recipe, recipe_folder, candidates, chosen, question=question, equal=goal, threads=threads,
         command=shlex.join([*words, "--out", str(folder)]),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Who does the jobs: processes of this machine, a Ray cluster, or whoever reads a list of commands. The runs are the same.
+"""Workers: run the jobs in processes of this machine, on a Ray cluster, or from a list of commands. The runs are the same.
 
-Each job is a process of its own, so that one that crashes is a result and the others go on.
+Each job is a process of its own, so a crash is a result of that job and the others continue.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from equiscope import outputs
-from equiscope.comparison.job import PARENT, done, note, state_of
+from equiscope.comparison.job import PARENT, done, record_failure, state_of
 from equiscope.comparison.plan import Job, Plan
 from equiscope.tokens.extra import needed
 
@@ -25,20 +25,20 @@ Tick = Callable[[Sequence[Job]], None]
 
 
 def command(folder: Path, job: Job) -> list[str]:
-    """The process that does one job."""
+    """The command line of one job."""
     return [sys.executable, "-m", "equiscope.comparison", str(folder.absolute()), job.folder]
 
 
-def alone(folder: Path, job: Job, threads: int) -> int:
-    """Do one job in a process of its own, and keep what became of it."""
-    process = _begun(folder, job, threads)
-    return _ended(folder, job, process.wait())
+def run_one(folder: Path, job: Job, threads: int) -> int:
+    """Run one job in its own process, and record how it ended."""
+    process = _start(folder, job, threads)
+    return _finish(folder, job, process.wait())
 
 
-def together(folder: Path, plan: Plan, processes: int = 1, tick: Tick = lambda running: None) -> None:
-    """All jobs that are left, so many at a time. A killed comparison leaves no processes behind, and goes on where they were.
+def run_all(folder: Path, plan: Plan, processes: int = 1, tick: Tick = lambda running: None) -> None:
+    """Run all remaining jobs, `processes` at a time. If the comparison is killed, so are its processes, and it can be resumed.
 
-    tick  is called a few times a second with the jobs that run
+    tick  is called a few times a second with the running jobs
     """
     left = [job for job in plan.jobs() if not done(folder, job)]
     running: dict[str, tuple[Job, subprocess.Popen[bytes]]] = {}
@@ -47,13 +47,13 @@ def together(folder: Path, plan: Plan, processes: int = 1, tick: Tick = lambda r
             while left or running:
                 while left and len(running) < processes:
                     job = left.pop(0)
-                    running[job.folder] = job, _begun(folder, job, plan.threads)
+                    running[job.folder] = job, _start(folder, job, plan.threads)
                 tick([job for job, _ in running.values()])
                 time.sleep(EVERY)
                 for name, (job, process) in list(running.items()):
                     if process.poll() is not None:
                         del running[name]
-                        _ended(folder, job, process.returncode)
+                        _finish(folder, job, process.returncode)
         finally:
             for _, process in running.values():
                 process.terminate()
@@ -63,7 +63,7 @@ def together(folder: Path, plan: Plan, processes: int = 1, tick: Tick = lambda r
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Inside, SIGTERM is an exception, so that processes are ended first."""
+    """Inside, SIGTERM raises SystemExit, so that child processes are ended first."""
 
     def end(number: int, frame: Any) -> NoReturn:
         sys.exit(128 + number)
@@ -79,15 +79,15 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) -> None:
-    """All jobs that are left, on the cluster that Ray knows, or on this machine. The folder is one that all machines share.
+def run_with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) -> None:
+    """Run all remaining jobs on a Ray cluster, or on this machine. All machines must share the folder.
 
-    raises  InputError where Ray is not installed
+    raises  InputError if Ray is not installed
     """
     ray = needed("ray", "ray", "--ray", "use --processes")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
-    do = ray.remote(num_cpus=plan.threads, max_retries=0)(alone)
+    do = ray.remote(num_cpus=plan.threads, max_retries=0)(run_one)
     left = {do.remote(folder.absolute(), job, plan.threads): job for job in plan.jobs() if not done(folder, job)}
     try:
         while left:
@@ -102,8 +102,8 @@ def with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) -> Non
         ray.shutdown()
 
 
-def listed(folder: Path, plan: Plan) -> Path:
-    """One command a line for every job that is left, and a Slurm script that runs them as an array. Returns the list."""
+def write_job_list(folder: Path, plan: Plan) -> Path:
+    """Write one command per line for every remaining job, and a Slurm array script. Returns the path of the list."""
     commands = [shlex.join(command(folder, job)) for job in plan.jobs() if not done(folder, job)]
     path = folder / "jobs.txt"
     outputs.write(path, "".join(f"OMP_NUM_THREADS={plan.threads} {one}\n" for one in commands))
@@ -116,7 +116,7 @@ eval "$(sed -n "${{SLURM_ARRAY_TASK_ID}}p" {shlex.quote(str(path.absolute()))})"
     return path
 
 
-def _begun(folder: Path, job: Job, threads: int) -> subprocess.Popen[bytes]:
+def _start(folder: Path, job: Job, threads: int) -> subprocess.Popen[bytes]:
     path = log(folder, job)
     path.parent.mkdir(parents=True, exist_ok=True)
     said = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())}
@@ -125,26 +125,26 @@ def _begun(folder: Path, job: Job, threads: int) -> subprocess.Popen[bytes]:
 
 
 def log(folder: Path, job: Job) -> Path:
-    """What the process of a job says."""
+    """The log file of a job."""
     return folder / LOGS / f"{'-'.join(Path(job.folder).parts[1:])}.txt"
 
 
-def _ended(folder: Path, job: Job, code: int) -> int:
-    """A job that ended by itself without a whole run is a result; one that was killed from outside goes on next time."""
+def _finish(folder: Path, job: Job, code: int) -> int:
+    """Record the end of a job. An exit without a whole run is a result; a job that was killed from outside can be resumed."""
     place = folder / job.folder
     if code in (0, 3) or (code in (-15, -2, 130, 143) and state_of(place) in ("", "running", "stopped")):
         return code
-    lines = [line for line in _last(log(folder, job)) if line.strip()]
+    lines = [line for line in _last_lines(log(folder, job)) if line.strip()]
     said = lines[-1] if lines else "nothing was said"
-    note(place, said if code == 2 else f"the process ended with {_told(code)}: {said}")
+    record_failure(place, said if code == 2 else f"the process ended with {_exit_text(code)}: {said}")
     return code
 
 
-def _told(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _last(path: Path) -> Iterator[str]:
+def _last_lines(path: Path) -> Iterator[str]:
     try:
         yield from path.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
     except OSError:

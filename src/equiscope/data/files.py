@@ -25,34 +25,34 @@ class Missing(InputError):
     """A file that a recipe needs is not here."""
 
 
-def folders(beside: Path | None = None) -> list[Path]:
+def folders(recipe_folder: Path | None = None) -> list[Path]:
     """Where a name is looked for, first to last. Raises InputError where EQUISCOPE_DATA is no folder."""
     given = os.environ.get("EQUISCOPE_DATA")
     if given and not Path(given).is_dir():
         raise InputError(f"EQUISCOPE_DATA is {given}, which is no folder. Set it to the folder that has your data, or unset it.")
     near = [Path(given)] if given else [Path(up) / name for up in (".", "..") for name in ("data", "shared/data")]
-    return list(dict.fromkeys([*([beside] if beside else []), Path(), *near]))
+    return list(dict.fromkeys([*([recipe_folder] if recipe_folder else []), Path(), *near]))
 
 
-def find_files(name: str, beside: Path | None = None) -> list[Path]:
+def find_files(name: str, recipe_folder: Path | None = None) -> list[Path]:
     """The files of a name, sorted: a path; one with * for many; or the files of a clone that stand in a listed one's place.
 
     raises  Missing where there is none, naming where it was looked for and where a user gets it; InputError for what is no name
     """
     try:
-        return _find_files(name, beside)
+        return _find_files(name, recipe_folder)
     except InputError:
         raise
     except (RuntimeError, ValueError, OSError) as error:  # ~ of nobody; a**b; a name that is too long
         raise InputError(f"{printable(name)} cannot be looked for: {reason(error)}. Give another path.") from error
 
 
-def _find_files(name: str, beside: Path | None) -> list[Path]:
+def _find_files(name: str, recipe_folder: Path | None) -> list[Path]:
     given = Path(name).expanduser()
     if given.is_absolute():
         relative, looked = given.relative_to(given.anchor), [Path(given.anchor)]
     else:
-        relative, looked = given, folders(beside)
+        relative, looked = given, folders(recipe_folder)
     many = any(sign in name for sign in "*?[")
     for folder in looked if name else ():
         if (folder / relative).exists():  # also where a sign stands in the name itself

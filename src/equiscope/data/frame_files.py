@@ -66,7 +66,7 @@ class FrameFormat:
 
 
 def frames(
-    name: str, frame_format: FrameFormat, beside: Path | None = None, labelled: bool = True
+    name: str, frame_format: FrameFormat, recipe_folder: Path | None = None, labelled: bool = True
 ) -> tuple[list[MoleculeFrame], list[Path]]:  # fmt: skip
     """Every frame of the files of a name, also of a folder or an archive, and those files.
 
@@ -74,7 +74,7 @@ def frames(
     labelled  whether energies and forces are read; without, an energy is NaN
     raises  InputError naming the file and the frame that has no energy, unequal lengths or numbers that are none
     """
-    paths = [file for path in find_files(name, beside) for file in (_files(path) if path.is_dir() else [path])]
+    paths = [file for path in find_files(name, recipe_folder) for file in (_files(path) if path.is_dir() else [path])]
     read: list[MoleculeFrame] = []
     energies: dict[str, float] | None = None
     for path in paths:
@@ -82,7 +82,7 @@ def frames(
             read += _arrays(path, frame_format, len(read), labelled)
             continue
         if labelled and frame_format.table is not None and (energies is None or is_archive(path)):
-            energies = _table(path, frame_format, beside)
+            energies = _table(path, frame_format, recipe_folder)
         for where, points in _points(path):
             for row, one in enumerate(points):
                 label = f"{where}, frame {row}" if len(points) > 1 else where
@@ -266,7 +266,7 @@ def _number_of(where: str) -> int:
     return int(digits)
 
 
-def _table(path: Path, frame_format: FrameFormat, beside: Path | None) -> dict[str, float]:
+def _table(path: Path, frame_format: FrameFormat, recipe_folder: Path | None) -> dict[str, float]:
     """Energies by the names of files, from a table within the archive or beside it: NAME, and numbers in columns."""
     assert frame_format.table is not None
     said, where = None, frame_format.table
@@ -277,7 +277,7 @@ def _table(path: Path, frame_format: FrameFormat, beside: Path | None) -> dict[s
                     if frame_format.table in (one.name, Path(one.name).name):
                         said = held.read(one)
         if said is None:
-            where = str(find_files(frame_format.table, beside)[0])
+            where = str(find_files(frame_format.table, recipe_folder)[0])
             with open_file(Path(where)) as file:
                 said = file.read()
         lines = said.decode("utf-8").splitlines()

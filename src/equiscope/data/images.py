@@ -107,7 +107,7 @@ class Pictures:
     raises  InputError naming the file, and the place in it, of what is missing, damaged, of another size, or of no known class
     """
 
-    def __init__(self, config: Images, seed: int = 0, beside: Path | None = None) -> None:
+    def __init__(self, config: Images, seed: int = 0, recipe_folder: Path | None = None) -> None:
         self.config, self.seed = config, seed
         if twice := sorted({name for name in config.classes or () if (config.classes or ()).count(name) > 1}):
             raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
@@ -118,14 +118,14 @@ class Pictures:
         if isinstance(config.train, str):
             read = ("test",) if config.test_held_out else ()
             whole = {part: name if name is None or isinstance(name, str) else " ".join(name) for part, name in named.items()}
-            parts, self.notes = spread(whole, beside, is_picture, True, read)
+            parts, self.notes = spread(whole, recipe_folder, is_picture, True, read)
             named |= {part: name for part, name in parts.items() if name != whole[part]}
         self.sources: list[Source] = []
         self.classes, self.size, self.channels = config.classes, config.size, config.channels
         self.parts: dict[str, ImageSet] = {}
         for part, name in named.items():
             if name is not None:
-                self.parts[part] = self._read(part, name, beside)
+                self.parts[part] = self._read(part, name, recipe_folder)
         if config.test_held_out:
             self.parts["train"], self.parts["test"] = self._split(config.test_held_out, "test_held_out")
         if "validation" not in self.parts:
@@ -170,10 +170,10 @@ class Pictures:
         images, labels = self.parts["train"][torch.tensor([example for _, example in places])]
         return augmented(images, self.draws.of(places), self.config.augment, self.mean, self.std), labels
 
-    def _read(self, part: str, name: str | FilePair, beside: Path | None) -> ImageSet:
+    def _read(self, part: str, name: str | FilePair, recipe_folder: Path | None) -> ImageSet:
         if not isinstance(name, str):
-            return self._read_pair(part, [_one(n, beside) for n in name])
-        path = _one(name, beside)
+            return self._read_pair(part, [_one(n, recipe_folder) for n in name])
+        path = _one(name, recipe_folder)
         given = list_pictures(path)
         self.notes += separator_notes([path], ("path", "label"))
         self.sources.append(source_of(path, given.files, part))
@@ -274,8 +274,8 @@ def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return (images.to(torch.float32) / 255 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
 
 
-def _one(name: str, beside: Path | None) -> Path:
-    paths = find_files(name, beside)
+def _one(name: str, recipe_folder: Path | None) -> Path:
+    paths = find_files(name, recipe_folder)
     if len(paths) > 1:
         raise InputError(
             f"{name} is {len(paths)} files, but pictures come from one: a folder, an archive, a table or a pair of idx files."

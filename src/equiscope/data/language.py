@@ -87,17 +87,19 @@ class Passages:
             tokenizer from elsewhere does not know
     """
 
-    def __init__(self, config: Language, seed: int = 0, beside: Path | None = None, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self, config: Language, seed: int = 0, recipe_folder: Path | None = None, tokenizer: Tokenizer | None = None
+    ) -> None:
         self.config = config
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
-        named, self.notes = spread(named, beside, is_text_file, False)
-        self.paths = {part: files(find_files(name, beside)) for part, name in named.items() if name is not None}
+        named, self.notes = spread(named, recipe_folder, is_text_file, False)
+        self.paths = {part: files(find_files(name, recipe_folder)) for part, name in named.items() if name is not None}
         self.notes += separator_notes(chain.from_iterable(self.paths.values()), [config.field])
         self.sources: list[Source] = sources(self.paths)
         self.cached = sum(source.bytes for source in self.sources) >= SMALL
         self.cut = self._cut() if "validation" not in self.paths else 0
         parts: list[str] = [part for part in ("train", "validation", "test") if part in self.paths or part == "validation"]
-        self.tokenizer = tokenizer or self._tokenizer(parts, beside)
+        self.tokenizer = tokenizer or self._tokenizer(parts, recipe_folder)
         lines = {part: self._stream(part) for part in parts}
         self.characters = {part: line.characters for part, line in lines.items()}
         self.ids = {part: line.ids for part, line in lines.items()}
@@ -212,7 +214,7 @@ class Passages:
         count = self._cached_facts("count", ["train"], made)["characters"]
         return max(1, round(count * (1 - self.config.held_out)))
 
-    def _tokenizer(self, parts: list[str], beside: Path | None) -> Tokenizer:
+    def _tokenizer(self, parts: list[str], recipe_folder: Path | None) -> Tokenizer:
         """The tokenizer that a recipe asks for. Characters are those of all parts: a list of signs tells nothing of a text."""
         config = self.config
         if config.tokens == "bytes":
@@ -232,7 +234,7 @@ class Passages:
                 return {"tokenizer": by_pieces(cut(self.text("train")), config.vocabulary).inner.to_str()}
 
             return Tokenizer.of(self._cached_facts(f"pieces {config.vocabulary}", ["train"], taught)["tokenizer"])
-        return Tokenizer.read(find_files(config.tokens, beside)[0])
+        return Tokenizer.read(find_files(config.tokens, recipe_folder)[0])
 
     def _stream(self, part: str) -> TokenStream:
         try:

@@ -124,13 +124,13 @@ class Frames:
     raises  InputError naming the file and frame that is missing, unreadable, unlike the others, or of another unit
     """
 
-    def __init__(self, config: Molecules, seed: int = 0, beside: Path | None = None) -> None:
+    def __init__(self, config: Molecules, seed: int = 0, recipe_folder: Path | None = None) -> None:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         whole, paths, alone = {}, {}, {}  # type: dict[str, list[MoleculeFrame]], dict[str, list[Path]], dict[str, list[MoleculeFrame]]
         for part, name in named.items():
             if name is not None:
-                read, paths[part] = frames(name, config.frame_format, beside)
+                read, paths[part] = frames(name, config.frame_format, recipe_folder)
                 some = [finite(frame) for frame in without_dropped(config, part, read)]
                 whole[part], alone[part] = [f for f in some if not f.isolated], [f for f in some if f.isolated]
                 if not whole[part]:
@@ -141,7 +141,7 @@ class Frames:
         self.periodic = _is_periodic(self.parts)
         self.partial = {part: _partial_forces(config, part, some) for part, some in self.parts.items()}
         if config.references not in FITTED:
-            alone["train"], paths["references"] = _references(config, beside)
+            alone["train"], paths["references"] = _references(config, recipe_folder)
         fitted = energy_statistics(config, self.parts["train"])
         self.statistics, self.notes = with_isolated_references(config, self.parts["train"], alone, fitted)
         self.notes += _missing_force_notes(self.parts)
@@ -360,10 +360,12 @@ def with_isolated_references(
     return found, [*notes, *odd]
 
 
-def _references(config: Molecules, beside: Path | None) -> tuple[list[MoleculeFrame], list[Path]]:
+def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[MoleculeFrame], list[Path]]:
     """The frames of data.references. Raises InputError where one is no atom, or an element of the training part has none."""
     name = config.references
-    alone, paths = frames(name, FrameFormat(Keys(energy=config.keys.energy, forces=None), config.unit, config.length), beside)
+    alone, paths = frames(
+        name, FrameFormat(Keys(energy=config.keys.energy, forces=None), config.unit, config.length), recipe_folder
+    )
     for frame in alone:
         if len(frame.numbers) != 1:
             raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references is of atoms that are alone.")

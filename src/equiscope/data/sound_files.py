@@ -21,9 +21,9 @@ def is_sound(path: Path) -> bool:
     return path.suffix.lower() in ENDINGS
 
 
-def contents(name: str, beside: Path | None = None, labelled: bool = True) -> Iterator[tuple[str, str, bytes]]:
+def contents(name: str, recipe_folder: Path | None = None, labelled: bool = True) -> Iterator[tuple[str, str, bytes]]:
     """Where each sound lies, its class where a table says it, and its bytes. labelled: whether a table has to say it."""
-    for path in find_files(name, beside):
+    for path in find_files(name, recipe_folder):
         if path.is_dir():
             for file in sorted(
                 p for p in budgets.listed(path.rglob("*"), path) if is_sound(p) and not is_hidden(p.relative_to(path))

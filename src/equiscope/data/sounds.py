@@ -155,20 +155,20 @@ class Recordings:
     raises  InputError naming the file that is missing, unreadable, empty, too short, of another rate, or without a class
     """
 
-    def __init__(self, config: Sounds, seed: int = 0, beside: Path | None = None) -> None:
+    def __init__(self, config: Sounds, seed: int = 0, recipe_folder: Path | None = None) -> None:
         self.config, self.seed = config, seed
         if config.tokens == "patches" and config.mels % config.patch[1]:
             raise InputError(f"data.patch has {config.patch[1]} bands, which do not divide the {config.mels} of data.mels.")
         if config.tokens == "patches" and config.gaps:
             raise InputError("data.gaps leaves windows out, but patches are of windows side by side. Use log-mel or raw tokens.")
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
-        named, self.notes = spread(named, beside, is_sound, config.pattern is None, tuple(config.where))
+        named, self.notes = spread(named, recipe_folder, is_sound, config.pattern is None, tuple(config.where))
         self.notes += separator_notes(
-            (path for name in named.values() if name for path in find_files(name, beside)), ("path", "label")
+            (path for name in named.values() if name for path in find_files(name, recipe_folder)), ("path", "label")
         )
         self.sources: list[Source] = []
         self.rate, self.waves = config.rate or 0, WaveStore()
-        whole = {part: self._read(part, name, beside) for part, name in named.items() if name is not None}
+        whole = {part: self._read(part, name, recipe_folder) for part, name in named.items() if name is not None}
         self.parts: dict[str, list[SoundClip]] = parted(config, whole, seed)
         _one_label(self.parts)
         classes = sorted({r.label for r in self.parts["train"]})
@@ -251,10 +251,10 @@ class Recordings:
                 few,
             )
 
-    def _read(self, part: str, name: str, beside: Path | None) -> list[SoundClip]:
+    def _read(self, part: str, name: str, recipe_folder: Path | None) -> list[SoundClip]:
         """Every recording of a name, in the order of names."""
         size, digests, read = 0, {}, []
-        for where, given, content in contents(name, beside):
+        for where, given, content in contents(name, recipe_folder):
             said = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
             label = given or said.get("label") or folder_of(where)
             wave, rate = read_sound(where, content=content)

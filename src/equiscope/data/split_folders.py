@@ -20,7 +20,7 @@ Holds = Callable[[Path], bool]  # whether a file is one that is read
 
 
 def spread(
-    named: Mapping[str, str | None], beside: Path | None, holds: Holds, classes: bool, read: tuple[str, ...] = ()
+    named: Mapping[str, str | None], recipe_folder: Path | None, holds: Holds, classes: bool, read: tuple[str, ...] = ()
 ) -> tuple[dict[str, str | None], list[str]]:  # fmt: skip
     """The names of parts, where that of train may be a folder of all of them; and a sentence where it is.
 
@@ -29,7 +29,7 @@ def spread(
     raises   InputError where a part is said twice, or nobody can know whether folders are parts or classes
     """
     name = named["train"]
-    paths = find_files(name, beside) if name is not None else []
+    paths = find_files(name, recipe_folder) if name is not None else []
     if len(paths) != 1 or not paths[0].is_dir() or not (parts := part_folders(paths[0], holds, classes)):
         return dict(named), []
     for part, folder in parts.items():

@@ -116,17 +116,19 @@ class Pairs:
             which a side is empty
     """
 
-    def __init__(self, config: Translation, seed: int = 0, beside: Path | None = None, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self, config: Translation, seed: int = 0, recipe_folder: Path | None = None, tokenizer: Tokenizer | None = None
+    ) -> None:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
-        paths = {part: _paths(name, beside) for part, name in named.items() if name is not None}
+        paths = {part: _paths(name, recipe_folder) for part, name in named.items() if name is not None}
         self.sources: list[Source] = sources({part: [p for side in sides for p in side] for part, sides in paths.items()})
         self.notes = separator_notes([path for sides in paths.values() if len(sides) == 1 for path in sides[0]], config.fields)
         self.texts = {part: list(_pairs(sides, config)) for part, sides in paths.items()}
         self._check_pairs(self.texts)
         if config.validation is None:
             self._hold_out()
-        self.tokenizer = tokenizer or make_tokenizer(config, self.texts["train"], beside)
+        self.tokenizer = tokenizer or make_tokenizer(config, self.texts["train"], recipe_folder)
         self.end, self.start, self.padding = (special(self.tokenizer, names) for names in (END, START, PADDING))
         self.ids: dict[str, tuple[RaggedIds, RaggedIds]] = {}
         for part in self.texts:
@@ -237,13 +239,13 @@ class Pairs:
         self.ids[part] = RaggedIds(sides[0], size), RaggedIds(sides[1], size)
 
 
-def make_tokenizer(config: Translation, pairs: Sequence[SentencePair], beside: Path | None = None) -> Tokenizer:
+def make_tokenizer(config: Translation, pairs: Sequence[SentencePair], recipe_folder: Path | None = None) -> Tokenizer:
     """The tokenizer that a recipe asks for; pieces are taught by the training part alone.
 
     Every text begins as if after a space, so that a word is the same piece wherever it stands.
     """
     if config.tokens != "pieces":
-        return Tokenizer.read(find_files(config.tokens, beside)[0])
+        return Tokenizer.read(find_files(config.tokens, recipe_folder)[0])
     from tokenizers import pre_tokenizers, processors
 
     names = ["<end>", "<start>", "<pad>"]
@@ -276,9 +278,9 @@ def padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> Tensor:
     return torch.from_numpy(made)
 
 
-def _paths(name: tuple[str, str] | str, beside: Path | None) -> list[list[Path]]:
+def _paths(name: tuple[str, str] | str, recipe_folder: Path | None) -> list[list[Path]]:
     """Files of the two sides, or of the one table."""
-    sides = [find_files(side, beside) for side in ([name] if isinstance(name, str) else name)]
+    sides = [find_files(side, recipe_folder) for side in ([name] if isinstance(name, str) else name)]
     if len({len(side) for side in sides}) > 1:
         raise InputError(
             f"{name[0]} are {len(sides[0])} files, but {name[1]} are {len(sides[1])}. Each source file needs its target file."

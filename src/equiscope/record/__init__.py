@@ -6,7 +6,7 @@ implements the closed list of operations can run it on other leaves: the page do
 
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row
-from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Trial
+from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Pair, Trial
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
 from equiscope.record.course import Course, News, course
@@ -27,7 +27,7 @@ __all__ = [
     "Array",
     "Audit",
     "Beside",
-    "Beyond",
+    "Extrapolation",
     "Box",
     "Candidate",
     "Claim",

@@ -1,6 +1,6 @@
-"""Comparison: runs of one recipe that differ in what was varied; what their numbers say, and how sure that is. No torch.
+"""Comparison: runs of one recipe that differ in the varied fields; their metrics, and which differences are significant. No torch.
 
-It is computed from the folders of runs, and can be computed again without training.
+It is computed from the folders of the runs, and can be recomputed without training.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """One of the models that are compared.
 
     name           as a person reads it, e.g. "rope"
-    changes        of the recipe, by the names of its fields
-    spec           the model's, or the baseline's
-    parameters     how many numbers it learns; multiply_adds: of one step's forward pass
-    steps          of its budget, which differ where compute is made equal
-    claims         which actions it says to respect
-    measured       verdicts of a check of the trained model, by the names of actions and properties
+    changes        to the recipe, by the names of its fields
+    spec           of the model, or of the baseline
+    parameters     number of trainable parameters; multiply_adds: of one step's forward pass
+    steps          of training, which differ if compute is made equal
+    claims         actions that the model claims to respect
+    verdicts       of a check of the trained model, by the names of actions and properties
     """
 
     name: str
@@ -35,14 +35,14 @@ class Candidate(Struct, frozen=True, kw_only=True):
     multiply_adds: float = 0.0
     steps: int = 0
     claims: list[Claim] = field(default_factory=list)
-    measured: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Beyond(Struct, frozen=True, kw_only=True):
-    """The number that decides, on inputs of another size than those of training.
+class Extrapolation(Struct, frozen=True, kw_only=True):
+    """The metric on inputs of another size than in training.
 
-    factor  times the size of training: of the context, or of the pictures' sides; size: in tokens, or pixels a side
-    value   None where the model cannot read such inputs, and reason says why; values: all that is measured, by name
+    factor  size relative to training, of the context or of the sides of pictures; size: in tokens, or pixels a side
+    value   None if the model cannot read such inputs, for the reason in `reason`; values: all metrics, by name
     """
 
     factor: float
@@ -55,12 +55,12 @@ class Beyond(Struct, frozen=True, kw_only=True):
 class Trial(Struct, frozen=True, kw_only=True):
     """One candidate with one seed.
 
-    folder   of its run, seen from the comparison's
-    value    the number that decides, at the end, with the best weights; None where the run has none
-    result   every number of every part, at the end
-    curve    that number of the validation part after each evaluation, or the first one that is measured then: (step, number)
-    seconds  of training; tokens: read in a second, the median over its steps; memory: most bytes held at once, None where unknown
-    beyond   the same number at other sizes
+    folder   of its run, relative to the comparison's
+    value    the metric at the end, with the best weights; None if the run has none
+    result   all metrics of all parts, at the end
+    curve    the metric on the validation part after each evaluation: (step, value)
+    seconds  of training; tokens: per second, the median over steps; memory: peak in bytes, None if unknown
+    extrapolation  the metric at other sizes
     """
 
     candidate: str
@@ -74,18 +74,18 @@ class Trial(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     tokens: float | None = None
     memory: float | None = None
-    beyond: list[Beyond] = field(default_factory=list)
+    extrapolation: list[Extrapolation] = field(default_factory=list)
 
 
 class Pair(Struct, frozen=True, kw_only=True):
-    """Two candidates, seed by seed.
+    """The difference between two candidates over their common seeds.
 
-    difference  mean over common seeds of the first's number minus the second's
-    low, high   between which the true mean lies with 95 %, for all pairs of the comparison together; None with one seed
-    p           of a t-test on the seeds' differences, made larger for all pairs together (Holm 1979)
-    decided     whether the spread supports that one is better: `better` names it
-    same        whether every common seed gave the very same number
-    seeds       how many would decide, were the spread and the difference what they seem; None where none would
+    difference  mean over common seeds of the first's metric minus the second's
+    low, high   95 % confidence interval of the difference, simultaneous for all pairs of the comparison; None with one seed
+    p           of a t-test on the differences, adjusted for all pairs (Holm 1979)
+    decided     whether the difference is significant: `better` names the better candidate
+    same        whether both have exactly the same metric for every common seed
+    seeds       about how many seeds would make the difference significant; None if no practical number would
     """
 
     first: str
@@ -101,14 +101,14 @@ class Pair(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What was compared, and what came of it.
+    """The compared candidates and the result.
 
-    question    in words; answer: a sentence that the spread supports; notes: what a reader should know
-    task        of the recipe; part: of the data that decides; metric: its first number; better: which way
+    question    in words; answer: a sentence that the spread over seeds supports; notes: caveats
+    task        of the recipe; part: of the data that decides; metric: its first metric; better: which direction is better
     varied      names of the recipe's fields that differ
-    equal       what was made equal between candidates beside data and seeds
-    axis        what `Beyond.factor` multiplies: "tokens of context", "pixels a side"; empty where nothing was tried
-    command     that repeats it; recipe: what all runs share
+    equal       what is made equal between candidates beside data and seeds
+    axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
+    command     that repeats the comparison; recipe: the fields that all runs share
     candidates  best first, those without a number last
     """
 

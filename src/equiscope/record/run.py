@@ -95,7 +95,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     recipe      as it was resolved, every field said; spec: of the model
     versions    of what computed it; machine: where
-    beside      the folder of the recipe, where data is looked for first
+    recipe_folder   the folder of the recipe, where data is looked for first
     processes   how many computed it together, last
     multiply_adds  of one step's forward pass
     result      what was measured at the end, by part
@@ -112,7 +112,7 @@ class Run(Struct, frozen=True, kw_only=True):
     seed: int
     versions: dict[str, str]
     machine: dict[str, Any]
-    beside: str = "."
+    recipe_folder: str = "."
     processes: int = 1
     parameters: int = 0
     multiply_adds: float = 0.0

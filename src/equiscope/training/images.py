@@ -71,10 +71,10 @@ class ImagesTask(Task):
         self.grid = (1, 1)  # patches of a picture, which `resolved_fields` sets; a baseline takes it whole
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and look at the recipe's pictures."""
         assert isinstance(recipe.data, Images)
-        p = Pictures(recipe.data, recipe.seed, beside)
+        p = Pictures(recipe.data, recipe.seed, recipe_folder)
         assert p.classes is not None
         assert p.size is not None
         assert p.channels is not None

@@ -43,10 +43,10 @@ class LanguageTask(TextTask):
         self.notes = [*(passages.notes if passages is not None else []), *overlap_notes(self.sources)]
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
         assert isinstance(recipe.data, Language)
-        passages = Passages(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
+        passages = Passages(recipe.data, recipe.seed, recipe_folder, of_start(recipe, recipe.data.tokens))
         return cls(recipe, passages.tokenizer, passages)
 
     @classmethod

@@ -39,11 +39,11 @@ class Watcher:
 
 
 def fit(
-    recipe: Recipe, task: Task, out: Path, watcher: Watcher | None = None, devices: int = 1, beside: Path | None = None
+    recipe: Recipe, task: Task, out: Path, watcher: Watcher | None = None, devices: int = 1, recipe_folder: Path | None = None
 ) -> Run:  # fmt: skip
     """Train by a recipe in a folder, or go on where the run that is there stopped.
 
-    task     of this recipe, with its data; beside: the recipe's folder, which the run remembers
+    task     of this recipe, with its data; recipe_folder: recorded in the run
     returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
     """
@@ -63,7 +63,7 @@ def fit(
             def begin() -> Run:
                 stack.enter_context(run_folder.held(out))
                 task.folder = out
-                return folder.start_or_resume(out, fresh(recipe, task, spec, engine, beside), task)
+                return folder.start_or_resume(out, fresh(recipe, task, spec, engine, recipe_folder), task)
 
             run = engine.processes.on_first(begin)
             return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
@@ -99,12 +99,12 @@ def checked_model(model: Built, task: Task) -> Built:
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, beside: Path | None) -> Run:
+def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, recipe_folder: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
         seed=recipe.seed,
-        versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
+        versions=folder.versions(), machine=folder.machine(), recipe_folder=str((recipe_folder or Path()).absolute()),
         processes=engine.processes.count, steps=recipe.budget.steps, parameters=count(spec),
         multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *order_warnings(task, engine.model)],
     )  # fmt: skip

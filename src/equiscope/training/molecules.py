@@ -48,7 +48,7 @@ class MoleculesTask(Task):
         self.slopes: Slopes | None = None
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and look at the recipe's frames."""
         assert isinstance(recipe.data, Molecules)
         weights, forces = recipe.data.weights, recipe.data.keys.forces is not None
@@ -56,7 +56,7 @@ class MoleculesTask(Task):
             raise InputError(
                 "data.weights leave nothing to learn from. Give the energy, or forces that are there, a weight above 0."
             )
-        frames = Frames(recipe.data, recipe.seed, beside)
+        frames = Frames(recipe.data, recipe.seed, recipe_folder)
         return cls(recipe, frames.statistics, frames)
 
     @classmethod

@@ -203,13 +203,13 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
             yield from _numbers(held, f"{path}[{place}]")
 
 
-def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
+def _started(found: Recipe, recipe_folder: Path, origin: Origin) -> Recipe:
     """The recipe with the whole path of the checkpoint that it begins with, so that the run can go on from any folder."""
     start = found.model.get("start")
     if start is None:
         return found
     given = Path(start).expanduser()
-    folder = next((one for one in (beside / given, given) if one.is_dir()), None)
+    folder = next((one for one in (recipe_folder / given, given) if one.is_dir()), None)
     if folder is None:
         raise InputError(
             f"{origin.of('model.start')}: model.start is {written(start)}, but there is no such folder, beside the recipe or here. "

@@ -17,9 +17,9 @@ from equiscope.training.translation import TranslationTask
 TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask)
 
 
-def open_task(found: Recipe, beside: Path | None = None) -> Task:
-    """The task of a recipe with its data, read and looked at. beside: the recipe's folder, where data is looked for first."""
-    return _kind(found).from_recipe(found, beside)
+def open_task(found: Recipe, recipe_folder: Path | None = None) -> Task:
+    """The task of a recipe with its data, read and looked at. recipe_folder: searched first for the data."""
+    return _kind(found).from_recipe(found, recipe_folder)
 
 
 def load_task(folder: Path) -> tuple[Run, Task]:

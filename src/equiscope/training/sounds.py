@@ -46,10 +46,10 @@ class SoundsTask(Task):
             ]
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and look at the recipe's recordings."""
         assert isinstance(recipe.data, Sounds)
-        recordings = Recordings(recipe.data, recipe.seed, beside)
+        recordings = Recordings(recipe.data, recipe.seed, recipe_folder)
         return cls(recipe, recordings.format, recordings)
 
     @property

@@ -84,8 +84,8 @@ class Prediction:
         """As a person reads it."""
         if self.alone:
             return self.answer
-        beside = ", ".join(f"{name} {value:.3g}" for name, value in self.more.items())
-        return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({beside})"
+        recipe_folder = ", ".join(f"{name} {value:.3g}" for name, value in self.more.items())
+        return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({recipe_folder})"
 
 
 def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], top: int) -> list[Prediction]:
@@ -184,10 +184,10 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> "Task":
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> "Task":
         """The task of a recipe with its data, read and looked at before anything is trained.
 
-        beside  the recipe's folder, where data is looked for first
+        recipe_folder  searched first for the data
         """
 
     @property

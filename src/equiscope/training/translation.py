@@ -54,10 +54,10 @@ class TranslationTask(TextTask):
         self._cost: np.ndarray | None = None
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
         assert isinstance(recipe.data, Translation)
-        pairs = Pairs(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
+        pairs = Pairs(recipe.data, recipe.seed, recipe_folder, of_start(recipe, recipe.data.tokens))
         return cls(recipe, pairs.tokenizer, pairs)
 
     @classmethod

@@ -38,8 +38,8 @@ def train(
     returns  the run: finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the recipe does not fit, or the folder holds another run; Missing where its data is not there
     """
-    found, folder, beside = resolve_source(source, out, changes, small)
-    return fit(found, open_data(found, beside, source, small), folder, watcher, devices, beside)
+    found, folder, recipe_folder = resolve_source(source, out, changes, small)
+    return fit(found, open_data(found, recipe_folder, source, small), folder, watcher, devices, recipe_folder)
 
 
 def resolve_source(
@@ -59,14 +59,14 @@ def resolve_source(
                 f"{source} is a run, which goes on by its own recipe, where it is. Leave --set, --small and --out out."
             )
         run = read_run(source, entries=False)
-        return recipe(run.recipe, str(source / RUN)), source, Path(run.beside)
+        return recipe(run.recipe, str(source / RUN)), source, Path(run.recipe_folder)
     return read_recipe(source, list(changes), small), Path(out or RUNS / folder_name(source, small, changes)), source.parent
 
 
-def open_data(found: Recipe, beside: Path, source: Any, small: bool) -> Task:
+def open_data(found: Recipe, recipe_folder: Path, source: Any, small: bool) -> Task:
     """The task of a recipe. Raises Missing, with what can be done without the data, where it is not there."""
     try:
-        return open_task(found, beside)
+        return open_task(found, recipe_folder)
     except Missing as error:
         raise Missing(f"{error}{_small_hint(source, small)}") from error
 
@@ -96,7 +96,7 @@ def measured_parts(folder: Path, data: Sequence[str | Path], part: str | None) -
             raise InputError(f"--data has no parts, but --part {part} asks for one. Leave one of them out.")
         return evaluation_task(folder, list(map(str, data)))[1], [NEW]
     run = read_run(folder, entries=False)
-    task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
+    task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.recipe_folder))
     same_data(folder, run, task)
     if part is not None and part not in task.parts:
         raise UnknownName("part of this run's data", part, list(task.parts))

@@ -12,7 +12,7 @@ export function csv(comparison: Comparison): string {
   const lines = comparison.trials.map((trial) => {
     const { parameters, multiply_adds, steps } = known.get(trial.candidate) ?? {};
     const ends = names.map(([part, name]) => trial.result?.[part]?.[name]);
-    const others = tried.map(({ factor }) => (trial.beyond ?? []).find((one) => one.factor === factor)?.value);
+    const others = tried.map(({ factor }) => (trial.extrapolation ?? []).find((one) => one.factor === factor)?.value);
     return [trial.candidate, trial.seed, trial.state, trial.reason, trial.value, ...ends, ...others, trial.seconds, trial.tokens, trial.memory, parameters, multiply_adds, steps, trial.folder]; // prettier-ignore
   });
   return [heads, ...lines].map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";

@@ -1,6 +1,6 @@
 // Candidates with their runs, and the mean and spread over seeds. Whether a difference is significant is in the record; nothing is
 // tested here.
-import type { Beyond, Candidate, Comparison, Trial } from "../contract";
+import type { Extrapolation, Candidate, Comparison, Trial } from "../contract";
 
 /** Statistics over seeds. sd: the standard deviation, undefined with one seed. */
 export interface Spread {
@@ -80,18 +80,18 @@ export const steps = ({ curve }: Trial): [number, number | null][] => (curve ?? 
 
 /** At other sizes than those of training, over the seeds. */
 export const extrapolated = ({ trials }: Group): At[] =>
-  at(trials.flatMap((trial) => (trial.beyond ?? []).map(({ factor, value }): [number, number | null] => [factor, value ?? null])));
+  at(trials.flatMap((trial) => (trial.extrapolation ?? []).map(({ factor, value }): [number, number | null] => [factor, value ?? null])));
 
 /** Sizes that no seed of a candidate supports, with the first reason. */
-export function unsupported(group: Group): Beyond[] {
+export function unsupported(group: Group): Extrapolation[] {
   const known = new Set(extrapolated(group).map(({ x }) => x));
-  const found = group.trials.flatMap(({ beyond }) => beyond ?? []).filter(({ factor }) => !known.has(factor));
+  const found = group.trials.flatMap(({ extrapolation }) => extrapolation ?? []).filter(({ factor }) => !known.has(factor));
   return found.filter((one, i) => found.findIndex(({ factor }) => factor === one.factor) === i);
 }
 
 /** All evaluated sizes, smallest first. */
-export function sizes({ trials }: Pick<Comparison, "trials">): Pick<Beyond, "factor" | "size">[] {
-  const found = new Map(trials.flatMap(({ beyond }) => beyond ?? []).map(({ factor, size }) => [factor, size]));
+export function sizes({ trials }: Pick<Comparison, "trials">): Pick<Extrapolation, "factor" | "size">[] {
+  const found = new Map(trials.flatMap(({ extrapolation }) => extrapolation ?? []).map(({ factor, size }) => [factor, size]));
   return [...found].map(([factor, size]) => ({ factor, size })).sort((a, b) => a.factor - b.factor);
 }
 

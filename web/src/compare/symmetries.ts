@@ -9,9 +9,9 @@ type Tone = "holds" | "fails" | "not" | "undecided";
 
 export function symmetries(page: ComparePage): HTMLElement | undefined {
   const all = page.comparison.candidates;
-  const names = [...new Set(all.flatMap(({ claims, measured }) => [...(claims ?? []).map(({ action }) => action), ...Object.keys(measured ?? {})]))]; // prettier-ignore
+  const names = [...new Set(all.flatMap(({ claims, verdicts }) => [...(claims ?? []).map(({ action }) => action), ...Object.keys(verdicts ?? {})]))]; // prettier-ignore
   if (!names.length) return undefined;
-  const used = [...new Set(all.flatMap(({ measured }) => Object.values(measured ?? {})))].filter(isVerdict);
+  const used = [...new Set(all.flatMap(({ verdicts }) => Object.values(verdicts ?? {})))].filter(isVerdict);
   return h(
     "section.part.symmetries",
     h("h2", "Symmetries, claimed and measured"),
@@ -40,9 +40,9 @@ export function tone(claimed: boolean | undefined, measured: string | undefined)
   return claimed ? "fails" : "not";
 }
 
-function cell({ claims, measured }: Candidate, name: string): HTMLElement {
+function cell({ claims, verdicts }: Candidate, name: string): HTMLElement {
   const claim = (claims ?? []).find(({ action }) => action === name);
-  const found = measured?.[name];
+  const found = verdicts?.[name];
   const said = claim ? (claim.holds ? "claimed" : "not claimed") : "no claim";
   return h(
     "td",

@@ -9,13 +9,13 @@ from equiscope.record import Candidate, Comparison, Pair, Trial
 
 def plain(comparison: Comparison) -> str:
     """The answer, the candidates, the pairs, every run and the data, as markup."""
-    sizes = sorted({(b.factor, b.size) for trial in comparison.trials for b in trial.beyond})
+    sizes = sorted({(b.factor, b.size) for trial in comparison.trials for b in trial.extrapolation})
     metric = f"{comparison.part} {comparison.metric}"
     said = "".join(f"<p>{escape(text)}</p>\n" for text in (comparison.question, *comparison.notes) if text)
     command = f"<p><code>{escape(comparison.command)}</code></p>\n" if comparison.command else ""
     candidates = [_candidate(candidate, comparison) for candidate in comparison.candidates]
-    beyond = [f"{metric} at {size} {comparison.axis}" for _, size in sizes]
-    heads = ["candidate", "seed", "state", metric, *beyond, "seconds", "tokens a second", "folder"]
+    extrapolation = [f"{metric} at {size} {comparison.axis}" for _, size in sizes]
+    heads = ["candidate", "seed", "state", metric, *extrapolation, "seconds", "tokens a second", "folder"]
     runs = [_trial(trial, [size for _, size in sizes]) for trial in comparison.trials]
     data = [[d.name, d.part, f"{d.bytes:,}", d.sha256] for d in comparison.data]
     return (
@@ -38,13 +38,14 @@ def _candidate(candidate: Candidate, comparison: Comparison) -> list[str]:
 
 def _pair(pair: Pair) -> list[str]:
     between = "" if pair.low is None or pair.high is None else f"{pair.low:.3g} to {pair.high:.3g}"
-    more = f"not decided; {pair.seeds} seeds would" if pair.seeds else "not decided"
-    said = f"{pair.better} is better" if pair.decided else "the very same" if pair.same else more
+    more = f"not significant; {pair.seeds} seeds would decide" if pair.seeds else "not significant"
+    said = f"{pair.better} is better" if pair.decided else "identical" if pair.same else more
     return [pair.first, pair.second, f"{pair.difference:.3g}", between, said]
 
 
 def _trial(trial: Trial, sizes: list[int]) -> list[str]:
-    beyond = {b.size: page.number(b.value) or "refused" for b in trial.beyond}
+    extrapolation = {b.size: page.number(b.value) or "refused" for b in trial.extrapolation}
     state = f"{trial.state}: {trial.reason}" if trial.reason else trial.state
     rest = f"{trial.seconds:.0f}", page.number(trial.tokens), trial.folder
-    return [trial.candidate, str(trial.seed), state, page.number(trial.value), *(beyond.get(size, "") for size in sizes), *rest]
+    values = [page.number(trial.value), *(extrapolation.get(size, "") for size in sizes)]
+    return [trial.candidate, str(trial.seed), state, *values, *rest]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from equiscope.comparison.sure import LEVEL, cdf, chance, common, holm, pairs, quantile, wanted
+from equiscope.comparison.significance import LEVEL, cdf, compare_pairs, holm, p_value, pooled_variance, quantile, seeds_needed
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 30, 101])
@@ -21,11 +21,11 @@ def test_students_distribution_is_scipys(freedom):
 
 def test_a_paired_test_is_scipys():
     a, b = [1.0, 1.3, 0.9, 1.4], [1.2, 1.25, 1.1, 1.7]
-    found = chance([x - y for x, y in zip(a, b, strict=True)])
+    found = p_value([x - y for x, y in zip(a, b, strict=True)])
     assert found == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-10)
-    assert chance([0.3]) is None
-    assert chance([0.0, 0.0, 0.0]) == 1
-    assert chance([0.3, 0.3, 0.3]) == 0
+    assert p_value([0.3]) is None
+    assert p_value([0.0, 0.0, 0.0]) == 1
+    assert p_value([0.3, 0.3, 0.3]) == 0
 
 
 def test_holms_rule_by_hand():
@@ -43,7 +43,7 @@ def test_a_planted_difference_is_named_and_a_planted_equality_is_not():
             "same": {s: 2.0 + e + draw.gauss(0, 0.01) for s, e in seeds.items()},
             "worse": {s: 2.4 + e + draw.gauss(0, 0.01) for s, e in seeds.items()},
         }
-        found = {(p.first, p.second): p for p in pairs(values, "less")}
+        found = {(p.first, p.second): p for p in compare_pairs(values, "less")}
         wrong += found["one", "same"].decided
         named += found["one", "worse"].decided and found["same", "worse"].decided and found["one", "worse"].better == "one"
     assert wrong <= 400 * LEVEL + 3 * math.sqrt(400 * LEVEL * (1 - LEVEL))
@@ -54,7 +54,7 @@ def test_the_common_variance_is_that_of_an_analysis_of_variance():
     draw = np.random.default_rng(0)
     x = draw.normal(size=(5, 4)) + draw.normal(size=4)
     rest = x - x.mean(1, keepdims=True) - x.mean(0) + x.mean()
-    found = common([list(x[i] - x[j]) for i in range(5) for j in range(i)])
+    found = pooled_variance([list(x[i] - x[j]) for i in range(5) for j in range(i)])
     assert found == pytest.approx(2 * (rest**2).sum() / (4 * 3))
 
 
@@ -68,55 +68,55 @@ def test_where_nothing_differs_some_pair_is_named_as_rarely_as_is_promised(sprea
     for trial in range(400):
         draw = random.Random(trial)
         values = {name: {s: draw.gauss(1, 0.1 * sd) for s in range(seeds)} for name, sd in zip("abcde", spreads, strict=True)}
-        errors += any(p.decided for p in pairs(values, "more"))
+        errors += any(p.decided for p in compare_pairs(values, "more"))
     assert errors <= 400 * LEVEL + 3 * math.sqrt(400 * LEVEL * (1 - LEVEL))
 
 
 def test_of_five_candidates_three_seeds_find_what_each_pair_alone_would_miss():
-    alone = together = 0
+    alone = pooled = 0
     for trial in range(100):
         draw = random.Random(trial)
         values = {name: {s: draw.gauss(mean, 1) for s in range(3)} for name, mean in zip("abcde", (0, 0, 4, 8, 20), strict=True)}
-        found = [p for p in pairs(values, "less") if {p.first, p.second} != {"a", "b"}]
-        together += sum(p.decided for p in found)
-        alone += sum(pairs({n: values[n] for n in (p.first, p.second)}, "less")[0].p * 10 < LEVEL for p in found)
-    assert together > 1.3 * alone
-    assert together > 0.85 * 900
+        found = [p for p in compare_pairs(values, "less") if {p.first, p.second} != {"a", "b"}]
+        pooled += sum(p.decided for p in found)
+        alone += sum(compare_pairs({n: values[n] for n in (p.first, p.second)}, "less")[0].p * 10 < LEVEL for p in found)
+    assert pooled > 1.3 * alone
+    assert pooled > 0.85 * 900
 
 
 def test_one_that_spreads_far_hides_no_difference_of_others():
     values = {"a": {0: 1.50, 1: 1.52, 2: 1.49}, "b": {0: 1.60, 1: 1.62, 2: 1.59}, "far": {0: 1.4, 1: 1.6, 2: 1.55}}
-    found = {(p.first, p.second): p.decided for p in pairs(values, "less")}
+    found = {(p.first, p.second): p.decided for p in compare_pairs(values, "less")}
     assert found == {("a", "b"): True, ("a", "far"): False, ("b", "far"): False}
 
 
 def test_the_same_variant_twice_makes_no_other_pair_surer():
     values = {"a": {0: 1.0, 1: 1.3, 2: 0.9}, "b": {0: 1.5, 1: 1.4, 2: 1.6}}
-    (plain,) = pairs(values, "less")
-    rdrop_loss = {(p.first, p.second): p for p in pairs({**values, "again": values["a"]}, "less")}
-    assert rdrop_loss["a", "again"].same
-    assert not rdrop_loss["a", "again"].decided
-    assert rdrop_loss["a", "b"].p > plain.p / 3
+    (plain,) = compare_pairs(values, "less")
+    twice = {(p.first, p.second): p for p in compare_pairs({**values, "again": values["a"]}, "less")}
+    assert twice["a", "again"].same
+    assert not twice["a", "again"].decided
+    assert twice["a", "b"].p > plain.p / 3
 
 
 def test_only_common_seeds_are_compared_and_better_is_a_direction():
     values = {"a": {0: 1.0, 1: 1.1, 2: 1.0}, "b": {1: 2.0, 2: 2.1, 7: 99.0}}
-    (pair,) = pairs(values, "more")
+    (pair,) = compare_pairs(values, "more")
     assert pair.difference == pytest.approx((1.1 - 2.0 + 1.0 - 2.1) / 2)
-    (sure,) = pairs({"a": {0: 1.0, 1: 1.1, 2: 1.0}, "b": {0: 5.0, 1: 5.1, 2: 5.01}}, "more")
-    assert (sure.decided, sure.better) == (True, "b")
-    assert pairs({"a": {0: 1.0}, "b": {1: 2.0}}, "more") == []
+    (significance,) = compare_pairs({"a": {0: 1.0, 1: 1.1, 2: 1.0}, "b": {0: 5.0, 1: 5.1, 2: 5.01}}, "more")
+    assert (significance.decided, significance.better) == (True, "b")
+    assert compare_pairs({"a": {0: 1.0}, "b": {1: 2.0}}, "more") == []
 
 
 def test_one_seed_decides_nothing_and_the_very_same_numbers_are_the_same():
-    (one,) = pairs({"a": {0: 1.0}, "b": {0: 2.0}}, "less")
+    (one,) = compare_pairs({"a": {0: 1.0}, "b": {0: 2.0}}, "less")
     assert (one.low, one.p, one.decided, one.same) == (None, None, False, False)
-    (same,) = pairs({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 2.0}}, "less")
+    (same,) = compare_pairs({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 2.0}}, "less")
     assert (same.same, same.decided, same.seeds) == (True, False, None)
 
 
 def test_more_spread_asks_for_more_seeds():
-    counts = [wanted(0.1, spread**2, 3, 1) for spread in (0.02, 0.05, 0.1, 0.3)]
+    counts = [seeds_needed(0.1, spread**2, 3, 1) for spread in (0.02, 0.05, 0.1, 0.3)]
     assert all(a is not None and b is not None and a <= b for a, b in pairwise(counts))
     assert counts[-1] > 30
-    assert wanted(1e-6, 1.0, 3, 1) is None
+    assert seeds_needed(1e-6, 1.0, 3, 1) is None

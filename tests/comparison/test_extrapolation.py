@@ -4,8 +4,8 @@ import math
 
 from tests.training.test_images import model_of, plain
 
-from equiscope.comparison.after import After, beyond, read_after, write_after
-from equiscope.record.comparison import Beyond
+from equiscope.comparison.measurements import RunMeasurements, extrapolations, read_measurements, write_measurements
+from equiscope.record.comparison import Extrapolation
 from equiscope.training import open_task, recipe
 
 
@@ -14,9 +14,11 @@ def test_pictures_of_other_sizes_are_seen_in_all_views(tmp_path):
     model = model_of(made)
     final, alone = made.final(model, "test"), made.evaluate(model, "test")
     assert final["accuracy"] != alone["accuracy"]
-    assert {one.factor: one.value for one in beyond(model, made, tmp_path)}[1.0] == final["accuracy"]
+    assert {one.factor: one.value for one in extrapolations(model, made, tmp_path)}[1.0] == final["accuracy"]
 
 
 def test_a_number_that_is_none_is_kept_as_none(tmp_path):
-    write_after(After(beyond=[Beyond(factor=8, size=512, value=math.nan, values={"loss": math.nan})]), tmp_path)
-    assert read_after(tmp_path).beyond == [Beyond(factor=8, size=512, values={"loss": None})]
+    write_measurements(
+        RunMeasurements(extrapolation=[Extrapolation(factor=8, size=512, value=math.nan, values={"loss": math.nan})]), tmp_path
+    )
+    assert read_measurements(tmp_path).extrapolation == [Extrapolation(factor=8, size=512, values={"loss": None})]

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from tests.training.small import plain
 
-from equiscope.comparison.after import After, write_after
-from equiscope.comparison.plan import Job, Plan, planned, write_plan
+from equiscope.comparison.measurements import RunMeasurements, write_measurements
+from equiscope.comparison.plan import Job, Plan, make_plan, write_plan
 from equiscope.models import Spec
 from equiscope.record import Point, Run, Score, Source, write_run
-from equiscope.record.comparison import Beyond
+from equiscope.record.comparison import Extrapolation
 from equiscope.training import Recipe, recipe
 
 SCHEMES = {name: {"model.block.attention.position": name} for name in ("rope", "none", "alibi")}
@@ -26,12 +26,14 @@ def plan(
     folder: Path, candidates: dict[str, dict[str, Any]] | None = None, seeds: tuple[int, ...] = (1, 2, 3), **more: Any
 ) -> Plan:
     """A plan in folder/compared."""
-    made = planned(base(folder), folder, candidates or SCHEMES, seeds, threads=1, **more)
+    made = make_plan(base(folder), folder, candidates or SCHEMES, seeds, threads=1, **more)
     write_plan(made, folder / "compared")
     return made
 
 
-def finished(folder: Path, made: Plan, job: Job, loss: float, beyond: tuple[Beyond, ...] = (), **changes: Any) -> Path:
+def finished(
+    folder: Path, made: Plan, job: Job, loss: float, extrapolation: tuple[Extrapolation, ...] = (), **changes: Any
+) -> Path:
     """The folder of a run that ended with this loss."""
     found = made.recipe_of(job)
     spec = Spec.of({"width": 16, "vocabulary": 9, "outputs": 9, "block": {"attention": {"causal": True}}})
@@ -48,5 +50,5 @@ def finished(folder: Path, made: Plan, job: Job, loss: float, beyond: tuple[Beyo
         Score(step=3, part="validation", values={"loss": loss + 1}), Score(step=12, part="validation", values={"loss": loss}),
     ]  # fmt: skip
     (place / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
-    write_after(After(beyond=list(beyond), measured={"shift": "holds"}, memory=1e6), place)
+    write_measurements(RunMeasurements(extrapolation=list(extrapolation), verdicts={"shift": "holds"}, memory=1e6), place)
     return place

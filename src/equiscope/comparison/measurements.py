@@ -1,4 +1,4 @@
-"""After a run: what a comparison wants to know beside the run's own result. Kept in the run's folder, so it is measured once."""
+"""Measurements on a finished run that a comparison needs beside the run's own result. They are stored in the run's folder."""
 
 import resource
 import sys
@@ -20,29 +20,35 @@ from equiscope.models import Model
 from equiscope.models.resize import resized
 from equiscope.positions import LearnedNd
 from equiscope.record import Run
-from equiscope.record.comparison import Beyond
+from equiscope.record.comparison import Extrapolation
 from equiscope.symmetry.compose import CLAIMED
 from equiscope.training import ImagesTask, LanguageTask, Task, load_run, open_task
 
-AFTER = "after.json"
+MEASUREMENTS = "measurements.json"
 LONGER, LARGER = (1, 2, 4, 8), (0.75, 1, 1.25, 1.5, 2)  # times the context; times the sides of pictures
 PROPERTIES = ("causal", "cache", "batch")
 LEAST = 2  # passages that a part has at the longest context, or that length says nothing
 
 
-class After(Struct, frozen=True, kw_only=True):
-    """beyond: the deciding number at other sizes; measured: verdicts of a check; memory: most bytes that the process held."""
+class RunMeasurements(Struct, frozen=True, kw_only=True):
+    """extrapolation: the metric at other sizes; verdicts: of a check of the model; memory: peak of the process in bytes."""
 
-    beyond: list[Beyond] = field(default_factory=list)
-    measured: Mapping[str, str] = field(default_factory=dict)
+    extrapolation: list[Extrapolation] = field(default_factory=list)
+    verdicts: Mapping[str, str] = field(default_factory=dict)
     memory: float | None = None
 
 
-def measured(place: Path, run: Run, task: Task, looking: bool = True) -> After:
-    """Measure a finished run with its best weights. looking: its symmetries too, which do not depend on the seed."""
-    memory = peak()  # of training, before what follows adds to it
+def measure_run(place: Path, run: Run, task: Task, check_symmetry: bool = True) -> RunMeasurements:
+    """Measure a finished run with its best weights. check_symmetry: whether to check symmetries, which do not depend on the
+    seed.
+    """
+    memory = peak_memory()  # of training, before what follows adds to it
     model = load_run(place)
-    return After(beyond=list(beyond(model, task, Path(run.beside))), measured=verdicts(model) if looking else {}, memory=memory)
+    return RunMeasurements(
+        extrapolation=list(extrapolations(model, task, Path(run.recipe_folder))),
+        verdicts=check_verdicts(model) if check_symmetry else {},
+        memory=memory,
+    )
 
 
 def part_of(task: Task) -> str:
@@ -55,25 +61,25 @@ def deciding(parts: Any) -> str:
 
 
 def axis_of(data: Any) -> str:
-    """What other sizes are counted in; empty for tasks whose inputs have no size to change."""
+    """The unit of other sizes; empty for tasks whose inputs have no size to change."""
     return "tokens of context" if isinstance(data, Language) else "pixels a side" if isinstance(data, Images) else ""
 
 
-def beyond(model: Any, task: Task, beside: Path) -> Iterator[Beyond]:
-    """The number that decides, at other sizes than those of training."""
+def extrapolations(model: Any, task: Task, recipe_folder: Path) -> Iterator[Extrapolation]:
+    """The metric at other sizes than in training."""
     data = task.recipe.data
     if isinstance(data, Language):
         for times in LONGER:
-            yield _tried(times, data.context * times, model, task, {"context": data.context * times}, beside)
+            yield _evaluate_at(times, data.context * times, model, task, {"context": data.context * times}, recipe_folder)
     elif isinstance(data, Images):
         patch = model.spec.input.patch if isinstance(model, Model) else (1, 1)
         sizes = model_sizes(task, patch)
         for size in sizes:
-            yield _tried(size[0] / _size(task)[0], size[0], model, task, {"size": list(size)}, beside)
+            yield _evaluate_at(size[0] / _size(task)[0], size[0], model, task, {"size": list(size)}, recipe_folder)
 
 
 def model_sizes(task: Task, patch: Any) -> list[tuple[int, int]]:
-    """Sides of pictures near LARGER times those of training, in whole cells."""
+    """Sides of pictures near LARGER times those of training, in whole patches."""
     sides = _size(task)
     found = [tuple(max(1, round(times * n / p)) * p for n, p in zip(sides, patch, strict=True)) for times in LARGER]
     return list(dict.fromkeys((down, across) for down, across in found))
@@ -84,20 +90,20 @@ def _size(task: Task) -> tuple[int, int]:
     return task.format.size
 
 
-def _tried(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], beside: Path) -> Beyond:
+def _evaluate_at(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], recipe_folder: Path) -> Extrapolation:
     try:
-        found = _values(model, task, change, beside)
+        found = _values(model, task, change, recipe_folder)
     except EquiscopeError as error:
-        return Beyond(factor=factor, size=size, reason=str(error))
+        return Extrapolation(factor=factor, size=size, reason=str(error))
     except (RuntimeError, IndexError) as error:  # a baseline's own: "mat1 and mat2 shapes cannot be multiplied"
-        return Beyond(factor=factor, size=size, reason=f"It cannot read inputs of this size: {str(error).splitlines()[0]}")
-    return Beyond(factor=factor, size=size, value=next(iter(found.values())), values=dict(found))
+        return Extrapolation(factor=factor, size=size, reason=f"It cannot read inputs of this size: {str(error).splitlines()[0]}")
+    return Extrapolation(factor=factor, size=size, value=next(iter(found.values())), values=dict(found))
 
 
-def _values(model: Any, task: Task, change: dict[str, Any], beside: Path) -> dict[str, float]:
-    """Of the same part of the same data, cut or resized otherwise."""
+def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path) -> dict[str, float]:
+    """The metrics on the same part of the same data, cut or resized differently."""
     data = msgspec.to_builtins(task.recipe.data) | change
-    other = open_task(msgspec.structs.replace(task.recipe, data=msgspec.convert(data, type(task.recipe.data))), beside)
+    other = open_task(msgspec.structs.replace(task.recipe, data=msgspec.convert(data, type(task.recipe.data))), recipe_folder)
     part = part_of(other)
     if isinstance(other, LanguageTask):
         assert other.passages is not None
@@ -110,8 +116,8 @@ def _values(model: Any, task: Task, change: dict[str, Any], beside: Path) -> dic
         return other.final(model, part) if isinstance(other, ImagesTask) else other.evaluate(model, part)  # in all views
 
 
-def verdicts(model: Any) -> dict[str, str]:
-    """What a check finds of the symmetries that parts speak of, and of what engineers rely on; empty where it cannot be asked."""
+def check_verdicts(model: Any) -> dict[str, str]:
+    """Verdicts of a check of symmetries and engineering properties; empty if the model cannot be checked."""
     try:
         given = inputs_for(model)
         audit = check(
@@ -123,24 +129,24 @@ def verdicts(model: Any) -> dict[str, str]:
     return {row.name: row.verdict for row in audit.rows}
 
 
-def peak() -> float | None:
-    """Most bytes that this process, or the GPU for it, held at once."""
+def peak_memory() -> float | None:
+    """Peak memory in bytes of this process, or of the GPU if there is one."""
     if torch.cuda.is_available():
         return float(torch.cuda.max_memory_allocated())
     unit = 1 if sys.platform == "darwin" else 1024
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
-def write_after(found: After, place: Path) -> None:
-    outputs.write(place / AFTER, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+def write_measurements(found: RunMeasurements, place: Path) -> None:
+    outputs.write(place / MEASUREMENTS, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
 
 
-def read_after(place: Path) -> After:
-    """What was measured; nothing where the run is not that far. Raises InputError where the file is damaged."""
-    path = place / AFTER
+def read_measurements(place: Path) -> RunMeasurements:
+    """The stored measurements; empty ones if the run is not finished. Raises InputError if the file is damaged."""
+    path = place / MEASUREMENTS
     try:
-        return decoded(read(path), After)
+        return decoded(read(path), RunMeasurements)
     except FileNotFoundError:
-        return After()
+        return RunMeasurements()
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path} is damaged: {error}. Delete it, and compare again: it is measured again.") from error
