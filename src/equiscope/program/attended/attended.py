@@ -86,7 +86,7 @@ class Attended:
         return made if bool(seen.any(-1).all()) else made.nan_to_num_(0.0)
 
     def pieces(self, pairs: int = PAIRS) -> Iterator[tuple[Tensor, int]]:
-        """All rows, at most `pairs` (query, key) pairs at a time, and how many keys these may attend to: with a causal mask the first."""
+        """All rows, at most `pairs` (query, key) pairs at a time, and how many keys, the first ones, these may attend to."""
         n, m = self.q.shape[-2], self.k.shape[-2]
         for rows in torch.arange(n).split(max(1, min(ROWS, pairs // m))):
             yield rows, min(m, max(1, int(rows[-1]) + 1 + m - n)) if self.causal else m
