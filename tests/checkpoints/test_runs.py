@@ -13,7 +13,7 @@ from equiscope.errors import InputError
 from equiscope.record import read_run
 from equiscope.training import fit
 
-pytestmark = pytest.mark.xdist_group("runs")
+pytestmark = [pytest.mark.quick, pytest.mark.xdist_group("runs")]
 
 
 @pytest.fixture(scope="module")

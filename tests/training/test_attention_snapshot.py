@@ -10,6 +10,8 @@ from equiscope.record import unpack
 from equiscope.training.attention_snapshot import LONGEST, LOOKS, NUMBERS, attention_of, snapshot_due, snapshot_length
 from tests.training.small import small
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("steps", [1, 7, 12, 100, 2000, 5001])
 @pytest.mark.parametrize("every", [None, 1, 3, 250])

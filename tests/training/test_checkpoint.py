@@ -19,7 +19,7 @@ from equiscope.training import Watcher, fit
 from equiscope.training.state import OPTIMISER
 from tests.training.small import files, small, told
 
-pytestmark = pytest.mark.xdist_group("checkpoint")
+pytestmark = [pytest.mark.quick, pytest.mark.xdist_group("checkpoint")]
 NAMES = (WEIGHTS, OPTIMISER, "average.safetensors", MANIFEST)
 
 

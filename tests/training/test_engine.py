@@ -15,6 +15,8 @@ from equiscope.training.engine import Diverged, TrainingEngine
 from equiscope.training.task import resolve_spec
 from tests.training.small import plain, small
 
+pytestmark = pytest.mark.quick
+
 
 def engine(folder, **changes):
     """An engine with fresh weights, and its task."""

@@ -10,6 +10,8 @@ from equiscope.record.run import METRICS, Entries, Point, read_entries
 from equiscope.training import fit
 from tests.training.small import small
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_folder_that_holds_other_files_is_left_alone(tmp_path):
     found, task = small(tmp_path)

@@ -16,6 +16,8 @@ from equiscope.training import fit, load_run, load_task, open_task, recipe, reso
 from equiscope.training.reading import merged
 from tests.training.small import SAMPLE, small
 
+pytestmark = pytest.mark.quick
+
 
 def head(position="rope", **more):
     return {"block": {"attention": {"heads": 2, "position": position, "causal": True, **more}}}

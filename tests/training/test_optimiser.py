@@ -14,6 +14,8 @@ from equiscope.training.muon import Muon
 from equiscope.training.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.training.recipe import Optimiser
 
+pytestmark = pytest.mark.quick
+
 SPEC = {"width": 16, "layers": 2, "vocabulary": 11, "outputs": 11, "block": {"attention": {"heads": 2, "position": "learned"}}}
 
 

@@ -8,6 +8,8 @@ from equiscope.errors import InputError
 from equiscope.training import fields
 from equiscope.training.reading import differences, merged, read_recipe, recipe
 
+pytestmark = pytest.mark.quick
+
 TEXT = """title = "A test"
 
 [data]

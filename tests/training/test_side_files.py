@@ -10,6 +10,8 @@ from equiscope.data.molecules import EnergyStatistics
 from equiscope.data.sounds import SoundFormat
 from equiscope.training.images import ImageFormat
 
+pytestmark = pytest.mark.quick
+
 GOOD = {
     SoundFormat: {"classes": ["a", "b"], "rate": 8000, "mean": [0.0, 1.0], "deviation": [1.0, 2.0]},
     ImageFormat: {"classes": ["a", "b"], "size": [8, 8], "channels": 1, "mean": [0.5], "std": [0.5]},

@@ -9,6 +9,8 @@ from equiscope.audit.proof import agreement
 from equiscope.record import Proof
 from tests.audit.proof.said import Of, words
 
+pytestmark = pytest.mark.quick
+
 FEW = {"actions": ["permute"], "properties": ["causal", "batch"], "effort": "quick"}
 
 

@@ -26,6 +26,8 @@ from equiscope.audit.proof.field import (
 from equiscope.audit.proof.field_steps import FieldSteps
 from equiscope.program.loops.computation import called
 
+pytestmark = pytest.mark.quick
+
 ATEN = torch.ops.aten
 
 
