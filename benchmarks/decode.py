@@ -26,7 +26,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import equiscope as eq
 from equiscope.models import generate
-from equiscope.models.prepared import prepared
+from equiscope.models.cpu_decoder import CPUDecoder
 
 SIZES = {
     "6 layers, 384 wide, 65 characters": {"vocab_size": 65, "n_embd": 384, "n_layer": 6, "n_head": 6, "n_positions": 256},
@@ -71,8 +71,8 @@ def contestants(theirs, dtype, prompt, steps):
     with tempfile.TemporaryDirectory() as folder:
         theirs.save_pretrained(folder)
         ours = eq.load(folder, dtype)
-    fast = prepared(ours)
-    assert not fast.why, fast.why
+    fast = CPUDecoder(ours)
+    assert not fast.fallback_reason, fast.fallback_reason
 
     def written(**settings):
         made = theirs.generate(

@@ -332,8 +332,8 @@ def test_kinds_of_tokens_are_theirs(folder):
 def test_a_decoder_with_caches_and_a_source_read_once_gives_the_same(name, folder):
     model, given = eq.load(folder(name)[1]).double(), asked(name)
     with torch.no_grad():
-        memory, caches = model.read(given["input_ids"]), model.caches()
-        parts = [model(given["decoder_input_ids"][:, i : i + 1], caches, memory) for i in range(7)]
+        encoder_output, caches = model.encode(given["input_ids"]), model.caches()
+        parts = [model(given["decoder_input_ids"][:, i : i + 1], caches, encoder_output) for i in range(7)]
         assert relative_error(torch.cat(parts, 1), answered(model, given)) < 1e-10
 
 

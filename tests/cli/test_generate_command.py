@@ -88,7 +88,7 @@ def test_beams_search_for_the_best(equi, folder):  # noqa: F811
     assert code == 0
     assert [int(n) for n in out.split()] == wanted
     assert "9 tokens in" in err
-    refused(equi("generate", folder, "1 2 3", "--ids", "--beams", 3, "--top-k", 4, "--temperature", 1), "nothing is sampled")
+    refused(equi("generate", folder, "1 2 3", "--ids", "--beams", 3, "--top-k", 4, "--temperature", 1), "which samples nothing")
     refused(equi("generate", folder, "1 2 3", "--ids", "--beams", 40), "40 beams need a vocabulary of 80")
 
 
@@ -110,7 +110,7 @@ def test_of_a_pair_the_prompt_is_what_the_encoder_reads(equi, tmp_path, name):  
     config = json.loads((tmp_path / "config.json").read_text())
     del config["decoder_start_token_id"], config["pad_token_id"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    refused(equi("generate", tmp_path, "5 6", "--ids"), "does not say what a decoder begins with")
+    refused(equi("generate", tmp_path, "5 6", "--ids"), "has no first token of the decoder")
 
 
 def test_padding_that_a_folder_forbids_is_not_written(equi, tmp_path):  # noqa: F811
@@ -140,7 +140,7 @@ def test_a_window_is_what_is_seen(equi, folder):  # noqa: F811
     code, out, _ = equi("generate", folder, "1 2 3", "--ids", "--steps", 20, "--window", 3)
     assert code == 0
     assert [int(n) for n in out.split()] == generate(eq.load(folder), torch.tensor([1, 2, 3]), 20, window=3)[0].tolist()
-    refused(equi("generate", folder, "12", "--steps", 70, "--window", 3), "A window bounds what is seen")
+    refused(equi("generate", folder, "12", "--steps", 70, "--window", 3), "A window limits the mask")
 
 
 def test_a_seed_repeats(equi, folder):  # noqa: F811
@@ -153,8 +153,8 @@ def test_mistakes_are_sentences(equi, folder, tmp_path):  # noqa: F811
     refused(equi("generate", folder, ""), "A prompt is empty")
     refused(equi("generate", folder, "12", "--steps", 70), "knows positions 0..63", "there is room for 63 tokens.")
     assert equi("generate", folder, "12", "--steps", 70)[1] == ""
-    refused(equi("generate", folder, "12", "--repetition", 0), "repetition is in")
-    refused(equi("generate", folder, "12", "--top-k", 3), "temperature 0 draws nothing")
+    refused(equi("generate", folder, "12", "--repetition-penalty", 0), "repetition_penalty is in")
+    refused(equi("generate", folder, "12", "--top-k", 3), "temperature 0 samples nothing")
     refused(equi("generate", folder, "12", "--length-penalty", 2), "Say --beams 4 beside it")
     refused(equi("generate", folder, "12", "--beams", 2, "--length-penalty", 400), "length_penalty is in")
     (folder / "generation_config.json").unlink(missing_ok=True)

@@ -34,7 +34,7 @@ from equiscope.attention import (
 from equiscope.attention.static_cache import StaticCache
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.pages.drawing import drawing
-from equiscope.models import generate, prepared, tiny, windowed
+from equiscope.models import CPUDecoder, generate, tiny, windowed
 from equiscope.models.spec import MASK, POSITION, SCORE
 from equiscope.positions import Alibi, NoPosition, Rope, Sinusoidal, T5Bias
 from equiscope.symmetry import CLAIMED, Shift, derive, measure, relative_error
@@ -154,7 +154,7 @@ def test_what_is_written_is_what_the_full_pass_would_write(mask, score):
         for _ in range(6):
             ids = torch.cat([ids, model(ids)[-1].argmax()[None]])
         written.append(ids[len(prompt) :])
-    for way in (model, prepared(model)):
+    for way in (model, CPUDecoder(model)):
         assert [row.tolist() for row in generate(way, prompts, 6)] == [row.tolist() for row in written]
     narrow = windowed(model, 3)
     assert eq.Spec.of(narrow.spec.to_dict()) == narrow.spec
@@ -325,9 +325,9 @@ def test_attention_to_an_encoder_takes_no_mask_but_any_score():
     block = eq.Block(eq.Attention(causal=True), cross=eq.Attention(score=Additive(), cap=3.0))
     model = randomised(eq.build(eq.Spec(8, block=block, encoder=eq.Spec(8))))
     y, source = words(1, length=4), words(2, length=5)
-    caches, memory = model.caches(), model.read(source)
+    caches, encoder_output = model.caches(), model.encode(source)
     parts = [Tokens(x=y.x[i : i + 1], positions=y.positions[i : i + 1], order=y.order[i : i + 1]) for i in range(4)]
-    found = torch.cat([model(part, caches, memory) for part in parts])
+    found = torch.cat([model(part, caches, encoder_output) for part in parts])
     assert relative_error(found, model(y, source=source)) < ROUNDING
 
 

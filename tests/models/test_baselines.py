@@ -98,8 +98,8 @@ def test_texts_go_on_as_each_would_alone_and_as_read_anew():
         for _ in range(6):  # from the beginning, without a state
             whole = torch.cat([whole, model(whole)[-1:].argmax(-1)])
         assert torch.equal(whole[len(prompt) :], made)
-    first = generate(model, prompts, 6, Sampling(temperature=1.0, repetition=1.5), seed=3)
-    assert all(map(torch.equal, first, generate(model, prompts, 6, Sampling(temperature=1.0, repetition=1.5), seed=3)))
+    first = generate(model, prompts, 6, Sampling(temperature=1.0, repetition_penalty=1.5), seed=3)
+    assert all(map(torch.equal, first, generate(model, prompts, 6, Sampling(temperature=1.0, repetition_penalty=1.5), seed=3)))
     assert generate(model, prompts[:1], 6, stop=[int(together[0][2])])[0].tolist()[-1] == int(together[0][2])
 
 

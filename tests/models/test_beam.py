@@ -18,7 +18,7 @@ names = pytest.mark.parametrize("name", NAMES)
 
 def theirs_and_ours(theirs, ours, beams, stop):
     """The answers of both, lists of ids for each text; theirs from one batch with a mask."""
-    said = {"eos_token_id": stop or None, "pad_token_id": 0, "num_beams": beams.count, "num_return_sequences": beams.keep,
+    said = {"eos_token_id": stop or None, "pad_token_id": 0, "num_beams": beams.count, "num_return_sequences": beams.returned,
             "length_penalty": beams.length_penalty, "early_stopping": beams.early, "do_sample": False, "max_new_tokens": STEPS,
             "forced_eos_token_id": None, "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
     mask, given = torch.ones(2, 12, dtype=torch.long), ids().clone()
@@ -63,7 +63,7 @@ def likely_ends(ours, name):
 def test_the_best_answers_are_theirs(name, early, penalty, ends, tmp_path):
     theirs, ours = paired(name, tmp_path)
     stop = likely_ends(ours, name) if ends else []
-    beams = Beams(4, penalty, early, keep=3)
+    beams = Beams(4, penalty, early, returned=3)
     rows, scores, found = theirs_and_ours(theirs, ours, beams, stop)
     assert [one.ids.tolist() for one in found] == rows
     assert torch.allclose(torch.tensor([one.score for one in found]), scores, rtol=1e-4)  # theirs are float32
@@ -81,7 +81,7 @@ def test_generate_gives_the_best_answer_and_takes_no_sampling_beside(tmp_path):
     _, ours = paired("gpt2", tmp_path)
     found = generate(ours, TEXTS, STEPS, stop=[7], beams=Beams(3))
     assert [f.tolist() for f in found] == [f[0].ids.tolist() for f in search(ours, TEXTS, STEPS, Beams(3), [7])]
-    with pytest.raises(InputError, match="Beams search for the best"):
+    with pytest.raises(InputError, match="Beam search samples nothing"):
         generate(ours, TEXTS, STEPS, Sampling(temperature=1.0), beams=Beams(3))
 
 
@@ -97,9 +97,9 @@ def test_a_text_beside_others_is_answered_as_alone(tmp_path):
     "wrong",
     [
         {"count": 0},
-        {"count": 2, "keep": 3},
-        {"early": "soon"},
-        {"early": 1},
+        {"count": 2, "returned": 3},
+        {"early_stopping": "soon"},
+        {"early_stopping": 1},
         {"count": 2.5},
         {"length_penalty": float("nan")},
         {"length_penalty": 400},
@@ -117,7 +117,7 @@ def test_forbidden_words_are_theirs(tmp_path):
     never = tuple(sorted(set(free.tolist())))[:3]
     wanted = theirs.generate(TEXTS[0][None], max_new_tokens=STEPS, num_beams=3, do_sample=False, pad_token_id=0, eos_token_id=None,
                              bad_words_ids=[[i] for i in never])  # fmt: skip
-    found = search(ours, TEXTS[:1], STEPS, Beams(3, never=never))[0][0].ids
+    found = search(ours, TEXTS[:1], STEPS, Beams(3, banned=never))[0][0].ids
     assert torch.equal(found, wanted[0, len(TEXTS[0]) :])
     assert not set(never) & set(found.tolist())
 

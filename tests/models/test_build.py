@@ -73,7 +73,7 @@ def test_places_are_added_once_however_layers_split_their_heads(scheme):
     one.position.load_state_dict(made.position.state_dict())
     x = eq.Tokens.of(torch.randn(6, WIDTH))
     assert len(made.schemes) == 1
-    assert torch.equal(made.entered(x).x, one.entered(x).x)
+    assert torch.equal(made.embed(x).x, one.embed(x).x)
 
 
 class Adding(Learned):

@@ -13,17 +13,17 @@ from equiscope.models import (
     Beams,
     Block,
     Compiled,
+    CPUDecoder,
     Draft,
     Norm,
     Sampling,
     Spec,
     build,
     generate,
-    prepared,
     stream,
     windowed,
 )  # fmt: skip
-from equiscope.models.decoding import Decoding, rows_of
+from equiscope.models.decoding import Decoding, id_tensors
 from equiscope.positions import Alibi, Learned, Rope
 
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
@@ -44,12 +44,17 @@ def test_greedy_is_transformers_token_for_token(name, tmp_path):
     assert torch.equal(torch.stack(found), wanted)
 
 
-@pytest.mark.parametrize("settings", [{"repetition": 1.3}, {"repetition": 0.7}], ids=str)
+@pytest.mark.parametrize("settings", [{"repetition_penalty": 1.3}, {"repetition_penalty": 0.7}], ids=str)
 def test_greedy_with_a_penalty_is_theirs(settings, tmp_path):
     theirs = peer("gpt2")
     theirs.save_pretrained(tmp_path)
     wanted = theirs.generate(
-        ids(), max_new_tokens=20, do_sample=False, pad_token_id=0, eos_token_id=None, repetition_penalty=settings["repetition"]
+        ids(),
+        max_new_tokens=20,
+        do_sample=False,
+        pad_token_id=0,
+        eos_token_id=None,
+        repetition_penalty=settings["repetition_penalty"],
     )
     assert torch.equal(torch.stack(generate(eq.load(tmp_path), ids(), 20, Sampling(**settings))), wanted[:, 12:])
 
@@ -57,7 +62,7 @@ def test_greedy_with_a_penalty_is_theirs(settings, tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [{"temperature": 0.7}, {"temperature": 1.0, "top_k": 5}, {"temperature": 1.5, "top_p": 0.6}, {"temperature": 1.0, "min_p": 0.2},
-     {"temperature": 0.9, "top_k": 9, "top_p": 0.8, "min_p": 0.1, "repetition": 1.2}],
+     {"temperature": 0.9, "top_k": 9, "top_p": 0.8, "min_p": 0.1, "repetition_penalty": 1.2}],
     ids=str,
 )  # fmt: skip
 def test_filters_are_theirs(settings):
@@ -67,7 +72,7 @@ def test_filters_are_theirs(settings):
     scores = 3 * torch.randn(4, 40, generator=torch.Generator().manual_seed(1))
     prompt = torch.randint(40, (4, 6), generator=torch.Generator().manual_seed(2))
     made = {
-        "repetition": theirs.RepetitionPenaltyLogitsProcessor, "temperature": theirs.TemperatureLogitsWarper,
+        "repetition_penalty": theirs.RepetitionPenaltyLogitsProcessor, "temperature": theirs.TemperatureLogitsWarper,
         "top_k": theirs.TopKLogitsWarper, "top_p": theirs.TopPLogitsWarper, "min_p": theirs.MinPLogitsWarper,
     }  # fmt: skip
     processors = LogitsProcessorList([kind(settings[name]) for name, kind in made.items() if name in settings])
@@ -153,14 +158,14 @@ def test_prompts_that_are_none_are_refused(prompt, error, message):
 
 def test_ids_come_to_where_the_model_is():
     there = torch.nn.Linear(1, 1, device="meta")
-    rows = rows_of([[1, 2], torch.tensor([3], dtype=torch.int32)], there, "Prompts", "A prompt")
+    rows = id_tensors([[1, 2], torch.tensor([3], dtype=torch.int32)], there, "Prompts", "A prompt")
     assert [(row.device.type, row.dtype) for row in rows] == [("meta", torch.int64), ("meta", torch.int32)]
 
 
 def test_a_model_that_cannot_go_on_is_refused():
-    with pytest.raises(InputError, match="Only a model that answers with its vocabulary"):
+    with pytest.raises(InputError, match="Only a model whose outputs are its vocabulary"):
         generate(build(Spec(8, vocabulary=10, outputs=3)), torch.arange(3), 2)
-    with pytest.raises(InputError, match="This model reads both ways"):
+    with pytest.raises(InputError, match="This model is bidirectional"):
         generate(build(Spec(8, vocabulary=10, outputs=10)), torch.arange(3), 2)
 
 
@@ -175,20 +180,20 @@ def test_answers_that_are_no_numbers_are_said(asked, number):
     with torch.no_grad():
         wrong.norm.weight.fill_(number)
     asked = {name: Draft(model(seed=1)) if name == "draft" else value for name, value in asked.items()}
-    for writer in (wrong, prepared(wrong)) if "window" not in asked else (wrong,):
-        with pytest.raises(InputError, match=r"The model's answers are no numbers \(float32\)"):
+    for writer in (wrong, CPUDecoder(wrong)) if "window" not in asked else (wrong,):
+        with pytest.raises(InputError, match=r"The model's logits are not finite \(float32\)"):
             generate(writer, [[1, 2]], 3, **asked)
 
 
 def test_answers_that_become_no_numbers_are_said_after_the_last_step(monkeypatch):
-    read, late = Decoding.read, model()
+    read, late = Decoding.step, model()
 
     def spoiled(self, ids):
         return read(self, ids) * torch.nan
 
-    monkeypatch.setattr(Decoding, "read", spoiled)
+    monkeypatch.setattr(Decoding, "step", spoiled)
     for asked in ({}, {"beams": Beams(2)}, {"draft": Draft(model(seed=1))}):
-        with pytest.raises(InputError, match="no numbers"):
+        with pytest.raises(InputError, match="not finite"):
             generate(late, [[1, 2]], 4, **asked)
 
 
@@ -204,8 +209,8 @@ def test_answers_that_become_no_numbers_are_said_after_the_last_step(monkeypatch
         {"top_k": 2.5},
         {"top_p": 1.5},
         {"min_p": -0.1},
-        {"repetition": 0.0},
-        {"repetition": "a"},
+        {"repetition_penalty": 0.0},
+        {"repetition_penalty": "a"},
     ],
     ids=str,
 )
@@ -223,7 +228,7 @@ def test_a_temperature_that_float32_cannot_divide_by_is_refused():
 
 @pytest.mark.parametrize("choice", [{"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}], ids=str)
 def test_what_chooses_among_draws_is_refused_where_nothing_is_drawn(choice):
-    with pytest.raises(InputError, match="temperature 0 draws nothing"):
+    with pytest.raises(InputError, match="temperature 0 samples nothing"):
         Sampling(**choice)
     assert Sampling(top_p=1.0, min_p=0.0) == Sampling(temperature=0, top_p=1, min_p=0)
 
@@ -254,23 +259,24 @@ def test_some_tokens_are_never_written(sampling):
     made, prompts = model(), torch.arange(10).view(2, 5)
     free = torch.stack(generate(made, prompts, 30, Sampling(**sampling), seed=0))
     most = int(free.flatten().mode().values)
-    found = generate(made, prompts, 30, Sampling(**sampling, never=(most,)), seed=0)
+    found = generate(made, prompts, 30, Sampling(**sampling, banned=(most,)), seed=0)
     assert most not in torch.stack(found)
-    with pytest.raises(InputError, match=r"never holds ids in 0\.\.39, but got \[40\]"):
-        generate(made, prompts, 3, Sampling(never=(40,)))
-    with pytest.raises(InputError, match="nothing is left to write"):
-        generate(made, prompts, 3, Sampling(never=tuple(range(40))))
-    with pytest.raises(InputError, match="is 40, 37 of which are never written"):
-        generate(made, prompts, 3, beams=Beams(2, never=tuple(range(37))))
+    with pytest.raises(InputError, match=r"banned holds ids in 0\.\.39, but got \[40\]"):
+        generate(made, prompts, 3, Sampling(banned=(40,)))
+    with pytest.raises(InputError, match="no token is left to generate"):
+        generate(made, prompts, 3, Sampling(banned=tuple(range(40))))
+    with pytest.raises(InputError, match="is 40, 37 of which are banned"):
+        generate(made, prompts, 3, beams=Beams(2, banned=tuple(range(37))))
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"steps": 0}, "steps=1 or more"), ({"steps": 2.0}, "steps=1 or more"), ({"stop": 7}, "Tokens are said by their ids"),
-        ({"stop": ["a"]}, "Tokens are said by their ids"), ({"seed": 2**70}, "64 bits"), ({"beams": 4}, r"beams is Beams\(4\)"),
-        ({"stop": torch.tensor(7)}, "Tokens are said by their ids"), ({"draft": 4}, r"A draft is Draft\(model\)"),
-        ({"steps": -1, "beams": Beams(2)}, "steps=1 or more"),
+        ({"steps": 0}, "number of tokens of 1 or more"), ({"steps": 2.0}, "number of tokens of 1 or more"),
+        ({"stop": 7}, "stop is a list of ids"),
+        ({"stop": ["a"]}, "stop is a list of ids"), ({"seed": 2**70}, "64 bits"), ({"beams": 4}, r"beams is Beams\(4\)"),
+        ({"stop": torch.tensor(7)}, "stop is a list of ids"), ({"draft": 4}, r"A draft is Draft\(model\)"),
+        ({"steps": -1, "beams": Beams(2)}, "steps is a number of tokens of 1 or more"),
     ],
     ids=str,
 )  # fmt: skip
@@ -290,11 +296,11 @@ def test_prompts_may_be_lists_and_of_any_kind_of_integers(unchecked):
 
 def test_what_is_no_writer_is_said(unchecked):
     lstm = build(Baseline("lstm", 8, vocabulary=10, outputs=10))
-    for make in (prepared, Compiled, Draft):
+    for make in (CPUDecoder, Compiled, Draft):
         with pytest.raises(InputError, match="but got Lstm"):
             make(lstm)
-    with pytest.raises(InputError, match="but got Prepared"):
-        windowed(prepared(model()), 3)
+    with pytest.raises(InputError, match="but got CPUDecoder"):
+        windowed(CPUDecoder(model()), 3)
     with pytest.raises(InputError, match=r"knows the ids 0\.\.9, but got 3\.\.10"):
         generate(lstm, torch.tensor([3, 10]), 2)
 

@@ -63,16 +63,16 @@ def test_prompts_may_be_longer_than_one_token_and_the_source_read_before(tmp_pat
     theirs, ours = paired("t5", tmp_path)
     whole = generate(ours, begin(theirs), STEPS, source=ids())
     with torch.no_grad():
-        memory = ours.read(ids())
+        encoder_output = ours.encode(ids())
     prompts = [torch.cat([begin(theirs)[0], row[:n]]) for row, n in zip(whole, (4, 2), strict=True)]  # padded on the left
-    rest = generate(ours, prompts, STEPS - 4, source=memory)
+    rest = generate(ours, prompts, STEPS - 4, source=encoder_output)
     assert torch.equal(rest[0], whole[0][4:])
     assert torch.equal(rest[1], whole[1][2 : STEPS - 2])
 
 
 def test_what_does_not_fit_is_said(tmp_path):
     theirs, ours = paired("t5", tmp_path)
-    with pytest.raises(InputError, match="give what it reads as source="):
+    with pytest.raises(InputError, match="give its input as source="):
         next(stream(ours, begin(theirs), 3))
     with pytest.raises(ShapeError, match="There are 2 sources, but 1 prompts"):
         next(stream(ours, begin(theirs, 1), 3, source=ids()))

@@ -6,7 +6,20 @@ import torch
 from equiscope.attention import Documents, Everything
 from equiscope.audit import check
 from equiscope.errors import InputError
-from equiscope.models import Attention, Beams, Block, Compiled, Draft, InputLayer, Sampling, Spec, build, generate, prepared, stream
+from equiscope.models import (
+    Attention,
+    Beams,
+    Block,
+    Compiled,
+    CPUDecoder,
+    Draft,
+    InputLayer,
+    Sampling,
+    Spec,
+    build,
+    generate,
+    stream,
+)
 from equiscope.models.decoding import Decoding
 from equiscope.positions import Alibi, Learned, Rope
 from equiscope.symmetry import CLAIMED, derive
@@ -66,15 +79,15 @@ def test_with_a_cache_a_document_ends_where_it_ends_without(separator):
     whole = made(ids)
     for sizes in ([1] * (len(ids) - 1), [3, 4, 1, 2], [len(ids) - 2]):
         decoding, read = Decoding(made, [ids[:1]], len(ids)), 1
-        answers = [decoding.open()]
+        answers = [decoding.prefill()]
         for size in sizes:
-            answers += decoding.read(ids[None, read : read + size])[0][:, None]
+            answers += decoding.step(ids[None, read : read + size])[0][:, None]
             read += size
         torch.testing.assert_close(torch.cat(answers), whole[:read], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("separator", SEPARATORS.values(), ids=SEPARATORS)
-@pytest.mark.parametrize("way", ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "prepared", "drafted", "beams"])
+@pytest.mark.parametrize("way", ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "cpu-decoder", "drafted", "beams"])
 def test_generated_separators_end_documents_in_every_way_of_writing(way, separator):
     """Prompts of unlike lengths, padded with id 0, which is part of a separator; written as one whole reading says."""
     made, ids = model(separator), row(separator)[0]
@@ -84,21 +97,21 @@ def test_generated_separators_end_documents_in_every_way_of_writing(way, separat
         alone = [generate(made, [one], 8, beams=Beams(2))[0] for one in prompts]
         assert [t.tolist() for t in texts] == [t.tolist() for t in alone]
         return
-    writer = {"compiled": lambda: Compiled(made, backend="eager"), "prepared": lambda: prepared(made)}.get(way, lambda: made)()
+    writer = {"compiled": lambda: Compiled(made, backend="eager"), "cpu-decoder": lambda: CPUDecoder(made)}.get(way, lambda: made)()
     draft = Draft(model(separator, layers=1, seed=5), 3) if way == "drafted" else None
     sampling = Sampling(temperature=0.0) if way == "drafted" else Sampling(temperature=1.5)
     texts = generate(writer, prompts, 12, sampling, seed=4, draft=draft)
     if way == "drafted":
         assert texts[0].tolist() == generate(made, prompts, 12, sampling)[0].tolist()
     decoding = Decoding(writer, prompts, 12)
-    scores = [decoding.open()]
+    scores = [decoding.prefill()]
     for step in range(12):
-        scores.append(decoding.read(torch.stack([text[step] for text in texts])[:, None])[:, -1])
+        scores.append(decoding.step(torch.stack([text[step] for text in texts])[:, None])[:, -1])
     for i, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
         whole = made(torch.cat([prompt, text]))[len(prompt) - 1 :]
         torch.testing.assert_close(torch.stack([s[i] for s in scores]), whole, rtol=0, atol=1e-12)
-    if way == "prepared":
-        assert writer.why == "it keeps documents apart"
+    if way == "cpu-decoder":
+        assert writer.fallback_reason == "it separates documents"
 
 
 def test_a_prompt_that_ends_a_document_is_followed_by_what_the_separator_alone_says():

@@ -232,8 +232,8 @@ def test_encoders_layers_that_differ_and_patches_survive_json(spec):
         (lambda: eq.InputLayer(features=4, patch=(2,), stem=(1, 4), map=False), "give features, and no stem"),
         (lambda: eq.build(CUT)(torch.randn(3, 5, 4)), "A picture of 5×4 pixels is not a whole number of 2×2 patches"),
         (lambda: eq.build(CUT)(torch.randn(1, 4, 4)), "2×2 samples of 3 channels"),
-        (lambda: eq.build(PAIR)(torch.tensor([1, 2])), "give what it reads as source="),
-        (lambda: eq.build(eq.Spec(8, 20)).read(torch.tensor([1])), "no encoder"),
+        (lambda: eq.build(PAIR)(torch.tensor([1, 2])), "give its input as source="),
+        (lambda: eq.build(eq.Spec(8, 20)).encode(torch.tensor([1])), "no encoder"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_said(make, words):
@@ -263,7 +263,7 @@ def test_a_patch_as_large_as_the_width_is_mapped_once():
     assert torch.equal(model(model.tokens(picture)), model(picture))
     pair = eq.Spec(8, 10, block=CROSSING, encoder=eq.Spec(12, input=eq.InputLayer(features=12, patch=(2, 2))))
     both = eq.build(pair).eval()
-    assert torch.equal(both.read(picture).tokens.x, both.encoder(picture))
+    assert torch.equal(both.encode(picture).tokens.x, both.encoder(picture))
 
 
 def test_a_cross_of_all_defaults_survives_json():

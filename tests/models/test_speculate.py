@@ -8,8 +8,8 @@ from tests.models.test_generate_pairs import begin, paired
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import Attention, Block, Sampling, Spec, build, generate
+from equiscope.models.cpu_decoder import CPUDecoder
 from equiscope.models.decoding import Decoding
-from equiscope.models.prepared import prepared
 from equiscope.models.speculate import Draft, speculate
 from equiscope.positions import Learned
 
@@ -28,7 +28,7 @@ def like(large, noise):
 
 @pytest.mark.parametrize("ahead", [1, 3, 7])
 @pytest.mark.parametrize("noise", [0.0, 0.05, 3.0], ids=["always right", "often", "never"])
-@pytest.mark.parametrize("settings", [{}, {"repetition": 1.4}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"repetition_penalty": 1.4}], ids=str)
 def test_greedy_text_is_that_of_the_large_model(noise, ahead, settings):
     large = model().double()
     sampling = Sampling(**settings)
@@ -48,8 +48,8 @@ def test_it_ends_with_a_stop_token_and_at_the_end_of_a_table():
 
 def test_prepared_models_and_windows_go_with_it():
     large = model().double()
-    draft = Draft(prepared(like(large, 0.05)))
-    assert torch.equal(generate(prepared(large), TEXTS[0], 17, draft=draft)[0], generate(large, TEXTS[0], 17)[0])
+    draft = Draft(CPUDecoder(like(large, 0.05)))
+    assert torch.equal(generate(CPUDecoder(large), TEXTS[0], 17, draft=draft)[0], generate(large, TEXTS[0], 17)[0])
     found = generate(large, TEXTS[2], 17, draft=Draft(like(large, 0.05)), window=4)
     assert torch.equal(found[0], generate(large, TEXTS[2], 17, window=4)[0])
 
@@ -64,8 +64,8 @@ def test_a_source_is_read_by_both(tmp_path):
 def test_the_large_model_reads_less_often(monkeypatch):
     large, reads = model().double(), []
     draft = Draft(like(large, 0.0), 4)
-    plain = Decoding.read
-    monkeypatch.setattr(Decoding, "read", lambda self, x: reads.append(self.model) or plain(self, x))
+    plain = Decoding.step
+    monkeypatch.setattr(Decoding, "step", lambda self, x: reads.append(self.model) or plain(self, x))
     generate(large, TEXTS[0], 21, draft=draft)
     assert sum(m is large for m in reads) == 4  # the prompt gave one token, each reading five
 
@@ -88,7 +88,7 @@ def test_samples_follow_the_large_model(settings, unchecked):
         for a in range(4):
             for b in range(4):
                 scores = large(torch.tensor([0, a, b]))
-                p = sampling.chances(scores, torch.zeros(3, 4, dtype=torch.bool))
+                p = sampling.probabilities(scores, torch.zeros(3, 4, dtype=torch.bool))
                 wanted[a, b] = p[0, a] * p[1, b] * p[2]
     many = 800
     torch.manual_seed(0)
@@ -127,5 +127,5 @@ def test_sources_and_prompts_are_counted(tmp_path):
     theirs, pair = paired("t5", tmp_path)
     with pytest.raises(ShapeError, match="There are 1 sources, but 2 prompts"):
         generate(pair, begin(theirs, 2), 3, source=ids(1), draft=Draft(pair))
-    with pytest.raises(ShapeError, match=r"model\.read\(ids\[None\]\)"):
-        generate(pair, begin(theirs, 1), 3, source=pair.read(ids(1)[0]))
+    with pytest.raises(ShapeError, match=r"model\.encode\(ids\[None\]\)"):
+        generate(pair, begin(theirs, 1), 3, source=pair.encode(ids(1)[0]))

@@ -7,8 +7,8 @@ from tests.models.test_generate import model
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Norm, Spec, build, generate
 from equiscope.models.beam import Beams
+from equiscope.models.cpu_decoder import CPUDecoder
 from equiscope.models.decoding import Decoding
-from equiscope.models.prepared import prepared
 from equiscope.models.window import windowed
 from equiscope.positions import Alibi, Learned, Rope, Sinusoidal, T5Bias
 
@@ -36,9 +36,9 @@ def test_memory_stays_and_parameters_are_shared():
     narrow = windowed(made, 4)
     decoding = Decoding(narrow, TEXTS[0], 40)
     with torch.no_grad():
-        decoding.open()
+        decoding.prefill()
         for _ in range(30):
-            decoding.read(torch.ones(1, 1, dtype=torch.long))
+            decoding.step(torch.ones(1, 1, dtype=torch.long))
     assert {cache.rows["k"].shape[-2] for cache in decoding.caches} == {3}
     assert all(a is b for a, b in zip(made.parameters(), narrow.parameters(), strict=True))
     assert made.spec.one.attention.window is None
@@ -54,22 +54,22 @@ def test_a_narrower_window_of_the_model_stays():
 def test_it_goes_with_beams_and_prepared_weights():
     made = model().double()
     narrow = windowed(made, 5)
-    assert prepared(narrow).why == ""
-    assert torch.equal(generate(prepared(narrow), TEXTS[0], 30)[0], generate(made, TEXTS[0], 30, window=5)[0])
+    assert CPUDecoder(narrow).fallback_reason == ""
+    assert torch.equal(generate(CPUDecoder(narrow), TEXTS[0], 30)[0], generate(made, TEXTS[0], 30, window=5)[0])
     found = generate(made, TEXTS, 8, beams=Beams(3), window=5)
     assert [t.tolist() for t in found] == [t.tolist() for t in generate(narrow, TEXTS, 8, beams=Beams(3))]
-    with pytest.raises(InputError, match=r"prepared\(windowed\(model, size\)\)"):
-        generate(prepared(made), TEXTS, 3, window=5)
+    with pytest.raises(InputError, match=r"CPUDecoder\(windowed\(model, size\)\)"):
+        generate(CPUDecoder(made), TEXTS, 3, window=5)
 
 
 def test_sums_that_leave_nothing_out_have_no_window():
     linear = build(Spec(16, 40, outputs=40, block=Block(Attention(heads=2, kind="linear", causal=True))))
-    with pytest.raises(InputError, match="A Sums keeps no rows that a window could leave out"):
+    with pytest.raises(InputError, match="A RecurrentState holds no keys and values that a window could drop"):
         windowed(linear, 3)
 
 
 def test_a_table_ends_with_a_window_too_and_says_so():
-    with pytest.raises(InputError, match=r"knows positions 0\.\.15.*A window bounds what is seen, not the places"):
+    with pytest.raises(InputError, match=r"knows positions 0\.\.15.*A window limits the mask, not the positions"):
         generate(model(Learned(16)), TEXTS, 30, window=5)
     with pytest.raises(InputError, match="at least 1 token"):
         generate(model(), TEXTS, 3, window=0)

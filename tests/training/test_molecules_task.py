@@ -379,7 +379,7 @@ def test_what_only_words_can_do_is_refused(run, tmp_path):
     _, folder = run
     with pytest.raises(InputError, match="No family of checkpoints holds a model of points in space"):
         eq.save(eq.load(folder), tmp_path / "saved")
-    with pytest.raises(InputError, match="holds a model of points in space, which writes no texts"):
+    with pytest.raises(InputError, match="holds a model of points in space, which generates no text"):
         written_by(folder, "hi", 3, {}, None, None, None, 0, False, False)
     with pytest.raises(InputError, match="no row of words, patches or slices to look at"):
         load_task(folder)[1].model_inputs(eq.load(folder), "a.xyz")

@@ -226,7 +226,7 @@ def generate(
     top_k: Annotated[int | None, typer.Option(min=1, help="Only the k best.")] = None,
     top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only the best that have this much probability.")] = None,
     min_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only those with this share of the best one's.")] = None,
-    repetition: Annotated[float, typer.Option(help="What scores of tokens that were there are divided by.")] = 1.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Divisor of the logits of tokens that occurred before.")] = 1.0,
     beams: Annotated[int | None, typer.Option(min=1, help="Search for the best answer with so many beams.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Of beams: larger gives longer answers; 1 unless said.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="See only so many tokens back; then a text may go on for ever.")] = None,
@@ -242,7 +242,13 @@ def generate(
     from equiscope.errors import InputError
     from equiscope.models import Beams
 
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
+    sampling = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+    }
     if beams is None and length_penalty is not None:
         raise InputError("--length-penalty is of a search. Say --beams 4 beside it.")
     search = None if beams is None else Beams(beams, 1.0 if length_penalty is None else length_penalty)

@@ -1,4 +1,4 @@
-"""`equiscope generate`: go on with a text, with a checkpoint of one's own or of the world."""
+"""`equiscope generate`: continue a text with a checkpoint."""
 
 import io
 import json as json_text
@@ -18,7 +18,7 @@ from equiscope.cli.piped import piped
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
-from equiscope.models import Beams, Draft, Model, Prepared, Sampling, generate, prepared, stream, windowed
+from equiscope.models import Beams, CPUDecoder, Draft, Model, Sampling, generate, stream, windowed
 from equiscope.models.speculate import speculate
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokenizer
@@ -32,86 +32,86 @@ def run(
         prompt = piped("a prompt", "equiscope generate DIR - < FILE").removesuffix("\n").removesuffix("\r")
     model = load(folder)
     if not isinstance(model, Model) and (window is not None or beams is not None):
-        raise InputError(f"{folder} holds a baseline, which writes token by token. Leave --window and --beams out.")
+        raise InputError(f"{folder} holds a baseline, which generates token by token. Leave --window and --beams out.")
     if isinstance(model, SpaceModel):
-        raise InputError(f"{folder} holds a model of points in space, which writes no texts. Ask it: equiscope predict.")
+        raise InputError(f"{folder} holds a model of points in space, which generates no text. Use equiscope predict.")
     if draft is not None and (beams is not None or not isinstance(model, Model)):
-        raise InputError("A draft goes ahead of a model with attention, token by token, not of beams. Leave --draft out.")
+        raise InputError("--draft needs a model with attention, and no --beams. Leave --draft out.")
     model = windowed(model, window) if window is not None and isinstance(model, Model) else model
-    writer = prepared(model) if isinstance(model, Model) else model
+    decoder = CPUDecoder(model) if isinstance(model, Model) else model
     text = None if ids else _tokenizer(folder)
     numbers = _numbers(prompt) if text is None else Tokenizer(text).encode(prompt)
-    given, source = torch.tensor(numbers, dtype=torch.long), None
-    if model.encoder is not None:  # the prompt is what the encoder reads; the answer begins with a token of its own
-        given, source = torch.tensor([_start(folder)]), given
-    found: list[int] = []
-    never = _never(folder)
-    began = perf_counter()
+    prompt_ids, source = torch.tensor(numbers, dtype=torch.long), None
+    if model.encoder is not None:  # the prompt is the input of the encoder
+        prompt_ids, source = torch.tensor([_decoder_start(folder)]), prompt_ids
+    new_ids: list[int] = []
+    banned = _banned_ids(folder)
+    start = perf_counter()
     if beams is not None:
         if Sampling(**sampling) != Sampling():
-            raise InputError("--beams search for the best answer, so nothing is sampled. Leave the other choices out.")
-        best = generate(writer, given, steps, stop=_stops(folder), source=source, beams=replace(beams, never=never))[0]
-        following = iter(best[:, None])
-    elif draft is not None and isinstance(writer, Prepared):
-        ahead, chosen = Draft(_writer(draft)), Sampling(**sampling, never=never)
-        following = speculate(writer, given, steps, ahead, chosen, _stops(folder), seed, source)
+            raise InputError("--beams is a beam search, which samples nothing. Leave the sampling options out.")
+        best = generate(decoder, prompt_ids, steps, stop=_stop_ids(folder), source=source, beams=replace(beams, banned=banned))[0]
+        tokens = iter(best[:, None])
+    elif draft is not None and isinstance(decoder, CPUDecoder):
+        draft_model, settings = Draft(_draft(draft)), Sampling(**sampling, banned=banned)
+        tokens = speculate(decoder, prompt_ids, steps, draft_model, settings, _stop_ids(folder), seed, source)
     else:
-        following = stream(writer, given, steps, Sampling(**sampling, never=never), _stops(folder), seed, source)
-    shown = _written(_counted(following, found, json), given if source is None else given[:0], text, found)
+        tokens = stream(decoder, prompt_ids, steps, Sampling(**sampling, banned=banned), _stop_ids(folder), seed, source)
+    pieces = _text_pieces(_with_progress(tokens, new_ids, json), prompt_ids if source is None else prompt_ids[:0], text, new_ids)
     if json:
-        made = "".join(shown)
-        print(json_text.dumps({"prompt": prompt, "ids": numbers, "new_ids": found, "text": made, "seed": seed}))
+        new_text = "".join(pieces)
+        print(json_text.dumps({"prompt": prompt, "ids": numbers, "new_ids": new_ids, "text": new_text, "seed": seed}))
     else:
-        first = next(shown, "")  # what cannot be written is said before anything is
-        _print(chain([(prompt if text is not None and source is None else "") + first], shown, ["\n"]))
-    spent = perf_counter() - began
-    print(f"{len(found)} tokens in {spent:.2f} s, {len(found) / spent:.1f} a second", file=sys.stderr)
+        first = next(pieces, "")  # an error appears before any output
+        _print(chain([(prompt if text is not None and source is None else "") + first], pieces, ["\n"]))
+    seconds = perf_counter() - start
+    print(f"{len(new_ids)} tokens in {seconds:.2f} s, {len(new_ids) / seconds:.1f} a second", file=sys.stderr)
 
 
 def _print(pieces: Iterable[str]) -> None:
-    """Each as it comes. Raises InputError where they cannot be written, such as to a full disk."""
+    """Print each piece at once. Raises InputError where that fails, such as on a full disk."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # signs that the output's encoding has not
+        sys.stdout.reconfigure(errors="replace")  # characters that the output cannot encode
     for piece in pieces:
         try:
             sys.stdout.write(piece)
             sys.stdout.flush()
-        except BrokenPipeError:  # nobody reads on
+        except BrokenPipeError:  # the reader has closed the pipe
             raise
         except OSError as error:
             raise InputError(f"The text cannot be written: {error.strerror or error}.") from error
 
 
-def _writer(folder: Path) -> Prepared:
-    """The model that goes ahead. Raises InputError where the folder holds none with attention."""
+def _draft(folder: Path) -> CPUDecoder:
+    """The draft model. Raises InputError where the folder holds none with attention."""
     model = load(folder)
     if not isinstance(model, Model):
-        raise InputError(f"{folder} holds no model with attention, so it cannot go ahead of another. Leave --draft out.")
-    return prepared(model)
+        raise InputError(f"{folder} holds no model with attention, so it cannot be a draft. Leave --draft out.")
+    return CPUDecoder(model)
 
 
-def _counted(following: Iterator[Tensor], found: list[int], json: bool) -> Iterator[Tensor]:
-    """The same tokens; how many there are, and how fast they come, on a terminal where no text is seen growing."""
-    watched = sys.stderr.isatty() and (json or not sys.stdout.isatty())
-    began = perf_counter()
-    for token in following:
+def _with_progress(tokens: Iterator[Tensor], new_ids: list[int], json: bool) -> Iterator[Tensor]:
+    """The same tokens, with a count and a rate on standard error where it is a terminal and the text is not shown there."""
+    show = sys.stderr.isatty() and (json or not sys.stdout.isatty())
+    start = perf_counter()
+    for token in tokens:
         yield token
-        if watched:
-            sys.stderr.write(f"\r{len(found)} tokens, {len(found) / (perf_counter() - began):.1f} a second ")
+        if show:
+            sys.stderr.write(f"\r{len(new_ids)} tokens, {len(new_ids) / (perf_counter() - start):.1f} a second ")
             sys.stderr.flush()
-    if watched:
+    if show:
         sys.stderr.write("\r")
 
 
-def _written(following: Iterator[Tensor], given: Tensor, text: Any, found: list[int]) -> Iterator[str]:
-    """What each token adds to the text; a sign of several tokens appears when it is whole."""
-    before = whole = "" if text is None else text.decode(given.tolist())
-    for token in following:
-        found.append(int(token))
+def _text_pieces(tokens: Iterator[Tensor], prompt_ids: Tensor, text: Any, new_ids: list[int]) -> Iterator[str]:
+    """The text that each token adds; a character of several tokens is emitted once it is complete."""
+    before = whole = "" if text is None else text.decode(prompt_ids.tolist())
+    for token in tokens:
+        new_ids.append(int(token))
         if text is None:
             yield f"{int(token)} "
             continue
-        whole = text.decode([*given.tolist(), *found])
+        whole = text.decode([*prompt_ids.tolist(), *new_ids])
         if not whole.endswith("\ufffd"):
             yield whole[len(before) :]
             before = whole
@@ -120,10 +120,10 @@ def _written(following: Iterator[Tensor], given: Tensor, text: Any, found: list[
 
 
 def _tokenizer(folder: Path) -> Any:
-    found = tokenizer(folder)
-    if found is None:
-        raise InputError(f"{folder} has no {TOKENIZER}, which turns words into ids. Add it, or give the ids: --ids '1 2 3'.")
-    return found
+    file = tokenizer(folder)
+    if file is None:
+        raise InputError(f"{folder} has no {TOKENIZER}, which maps text to ids. Add it, or pass ids: --ids '1 2 3'.")
+    return file
 
 
 def _numbers(prompt: str) -> list[int]:
@@ -133,40 +133,40 @@ def _numbers(prompt: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def _stops(folder: Path) -> list[int]:
-    """Where a text ends."""
-    said = _said(folder, "eos_token_id")
-    ends = [] if said is None else said if isinstance(said, list) else [said]
+def _stop_ids(folder: Path) -> list[int]:
+    """The ids that end a sequence."""
+    value = _config_field(folder, "eos_token_id")
+    ends = [] if value is None else value if isinstance(value, list) else [value]
     if not all(map(_is_id, ends)):
-        raise InputError(f"eos_token_id in {folder} is {said!r}, but should be an id or a list of ids.")
+        raise InputError(f"eos_token_id in {folder} is {value!r}, but should be an id or a list of ids.")
     return ends
 
 
-def _never(folder: Path) -> tuple[int, ...]:
-    """Ids that are never written: bad_words_ids of one token (Marian's padding). Longer ones are not looked at."""
-    said = _said(folder, "bad_words_ids") or []
-    if not isinstance(said, list) or not all(isinstance(word, list) and all(map(_is_id, word)) for word in said):
-        raise InputError(f"bad_words_ids in {folder} is {said!r}, but should be a list of lists of ids.")
-    return tuple(sorted({word[0] for word in said if len(word) == 1}))
+def _banned_ids(folder: Path) -> tuple[int, ...]:
+    """`bad_words_ids` of one token (Marian's padding); longer ones are ignored."""
+    value = _config_field(folder, "bad_words_ids") or []
+    if not isinstance(value, list) or not all(isinstance(word, list) and all(map(_is_id, word)) for word in value):
+        raise InputError(f"bad_words_ids in {folder} is {value!r}, but should be a list of lists of ids.")
+    return tuple(sorted({word[0] for word in value if len(word) == 1}))
 
 
-def _is_id(said: Any) -> bool:
-    return isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 2**63
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def _start(folder: Path) -> int:
-    """What a decoder begins with. Raises InputError where the folder does not say."""
-    said = _said(folder, "decoder_start_token_id")
-    said = _said(folder, "pad_token_id") if said is None else said  # T5's configs of old
-    if not _is_id(said):
-        raise InputError(f"{folder} does not say what a decoder begins with. Add decoder_start_token_id to its config.json.")
-    return int(said)
+def _decoder_start(folder: Path) -> int:
+    """The first token of a decoder. Raises InputError where the folder has none."""
+    value = _config_field(folder, "decoder_start_token_id")
+    value = _config_field(folder, "pad_token_id") if value is None else value  # T5's configs of old
+    if not _is_id(value):
+        raise InputError(f"{folder} has no first token of the decoder. Add decoder_start_token_id to its config.json.")
+    return int(value)
 
 
-def _said(folder: Path, field: str) -> Any:
+def _config_field(folder: Path, field: str) -> Any:
     """A field of generation_config.json, or else of config.json."""
     for name in ("generation_config.json", "config.json"):
         path = folder / name
-        if path.exists() and (said := read_object(path).get(field)) is not None:
-            return said
+        if path.exists() and (value := read_object(path).get(field)) is not None:
+            return value
     return None

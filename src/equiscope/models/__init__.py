@@ -2,15 +2,15 @@
 
 from equiscope.models.baselines import KINDS as BASELINES
 from equiscope.models.baselines import Baseline
-from equiscope.models.beam import Beams, Found, search
-from equiscope.models.build import Memory, Model
+from equiscope.models.beam import Beams, Hypothesis, search
+from equiscope.models.build import EncoderOutput, Model
 from equiscope.models.compiled import Compiled
+from equiscope.models.cpu_decoder import CPUDecoder
 from equiscope.models.export import export_onnx
 from equiscope.models.generate import generate, stream
 from equiscope.models.kinds import KINDS, Built, build, count, describe, folder_of, spec_of
 from equiscope.models.mixed import Mixed
 from equiscope.models.networks import ConvNet, Lstm, Mlp, Network
-from equiscope.models.prepared import Prepared, prepared
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
 from equiscope.models.resize import resized
@@ -32,6 +32,7 @@ __all__ = [
     "Beams",
     "Block",
     "Built",
+    "CPUDecoder",
     "ClassToken",
     "Compiled",
     "Concatenation",
@@ -39,14 +40,14 @@ __all__ = [
     "Description",
     "Draft",
     "Each",
+    "EncoderOutput",
     "FeedForward",
     "First",
-    "Found",
+    "Hypothesis",
     "InputLayer",
     "Last",
     "Lstm",
     "Mean",
-    "Memory",
     "Mixed",
     "Mlp",
     "Model",
@@ -54,7 +55,6 @@ __all__ = [
     "Network",
     "Norm",
     "OutputLayer",
-    "Prepared",
     "Readout",
     "Sampling",
     "Spec",
@@ -64,7 +64,6 @@ __all__ = [
     "export_onnx",
     "folder_of",
     "generate",
-    "prepared",
     "resized",
     "rollout",
     "search",

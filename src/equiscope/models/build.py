@@ -30,7 +30,7 @@ def possible_sizes() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Memory:
+class EncoderOutput:
     """What an encoder made of its input, and the keys and values that each layer asks: made once for many steps."""
 
     tokens: Tokens
@@ -86,7 +86,7 @@ class Model(nn.Module):
             self.output_layer.lm_head.weight = self.embedding.weight
 
     def forward(
-        self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None,
+        self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | EncoderOutput | None = None,
         rows: int | None = None, source_valid: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on.
@@ -105,17 +105,19 @@ class Model(nn.Module):
                 f"Which document a token belongs to depends on the ids before it, but the caches hold {start} tokens and no ids. "
                 "Give Tokens with their document, as `generate` does."
             )
-        tokens = self.entered(self.tokens(inputs, start))
-        memory = self._memory(source, source_valid)
+        tokens = self.embed(self.tokens(inputs, start))
+        encoder_output = self._encoder_output(source, source_valid)
         schemes = self.schemes
         plans = {i: attention.AttentionContext(schemes[i], tokens, tokens) for i in set(self._own)}
-        across = {i: attention.AttentionContext(schemes[i], tokens, memory.tokens) for i in set(self._crossing)} if memory else {}
+        across = {}
+        if encoder_output is not None:
+            across = {i: attention.AttentionContext(schemes[i], tokens, encoder_output.tokens) for i in set(self._crossing)}
         for layer, block in enumerate(self.blocks):
             i = self._own[layer]
             asked: tuple[Any, ...] = ()
-            if memory is not None:
+            if encoder_output is not None:
                 j = self._crossing[layer]
-                asked = (memory.key_values[layer], schemes[j], across[j])
+                asked = (encoder_output.key_values[layer], schemes[j], across[j])
             x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
             tokens = replace(tokens, x=x)
         y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
@@ -142,9 +144,9 @@ class Model(nn.Module):
         """
         if not isinstance(inputs, (Tokens, Tensor)):
             raise InputError(f"A model takes Tokens or a tensor of ids, features or samples, but got {type(inputs).__name__}.")
-        tokens, raw = self._looked_up(inputs, start), self.spec.input.features
+        tokens, raw = self._embedded(inputs, start), self.spec.input.features
         ready = isinstance(inputs, Tokens)
-        tokens = self.input_layer.heard(tokens) if ready else tokens
+        tokens = self.input_layer.convolved(tokens) if ready else tokens
         if tokens.x.shape[-1] == raw and not tokens.mapped:
             if not tokens.x.is_floating_point():
                 raise InputError(
@@ -162,7 +164,7 @@ class Model(nn.Module):
             return tokens
         return replace(tokens, x=self.input_layer.typed(tokens.x, types))
 
-    def _looked_up(self, inputs: Tokens | Tensor, start: int) -> Tokens:
+    def _embedded(self, inputs: Tokens | Tensor, start: int) -> Tokens:
         if isinstance(inputs, Tokens):
             return inputs
         if self.embedding is not None and not inputs.is_floating_point():
@@ -177,7 +179,7 @@ class Model(nn.Module):
             raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
         return Tokens.of(inputs, start)
 
-    def entered(self, tokens: Tokens) -> Tokens:
+    def embed(self, tokens: Tokens) -> Tokens:
         """Tokens as the first layer takes them: with their places, normed, and with the rows that the read-out adds."""
         x = tokens.x
         for scheme in self.schemes:
@@ -188,7 +190,7 @@ class Model(nn.Module):
             x = self.drop(x)
         return self.readout.open(replace(tokens, x=x))
 
-    def read(self, source: Tokens | Tensor, valid: Tensor | None = None) -> Memory:
+    def encode(self, source: Tokens | Tensor, valid: Tensor | None = None) -> EncoderOutput:
         """Let the encoder read: give the result as `source` of many calls. Raises InputError where there is no encoder.
 
         valid  False for padding, bool [..., M]; Tokens say it themselves
@@ -205,17 +207,19 @@ class Model(nn.Module):
             cast(attention.MultiHeadAttention, cast(blocks.TransformerBlock, b).cross).key_values(tokens, schemes[j])
             for b, j in layers
         ]
-        return Memory(tokens, tuple(key_values))
+        return EncoderOutput(tokens, tuple(key_values))
 
-    def _memory(self, source: Tokens | Tensor | Memory | None, valid: Tensor | None = None) -> Memory | None:
+    def _encoder_output(self, source: Tokens | Tensor | EncoderOutput | None, valid: Tensor | None = None) -> EncoderOutput | None:
         if self.encoder is None and source is None:
             return None
         if source is None:
-            raise InputError("This model has an encoder: give what it reads as source=.")
-        memory = source if isinstance(source, Memory) else self.read(source, valid)
-        if len(memory.key_values) != len(self.blocks):
-            raise InputError(f"This Memory was read for {len(memory.key_values)} layers, but the model has {len(self.blocks)}.")
-        return memory
+            raise InputError("This model has an encoder: give its input as source=.")
+        encoder_output = source if isinstance(source, EncoderOutput) else self.encode(source, valid)
+        if len(encoder_output.key_values) != len(self.blocks):
+            raise InputError(
+                f"This Memory was read for {len(encoder_output.key_values)} layers, but the model has {len(self.blocks)}."
+            )
+        return encoder_output
 
     def moving_parts(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
         """Parts that an action on this model's own tokens meets, each with what it respects: the source of an encoder stays.
@@ -223,7 +227,7 @@ class Model(nn.Module):
         A scheme between the tokens and a source that stays notices whatever moves them. What is added to all features alike is
         taken off by norms that subtract the mean, where all that reads the tokens reads them through one.
         """
-        yield from self._noticing_scores()
+        yield from self._position_sensitive_scores()
         across = {id(self.schemes[i]) for i in self._crossing}
         for path, part in self.named_modules():
             preserves = getattr(part, "preserves", None)
@@ -235,7 +239,7 @@ class Model(nn.Module):
             removed = isinstance(part, Position) and part.uniform and self._centred
             yield path, part, frozenset(CLAIMED) if removed else frozenset() if between else preserves
 
-    def _noticing_scores(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
+    def _position_sensitive_scores(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
         """Scores that make a scheme notice more than it claims: places that it turns into rotations no longer cancel."""
         for layer, block in enumerate(self.blocks):
             score, scheme = cast(blocks.TransformerBlock, block).attention.score, self.schemes[self._own[layer]]

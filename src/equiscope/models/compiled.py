@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.build import Memory, Model
+from equiscope.models.build import EncoderOutput, Model
 from equiscope.tokens import Tokens
 
 
@@ -22,8 +22,8 @@ class Compiled:
             raise InputError(f"Compiled is made of a model of build or load, but got {type(model).__name__}.")
         self.model = model
 
-        def step(tokens: Tokens, caches: list[Any], memory: Memory | None) -> Tensor:
-            answer: Tensor = model(tokens, caches, memory)
+        def step(tokens: Tokens, caches: list[Any], encoder_output: EncoderOutput | None) -> Tensor:
+            answer: Tensor = model(tokens, caches, encoder_output)
             return answer
 
         # code of its own: what torch.compile remembers, and its limit, go by the code, which all closures share

@@ -1,7 +1,7 @@
-"""Decoding: texts that a model has read so far, side by side, and what it says comes next.
+"""Decoding: a batch of token sequences during generation, with the caches of all layers.
 
-What greedy, beam and speculative generation share: the caches of all layers, the places of the next tokens, and what an
-encoder made of the source. Shorter texts are padded on the left, and counted from where they begin.
+Greedy, beam and speculative generation share it: the caches, the positions of the next tokens, and the output of the encoder.
+Shorter prompts are padded on the left; positions count from the first real token.
 """
 
 import operator
@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from equiscope.attention import Cache, KeyValues, Mask
 from equiscope.attention.static_cache import StaticCache
 from equiscope.errors import InputError, ShapeError
-from equiscope.models.build import Memory, Model
+from equiscope.models.build import EncoderOutput, Model
 from equiscope.models.compiled import Compiled
-from equiscope.models.prepared import Prepared, Rows
+from equiscope.models.cpu_decoder import CPUDecoder, KVBuffer
 from equiscope.tokens import Tokens
 
-Writer = Model | Prepared | Compiled
-Texts = Sequence[Tensor | Sequence[int]] | Tensor  # ids [N] of each, of any lengths; or [B, N]
+LanguageModel = Model | CPUDecoder | Compiled
+Prompts = Sequence[Tensor | Sequence[int]] | Tensor  # ids [N] of each, of any lengths; or [B, N]
 
 
 class Decoding:
@@ -37,120 +37,123 @@ class Decoding:
     """
 
     def __init__(
-        self, model: Writer, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0
+        self, model: LanguageModel, prompts: Prompts, steps: int, source: Prompts | EncoderOutput | None = None, spare: int = 0
     ) -> None:  # fmt: skip
-        if not isinstance(model, Writer):
-            raise InputError(f"What writes is a model with attention, or prepared or compiled, but got {type(model).__name__}.")
-        steps = counted(steps)
-        self.short = model.fresh() if isinstance(model, Prepared) and model.layers else None
-        self._step = model.step if isinstance(model, Compiled) else None
+        if not isinstance(model, LanguageModel):
+            raise InputError(
+                f"Generation takes a model with attention, or a CPUDecoder or Compiled of one, but got {type(model).__name__}."
+            )
+        steps = step_count(steps)
+        self.cpu_decoder = model.verified() if isinstance(model, CPUDecoder) and model.layers else None
+        self._compiled_step = model.step if isinstance(model, Compiled) else None
         self.model = model = model if isinstance(model, Model) else model.model
-        _answers_with_words(model)
-        self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, model, "Prompts", "A prompt"))
-        self.text = None if model.input_layer.separator is None else self.ids.masked_fill(~self.real, -1)
-        self.memory = _read(model, source, len(self.ids))
-        self.place, self.rank = self._prompt.positions[:, -1:], self._prompt.order[:, -1:]
+        _check_language_model(model)
+        self._prompt, self.ids, self.valid = _left_padded(model, id_tensors(prompts, model, "Prompts", "A prompt"))
+        self.all_ids = None if model.input_layer.separator is None else self.ids.masked_fill(~self.valid, -1)
+        self.encoder_output = _encoded_source(model, source, len(self.ids))
+        self.position, self.rank = self._prompt.positions[:, -1:], self._prompt.order[:, -1:]
         self.padded = self._prompt.valid is not None
-        _room(model, self._prompt, steps)
+        _check_positions(model, self._prompt, steps)
         self.caches: list[Any] = list(model.caches())
-        self.rows: Rows | None = None  # instead of the caches, where the short way is taken
-        self._room = self.ids.shape[1] + steps + spare
-        if self._step is not None:
+        self.buffer: KVBuffer | None = None  # used instead of the caches by the CPU decoder
+        self._capacity = self.ids.shape[1] + steps + spare
+        if self._compiled_step is not None:
             if odd := next((cache for cache in self.caches if not isinstance(cache, Cache)), None):
                 raise InputError(
-                    f"A compiled step writes into rows, but this model keeps {type(odd).__name__}. Use the model itself."
+                    f"A compiled step needs caches of keys and values, but this model has {type(odd).__name__}. "
+                    "Use the model itself."
                 )
-            self.caches = [StaticCache(cache.mask, self._room) for cache in self.caches]
-        for cache in self.caches if spare or self.short else []:
-            cache.spare = self._room if self.short else spare
+            self.caches = [StaticCache(cache.mask, self._capacity) for cache in self.caches]
+        for cache in self.caches if spare or self.cpu_decoder else []:
+            cache.spare = self._capacity if self.cpu_decoder else spare
 
-    def open(self) -> Tensor:
-        """Read the prompts. Scores of what comes next, [B, V]. Raises InputError where they are no numbers."""
+    def prefill(self) -> Tensor:
+        """Process the prompts. Returns the logits of the next token, [B, V]. Raises InputError where they are not finite."""
         prompt = self._prompt
-        if self.short is not None and self.ids.numel() <= self.short.prompt:
-            self.rows = Rows.empty(self.model, prompt.positions, self._room, self.memory, prompt.valid is not None)
-            scores = self.short.step(self.ids, self.rows, prompt.positions, prompt.order, prompt.valid, 1)[:, -1]
-            return known(scores.clone())  # an ordinary tensor again, as after a long prompt
-        scores = self._answer(prompt, 1)[:, -1]
-        if self.short is not None:
-            self.rows = Rows.of(self.caches, self.memory, self._room)
-        return known(scores)
+        if self.cpu_decoder is not None and self.ids.numel() <= self.cpu_decoder.max_prompt:
+            self.buffer = KVBuffer.empty(self.model, prompt.positions, self._capacity, self.encoder_output, self.padded)
+            scores = self.cpu_decoder.step(self.ids, self.buffer, prompt.positions, prompt.order, prompt.valid, 1)[:, -1]
+            return finite_scores(scores.clone())  # an ordinary tensor again, as after a long prompt
+        scores = self._run(prompt, 1)[:, -1]
+        if self.cpu_decoder is not None:
+            self.buffer = KVBuffer.of(self.caches, self.encoder_output, self._capacity)
+        return finite_scores(scores)
 
-    def read(self, ids: Tensor) -> Tensor:
-        """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
+    def step(self, ids: Tensor) -> Tensor:
+        """Process new ids [B, n]. Returns the logits of the token after each of them, [B, n, V]."""
         if ids.shape[1] == 1:
-            place, rank = self.place + 1, self.rank + 1
+            position, rank = self.position + 1, self.rank + 1
         else:
             steps = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-            place, rank = self.place + steps.to(self.place.dtype)[:, None], self.rank + steps
-        self.place, self.rank = place[:, -1:], rank[:, -1:]
+            position, rank = self.position + steps.to(self.position.dtype)[:, None], self.rank + steps
+        self.position, self.rank = position[:, -1:], rank[:, -1:]
         valid = torch.ones_like(rank, dtype=torch.bool) if self.padded else None
-        if self.rows is not None and self.short is not None:
-            return self.short.step(ids, self.rows, place, rank, valid)
-        return self._answer(
-            Tokens(x=self.model.tokens(ids).x, positions=place, order=rank, valid=valid, document=self._documents(ids))
+        if self.buffer is not None and self.cpu_decoder is not None:
+            return self.cpu_decoder.step(ids, self.buffer, position, rank, valid)
+        return self._run(
+            Tokens(x=self.model.tokens(ids).x, positions=position, order=rank, valid=valid, document=self._documents(ids))
         )
 
-    def pick(self, rows: Tensor) -> None:
-        """Keep the texts with these numbers [B'], in this order; one may come several times."""
-        if self.rows is not None:
-            self.rows.pick(rows)
-        for cache in self.caches if self.rows is None else []:
+    def select(self, rows: Tensor) -> None:
+        """Keep the sequences with these numbers [B'], in this order; a number may occur several times."""
+        if self.buffer is not None:
+            self.buffer.select(rows)
+        for cache in self.caches if self.buffer is None else []:
             if not hasattr(cache, "pick"):
-                raise InputError(f"A {type(cache).__name__} cannot go on with several texts after one, as beams do.")
+                raise InputError(f"A {type(cache).__name__} cannot select sequences, which beam search needs.")
             cache.pick(rows)
-        self.place, self.rank = self.place[rows], self.rank[rows]
-        self.text = None if self.text is None else self.text[rows]
+        self.position, self.rank = self.position[rows], self.rank[rows]
+        self.all_ids = None if self.all_ids is None else self.all_ids[rows]
 
     def repeat(self, times: int) -> None:
-        """Every text so many times, the copies side by side."""
-        rows = torch.arange(len(self.place), device=self.place.device).repeat_interleave(times)
-        self.pick(rows)
-        if self.memory is not None:
-            self.memory = _picked(self.memory, rows)
-            if self.rows is not None:
-                self.rows.memory = self.memory
+        """Repeat every sequence `times` times; the copies are adjacent."""
+        rows = torch.arange(len(self.position), device=self.position.device).repeat_interleave(times)
+        self.select(rows)
+        if self.encoder_output is not None:
+            self.encoder_output = _select_rows(self.encoder_output, rows)
+            if self.buffer is not None:
+                self.buffer.encoder_output = self.encoder_output
 
-    def back(self, count: int) -> None:
-        """Forget the `count` tokens that were read last."""
-        if self.rows is not None:
-            self.rows.count -= count
-        for cache in self.caches if self.rows is None else []:
+    def rollback(self, count: int) -> None:
+        """Drop the last `count` tokens."""
+        if self.buffer is not None:
+            self.buffer.count -= count
+        for cache in self.caches if self.buffer is None else []:
             if not hasattr(cache, "back"):
-                raise InputError(f"A {type(cache).__name__} cannot take tokens back, as speculation does.")
+                raise InputError(f"A {type(cache).__name__} cannot drop tokens, which speculative decoding needs.")
             cache.back(count)
-        self.place, self.rank = self.place - count, self.rank - count
-        self.text = None if self.text is None else self.text[:, : self.text.shape[1] - count]
+        self.position, self.rank = self.position - count, self.rank - count
+        self.all_ids = None if self.all_ids is None else self.all_ids[:, : self.all_ids.shape[1] - count]
 
     def _documents(self, ids: Tensor) -> Tensor | None:
-        """The documents of ids [B, n] that come next, which the separators in all ids before them decide."""
-        if self.text is None or self.model.input_layer.separator is None:
+        """The document numbers of the new ids [B, n]: they depend on the separators in all ids so far."""
+        if self.all_ids is None or self.model.input_layer.separator is None:
             return None
-        self.text = torch.cat([self.text, ids], 1)
-        documents: Tensor = self.model.input_layer.separator(self.text)
+        self.all_ids = torch.cat([self.all_ids, ids], 1)
+        documents: Tensor = self.model.input_layer.separator(self.all_ids)
         return documents[:, -ids.shape[1] :]
 
-    def _answer(self, tokens: Tokens, rows: int | None = None) -> Tensor:
-        if self._step is not None and rows is None and tokens.x.shape[-2] == 1:
-            scores: Tensor = self._step(tokens, self.caches, self.memory)
+    def _run(self, tokens: Tokens, rows: int | None = None) -> Tensor:
+        if self._compiled_step is not None and rows is None and tokens.x.shape[-2] == 1:
+            scores: Tensor = self._compiled_step(tokens, self.caches, self.encoder_output)
         else:
-            scores = self.model(tokens, self.caches, self.memory, rows)
+            scores = self.model(tokens, self.caches, self.encoder_output, rows)
         return scores if scores.ndim == 3 else scores.unsqueeze(1)
 
 
-def known(scores: Tensor) -> Tensor:
-    """Scores [..., V]. Raises InputError where one of them is no number, or is larger than any."""
-    if not bool((scores.amax(-1) < torch.inf).all()):  # of NaN and others the largest is NaN
+def finite_scores(scores: Tensor) -> Tensor:
+    """The logits [..., V] themselves. Raises InputError where one of them is NaN or infinite."""
+    if not bool((scores.amax(-1) < torch.inf).all()):  # the maximum is NaN where one is
         kind = str(scores.dtype).removeprefix("torch.")
         raise InputError(
-            f"The model's answers are no numbers ({kind}). Its weights hold some that are none, or what it computes grows too "
-            "large for their dtype: look at the weights, or load them in float32."
+            f"The model's logits are not finite ({kind}). Its weights hold NaN or infinity, or an intermediate result is too large "
+            "for their dtype: check the weights, or load them in float32."
         )
     return scores
 
 
-def rows_of(texts: Texts, model: nn.Module, what: str, one: str) -> list[Tensor]:
-    """A list of texts, where the model is. Raises ShapeError where they are no ids, InputError where one is empty."""
+def id_tensors(texts: Prompts, model: nn.Module, what: str, one: str) -> list[Tensor]:
+    """Sequences as tensors on the model's device. Raises ShapeError where they are not ids, InputError where one is empty."""
     if isinstance(texts, Tensor):
         rows = list(texts) if texts.ndim > 1 else [texts]
     else:
@@ -168,61 +171,61 @@ def rows_of(texts: Texts, model: nn.Module, what: str, one: str) -> list[Tensor]
 
 
 def _numbers(row: Any) -> Tensor:
-    """A list, a range or an array of numpy as a tensor of its own."""
+    """A list, a range or a numpy array as a new tensor."""
     own = row.copy() if hasattr(row, "copy") else list(row)
     return torch.as_tensor(own, dtype=None if len(own) else torch.long)
 
 
-def whole(value: Any) -> int | None:
-    """A whole number, also one of numpy or torch; None for anything else."""
+def as_int(value: Any) -> int | None:
+    """An integer of Python, numpy or torch as int; None for anything else."""
     try:
         return None if str(getattr(value, "dtype", type(value))).endswith(("bool", "bool'>")) else operator.index(value)
     except TypeError:
         return None
 
 
-def counted(steps: int) -> int:
-    """Steps, as an int. Raises InputError where they are no number of tokens."""
-    many = whole(steps)
-    if many is None or many < 1:
-        raise InputError(f"A text goes on by steps=1 or more tokens, but got {steps!r}.")
-    return many
+def step_count(steps: int) -> int:
+    """Steps as an int. Raises InputError where they are not a positive integer."""
+    count = as_int(steps)
+    if count is None or count < 1:
+        raise InputError(f"steps is a number of tokens of 1 or more, but got {steps!r}.")
+    return count
 
 
-def stops(stop: Iterable[int]) -> list[int]:
-    """Tokens that end a text. Raises InputError where they are no ids."""
+def stop_ids(stop: Iterable[int]) -> list[int]:
+    """The ids that end a sequence. Raises InputError where they are not ids."""
     try:
-        ids = [whole(i) for i in stop]
-    except TypeError:  # nothing to go through, as a tensor of one number
+        ids = [as_int(i) for i in stop]
+    except TypeError:  # not iterable, such as a tensor of one number
         ids = [None]
-    known = [i for i in ids if i is not None]
-    if len(known) < len(ids):
-        raise InputError(f"Tokens are said by their ids, such as [2], but got {stop!r}.")
-    return known
+    valid = [i for i in ids if i is not None]
+    if len(valid) < len(ids):
+        raise InputError(f"stop is a list of ids, such as [2], but got {stop!r}.")
+    return valid
 
 
-def seeded(seed: int | torch.Generator | None, device: torch.device) -> torch.Generator | None:
-    """A generator of random numbers; None for torch's own. Raises InputError where a seed is none."""
+def random_generator(seed: int | torch.Generator | None, device: torch.device) -> torch.Generator | None:
+    """A random generator; None for torch's global one. Raises InputError where a seed is not an integer."""
     if seed is None or isinstance(seed, torch.Generator):
         return seed
-    number = whole(seed)
+    number = as_int(seed)
     if number is None or not -(2**63) <= number < 2**64:
         raise InputError(f"A seed is a whole number of 64 bits, but got {seed!r}.")
     return torch.Generator(device).manual_seed(number)
 
 
-def _answers_with_words(model: Model) -> None:
+def _check_language_model(model: Model) -> None:
     s = model.spec
     if s.vocabulary is None or s.outputs != s.vocabulary or s.readout not in ("each", "last"):
-        raise InputError("Only a model that answers with its vocabulary (outputs = vocabulary, readout each or last) can go on.")
+        raise InputError("Only a model whose outputs are its vocabulary (outputs = vocabulary, readout each or last) can generate.")
     masks = [getattr(getattr(block, "attention", None), "mask", None) for block in model.blocks]
     if any(isinstance(mask, Mask) and not mask.is_causal for mask in masks):
-        raise InputError("This model reads both ways: each token looks at later ones, so none can be written after another. "
-                         "What writes has a causal mask, Attention(causal=True), as GPT-2, Llama or T5.")  # fmt: skip
+        raise InputError("This model is bidirectional: tokens attend to later ones, so it cannot generate one token after another. "
+                         "Generation needs a causal mask, Attention(causal=True), as GPT-2, Llama or T5 have.")  # fmt: skip
 
 
-def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Tensor]:
-    """Tokens, ids and what of them is real; shorter texts are padded on the left."""
+def _left_padded(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Tensor]:
+    """Tokens, ids and which of them are valid; shorter sequences are padded on the left."""
     longest = max(len(row) for row in rows)
     ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
     tokens = model.tokens(ids)
@@ -232,57 +235,57 @@ def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Ten
     start = torch.tensor([longest - len(row) for row in rows], device=ids.device)[:, None]
     rank = torch.arange(longest, device=ids.device) - start
     at = rank.clamp(min=0).to(tokens.positions.dtype)[..., None]
-    separator, real = model.input_layer.separator, rank >= 0
-    document = None if separator is None else separator(ids.masked_fill(~real, -1))
-    return Tokens(x=tokens.x, positions=at, order=rank, document=document, valid=real), ids, real
+    separator, valid = model.input_layer.separator, rank >= 0
+    document = None if separator is None else separator(ids.masked_fill(~valid, -1))
+    return Tokens(x=tokens.x, positions=at, order=rank, document=document, valid=valid), ids, valid
 
 
-def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | None:
-    """What the encoder makes of the source, once for all steps."""
+def _encoded_source(model: Model, source: Prompts | EncoderOutput | None, texts: int) -> EncoderOutput | None:
+    """The output of the encoder, computed once for all steps."""
     if source is None:
         if model.encoder is not None:
-            raise InputError("This model has an encoder: give what it reads as source=, and as prompts the decoder's first tokens.")
+            raise InputError("This model has an encoder: give its input as source=, and the decoder's first tokens as prompts.")
         return None
-    if not isinstance(source, Memory):
+    if not isinstance(source, EncoderOutput):
         if model.encoder is None:
-            raise InputError("This model has no encoder, so there is no source to read.")
-        source = model.read(_side_by_side(model.encoder, rows_of(source, model, "Sources", "A source"))[0])
+            raise InputError("This model has no encoder, so source= must be left out.")
+        source = model.encode(_left_padded(model.encoder, id_tensors(source, model, "Sources", "A source"))[0])
     if source.tokens.x.ndim != 3:
-        raise ShapeError("This source was read as one text [M]. Read it as a batch of one: model.read(ids[None]).")
+        raise ShapeError("This source was encoded without a batch, [M]. Encode it as a batch of one: model.encode(ids[None]).")
     if len(source.tokens.x) != texts:
         raise ShapeError(f"There are {len(source.tokens.x)} sources, but {texts} prompts. Give one prompt a source.")
     return source
 
 
-def _picked(memory: Memory, rows: Tensor) -> Memory:
-    t = memory.tokens
+def _select_rows(encoder_output: EncoderOutput, rows: Tensor) -> EncoderOutput:
+    t = encoder_output.tokens
     flags = {name: f[rows] for name in ("positions", "order", "document", "valid") if (f := getattr(t, name)) is not None}
     if t.positions.ndim < 3:
         flags["positions"] = t.positions
     flags |= {name: f for name in ("order", "document", "valid") if (f := getattr(t, name)) is not None and f.ndim < 2}
     tokens = replace(t, x=t.x[rows], counted=None, **flags)
-    return Memory(tokens, tuple(KeyValues(h.k[rows], h.v[rows], tokens) for h in memory.key_values))
+    return EncoderOutput(tokens, tuple(KeyValues(h.k[rows], h.v[rows], tokens) for h in encoder_output.key_values))
 
 
-def _room(model: Model, tokens: Tokens, steps: int) -> None:
-    """Let the scheme say, before the first step, whether it has a place for the last one of the longest text."""
-    error = _outside(model, tokens, steps)
+def _check_positions(model: Model, tokens: Tokens, steps: int) -> None:
+    """Raise InputError, before the first step, where a scheme has no position for the last step of the longest sequence."""
+    error = _position_error(model, tokens, steps)
     if error is None:
         return
     if any(block.attention.joint_mask.window for block in model.spec.blocks):
-        raise InputError(f"{error} A window bounds what is seen, not the places.") from error
-    low, high = 0, steps  # so many steps have room, so many have not
+        raise InputError(f"{error} A window limits the mask, not the positions.") from error
+    low, high = 0, steps  # the largest known to fit, the smallest known not to
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _outside(model, tokens, middle) else (middle, high)
+        low, high = (low, middle) if _position_error(model, tokens, middle) else (middle, high)
     if not low:
         raise error
     longest = " the longest" if len(tokens.positions) > 1 else " this"
     raise InputError(f"{error} After{longest} prompt there is room for {low} token{'s' if low > 1 else ''}.") from error
 
 
-def _outside(model: Model, tokens: Tokens, steps: int) -> InputError | None:
-    """What a scheme says against the last of so many steps."""
+def _position_error(model: Model, tokens: Tokens, steps: int) -> InputError | None:
+    """The error that a scheme raises at the last of so many steps, if any."""
     end = tokens.positions[:, -1:].amax(0, keepdim=True) + max(steps - 1, 0)
     try:
         for scheme in model.schemes:

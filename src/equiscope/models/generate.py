@@ -7,43 +7,52 @@ from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.beam import Beams, search
-from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer, counted, known, rows_of, seeded, stops
+from equiscope.models.build import EncoderOutput, Model
+from equiscope.models.decoding import (
+    Decoding,
+    LanguageModel,
+    Prompts,
+    finite_scores,
+    id_tensors,
+    random_generator,
+    step_count,
+    stop_ids,
+)
 from equiscope.models.networks import Network
-from equiscope.models.recurrence import Recurrence
-from equiscope.models.sampling import Sampling, there
+from equiscope.models.recurrent_decoding import RecurrentDecoding
+from equiscope.models.sampling import Sampling, seen_ids
 from equiscope.models.speculate import Draft, speculate
 from equiscope.models.window import windowed
 
 
 def generate(
-    model: Writer | Network, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None, window: int | None = None,
+    model: LanguageModel | Network, prompts: Prompts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    seed: int | None = None, source: Prompts | EncoderOutput | None = None, beams: Beams | None = None, window: int | None = None,
     draft: Draft | None = None,
 ) -> list[Tensor]:  # fmt: skip
-    """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
+    """The continuation of each prompt, ids [up to `steps`] each; a sequence ends with its first `stop` token.
 
-    model    a model, or `prepared(model)` or `Compiled(model)`, which are faster; or a baseline, an LSTM
-    prompts  ids [N] of each, of any lengths; or [B, N]. Of a model with an encoder: the first tokens of the answers
-    source   what an encoder reads, one text a prompt; or what `model.read` made of it
-    beams    search for the best whole answer, instead of choosing token by token (`beam.search` gives several, with scores)
-    window   see only so many tokens back: what the same parameters give with Attention(window=...), see `windowed`
-    draft    let a smaller model write ahead; the texts stay those of the model
-    raises   as `stream`, and InputError for beams beside sampling or a draft
+    model    a model, or `CPUDecoder(model)` or `Compiled(model)`, which are faster; or an LSTM baseline
+    prompts  ids [N] of each, of any lengths; or [B, N]. For a model with an encoder: the first tokens of the decoder
+    source   the input of the encoder, one sequence a prompt; or the result of `model.encode`
+    beams    beam search instead of sampling (`beam.search` returns several hypotheses with scores)
+    window   attend to the last `window` tokens only, as the same parameters do with Attention(window=...); see `windowed`
+    draft    speculative decoding with a smaller model; the results are those of the model
+    raises   as `stream`, and InputError for beams together with sampling or a draft
     """
-    stop = stops(stop)
+    stop = stop_ids(stop)
     if isinstance(model, Network):
         if (source, beams, window, draft) != (None, None, None, None):
-            raise InputError("A baseline writes token by token: leave source, beams, window and draft out.")
+            raise InputError("A baseline generates token by token: leave source, beams, window and draft out.")
         return _rows(model, prompts, steps, sampling, stop, seed)
     if draft is not None and not isinstance(draft, Draft):
         raise InputError(f"A draft is Draft(model), but got {type(draft).__name__}.")
     model = model if window is None else _narrowed(model, window)
     if beams is not None:
         if sampling is not None and sampling != Sampling():
-            raise InputError("Beams search for the best answer, so nothing is sampled. Leave sampling or beams out.")
+            raise InputError("Beam search samples nothing. Leave sampling or beams out.")
         if draft is not None:
-            raise InputError("Beams and a draft do not go together. Leave one of them out.")
+            raise InputError("Beam search takes no draft. Leave one of them out.")
         return [found[0].ids for found in search(model, prompts, steps, beams, stop, source)]
     if draft is not None:
         return _drafted(model, prompts, steps, sampling, stop, seed, source, draft)
@@ -51,34 +60,34 @@ def generate(
 
 
 def _rows(
-    model: Writer | Network, prompts: Texts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
-    source: Texts | Memory | None = None,
+    model: LanguageModel | Network, prompts: Prompts, steps: int, sampling: Sampling | None, stop: Collection[int],
+    seed: int | None, source: Prompts | EncoderOutput | None = None,
 ) -> list[Tensor]:  # fmt: skip
     rows = torch.stack(list(stream(model, prompts, steps, sampling, stop, seed, source)), -1)
     return [ended(row, stop) for row in rows]
 
 
-def _narrowed(model: Writer, window: int) -> Model:
+def _narrowed(model: LanguageModel, window: int) -> Model:
     if not isinstance(model, Model):
         raise InputError(
-            "This was made of the model without a window. Use windowed(model, size) first: prepared(windowed(model, size))."
+            "This was made of the model without a window. Use windowed(model, size) first: CPUDecoder(windowed(model, size))."
         )
     return windowed(model, window)
 
 
 def _drafted(
-    model: Writer, prompts: Texts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
-    source: Texts | Memory | None, draft: Draft,
+    model: LanguageModel, prompts: Prompts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
+    source: Prompts | EncoderOutput | None, draft: Draft,
 ) -> list[Tensor]:  # fmt: skip
     """Text after text: each is kept for a length of its own."""
-    if isinstance(source, Memory):
+    if isinstance(source, EncoderOutput):
         raise InputError("A draft reads the source itself. Give ids as source=.")
     inner = model if isinstance(model, Model) else model.model
-    texts = rows_of(prompts, inner, "Prompts", "A prompt")
-    sources = [None] * len(texts) if source is None else rows_of(source, inner, "Sources", "A source")
+    texts = id_tensors(prompts, inner, "Prompts", "A prompt")
+    sources = [None] * len(texts) if source is None else id_tensors(source, inner, "Sources", "A source")
     if len(sources) != len(texts):
         raise ShapeError(f"There are {len(sources)} sources, but {len(texts)} prompts. Give one prompt a source.")
-    numbers = seeded(seed, texts[0].device)
+    numbers = random_generator(seed, texts[0].device)
     return [
         torch.cat(list(speculate(model, text, steps, draft, sampling, stop, numbers, read)))
         for text, read in zip(texts, sources, strict=True)
@@ -93,8 +102,8 @@ def ended(row: Tensor, stop: Collection[int]) -> Tensor:
 
 @torch.no_grad()
 def stream(
-    model: Writer | Network, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None, source: Texts | Memory | None = None,
+    model: LanguageModel | Network, prompts: Prompts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    seed: int | None = None, source: Prompts | EncoderOutput | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.
 
@@ -102,23 +111,23 @@ def stream(
             an encoder or an encoder without a source, and places that the scheme has not (before the first step), and for answers
             that are no numbers (before the first step, or after the last); ShapeError for prompts that are no lists of ids
     """
-    steps, stop = counted(steps), stops(stop)
-    decoding = Recurrence(model, prompts) if isinstance(model, Network) else Decoding(model, prompts, steps, source)
+    steps, stop = step_count(steps), stop_ids(stop)
+    decoding = RecurrentDecoding(model, prompts) if isinstance(model, Network) else Decoding(model, prompts, steps, source)
     ids, sampling = decoding.ids, sampling or Sampling()
-    generator = seeded(seed, ids.device)
-    seen = there(decoding)
+    generator = random_generator(seed, ids.device)
+    seen = seen_ids(decoding)
     ending = torch.tensor(sorted(stop), dtype=ids.dtype, device=ids.device)
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-    last, scores = ids[:, -1], decoding.open()
+    last, scores = ids[:, -1], decoding.prefill()
     for step in range(steps):
-        following = sampling.pick(scores, seen, generator)
+        following = sampling.sample(scores, seen, generator)
         last = torch.where(done, last, following) if stop else following
-        if sampling.repetition != 1:
+        if sampling.repetition_penalty != 1:
             seen = seen.scatter(1, last[:, None], True)
         yield last
         if stop:
             done = done | torch.isin(last, ending)
         if step + 1 == steps or (stop and bool(done.all())):
-            known(scores)  # what is no number once stays so
+            finite_scores(scores)  # what is no number once stays so
             return
-        scores = decoding.read(last[:, None])[:, -1]
+        scores = decoding.step(last[:, None])[:, -1]

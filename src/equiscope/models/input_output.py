@@ -81,7 +81,7 @@ class InputEmbedding(nn.Module):
             return Tokens.on_grid(samples.unflatten(-1, (-1, *patch)).movedim(-2, -3).flatten(-2), axes=1)
         return patches(samples, patch) if len(patch) == 2 else tubelets(samples, cast(tuple[int, int, int], patch))
 
-    def heard(self, tokens: Tokens) -> Tokens:
+    def convolved(self, tokens: Tokens) -> Tokens:
         """Tokens that hold the cells of a sound, one after another, through the stem; where there is none, as they are.
 
         Beyond the end of a padded sound there is silence for every convolution, as there is beyond the end of one alone.

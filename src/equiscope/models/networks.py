@@ -62,9 +62,9 @@ class Lstm(Network):
         return frozenset({Shift})
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.read(inputs)[0]
+        return self.forward_state(inputs)[0]
 
-    def read(self, ids: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def forward_state(self, ids: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Scores of what follows each id, and the state after the last; goes on from the state of before.
 
         raises  InputError for what is no ids

@@ -1,6 +1,6 @@
-"""Sampling: how the next token is chosen from the scores.
+"""Sampling: how the next token is chosen from the logits.
 
-Filters come in the order of transformers: repetition, temperature, top-k, top-p, min-p.
+Filters are applied in the order of transformers: repetition penalty, temperature, top-k, top-p, min-p.
 Sources: Holtzman et al. 2020 (top-p); Fan et al. 2018 (top-k); Nguyen et al. 2024 (min-p); Keskar et al. 2019 (repetition).
 """
 
@@ -12,60 +12,58 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.decoding import Decoding, stops, whole
-from equiscope.models.recurrence import Recurrence
+from equiscope.models.decoding import Decoding, as_int, stop_ids
+from equiscope.models.recurrent_decoding import RecurrentDecoding
 
-COLDEST = 1e-30  # a temperature below would take scores beyond what float32 holds
+MIN_TEMPERATURE = 1e-30  # below it, scores overflow float32
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen from the scores.
+    """How the next token is chosen from the logits.
 
-    temperature  0 takes the best, and the next three are left out; larger is more even
-    top_k        only the k best
-    top_p        only the best that together have this much probability
-    min_p        only those with at least this share of the best one's probability
-    repetition   scores of tokens that were there already are divided by it (multiplied where negative)
-    never        ids that are not written at all, such as padding
-    raises       InputError for a number outside its range
+    temperature         0 is greedy, and the next three must be left out; a larger one makes the distribution more uniform
+    top_k               only the k most probable tokens
+    top_p               only the most probable tokens whose probabilities sum to this
+    min_p               only tokens with at least this share of the largest probability
+    repetition_penalty  logits of tokens that occurred before are divided by it (multiplied where negative)
+    banned              ids that are never generated, such as padding
+    raises              InputError for a value outside its range
     """
 
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
-    repetition: float = 1.0
-    never: tuple[int, ...] = ()
+    repetition_penalty: float = 1.0
+    banned: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         ranges = {
             "temperature": (0.0, math.inf), "top_k": (1, math.inf), "top_p": (0.0, 1.0), "min_p": (0.0, 1.0),
-            "repetition": (1e-9, math.inf),
+            "repetition_penalty": (1e-9, math.inf),
         }  # fmt: skip
         for name, (low, high) in ranges.items():
-            said = getattr(self, name)
-            value = whole(said) if name == "top_k" else number(said)
-            if said is None and name in ("top_k", "top_p", "min_p"):
+            setting = getattr(self, name)
+            value = as_int(setting) if name == "top_k" else number(setting)
+            if setting is None and name in ("top_k", "top_p", "min_p"):
                 continue
             if value is None or not low <= value <= high:
-                raise InputError(f"{name} is in {low:g}..{high:g}, but got {said!r}.")
+                raise InputError(f"{name} is in {low:g}..{high:g}, but got {setting!r}.")
             object.__setattr__(self, name, value)
-        if 0 < self.temperature < COLDEST:
-            raise InputError(f"temperature is 0, or {COLDEST:g} or more, but got {self.temperature}.")
-        nothing = {"top_k": None, "top_p": 1.0, "min_p": 0.0}  # what leaves all tokens in
-        chooses = next((name for name, all_in in nothing.items() if getattr(self, name) not in (None, all_in)), None)
-        if self.temperature == 0 and chooses:
-            raise InputError(
-                f"{chooses} chooses among what is drawn, but temperature 0 draws nothing. Say temperature=1 beside it."
-            )
-        object.__setattr__(self, "never", tuple(stops(self.never)))
+        if 0 < self.temperature < MIN_TEMPERATURE:
+            raise InputError(f"temperature is 0, or {MIN_TEMPERATURE:g} or more, but got {self.temperature}.")
+        neutral = {"top_k": None, "top_p": 1.0, "min_p": 0.0}  # values that keep all tokens
+        active = next((name for name, value in neutral.items() if getattr(self, name) not in (None, value)), None)
+        if self.temperature == 0 and active:
+            raise InputError(f"{active} filters samples, but temperature 0 samples nothing. Set temperature=1 too.")
+        object.__setattr__(self, "banned", tuple(stop_ids(self.banned)))
 
     def filtered(self, scores: Tensor, seen: Tensor) -> Tensor:
-        """scores [B, V], and which tokens were there already, bool [B, V]; ruled-out ones come back as minus infinity."""
-        scores = without(scores, self.never)
-        if self.repetition != 1:
-            scores = torch.where(seen, torch.where(scores < 0, scores * self.repetition, scores / self.repetition), scores)
+        """Logits [B, V], with minus infinity for tokens that the filters remove. seen: which occurred before, bool [B, V]."""
+        scores = ban(scores, self.banned)
+        if (penalty := self.repetition_penalty) != 1:
+            scores = torch.where(seen, torch.where(scores < 0, scores * penalty, scores / penalty), scores)
         if self.temperature == 0:
             return scores
         scores = scores / self.temperature
@@ -81,14 +79,14 @@ class Sampling:
             scores = scores.masked_fill(shares < self.min_p * shares.amax(-1, keepdim=True), -math.inf)
         return scores
 
-    def chances(self, scores: Tensor, seen: Tensor) -> Tensor:
-        """The probability of every token, [B, V]: all on the best one at temperature 0."""
+    def probabilities(self, scores: Tensor, seen: Tensor) -> Tensor:
+        """The probability of every token, [B, V]; at temperature 0 the best one has 1."""
         scores = self.filtered(scores.to(torch.promote_types(scores.dtype, torch.float32)), seen)
         if self.temperature == 0:
             return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
         return scores.softmax(-1)
 
-    def pick(self, scores: Tensor, seen: Tensor, generator: torch.Generator | None) -> Tensor:
+    def sample(self, scores: Tensor, seen: Tensor, generator: torch.Generator | None) -> Tensor:
         """One token a sequence, [B]."""
         scores = self.filtered(scores.to(torch.promote_types(scores.dtype, torch.float32)), seen)
         if self.temperature == 0:
@@ -97,7 +95,7 @@ class Sampling:
 
 
 def number(value: Any) -> float | None:
-    """A number, also one of numpy or torch; None for anything else."""
+    """A number of Python, numpy or torch as float; None for anything else."""
     if isinstance(value, bool | str | bytes) or str(getattr(value, "dtype", "")).endswith("bool"):
         return None
     try:
@@ -106,19 +104,19 @@ def number(value: Any) -> float | None:
         return None
 
 
-def without(scores: Tensor, never: tuple[int, ...]) -> Tensor:
-    """Scores [..., V] with minus infinity for some ids. Raises InputError for an id that there is not."""
-    if not never:
+def ban(scores: Tensor, banned: tuple[int, ...]) -> Tensor:
+    """Logits [..., V] with minus infinity for the banned ids. Raises InputError for an id outside the vocabulary."""
+    if not banned:
         return scores
-    if not all(0 <= i < scores.shape[-1] for i in never):
-        raise InputError(f"never holds ids in 0..{scores.shape[-1] - 1}, but got {list(never)}.")
-    if len(set(never)) == scores.shape[-1]:
-        raise InputError("never holds all ids that there are, so nothing is left to write.")
-    return scores.index_fill(-1, torch.tensor(never, device=scores.device), -math.inf)
+    if not all(0 <= i < scores.shape[-1] for i in banned):
+        raise InputError(f"banned holds ids in 0..{scores.shape[-1] - 1}, but got {list(banned)}.")
+    if len(set(banned)) == scores.shape[-1]:
+        raise InputError("banned holds all ids of the vocabulary, so no token is left to generate.")
+    return scores.index_fill(-1, torch.tensor(banned, device=scores.device), -math.inf)
 
 
-def there(decoding: Decoding | Recurrence) -> Tensor:
-    """Which tokens stand in each prompt, bool [B, V]."""
+def seen_ids(decoding: Decoding | RecurrentDecoding) -> Tensor:
+    """Which ids occur in each prompt, bool [B, V]."""
     vocabulary = decoding.model.spec.vocabulary or 0
     seen = torch.zeros(len(decoding.ids), vocabulary + 1, dtype=torch.bool, device=decoding.ids.device)
-    return seen.scatter(1, decoding.ids.masked_fill(~decoding.real, vocabulary), True)[:, :vocabulary]
+    return seen.scatter(1, decoding.ids.masked_fill(~decoding.valid, vocabulary), True)[:, :vocabulary]

@@ -12,22 +12,31 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer, counted, known, seeded, stops, whole
-from equiscope.models.sampling import Sampling, there
+from equiscope.models.build import EncoderOutput, Model
+from equiscope.models.decoding import (
+    Decoding,
+    LanguageModel,
+    Prompts,
+    as_int,
+    finite_scores,
+    random_generator,
+    step_count,
+    stop_ids,
+)
+from equiscope.models.sampling import Sampling, seen_ids
 
 
 @dataclass(frozen=True)
 class Draft:
     """model: a smaller one with the same vocabulary; ahead: tokens that it proposes at a time."""
 
-    model: Writer
+    model: LanguageModel
     ahead: int = 4
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, Writer):
+        if not isinstance(self.model, LanguageModel):
             raise InputError(f"A draft is written by a model with attention, but got {type(self.model).__name__}.")
-        ahead = whole(self.ahead)
+        ahead = as_int(self.ahead)
         if ahead is None or ahead < 1:
             raise InputError(f"A draft goes at least 1 token ahead, but got ahead={self.ahead!r}.")
         object.__setattr__(self, "ahead", ahead)
@@ -35,15 +44,15 @@ class Draft:
 
 @torch.no_grad()
 def speculate(
-    model: Writer, prompt: Texts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | torch.Generator | None = None, source: Texts | Memory | None = None,
+    model: LanguageModel, prompt: Prompts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
+    seed: int | torch.Generator | None = None, source: Prompts | EncoderOutput | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next tokens of one text, [1] each, as `stream` gives them. seed: or a generator, which several texts share.
 
     raises  as `stream`; InputError for several prompts, for a draft with another vocabulary, and for a model that answers for the
             last token only
     """
-    steps, stop = counted(steps), stops(stop)
+    steps, stop = step_count(steps), stop_ids(stop)
     large = Decoding(model, prompt, steps, source, draft.ahead + 1)
     small = Decoding(draft.model, prompt, steps, source if _reads(draft) else None, draft.ahead + 1)
     if len(large.ids) != 1:
@@ -52,34 +61,34 @@ def speculate(
         raise InputError(f"The draft has a vocabulary of {theirs}, but the model one of {mine}. They must be the same tokens.")
     if large.model.spec.readout == "last":
         raise InputError('A draft is judged token by token, but this model answers for the last token only (readout "last").')
-    generator = seeded(seed, large.ids.device)
-    text = _Text(sampling or Sampling(), there(large), set(stop), steps)
-    unread = text.add(text.sampling.pick(large.open(), text.seen, generator))
-    small.open()
+    generator = random_generator(seed, large.ids.device)
+    text = _Text(sampling or Sampling(), seen_ids(large), set(stop), steps)
+    unread = text.add(text.sampling.sample(large.prefill(), text.seen, generator))
+    small.prefill()
     yield unread
     behind = unread  # what the small model has not read yet
     while text.left:
         ahead = min(draft.ahead, text.left - 1)  # one more comes from the large model
-        proposed, chances, seen = _ahead(small, behind, ahead, text, generator)
-        answers = known(large.read(torch.cat([unread, proposed])[None])[0])
+        proposed, probabilities, seen = _propose(small, behind, ahead, text, generator)
+        answers = finite_scores(large.step(torch.cat([unread, proposed])[None])[0])
         kept = 0
         while kept < ahead and text.left:
-            p = text.sampling.chances(answers[kept : kept + 1], seen[kept])
+            p = text.sampling.probabilities(answers[kept : kept + 1], seen[kept])
             x = proposed[kept : kept + 1]
-            if _kept(p, chances[kept], int(x), generator):
+            if _accepted(p, probabilities[kept], int(x), generator):
                 kept += 1
                 yield text.add(x)
                 continue
-            unread = text.add(_drawn((p - chances[kept]).clamp(min=0), p, generator))
+            unread = text.add(_sample((p - probabilities[kept]).clamp(min=0), p, generator))
             break
         else:
             if not text.left:
                 return
-            p = text.sampling.chances(answers[kept : kept + 1], text.seen)
-            unread = text.add(_drawn(p, p, generator))
+            p = text.sampling.probabilities(answers[kept : kept + 1], text.seen)
+            unread = text.add(_sample(p, p, generator))
         yield unread
-        large.back(ahead - kept)
-        small.back(max(ahead - 1 - kept, 0))
+        large.rollback(ahead - kept)
+        small.rollback(max(ahead - 1 - kept, 0))
         behind = torch.cat([proposed[ahead - 1 :], unread]) if kept == ahead else unread
 
 
@@ -104,30 +113,30 @@ class _Text:
         return token
 
 
-def _ahead(
+def _propose(
     small: Decoding, behind: Tensor, ahead: int, text: _Text, generator: torch.Generator | None
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:  # fmt: skip
     """Tokens that the small model proposes [ahead], their probabilities [1, V], and what had been there before each."""
-    seen, chances, before, tokens = text.seen, [], [], [behind[:0]]
-    scores = known(small.read(behind[None])[:, -1])
+    seen, probabilities, before, tokens = text.seen, [], [], [behind[:0]]
+    scores = finite_scores(small.step(behind[None])[:, -1])
     for i in range(ahead):
-        q = text.sampling.chances(scores, seen)
-        token = _drawn(q, q, generator)
+        q = text.sampling.probabilities(scores, seen)
+        token = _sample(q, q, generator)
         before.append(seen)
-        chances.append(q)
+        probabilities.append(q)
         tokens.append(token)
         seen = seen.scatter(1, token[:, None], True)
         if i + 1 < ahead:
-            scores = small.read(token[None])[:, -1]
-    return torch.cat(tokens), chances, before
+            scores = small.step(token[None])[:, -1]
+    return torch.cat(tokens), probabilities, before
 
 
-def _kept(p: Tensor, q: Tensor, x: int, generator: torch.Generator | None) -> bool:
+def _accepted(p: Tensor, q: Tensor, x: int, generator: torch.Generator | None) -> bool:
     ratio = p[0, x] / q[0, x]
     return bool(ratio >= 1) or bool(torch.rand((), generator=generator, device=p.device, dtype=p.dtype) < ratio)
 
 
-def _drawn(weights: Tensor, otherwise: Tensor, generator: torch.Generator | None) -> Tensor:
+def _sample(weights: Tensor, otherwise: Tensor, generator: torch.Generator | None) -> Tensor:
     """One token [1] by its weight; where rounding left none, by the others."""
     weights = weights if float(weights.sum()) > 0 else otherwise
     best = weights.max(-1)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from equiscope.data.files import overlap_notes
 from equiscope.data.translation import END, PADDING, START, EncodedPair, Pairs, Translation, encoded, padded, special
 from equiscope.errors import InputError
-from equiscope.models import Beams, Built, Model, ModelSpec, describe, generate, prepared
+from equiscope.models import Beams, Built, CPUDecoder, Model, ModelSpec, describe, generate
 from equiscope.record import Line, Sample
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
@@ -221,7 +221,7 @@ class TranslationTask(TextTask):
         order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
         translations = [""] * len(texts)
         assert isinstance(model, Model)  # `resolve_spec` lets no baseline translate
-        decoder, search = prepared(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
+        decoder, search = CPUDecoder(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
         for steps, members in groupby(order, lambda i: most(len(ids[i]))):
             group = list(members)
             for some in (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE)):

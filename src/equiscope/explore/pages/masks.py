@@ -264,7 +264,7 @@ def influence(names: list[str], ids: Tensor, seed: int) -> Tensor:
 
 def _felt(made: Model, ids: Tensor) -> Tensor:
     """[layers + 1, words]. One copy of the sentence for each feature of the output, so that one way back gives all rows."""
-    tokens = made.entered(made.tokens(ids.expand(WIDTH, -1)))
+    tokens = made.embed(made.tokens(ids.expand(WIDTH, -1)))
     streams = [tokens.x.detach().requires_grad_()]
     for block in made.blocks:
         streams.append(block(replace(tokens, x=streams[-1]), made.position))
