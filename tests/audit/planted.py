@@ -191,7 +191,7 @@ class Bug:
 
 
 BUGS = [
-    Bug("mask-off-by-one", "blocks.1.attend", OneAhead, "causal", "token i sees token i + 1: a mask off by one"),
+    Bug("mask-off-by-one", "blocks.1.attend", OneAhead, "causal", "token i attends to token i + 1: the mask is off by one"),
     Bug(
         "rotary-layout-mixed",
         "blocks.1.attend",
@@ -200,12 +200,12 @@ BUGS = [
         "queries in pairs (i, i + 8), keys in pairs (2i, 2i + 1)",
         (True,),
     ),
-    Bug("positions-clipped", "blocks.1.attend", Clipped, "shift", "places beyond 4 are not told apart", (True,)),
+    Bug("positions-clipped", "blocks.1.attend", Clipped, "shift", "positions beyond 4 are not distinguished", (True,)),
     Bug("cache-position", "count", lambda rotary: Late(), "cache", "places"),
     Bug("cache-of-wrong-keys", "blocks.1.attend", OldKeys, "cache", "keys"),
     Bug("norm-over-tokens", "blocks.1.first", lambda rotary: NormTokens(), "causal", "layer_norm over the axis of tokens"),
     Bug("norm-over-tokens-by-hand", "blocks.1.second", lambda rotary: NormByHand(), "causal", "mean over the axis of tokens"),
-    Bug("norm-over-the-batch", "blocks.1.first", lambda rotary: NormBatch(), "batch", "amax over the axis of the batch"),
+    Bug("norm-over-the-batch", "blocks.1.first", lambda rotary: NormBatch(), "batch", "amax over the batch axis"),
 ]
 
 

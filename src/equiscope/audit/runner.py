@@ -11,7 +11,7 @@ from torch import Generator
 
 from equiscope.audit.character import is_constant, is_random, overflowing_output
 from equiscope.audit.diagnose.diagnosis import Diagnosis, differentiate
-from equiscope.audit.diagnose.float32_tables import SMALL, explained
+from equiscope.audit.diagnose.float32_tables import ROUNDING, explaining_tables
 from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.report_row import Reporter
 from equiscope.audit.request import EFFORTS, Request
@@ -202,11 +202,11 @@ class Runner:
             request.inputs_changed = request.inputs_changed or any(s.error > 0 or s.pair.changes_inputs for s in measured)
             self._record_secondary(run, request, measured)
             worst = max(measured, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
-            if worst is not None and not worst.error < SMALL and request.worst is None:
-                request.explaining_tables = explained(run, worst.pair, worst.error)
+            if worst is not None and not worst.error < ROUNDING and request.worst is None:
+                request.explaining_tables = explaining_tables(run, worst.pair, worst.error)
             if (
                 worst is not None
-                and not worst.error < self._diagnosis(run, axes).border
+                and not worst.error < self._diagnosis(run, axes).threshold
                 and request.worst is None
                 and not request.explaining_tables
             ):
@@ -224,7 +224,7 @@ class Runner:
         for sample in measured:
             for name in sample.secondary:
                 off = sample.errors[name]
-                if off < self._diagnosis(run, {}).border:
+                if off < self._diagnosis(run, {}).threshold:
                     request.secondary.setdefault(name, "")
                 elif not request.secondary.get(name):
                     request.secondary[name] = request.statement.explain_secondary(run, sample.pair, name)

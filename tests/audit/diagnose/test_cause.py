@@ -55,14 +55,14 @@ class Interleaved(nn.Module):
 @pytest.mark.parametrize(
     ("model", "cause"),
     [
-        (lambda: Causal(reach=2), "token i sees token i + 1: a mask off by one"),
-        (lambda: Causal(reach=4), "token i sees token i + 3, so 3 tokens ahead"),
-        (Reaches, "token i sees token i + 3"),
-        (Attend, "softmax over the axis of tokens: every token sees all later ones"),
-        (lambda: NormTokens(False), "layer_norm over the axis of tokens: every token sees all later ones"),
-        (Convolved, "token i sees token i + 1"),
-        (Clock, "the output does not depend on later tokens, but on how many there are: something follows the sequence length"),
-        (lambda: Turned("length"), "the output does not depend on later tokens, but on how many there are"),
+        (lambda: Causal(reach=2), "token i attends to token i + 1: the mask is off by one"),
+        (lambda: Causal(reach=4), "token i attends to token i + 3, 3 tokens ahead"),
+        (Reaches, "token i attends to token i + 3"),
+        (Attend, "softmax over the axis of tokens: every token depends on all later ones"),
+        (lambda: NormTokens(False), "layer_norm over the axis of tokens: every token depends on all later ones"),
+        (Convolved, "token i attends to token i + 1"),
+        (Clock, "the output does not depend on later tokens, but on their number: something depends on the sequence length"),
+        (lambda: Turned("length"), "the output does not depend on later tokens, but on their number"),
     ],
 )
 def test_it_is_said_how_far_ahead_a_model_sees(model, cause):
@@ -70,7 +70,7 @@ def test_it_is_said_how_far_ahead_a_model_sees(model, cause):
 
 
 def test_it_is_said_what_meets_in_a_batch():
-    assert row(Batched(), features(), "batch", mode="train").cause == "batch_norm over the axis of the batch"
+    assert row(Batched(), features(), "batch", mode="train").cause == "batch_norm over the batch axis"
 
 
 def test_it_is_said_which_operation_knows_the_order():
@@ -79,18 +79,18 @@ def test_it_is_said_which_operation_knows_the_order():
 
 
 def test_places_that_are_not_told_apart_are_named():
-    assert row(AddAt("clipped"), placed(), "shift").cause == "places beyond 3 are not told apart"
+    assert row(AddAt("clipped"), placed(), "shift").cause == "positions beyond 3 are not distinguished"
     assert row(AddAt("strided"), placed(), "shift").cause == ""  # every place differs from the next
 
 
 def test_angles_that_differ_are_said():
-    assert row(Turned("double"), placed(), "shift").cause == "queries and keys are turned by different angles"
-    assert row(Interleaved(), placed(), "shift").cause == "queries and keys are turned by different angles"
+    assert row(Turned("double"), placed(), "shift").cause == "queries and keys are rotated by different angles"
+    assert row(Interleaved(), placed(), "shift").cause == "queries and keys are rotated by different angles"
 
 
 def test_it_is_said_from_where_on_a_cache_answers_otherwise():
-    assert row(Keeps("clock"), words(), "cache").cause.startswith("it begins with token 1, in piece 2 of 7: ")
-    assert row(Keeps("forgets"), words(), "cache").cause.endswith("piece 6 of 7: 5 keys are seen instead of 7")
+    assert row(Keeps("clock"), words(), "cache").cause.startswith("the difference begins at token 1, in piece 2 of 7: ")
+    assert row(Keeps("forgets"), words(), "cache").cause.endswith("piece 6 of 7: 5 keys are attended to instead of 7")
 
 
 def test_what_holds_has_no_cause():

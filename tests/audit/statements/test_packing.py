@@ -19,7 +19,7 @@ def test_a_document_of_a_packed_row_is_read_as_if_alone(made, ids, name, seed):
 
 
 def test_transformers_mixes_documents_while_it_keeps_a_cache(made, ids):
-    assert "packed rows need use_cache=False" in check(made("llama"), ids, properties=["packing"])["packing"].note
+    assert "packing needs use_cache=False" in check(made("llama"), ids, properties=["packing"])["packing"].note
     model = made("llama").double()
     places = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]])
     with torch.no_grad():  # the same without us

@@ -1,1 +1,1 @@
-"""Diagnose: what breaks is made small, the module and the operation where it breaks are found, and the cause is named."""
+"""Diagnose a violation: shrink the counterexample, find the module and the operation that break the statement, name the cause."""

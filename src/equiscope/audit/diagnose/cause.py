@@ -1,7 +1,7 @@
-"""Cause: what the module does wrong, in words, found by looking at how it behaves, never at what it is called.
+"""Cause: what the module does wrong, in words, inferred from its behaviour and never from its name.
 
-One question for each kind of statement: how far ahead a token is seen, which places are not told apart, how queries and keys are
-turned, which operation first mixes what it must not, from which piece on a cache answers otherwise.
+Each kind of statement has its own analysis: how far ahead tokens are attended to, beyond which position all are equal, how queries
+and keys are rotated, which operation first mixes tokens or sequences, from which piece on the outputs with a cache differ.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.diagnose.localize import RIGHT
-from equiscope.audit.diagnose.localize_cache import joined, joins
+from equiscope.audit.diagnose.localize import EXACT
+from equiscope.audit.diagnose.localize_cache import compare_pieces, join_pieces
 from equiscope.audit.diagnose.operations import Operation, culprit, operations
 from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.statements.pairs import RunPair, error
@@ -20,20 +20,20 @@ from equiscope.audit.subject.outputs import flat, of_size
 from equiscope.program.hooks import hooked
 from equiscope.symmetry import Inputs
 
-FAR = 4096  # a place that no limit in use reaches
-TRIED = 12  # tokens that are changed one after another
-Called = tuple[tuple[Any, ...], dict[str, Any]]
+FAR = 4096  # a position beyond the limits in use
+MAX_TOKENS = 12  # tokens that are changed one after another
+Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def cause(statement: str, run: Pass, pair: RunPair, where: str) -> str:
-    """In words; empty where nothing was found. statement: its name."""
-    find: Mapping[str, Callable[[Pass, RunPair, nn.Module], str]] = {
+    """The cause in words; empty where none is found. statement: its name."""
+    causes: Mapping[str, Callable[[Pass, RunPair, nn.Module], str]] = {
         "causal": _causal, "batch": _batch, "permute": _order, "shift": _shift, "cache": _cache,
     }  # fmt: skip
     module = dict(run.model.named_modules()).get(where, run.model)
     try:
-        return find[statement](run, pair, module) if statement in find else ""
-    except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # other people's code, called in ways it does not know
+        return causes[statement](run, pair, module) if statement in causes else ""
+    except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # user code, called in unusual ways
         return ""
 
 
@@ -42,12 +42,12 @@ def cause(statement: str, run: Pass, pair: RunPair, where: str) -> str:
 
 def _order(run: Pass, pair: RunPair, module: nn.Module) -> str:
     name = _operation(run, pair, module)
-    return f"{name} does not treat all tokens alike" if name else ""
+    return f"{name} does not treat all tokens equally" if name else ""
 
 
 def _batch(run: Pass, pair: RunPair, module: nn.Module) -> str:
     name = _operation(run, pair, module)
-    return f"{name} over the axis of the batch" if name else ""
+    return f"{name} over the batch axis" if name else ""
 
 
 def _operation(run: Pass, pair: RunPair, module: nn.Module) -> str:
@@ -55,141 +55,140 @@ def _operation(run: Pass, pair: RunPair, module: nn.Module) -> str:
 
 
 def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    """How far ahead is seen, and by which operation."""
-    given = reaches(run, module, run.inputs)
-    reach = given or reaches(run, module, pair.original, int(pair.element.get("changed", 0)))
+    """How far ahead tokens are attended to, and by which operation."""
+    call = lookahead(run, module, run.inputs)
+    reach = call or lookahead(run, module, pair.original, int(pair.element.get("changed", 0)))
     if not reach and not (isinstance(pair.transformed, Inputs) and pair.transformed.length == pair.original.length):
-        return "the output does not depend on later tokens, but on how many there are: something follows the sequence length"
+        return "the output does not depend on later tokens, but on their number: something depends on the sequence length"
     step = max(reach.values(), default=0)
     if max(reach, default=0) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
-        return f"token i sees token i + {step}" + (": a mask off by one" if step == 1 else f", so {step} tokens ahead")
+        return f"token i attends to token i + {step}" + (": the mask is off by one" if step == 1 else f", {step} tokens ahead")
     name = _operation(run, pair, module)
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
-    if not given:
-        return f"{mixes}: tokens see later ones in sequences of {pair.original.length} tokens"
+    if not call:
+        return f"{mixes}: tokens depend on later ones in sequences of {pair.original.length} tokens"
     return (
-        f"{mixes}: every token sees all later ones"
+        f"{mixes}: every token depends on all later ones"
         if reach and all(r == j for j, r in reach.items())
-        else f"{mixes}: tokens see later ones"
+        else f"{mixes}: tokens depend on later ones"
     )
 
 
-def reaches(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dict[int, int]:
-    """Token j -> how many tokens before it change, in what the module makes, when it is another; those that do.
+def lookahead(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dict[int, int]:
+    """Token j -> how many tokens before it change in the output of the module when j changes; only where some do.
 
-    Asked of the last tokens, and of some from the `first` on.
+    Tried for the last tokens, and for some from `first` on.
     """
     from equiscope.audit.statements.sequences.causal import change_later
 
     n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
-    original, found = _made(run, module, inputs), {}
-    last, more = range(max(n - TRIED, 1), n), range(first, min(first + TRIED, n)) if first else ()
+    original, changes = _module_output(run, module, inputs), {}
+    last, more = range(max(n - MAX_TOKENS, 1), n), range(first, min(first + MAX_TOKENS, n)) if first else ()
     for j in sorted({*last, *more}, reverse=True):
         pair = change_later(inputs, j, generator, 1)
         assert isinstance(pair.transformed, Inputs)
-        transformed = _made(run, module, pair.transformed)
+        transformed = _module_output(run, module, pair.transformed)
         changed = [i for name, t in original.items() if name in transformed for i in _changed(t, transformed[name], n) if i < j]
         if changed:
-            found[j] = j - min(changed)
-    return found
+            changes[j] = j - min(changed)
+    return changes
 
 
 def _changed(a: Tensor, b: Tensor, n: int) -> list[int]:
-    """Rows of tokens that differ."""
+    """The rows of tokens that differ."""
     a, b = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (a, b))
     axes = of_size(a, n)
     if a.shape != b.shape or not axes:
         return []
     axis = a.ndim - 2 if a.ndim - 2 in axes else axes[0]
     rows = a.movedim(axis, 0).flatten(1), b.movedim(axis, 0).flatten(1)
-    return [i for i in range(n) if not error(rows[0][i], rows[1][i]) < RIGHT]
+    return [i for i in range(n) if not error(rows[0][i], rows[1][i]) < EXACT]
 
 
-def _made(run: Pass, module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
-    """What the module makes, the first time that it is called."""
-    kept: list[dict[str, Tensor]] = []
+def _module_output(run: Pass, module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
+    """The outputs of the module in its first call."""
+    outputs_seen: list[dict[str, Tensor]] = []
 
-    def keep(_: str, __: nn.Module, made: Any) -> None:
-        kept.append({n: t.detach().clone() for n, t in flat(made).items()})
+    def keep_output(_: str, __: nn.Module, outputs: Any) -> None:
+        outputs_seen.append({n: t.detach().clone() for n, t in flat(outputs).items()})
 
-    with hooked([("", module)], after=keep):
+    with hooked([("", module)], after=keep_output):
         run.outputs_of(lambda model: inputs.to(run.dtype).call(model))
-    return kept[0] if kept else {}
+    return outputs_seen[0] if outputs_seen else {}
 
 
-# ------------------------------------------------------------------------------------------------------------------ places
+# --------------------------------------------------------------------------------------------------------------- positions
 
 
 def _shift(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    """Places that are not told apart, or queries and keys that are turned in two ways."""
+    """Positions that are not distinguished, or queries and keys that are rotated differently."""
     if not isinstance(pair.transformed, Inputs):
         return ""
-    original, transformed = _called(run, module, pair.original), _called(run, module, pair.transformed)
-    names = [n for n, t in original.items() if n in transformed and _along(t, transformed[n])]
+    original, transformed = _tensor_arguments(run, module, pair.original), _tensor_arguments(run, module, pair.transformed)
+    names = [n for n, t in original.items() if n in transformed and _shifted(t, transformed[n])]
     if not names:
         return ""
-    given = _arguments(run, module, pair.original)
-    return _limit(run, module, given, names, run.inputs.length or 0) or _layouts(run, module, given, names)
+    call = _first_call(run, module, pair.original)
+    return _position_limit(run, module, call, names, run.inputs.length or 0) or _layout_difference(run, module, call, names)
 
 
-def _along(a: Tensor, b: Tensor) -> bool:
-    """Whether the one is the other, moved along by one number."""
+def _shifted(a: Tensor, b: Tensor) -> bool:
+    """Whether b is a plus one constant."""
     if a.shape != b.shape or a.numel() == 0:
         return False
     gap = (b.double() - a.double()).flatten()
     return bool((gap == gap[0]).all()) and bool(gap[0] != 0)
 
 
-def _limit(run: Pass, module: nn.Module, given: Called, names: list[str], n: int) -> str:
-    """The place from which on all are the same, found by halving; empty where there is none."""
+def _position_limit(run: Pass, module: nn.Module, call: Call, names: list[str], n: int) -> str:
+    """The position from which on all are equal, found by bisection; empty where there is none."""
 
-    def at(place: int) -> Tensor:
-        return _answer(run, module, _with(given, {name: lambda t: _first(t, place, n) for name in names}))
+    def output_at(position: int) -> Tensor:
+        return _float_output(run, module, _replaced(call, {name: lambda t: _set_first_position(t, position, n) for name in names}))
 
-    far = at(FAR)
-    if not torch.equal(far, at(FAR - 1)) or torch.equal(far, at(0)):
+    far_output = output_at(FAR)
+    if not torch.equal(far_output, output_at(FAR - 1)) or torch.equal(far_output, output_at(0)):
         return ""
     low, high = 0, FAR - 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if torch.equal(at(middle), far) else (middle, high)
-    return f"places beyond {high} are not told apart"
+        low, high = (low, middle) if torch.equal(output_at(middle), far_output) else (middle, high)
+    return f"positions beyond {high} are not distinguished"
 
 
-def _first(t: Tensor, place: int, n: int) -> Tensor:
-    """The first token's place, set."""
+def _set_first_position(t: Tensor, position: int, n: int) -> Tensor:
+    """A copy with the position of the first token set."""
     axis = next(iter(of_size(t, n)), t.ndim - 1)
     t = t.clone()
-    t.select(axis, 0).fill_(place)
+    t.select(axis, 0).fill_(position)
     return t
 
 
-def _layouts(run: Pass, module: nn.Module, given: Called, names: list[str]) -> str:
-    """Which features of queries and keys are turned together, and by how much, from two places."""
+def _layout_difference(run: Pass, module: nn.Module, call: Call, names: list[str]) -> str:
+    """How the rotations of queries and keys differ, from their values at two positions; empty where they do not."""
 
-    def products(place: int) -> tuple[Tensor, Tensor] | None:
-        args, kwargs = _with(given, {name: lambda t: torch.full_like(t, place) for name in names})
+    def products(position: int) -> tuple[Tensor, Tensor] | None:
+        args, kwargs = _replaced(call, {name: lambda t: torch.full_like(t, position) for name in names})
         return _product(operations(run, module, lambda: run.part(module)(*args, **kwargs)))
 
-    still, turned = products(0), products(1)
-    if still is None or turned is None:
+    unrotated, rotated = products(0), products(1)
+    if unrotated is None or rotated is None:
         return ""
-    (q, q_angle), (k, k_angle) = _layout(still[0], turned[0]), _layout(still[1], turned[1])
+    (q, q_angle), (k, k_angle) = _layout(unrotated[0], rotated[0]), _layout(unrotated[1], rotated[1])
     if q and k and q != k:
-        return f"queries are turned in pairs {_pairs(q, still[0])}, keys in pairs {_pairs(k, still[1])}".replace(
-            "queries are turned in pairs", "rotary layouts are mixed: queries in pairs"
-        )
+        pairs = _pair_formula(q, unrotated[0]), _pair_formula(k, unrotated[1])
+        return f"rotary layouts are mixed: queries in pairs {pairs[0]}, keys in pairs {pairs[1]}"
     if q and k and q_angle is not None and k_angle is not None and not torch.allclose(q_angle, k_angle, atol=1e-6):
-        return "queries and keys are turned by different angles"
+        return "queries and keys are rotated by different angles"
     return ""
 
 
-def _product(found: list[Operation]) -> tuple[Tensor, Tensor] | None:
-    """Queries and keys [..., N, K] of the first product of two of them."""
-    for one in found:
-        if one.name not in ("matmul", "bmm", "einsum", "scaled_dot_product_attention", "baddbmm") or len(one.given) < 2:
+def _product(changes: list[Operation]) -> tuple[Tensor, Tensor] | None:
+    """Queries and keys [..., N, K] of the first product of two tensors."""
+    for one in changes:
+        if one.name not in ("matmul", "bmm", "einsum", "scaled_dot_product_attention", "baddbmm") or len(one.inputs) < 2:
             continue
-        q, k = one.given[-2:] if one.name == "baddbmm" else one.given[:2]
+        q, k = one.inputs[-2:] if one.name == "baddbmm" else one.inputs[:2]
         if q.ndim < 3 or k.ndim < 3:
             continue
         if q.shape[-1] == k.shape[-1] and (one.name == "scaled_dot_product_attention" or q.shape[-1] != k.shape[-2]):
@@ -199,12 +198,12 @@ def _product(found: list[Operation]) -> tuple[Tensor, Tensor] | None:
     return None
 
 
-def _layout(still: Tensor, turned: Tensor) -> tuple[str, Tensor | None]:
-    """halves or neighbours, whichever pairs keep their length; and the angles of the first token."""
-    if still.shape != turned.shape or still.shape[-1] % 2 or torch.equal(still, turned):
+def _layout(unrotated: Tensor, rotated: Tensor) -> tuple[str, Tensor | None]:
+    """ "halves" or "neighbours", whichever pairs keep their length; and the angles of the first token."""
+    if unrotated.shape != rotated.shape or unrotated.shape[-1] % 2 or torch.equal(unrotated, rotated):
         return "", None
     for name in ("halves", "neighbours"):
-        a, b = _complex(still, name), _complex(turned, name)
+        a, b = _complex(unrotated, name), _complex(rotated, name)
         if torch.allclose(a.abs(), b.abs(), rtol=1e-6, atol=1e-9):
             return name, (b * a.conj()).angle().reshape(-1, *a.shape[-2:])[0, 0]
     return "", None
@@ -215,7 +214,7 @@ def _complex(t: Tensor, name: str) -> Tensor:
     return torch.complex(a.contiguous(), b.contiguous())
 
 
-def _pairs(name: str, t: Tensor) -> str:
+def _pair_formula(name: str, t: Tensor) -> str:
     return f"(i, i + {t.shape[-1] // 2})" if name == "halves" else "(2i, 2i + 1)"
 
 
@@ -223,65 +222,63 @@ def _pairs(name: str, t: Tensor) -> str:
 
 
 def _cache(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    """From which piece on, and whether it is places or keys that differ."""
-    found, sizes = joined(run, pair), list(pair.element["pieces"])
-    original, read = pair.outputs(run)
+    """From which piece on the outputs differ, and whether positions or keys differ."""
+    changes, sizes = compare_pieces(run, pair), list(pair.element["pieces"])
+    original, cached = pair.outputs(run)
     n = sum(sizes)
-    wrong = [i for name, t in original.items() if name in read for i in _changed(t, read[name], n)]
-    if not wrong:
+    violations = [i for name, t in original.items() if name in cached for i in _changed(t, cached[name], n)]
+    if not violations:
         return ""
-    piece = next(p for p in range(len(sizes)) if sum(sizes[: p + 1]) > min(wrong))
-    begins = f"it begins with token {min(wrong)}, in piece {piece + 1} of {len(sizes)}"
+    piece = next(p for p in range(len(sizes)) if sum(sizes[: p + 1]) > min(violations))
+    begins = f"the difference begins at token {min(violations)}, in piece {piece + 1} of {len(sizes)}"
     path = next((p for p, m in run.model.named_modules() if m is module), "")
-    counted_model = _counted(found, path, sizes) if found is not None else ""
-    why = counted_model or _kept(run, pair, module, sizes)
+    counted_model = _position_error(changes, path, sizes) if changes is not None else ""
+    why = counted_model or _cached_keys(run, pair, module, sizes)
     return f"{begins}: {why}" if why else begins
 
 
-def _counted(found: Any, path: str, sizes: list[int]) -> str:
-    """How far the places that a module makes are off, where whole numbers are what it makes."""
-    for i, event in enumerate(found.whole):
-        if event.module != path or not event.leaves:
+def _position_error(changes: Any, path: str, sizes: list[int]) -> str:
+    """The error of the positions that a module computes, where its outputs are integers."""
+    for i, event in enumerate(changes.single_pass):
+        if event.module != path or not event.is_output:
             continue
         for name, t in event.named.items():
-            made = joins(t, [part[i].named[name] for part in found.parts if name in part[i].named], sizes)
-            if made is None or made.shape != t.shape or not bool((t == t.round()).all()):
+            outputs = join_pieces(t, [part[i].named[name] for part in changes.pieces if name in part[i].named], sizes)
+            if outputs is None or outputs.shape != t.shape or not bool((t == t.round()).all()):
                 continue
-            off = (made - t)[made != t].unique()
-            if off.numel() == 1:
-                return f"its places are {abs(int(off))} too {'small' if off < 0 else 'large'}"
-            if off.numel():
-                return f"its places are wrong, by {int(off.min())} to {int(off.max())}"
+            offsets = (outputs - t)[outputs != t].unique()
+            if offsets.numel() == 1:
+                return f"its positions are {abs(int(offsets))} too {'small' if offsets < 0 else 'large'}"
+            if offsets.numel():
+                return f"its positions are wrong by {int(offsets.min())} to {int(offsets.max())}"
     return ""
 
 
-def _kept(run: Pass, pair: RunPair, module: nn.Module, sizes: list[int]) -> str:
-    """Whether queries or keys of the last piece are other than in one pass."""
-    whole = _product(operations(run, module, lambda: pair.original.to(run.dtype).call(run.counted_model)))
+def _cached_keys(run: Pass, pair: RunPair, module: nn.Module, sizes: list[int]) -> str:
+    """How queries or keys of the last piece differ from those of one pass."""
+    single_pass = _product(operations(run, module, lambda: pair.original.to(run.dtype).call(run.counted_model)))
     last = _product(_last_call(run, pair, module))
-    if whole is None or last is None:
+    if single_pass is None or last is None:
         return ""
-    (q, k), (q_read, k_read) = whole, last
+    (q, k), (q_cached, k_cached) = single_pass, last
     size = sizes[-1]
-    queries = error(q[..., -size:, :], q_read) < RIGHT if q[..., -size:, :].shape == q_read.shape else None
-    keys = error(k, k_read) < RIGHT if k.shape == k_read.shape else None
-    fresh = error(k[..., -size:, :], k_read[..., -size:, :]) < RIGHT
+    queries = error(q[..., -size:, :], q_cached) < EXACT if q[..., -size:, :].shape == q_cached.shape else None
+    keys = error(k, k_cached) < EXACT if k.shape == k_cached.shape else None
+    new_keys_equal = error(k[..., -size:, :], k_cached[..., -size:, :]) < EXACT
     if keys is None:
-        count, wanted = k_read.shape[-2], k.shape[-2]
-        return f"{count} keys are seen instead of {wanted}" if count != wanted else ""
-    if queries is False and not fresh:
-        return "queries and new keys have other places than in one pass"
+        count, wanted = k_cached.shape[-2], k.shape[-2]
+        return f"{count} keys are attended to instead of {wanted}" if count != wanted else ""
+    if queries is False and not new_keys_equal:
+        return "queries and new keys have other positions than in one pass"
     if queries and not keys:
-        order = all(bool(torch.isclose(k_read, row[..., None, :], atol=1e-9).all(-1).any(-1).all()) for row in k.unbind(-2))
-        return (
-            "the keys are those of one pass, but in another order" if order else "the keys that were kept are not those of one pass"
-        )
-    return "queries and keys are those of one pass, what is hidden is not" if queries and keys else ""
+        order = all(bool(torch.isclose(k_cached, row[..., None, :], atol=1e-9).all(-1).any(-1).all()) for row in k.unbind(-2))
+        return "the keys are those of one pass, but in another order" if order else "the cached keys are not those of one pass"
+    return "queries and keys are those of one pass, but the mask is not" if queries and keys else ""
 
 
 def _last_call(run: Pass, pair: RunPair, module: nn.Module) -> list[Operation]:
-    """Operations inside the module, the last time that it is called while the text is read in pieces."""
-    calls: list[Called] = []
+    """The operations inside the module in its last call while the tokens are run in pieces."""
+    calls: list[Call] = []
     with hooked([("", module)], before=lambda _, __, args, kwargs: calls.append((args, kwargs))):
         pair.outputs(run)
     args, kwargs = calls[-1]
@@ -291,33 +288,33 @@ def _last_call(run: Pass, pair: RunPair, module: nn.Module) -> list[Operation]:
 # --------------------------------------------------------------------------------------------------------- a module, alone
 
 
-def _arguments(run: Pass, module: nn.Module, inputs: Inputs) -> Called:
-    """What the module is called with, the first time."""
-    calls: list[Called] = []
+def _first_call(run: Pass, module: nn.Module, inputs: Inputs) -> Call:
+    """The arguments of the first call of the module."""
+    calls: list[Call] = []
     with hooked([("", module)], before=lambda _, __, args, kwargs: calls.append((args, kwargs))):
         run.outputs_of(lambda model: inputs.to(run.dtype).call(model))
     return calls[0]
 
 
-def _called(run: Pass, module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
-    args, kwargs = _arguments(run, module, inputs)
+def _tensor_arguments(run: Pass, module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
+    args, kwargs = _first_call(run, module, inputs)
     return {n: t for n, t in {**{str(i): a for i, a in enumerate(args)}, **kwargs}.items() if isinstance(t, Tensor)}
 
 
-def _with(given: Called, change: Mapping[str, Callable[[Tensor], Tensor]]) -> Called:
+def _replaced(call: Call, change: Mapping[str, Callable[[Tensor], Tensor]]) -> Call:
     """Arguments with some of them changed."""
-    args, kwargs = given
+    args, kwargs = call
     return (
         tuple(change[str(i)](a) if str(i) in change else a for i, a in enumerate(args)),
         {n: change[n](a) if n in change else a for n, a in kwargs.items()},
     )
 
 
-def _answer(run: Pass, module: nn.Module, given: Called) -> Tensor:
-    """The first tensor of floating numbers that a module makes."""
+def _float_output(run: Pass, module: nn.Module, call: Call) -> Tensor:
+    """The first floating-point output of a module."""
     with run.within():
-        made = flat(run.part(module)(*given[0], **given[1]))
-    return next(t for t in made.values() if t.is_floating_point())
+        outputs = flat(run.part(module)(*call[0], **call[1]))
+    return next(t for t in outputs.values() if t.is_floating_point())
 
 
-__all__ = ["cause", "reaches"]
+__all__ = ["cause", "lookahead"]

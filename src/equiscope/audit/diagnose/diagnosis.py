@@ -1,4 +1,4 @@
-"""Diagnosis: what breaks is made small, what holds nevertheless is named, and the module where it breaks is found."""
+"""Diagnosis: shrink a counterexample, name what still holds, and find the module that breaks the statement."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +9,8 @@ import torch
 from torch import Generator
 
 from equiscope.audit.diagnose.lie_derivative import derivative
-from equiscope.audit.diagnose.localize import RIGHT, BreakLocation, localize
-from equiscope.audit.diagnose.operations import bearer
+from equiscope.audit.diagnose.localize import EXACT, BreakLocation, localize
+from equiscope.audit.diagnose.operations import responsible_parameter
 from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.request import Request
 from equiscope.audit.statements.pairs import MeasuredPair, RunPair, measure_pair
@@ -19,26 +19,31 @@ from equiscope.audit.subject import Crashed, Pass
 from equiscope.record import Counterexample, pack
 from equiscope.symmetry import Inputs
 
-STORED = 4096  # numbers of a counterexample's inputs that are written down
+STORED = 4096  # larger inputs of a counterexample are not stored
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One pass, looked into. shrink: candidates for a smaller counterexample; over: whether time is."""
+    """The diagnosis of violations in one pass.
+
+    shrink_steps  candidates for a smaller counterexample
+    localizing    whether to find the module
+    out_of_time   whether the time limit has passed
+    """
 
     run: Pass
     axes: dict[str, tuple[int, ...]]
-    shrink: int
-    locating: bool
-    over: Callable[[], bool]
+    shrink_steps: int
+    localizing: bool
+    out_of_time: Callable[[], bool]
 
     @property
-    def border(self) -> float:
-        """An error from which on it is worth looking."""
-        return RIGHT if self.run.high_precision else 1e-3
+    def threshold(self) -> float:
+        """Smaller errors are not diagnosed."""
+        return EXACT if self.run.high_precision else 1e-3
 
     def diagnose(self, request: Request, samples: Sequence[MeasuredPair]) -> None:
-        """The smallest counterexample, what holds nevertheless, and where it breaks. samples: all that were measured."""
+        """Set the smallest counterexample, what still holds, and where the statement breaks. samples: all that were measured."""
         assert request.worst is not None
         if request.worst.error != request.worst.error:
             request.cause = f"{request.worst.output or 'the output'} is not finite"
@@ -50,70 +55,72 @@ class Diagnosis:
         smallest = self._smallest(request)
         request.counterexample = _example(smallest, request.worst_parameters)
         request.subgroup = self._subgroup(request)
-        shown = self._telling(request.worst, smallest, samples)
-        if self.locating:
+        followed = self._followed_pair(request.worst, smallest, samples)
+        if self.localizing:
             try:
                 request.location = localize(
-                    self.run, shown, request.statement.inside, resampled(shown.original, Generator().manual_seed(5))
+                    self.run, followed, request.statement.inside, resampled(followed.original, Generator().manual_seed(5))
                 )
             except Crashed:
                 request.location = None
         request.cause = request.cause or request.statement.cause(
-            self.run, shown, request.location.module if request.location else ""
+            self.run, followed, request.location.module if request.location else ""
         )
         if request.location is not None and request.location.module == type(self.run.model).__name__:
-            request.location = self._within(request.location, shown)
+            request.location = self._name_parameter(request.location, followed)
 
-    def _within(self, place: BreakLocation, pair: RunPair) -> BreakLocation:
-        """The step of the model itself, named by the parameter that it adds: a position table."""
+    def _name_parameter(self, location: BreakLocation, pair: RunPair) -> BreakLocation:
+        """Where the whole model breaks the statement: the parameter that it adds there, such as a position table."""
         other = resampled(pair.original, Generator().manual_seed(5))
         try:
-            name = bearer(self.run, pair, self.run.model, other)
-        except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # other people's code, read operation by operation
+            name = responsible_parameter(self.run, pair, self.run.model, other)
+        except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # user code, recorded operation by operation
             name = ""
-        return replace(place, module=name) if name else place
+        return replace(location, module=name) if name else location
 
-    def _telling(self, worst: MeasuredPair, smallest: MeasuredPair, samples: Sequence[MeasuredPair]) -> RunPair:
-        """The pair that is followed through the model: the worst one. Where only longer sequences break it, the smallest. Where the
-        two runs of the worst differ in length, another whose runs do not, so that every step can be compared."""
-        given = self.run.inputs.length or 0
-        breaking = [s for s in samples if not s.error < self.border]
-        if all((s.pair.original.length or 0) > given for s in breaking) and _one_length(smallest.pair):
+    def _followed_pair(self, worst: MeasuredPair, smallest: MeasuredPair, samples: Sequence[MeasuredPair]) -> RunPair:
+        """The pair that is followed through the model: the worst one; the smallest where only longer sequences break the statement;
+        and where the two runs of the worst differ in length, another whose runs do not, so that every step can be compared."""
+        length = self.run.inputs.length or 0
+        breaking = [s for s in samples if not s.error < self.threshold]
+        if all((s.pair.original.length or 0) > length for s in breaking) and _same_length(smallest.pair):
             return smallest.pair
-        if _one_length(worst.pair) or not isinstance(worst.pair.transformed, Inputs):
+        if _same_length(worst.pair) or not isinstance(worst.pair.transformed, Inputs):
             return worst.pair
-        alike = [s for s in breaking if _one_length(s.pair)]
-        return max(alike, key=lambda s: s.error, default=smallest if _one_length(smallest.pair) else worst).pair
+        same_length = [s for s in breaking if _same_length(s.pair)]
+        return max(same_length, key=lambda s: s.error, default=smallest if _same_length(smallest.pair) else worst).pair
 
     def _smallest(self, request: Request) -> MeasuredPair:
         worst = request.worst
         assert worst is not None
         for number, pair in enumerate(request.statement.simpler(self.run, worst.pair)):
-            if number >= self.shrink or self.over():
+            if number >= self.shrink_steps or self.out_of_time():
                 break
             try:
                 sample = measure_pair(self.run, pair, self.axes)
             except Crashed:
                 continue
-            if not sample.error < max(self.border, 1e-3 * worst.error):
+            if not sample.error < max(self.threshold, 1e-3 * worst.error):
                 return sample
         return worst
 
     def _subgroup(self, request: Request) -> str:
-        budget = self.shrink
+        budget = self.shrink_steps
         for words, pairs in request.statement.subgroups(self.run):
             holds, before = bool(pairs), dict(getattr(request.statement, "representations", {}))
             for number, pair in enumerate(pairs):
-                if budget <= 0 or self.over():
+                if budget <= 0 or self.out_of_time():
                     return ""
                 budget -= 1
                 try:
-                    holds = measure_pair(self.run, pair, self.axes).error < self.border
-                    if number == 0 and not holds and getattr(request.statement, "ambiguous", False):  # it may move in another way
+                    holds = measure_pair(self.run, pair, self.axes).error < self.threshold
+                    if (
+                        number == 0 and not holds and getattr(request.statement, "ambiguous", False)
+                    ):  # it may transform in another way
                         assert isinstance(request.statement, Symmetry)
                         request.statement.infer_representations(self.run, pair, self.axes)
-                        holds = measure_pair(self.run, pair, self.axes).error < self.border
-                except Crashed:  # a table ends somewhere; what the smaller elements say stands
+                        holds = measure_pair(self.run, pair, self.axes).error < self.threshold
+                except Crashed:  # a table has ended; the smaller elements have decided
                     holds = number > 2
                 if not holds:
                     break
@@ -124,13 +131,13 @@ class Diagnosis:
         return ""
 
 
-def _one_length(pair: RunPair) -> bool:
-    """Whether both runs read as many tokens, so that what happens inside can be compared step by step."""
+def _same_length(pair: RunPair) -> bool:
+    """Whether both runs have the same number of tokens, so that all steps inside can be compared."""
     return isinstance(pair.transformed, Inputs) and pair.transformed.length == pair.original.length
 
 
 def differentiate(run: Pass, request: Request) -> None:
-    """Of a continuous group, how fast the statement breaks at the identity."""
+    """For a continuous group, set how fast the statement breaks at the identity."""
     statement = request.statement
     if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.is_builtin:
         return
@@ -139,7 +146,7 @@ def differentiate(run: Pass, request: Request) -> None:
     except Crashed as crash:
         request.notes.append(f"no Lie derivative: {crash}")
         return
-    if request.lie is not None and request.worst is None and not request.lie < RIGHT:
+    if request.lie is not None and request.worst is None and not request.lie < EXACT:
         request.notes.append(f"no sample breaks it, but its Lie derivative is {request.lie:.1e}, not 0")
 
 
@@ -147,13 +154,15 @@ def _example(sample: MeasuredPair, parameters: str) -> Counterexample:
     inputs = {n: getattr(v, "x", v) for n, v in sample.pair.original.values.items()}
     tensors = {n: v for n, v in inputs.items() if isinstance(v, torch.Tensor)}
     small = sum(t.numel() for t in tensors.values()) <= STORED
-    wide = {n: t.double() if t.is_floating_point() else t if t.dtype == torch.bool else t.long() for n, t in tensors.items()}
-    packed = {n: pack(t.detach().cpu().numpy()) for n, t in wide.items()} if small else {}
+    float64_inputs = {
+        n: t.double() if t.is_floating_point() else t if t.dtype == torch.bool else t.long() for n, t in tensors.items()
+    }
+    arrays = {n: pack(t.detach().cpu().numpy()) for n, t in float64_inputs.items()} if small else {}
     return Counterexample(
         text=sample.pair.text,
         error=sample.error if math.isfinite(sample.error) else -1.0,
         element=_plain(sample.pair.element),
-        inputs=packed,
+        inputs=arrays,
         parameters=parameters,
     )
 

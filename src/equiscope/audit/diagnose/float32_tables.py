@@ -1,8 +1,8 @@
-"""Float32 tables: what a model computed once in float32 and keeps.
+"""Float32 tables: values that a model computed once in float32 and stores.
 
-Cosines made at construction stay rounded to float32 when the model is run in float64. Then an error of about 1e-8 is left that does
-not shrink, and looks like a small violation. It is told by moving every number of such tables by half of its last float32 digit: an
-error no larger than what that changes is the rounding of the tables.
+Cosines computed at construction stay rounded to float32 when the model runs in float64. This leaves an error of about 1e-8 that
+does not shrink and looks like a small violation. To recognise it, every value of such tables is changed by half of its last float32
+digit: an error not larger than the effect of that change is rounding of the tables.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,15 +16,15 @@ from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.symmetry import Inputs
 
-SMALL = 1e-13  # errors below it are rounding in float64
-LARGEST = 1e-4  # an error above it is no rounding of a table
+ROUNDING = 1e-13  # errors below it are rounding in float64
+LARGEST = 1e-4  # a larger error is not rounding of a table
 HALF = 2.0**-24  # half of the last digit of a float32, relative
-TIMES = 4.0  # two runs err apart, each by other entries, and outputs draw them at random
+FACTOR = 4.0  # both runs have errors, from different entries
 
 
-def explained(run: Pass, pair: RunPair, found: float) -> str:
-    """Names of tables whose rounding is as large as this error; empty where there are none, or where it is larger."""
-    if not run.high_precision or not found < LARGEST:
+def explaining_tables(run: Pass, pair: RunPair, error_found: float) -> str:
+    """Names of the tables whose rounding explains this error; empty where none does."""
+    if not run.high_precision or not error_found < LARGEST:
         return ""
     groups = dict[str, list[tuple[str, Tensor]]]()
     for name, table in _tables(run):
@@ -33,30 +33,30 @@ def explained(run: Pass, pair: RunPair, found: float) -> str:
         return ""
     try:
         whole = _change(run, pair, [t for group in groups.values() for _, t in group])
-        if not found <= TIMES * whole:
+        if not error_found <= FACTOR * whole:
             return ""
-        said = [_said(g) for g in groups.values() if len(groups) == 1 or _change(run, pair, [t for _, t in g]) > whole / 4]
+        names = [_group_name(g) for g in groups.values() if len(groups) == 1 or _change(run, pair, [t for _, t in g]) > whole / 4]
     except Crashed:
         return ""
-    return ", ".join(said[:3])
+    return ", ".join(names[:3])
 
 
-def _said(group: list[tuple[str, Tensor]]) -> str:
+def _group_name(group: list[tuple[str, Tensor]]) -> str:
     return group[0][0] + (f" and {len(group) - 1} more" if len(group) > 1 else "")
 
 
 def _tables(run: Pass) -> Iterator[tuple[str, Tensor]]:
-    """Tensors that are not learned, were narrower than float64 in the given model, and are no whole numbers."""
-    theirs = {name: t for name, t, _ in _kept(run.subject.model)}
-    for name, table, learned in _kept(run.model):
-        given = theirs.get(name)
-        narrow = given is not None and given.dtype in (torch.float32, torch.complex64, torch.bfloat16, torch.float16)
-        if narrow and not learned and table.numel() > 1 and not _whole(table):
+    """Tensors that are not trainable, have a lower precision than float64 in the given model, and are not integers."""
+    original_tensors = {name: t for name, t, _ in _named_tensors(run.subject.model)}
+    for name, table, trainable in _named_tensors(run.model):
+        original = original_tensors.get(name)
+        low_precision = original is not None and original.dtype in (torch.float32, torch.complex64, torch.bfloat16, torch.float16)
+        if low_precision and not trainable and table.numel() > 1 and not _is_exact(table):
             yield name, table
 
 
-def _kept(model: nn.Module) -> Iterator[tuple[str, Tensor, bool]]:
-    """Buffers, parameters and plain attributes: name, tensor, whether it is learned."""
+def _named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, bool]]:
+    """Buffers, parameters and plain attributes: name, tensor, whether it is trainable."""
     for path, module in model.named_modules():
         plain = {n: v for n, v in vars(module).items() if isinstance(v, Tensor)}
         for name, t in [*module._parameters.items(), *module._buffers.items(), *plain.items()]:
@@ -64,24 +64,24 @@ def _kept(model: nn.Module) -> Iterator[tuple[str, Tensor, bool]]:
                 yield f"{path}.{name}".lstrip("."), t, isinstance(t, nn.Parameter) and t.requires_grad
 
 
-def _whole(t: Tensor) -> bool:
-    """Numbers that float32 holds exactly anyhow: counts, flags."""
+def _is_exact(t: Tensor) -> bool:
+    """Whether float32 represents the values exactly: counts, flags."""
     parts = torch.view_as_real(t) if t.is_complex() else t
     return not parts.is_floating_point() or bool((parts == parts.round()).all())
 
 
 def _change(run: Pass, pair: RunPair, tables: list[Tensor]) -> float:
-    """How much outputs change, of both runs together, when tables move by half of their last digit."""
+    """How much the outputs of both runs change when tables are changed by half of their last digit."""
     total = 0.0
     for inputs in (pair.original, pair.transformed):
         if not isinstance(inputs, Inputs):
             continue
 
-        def call(model: nn.Module, given: Inputs = inputs) -> Any:
-            return given.to(run.dtype).call(model)
+        def call(model: nn.Module, original: Inputs = inputs) -> Any:
+            return original.to(run.dtype).call(model)
 
         def changed(model: nn.Module, call: Callable[[nn.Module], Any] = call) -> Any:
-            with _moved(tables):
+            with _perturbed(tables):
                 return call(model)
 
         plain, other = run.outputs_of(call), run.outputs_of(changed)
@@ -89,10 +89,10 @@ def _change(run: Pass, pair: RunPair, tables: list[Tensor]) -> float:
     return total
 
 
-def _turned(t: Tensor) -> Tensor:
-    """How far a sine of an angle in float32 is off, in halves of a digit: the angle grows by one step a row, the sine by its slope.
+def _angle_error(t: Tensor) -> Tensor:
+    """The error of sines of angles in float32, in half digits: the error of an angle grows with the row.
 
-    The speed of each column is read off the table: the largest step from row to row.
+    The speed of each column is estimated from the table: the largest step from row to row.
     """
     if t.ndim < 2 or t.abs().max() > 1 + 1e-6 or max(t.shape) < 3:
         return torch.zeros_like(t)
@@ -103,19 +103,19 @@ def _turned(t: Tensor) -> Tensor:
 
 
 @contextmanager
-def _moved(tables: list[Tensor]) -> Iterator[None]:
-    generator, kept = Generator().manual_seed(0), [t.detach().clone() for t in tables]
+def _perturbed(tables: list[Tensor]) -> Iterator[None]:
+    generator, saved = Generator().manual_seed(0), [t.detach().clone() for t in tables]
     with torch.no_grad():
         for t in tables:
             parts = torch.view_as_real(t) if t.is_complex() else t
             sign = 2.0 * torch.randint(2, parts.shape, generator=generator).to(parts) - 1
-            parts.add_(sign * HALF * (parts.abs() + _turned(parts)))
+            parts.add_(sign * HALF * (parts.abs() + _angle_error(parts)))
     try:
         yield
     finally:
         with torch.no_grad():
-            for t, value in zip(tables, kept, strict=True):
+            for t, value in zip(tables, saved, strict=True):
                 t.copy_(value)
 
 
-__all__ = ["LARGEST", "SMALL", "explained"]
+__all__ = ["LARGEST", "ROUNDING", "explaining_tables"]

@@ -1,7 +1,7 @@
 """Lie derivatives: how fast a symmetry breaks at the identity, by forward-mode differentiation in float64.
 
-Finite elements can miss what a finite subgroup hides; a derivative cannot. Kernels without a forward mode (fused attention) are
-replaced by the plain one; a model that cannot be differentiated forward gives no derivative, and the row says so.
+Finite elements can miss a violation that vanishes on a finite subgroup; a derivative cannot. Kernels without a forward mode (fused
+attention) are replaced by the reference one. A model without forward-mode derivatives gives none, and the row says so.
 """
 
 from dataclasses import replace
@@ -20,11 +20,11 @@ from equiscope.symmetry.flow import Flow
 def derivative(run: Pass, action: type[Action], representations: dict[str, str]) -> float | None:
     """The largest over the group's directions, relative to the size of the output; None where there is none.
 
-    raises Crashed where the model cannot be differentiated forward
+    raises  Crashed where the model has no forward-mode derivative
     """
     flows = action.flows(run.inputs)
-    found = [size for flow in flows if (size := _along(run, flow, representations)) is not None]
-    return max(found, key=lambda s: float("inf") if s != s else s) if found else None
+    sizes = [size for flow in flows if (size := _along(run, flow, representations)) is not None]
+    return max(sizes, key=lambda s: float("inf") if s != s else s) if sizes else None
 
 
 def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | None:
@@ -35,8 +35,8 @@ def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | No
 
     def call(model: Any) -> Any:
         with forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
-            moving = {n: _moving(run.inputs.values[n], rate) for n, rate in rates.items()}
-            outputs = run.subject.chosen(run.inputs.with_values(moving).call(model))
+            dual_inputs = {n: _dual(run.inputs.values[n], rate) for n, rate in rates.items()}
+            outputs = run.subject.chosen(run.inputs.with_values(dual_inputs).call(model))
             for name, t in outputs.items():
                 primal, tangent = forward_ad.unpack_dual(t)
                 rate = torch.zeros_like(primal) if tangent is None else tangent
@@ -48,16 +48,16 @@ def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | No
     for name, (y, rate) in changes.items():
         if not y.is_floating_point():
             continue
-        wanted = flow.output(y, representations.get(name, "invariant"))
+        expected = flow.output(y, representations.get(name, "invariant"))
         size = y.norm().item()
-        if wanted is None or size == 0:
+        if expected is None or size == 0:
             continue
-        found = ((rate - wanted).norm() / size).item()
-        worst = found if worst is None else max(worst, found)
+        sizes = ((rate - expected).norm() / size).item()
+        worst = sizes if worst is None else max(worst, sizes)
     return worst
 
 
-def _moving(value: Any, rate: Tensor) -> Any:
+def _dual(value: Any, rate: Tensor) -> Any:
     if hasattr(value, "positions") and hasattr(value, "x"):
         return replace(value, positions=forward_ad.make_dual(value.positions, rate), counted=None)
     return forward_ad.make_dual(value, rate)

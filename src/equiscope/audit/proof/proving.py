@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from equiscope.audit.diagnose.localize import RIGHT
+from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.inputs.adapt import complete_arguments
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
 from equiscope.audit.inputs.variations import batched, resampled, sequence
@@ -315,7 +315,7 @@ def _error(case: _Case, statement: Statement, wanted: Callable[[RunPair], bool])
 
     In float64, where the model runs in it, otherwise in its own precision. None where nothing could be measured.
     """
-    for dtype, border in ((torch.float64, RIGHT), (case.subject.dtype, 1e-3)):
+    for dtype, border in ((torch.float64, EXACT), (case.subject.dtype, 1e-3)):
         try:
             run = case.random.get(dtype) or case.subject.in_dtype(dtype, random=True)
             case.random[dtype] = run

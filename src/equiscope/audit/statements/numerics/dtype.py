@@ -243,7 +243,7 @@ def _first_fault(exact: Pass, run: Pass, inputs: Inputs, far: bool, dtype: torch
     far_errors = errors_by_event(with_gap(inputs)) if far else near_errors
     for i, ((event, error_here), (_, near)) in enumerate(zip(far_errors, near_errors, strict=False)):
         before = near if far else near_errors[i - 1][1] if i else 0.0
-        if event.leaves and error_here > FACTOR * max(before, _eps(dtype)) * (1 if far else 4):
+        if event.is_output and error_here > FACTOR * max(before, _eps(dtype)) * (1 if far else 4):
             return event.module or type(run.model).__name__
     return type(run.model).__name__
 

@@ -55,12 +55,12 @@ def _first_difference(evaluated: Pass, trained: Pass) -> tuple[str, str]:
     modules: dict[str, nn.Module] = dict(trained.model.named_modules())
     whole = type(trained.model).__name__
     for x, y in zip(a, b, strict=False):
-        if (x.module, x.leaves) != (y.module, y.leaves):
+        if (x.module, x.is_output) != (y.module, y.is_output):
             path = _common(x.module, y.module)
             return path or whole, type(modules[path]).__name__
         pairs = zip(x.tensors, y.tensors, strict=False)
         if len(x.tensors) != len(y.tensors) or any(not error(s, t) < 1e-9 for s, t in pairs):
-            path = x.module if x.leaves else x.module.rpartition(".")[0]
+            path = x.module if x.is_output else x.module.rpartition(".")[0]
             return path or whole, type(modules[path]).__name__
     return "", ""
 

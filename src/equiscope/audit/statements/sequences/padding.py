@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.diagnose.localize import RIGHT
+from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.variations import batched, changed_tokens, resampled, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
@@ -77,7 +77,7 @@ class _Padding(Statement):
         for row in range(size) if self.left else range(n - size, n):
             other = changed_tokens(pair.transformed, slice(row, row + 1), Generator().manual_seed(run.subject.seed))
             try:
-                if not error(transformed[output], run(other)[output]) < RIGHT:
+                if not error(transformed[output], run(other)[output]) < EXACT:
                     return f"it reads row {row}, which is padding here"
             except Crashed:
                 return ""

@@ -14,7 +14,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from equiscope.audit.diagnose.localize import telling, unpacked
+from equiscope.audit.diagnose.localize import features_of, watching_modules
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.space.forces import Forces
 from equiscope.audit.subject import Crashed, Pass, Subject
@@ -140,7 +140,7 @@ def detaching_module(forces: Forces, run: Pass) -> str:
     modules: list[str] = []
 
     def record(path: str, leaves: bool, value: Any) -> None:
-        requires_grad = [t.requires_grad for t in flat(unpacked(value)).values() if t.is_floating_point()]
+        requires_grad = [t.requires_grad for t in flat(features_of(value)).values() if t.is_floating_point()]
         if not leaves:
             input_grads.setdefault(path, []).append(any(requires_grad))
         elif input_grads.get(path) and input_grads[path].pop() and requires_grad and not any(requires_grad):
@@ -150,7 +150,7 @@ def detaching_module(forces: Forces, run: Pass) -> str:
     for p in trainable:  # only the points require gradients
         p.requires_grad_(False)
     try:
-        with telling(run.model, record):
+        with watching_modules(run.model, record):
             forces.energy_and_forces(run, run.inputs)
     finally:
         for p in trainable:
