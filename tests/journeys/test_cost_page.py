@@ -118,7 +118,7 @@ def test_a_slider_is_dragged_by_mouse(read):
     tokens = tab.evaluate("equiscope.running.cost.state.sizes.N")
     assert tokens > 4096
     assert numbers(tab) == wanted(GPT.sizes | {"N": tokens}, GPT.has)
-    assert "GPT-2 has learned 1,024 places" in tab.locator(".notice").inner_text()
+    assert "GPT-2 has 1,024 learned positions" in tab.locator(".notice").inner_text()
 
 
 def test_touch_sets_a_size_and_opens_a_piece_on_a_phone(read):
@@ -163,7 +163,7 @@ def test_shared_keys_and_a_gate_change_the_numbers(read):
     tab = read()
     field(tab, "G").fill("4")
     field(tab, "G").press("Enter")
-    tab.get_by_label("a gate in the feed-forward").check()
+    tab.get_by_label("gated feed-forward").check()
     assert numbers(tab) == wanted(GPT.sizes | {"G": 4}, [*GPT.has, "gate"])
     assert tab.evaluate("location.hash") == "#G=4&gate=on"
 
@@ -174,14 +174,14 @@ def test_a_link_brings_the_sizes_back_and_what_makes_no_sense_is_left_out(read):
     sizes = one.sizes | {"N": 333, "D": 512, "B": 3}
     assert numbers(tab) == wanted(sizes, one.has)
     assert tab.get_by_label("Numbers as").input_value() == "4"
-    assert tab.get_by_role("button", name="by heads").get_attribute("aria-pressed") == "true"
+    assert tab.get_by_role("button", name="heads", exact=True).get_attribute("aria-pressed") == "true"
     tab = read("model=<script>&N=x&D=-1&H=7&bytes=3")
     assert numbers(tab) == wanted(GPT.sizes | {"H": 8, "G": 8}, GPT.has)
 
 
 def test_pieces_are_read_by_keyboard_with_their_operands(read):
     tab = read()
-    stack = tab.get_by_role("slider", name="Where it goes, piece by piece")
+    stack = tab.get_by_role("slider", name="Multiply-adds and parameters, piece by piece")
     stack.focus()
     tab.keyboard.press("Home")
     heard = stack.get_attribute("aria-valuetext")
@@ -191,7 +191,7 @@ def test_pieces_are_read_by_keyboard_with_their_operands(read):
     step = amount(WORK[1].step, GPT.sizes, []) * 12
     assert stack.get_attribute("aria-valuetext").startswith(f"projections: {step:,} multiply-adds, ")
     tab.keyboard.press("Escape")
-    assert stack.get_attribute("aria-valuetext").startswith("nothing is chosen")
+    assert stack.get_attribute("aria-valuetext").startswith("no piece is chosen")
 
 
 @pytest.mark.parametrize("wide", [1280, 360])
@@ -200,12 +200,12 @@ def test_where_attention_overtakes_is_said_and_marked(read, wide):
     said = tab.locator(".crossings").inner_text()
     assert "N = 1,536 = 2 D\n(8D² − 4D²) / 2D = 2,359,296 / 1,536" in said
     assert "N = 3,072 = 4 D\n8D² / 2D = 4,718,592 / 1,536" in said
-    assert "short of both" in said
+    assert "before both" in said
     marks = tab.locator(".length .plot .crossing").all_text_contents()
-    assert marks == ["here: 1,024", "attention: N = 1,536 = 2 D", "its products alone: N = 3,072 = 4 D"]
+    assert marks == ["here: 1,024", "attention: N = 1,536 = 2 D", "QKᵀ and AV only: N = 3,072 = 4 D"]
     field(tab, "N").fill("2000")
     field(tab, "N").press("Enter")
-    assert "past the first, short of the second" in tab.locator(".crossings").inner_text()
+    assert "beyond the first and before the second" in tab.locator(".crossings").inner_text()
     field(tab, "F").fill("2")
     field(tab, "F").press("Enter")
     assert "costs more at every length\n(4D² − 4D²) = 0" in tab.locator(".crossings").inner_text()
@@ -227,26 +227,26 @@ def test_a_curve_is_read_by_keyboard_and_stands_in_a_table(read):
 
 def test_memory_and_the_cache_are_counted_in_bytes(read):
     tab = read()
-    said = {row.get_attribute("data-held"): row.inner_text() for row in tab.locator(".held li").all()}
-    assert f"= {124_439_808 * 2:,} bytes" in said["weights"]
-    assert f"= {2 * 12 * 1024 * 768 * 2:,} bytes" in said["cache"]
-    assert f"= {12 * 1024 * 1024 * 2:,} bytes" in said["table of weights, one layer"]
+    said = {row.get_attribute("data-store"): row.inner_text() for row in tab.locator(".stores li").all()}
+    assert f"= {124_439_808 * 2:,} bytes" in said["parameters"]
+    assert f"= {2 * 12 * 1024 * 768 * 2:,} bytes" in said["KV cache"]
+    assert f"= {12 * 1024 * 1024 * 2:,} bytes" in said["attention matrix, one layer"]
     assert f"= {12 * 1024 * 4:,} bytes" in said["fused kernel, one layer"]
     tab.get_by_label("Numbers as").select_option("4")
-    assert f"= {124_439_808 * 4:,} bytes" in tab.locator("[data-held='weights']").inner_text()
-    assert f"= {12 * 1024 * 4:,} bytes" in tab.locator("[data-held='fused kernel, one layer']").inner_text()
+    assert f"= {124_439_808 * 4:,} bytes" in tab.locator("[data-store='parameters']").inner_text()
+    assert f"= {12 * 1024 * 4:,} bytes" in tab.locator("[data-store='fused kernel, one layer']").inner_text()
 
 
 def test_a_token_more_with_the_cache_and_without(read):
     tab = read()
     step = sum(amount(w.step, GPT.sizes, GPT.has) * (12 if w.layers else 1) for w in WORK if w.counted)
-    said = tab.locator(".writing").inner_text()
+    said = tab.locator(".generation").inner_text()
     assert f"{step:,} multiply-adds\nL · (12D² + 2ND) + DV\n= 12 · (12 · 768² + 2 · 1,024 · 768) + 768 · 50,257" in said
     assert step == 12 * (12 * 768**2 + 2 * 1024 * 768) + 768 * 50257
     assert f"{describe(PRESETS['gpt2'](), 1024).multiply_adds:,} multiply-adds" in said
     tab.locator(".known").get_by_role("button", name="BERT base").click()
-    assert "looks both ways" in tab.locator(".writing").inner_text()
-    assert tab.locator("[data-held='cache']").count() == 0
+    assert "This model is bidirectional" in tab.locator(".generation").inner_text()
+    assert tab.locator("[data-store='KV cache']").count() == 0
 
 
 @pytest.mark.parametrize("wide", [1280, 360])
@@ -265,11 +265,11 @@ def test_measured_points_are_those_of_the_record(read, wide):
     assert heard.startswith(f"attention, fused kernel, N = {largest.n:,}, D = {largest.d:,}, H = {largest.heads}: ")
     assert float(re.search(r": ([\d.,]+) ms", heard)[1].replace(",", "")) == pytest.approx(largest.median, rel=5e-3)
     assert f"for {largest.multiply_adds:,} multiply-adds" in heard
-    tab.get_by_role("button", name="by heads").click()
+    tab.get_by_role("button", name="heads", exact=True).click()
     others = {one.heads for one in found.timed if not one.fitted}
     assert tab.locator(".measured .plot .sign").count() == 2 * (len(others) + 1)
-    assert "Heads change no multiply-adds" in tab.locator(".measured .why").inner_text()
-    tab.get_by_role("button", name="by tokens").click()
+    assert "does not change the multiply-adds" in tab.locator(".measured .why").inner_text()
+    tab.get_by_role("button", name="tokens", exact=True).click()
     tab.locator(".measured summary").click()
     tab.locator(".measured table").wait_for()
     assert tab.locator(".measured table tbody tr").count() == len(found.timed)

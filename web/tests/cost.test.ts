@@ -16,7 +16,7 @@ import {
 } from "../src/cost/formula";
 import { lengths } from "../src/cost/length";
 import { duration, explained, fitted, picture, subjects } from "../src/cost/timings";
-import { begin, changed, chosen, shortened, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
+import { begin, changed, chosen, withDividingHeads, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
 
 const term = (times: number, of: string, ...only: string[]): Term => ({ times, of, only });
 const sizes = { B: 1, N: 10, D: 8, H: 4, G: 4, F: 32, L: 2, V: 5, P: 0, T: 0, E: 0 };
@@ -26,13 +26,13 @@ const size = (letter: string, name: string, high = 1000) => ({ letter, name, low
 const cost: Cost = {
   title: "cost",
   summary: "",
-  sizes: [size("N", "tokens", 100_000), size("D", "width"), size("H", "heads"), size("G", "heads of keys and values"), size("F", "feed-forward"), size("B", "sequences")], // prettier-ignore
+  sizes: [size("N", "tokens", 100_000), size("D", "width"), size("H", "heads"), size("G", "key/value heads"), size("F", "feed-forward"), size("B", "sequences")], // prettier-ignore
   work: [
     { name: "projections", group: "attention", about: "", whole: PROJECTIONS },
     { name: "QKᵀ", group: "attention", about: "", whole: [term(2, "BNND")] },
     { name: "softmax", group: "attention", about: "", whole: [term(1, "BHNN")], counted: false },
     { name: "feed-forward", group: "feed-forward", about: "", whole: [term(2, "BNDF"), term(1, "BNDF", "gate")] },
-    { name: "answers", group: "ends", about: "", layers: false, whole: [term(1, "BNDV")], parameters: [term(1, "DV")] },
+    { name: "output layer", group: "ends", about: "", layers: false, whole: [term(1, "BNDV")], parameters: [term(1, "DV")] },
   ],
   stores: [],
   presets: [
@@ -144,13 +144,13 @@ describe("what is chosen", () => {
     expect(moved).toMatchObject({ D: 9, H: 3, G: 3, F: 36 });
     expect(said).toEqual(["4 heads do not divide a width of 9: now 3."]);
     expect(sized(sizes, "H", 2).sizes.G).toBe(2);
-    expect(sized({ ...sizes, D: 24, H: 12, G: 3 }, "H", 4)).toMatchObject({ sizes: { H: 4, G: 4 }, said: ["3 heads of keys do not divide 4 heads: now 4."] }); // prettier-ignore
-    expect(shortened(sizes)).toEqual({ sizes, said: [] });
+    expect(sized({ ...sizes, D: 24, H: 12, G: 3 }, "H", 4)).toMatchObject({ sizes: { H: 4, G: 4 }, said: ["3 key/value heads do not divide 4 heads: now 4."] }); // prettier-ignore
+    expect(withDividingHeads(sizes)).toEqual({ sizes, said: [] });
   });
 
   test("is refused with what can be taken", () => {
     expect(refusal(cost.sizes[2], 3, sizes)).toBe("3 heads do not divide a width of 8. Take 2 or 4.");
-    expect(refusal(cost.sizes[3], 9, sizes)).toBe("9 heads of keys do not divide 4 heads. Take 4.");
+    expect(refusal(cost.sizes[3], 9, sizes)).toBe("9 key/value heads do not divide 4 heads. Take 4.");
     expect(refusal(cost.sizes[0], 1.5, sizes)).toBe("tokens: a whole number from 1 to 100,000.");
     expect(refusal(cost.sizes[0], NaN, sizes)).toBe("tokens: a whole number from 1 to 100,000.");
     expect(refusal(cost.sizes[2], 2, sizes)).toBe("");
@@ -199,7 +199,7 @@ describe("times", () => {
   });
 
   test("say where they leave it", () => {
-    expect(explained(speeds, "work")).toMatch(/N = 1, D = 8 takes 100 times as long .* A call costs time/);
+    expect(explained(speeds, "work")).toMatch(/N = 1, D = 8 takes 100 times as long .* The overhead of a call/);
     expect(explained(speeds, "heads")).toContain("5 ms with 2 and 9 ms with 8");
     expect(explained({ ...speeds, rates: [] }, "work")).toContain("No rate fits");
   });

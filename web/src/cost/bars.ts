@@ -1,9 +1,9 @@
-// Where it goes: one bar for each question, cut into the parts of the model. A piece can be chosen, by pointing or by arrow keys: left
-// and right along a bar, up and down between bars; its formula with this model's numbers is what a screen reader says.
+// Where the cost goes: one bar for each quantity, divided into the parts of the model. The pointer or arrow keys choose a piece: left
+// and right along a bar, up and down between bars; a screen reader says its formula with the numbers of this model.
 import type { Work } from "../contract";
 import { h, svg } from "../dom";
 import { all, brief, type Column, letters, operands, percent, total, whole } from "./formula";
-import type { Reading } from "./page";
+import type { CostPage } from "./page";
 import { chosen } from "./state";
 
 const [BAR, HEAD, GAP, LETTER] = [40, 24, 16, 7.2]; // pixels
@@ -21,8 +21,8 @@ interface Bar {
   pieces: Piece[];
 }
 
-/** What the model multiplies in a pass, for one token more, and what it learns. */
-export function bars(page: Reading): Bar[] {
+/** Multiply-adds of a forward pass, of one more token with the cache, and parameters. */
+export function bars(page: CostPage): Bar[] {
   const model = chosen(page.cost, page.state);
   const { N, B } = page.state.sizes;
   const many = B === 1 ? "" : `, ${whole(B)} sequences`;
@@ -37,15 +37,15 @@ export function bars(page: Reading): Bar[] {
       .filter(({ value }) => value > 0n),
   });
   return [
-    bar("whole", `one pass over ${whole(N)} ${N === 1 ? "token" : "tokens"}${many}`, "multiply-adds"),
-    ...(model.has.includes("causal") ? [bar("step", `one token more, with the cache${many}`, "multiply-adds")] : []),
-    bar("parameters", "what is learned", "parameters"),
+    bar("whole", `forward pass over ${whole(N)} ${N === 1 ? "token" : "tokens"}${many}`, "multiply-adds"),
+    ...(model.has.includes("causal") ? [bar("step", `one more token, with the KV cache${many}`, "multiply-adds")] : []),
+    bar("parameters", "learned parameters", "parameters"),
   ];
 }
 
-/** What one piece is, to be read and heard. */
+/** A piece in words, to show and for a screen reader. */
 export function rangeText(
-  page: Reading,
+  page: CostPage,
   { column, unit, sum }: Bar,
   { work, value }: Piece,
 ): { head: string; line: string; said: string } {
@@ -59,14 +59,14 @@ export function rangeText(
   return { head, line, said: `${head}. ${line}` };
 }
 
-export function stacked(page: Reading): { element: HTMLElement; picture: HTMLElement; draw(): void } {
+export function stacked(page: CostPage): { element: HTMLElement; picture: HTMLElement; draw(): void } {
   let made: Bar[] = [];
   let at: [number, number] | undefined;
   const reading = h("div.reading", { "aria-hidden": "true" });
   const element = h("div.stack", {
     tabindex: 0,
     role: "slider",
-    "aria-label": "Where it goes, piece by piece",
+    "aria-label": "Multiply-adds and parameters, piece by piece",
     "aria-valuemin": 0,
   });
   const legend = h("div.legend");
@@ -99,9 +99,9 @@ export function stacked(page: Reading): { element: HTMLElement; picture: HTMLEle
     const found = at && rangeText(page, made[at[0]], made[at[0]].pieces[at[1]]);
     element.setAttribute("aria-valuemax", String(Math.max(order.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(order.indexOf(at?.join(".") ?? ""), 0)));
-    element.setAttribute("aria-valuetext", found?.said ?? "nothing is chosen; arrow keys choose");
+    element.setAttribute("aria-valuetext", found?.said ?? "no piece is chosen; arrow keys choose one");
     const about = at && made[at[0]].pieces[at[1]].work.about;
-    reading.replaceChildren(...(found ? [h("p.place", h("b", found.head)), h("p.arithmetic", found.line), h("p.quiet", about ?? "")] : [h("p.quiet", "Point at a piece, or use the arrow keys: its formula stands here, with the numbers of this model.")])); // prettier-ignore
+    reading.replaceChildren(...(found ? [h("p.place", h("b", found.head)), h("p.arithmetic", found.line), h("p.quiet", about ?? "")] : [h("p.quiet", "Point at a piece or use the arrow keys to see its formula with the numbers of this model.")])); // prettier-ignore
   }
   function draw(): void {
     made = bars(page);
@@ -119,7 +119,7 @@ export function stacked(page: Reading): { element: HTMLElement; picture: HTMLEle
   return { element: h("div", picture, reading), picture, draw };
 }
 
-/** The piece that a key leads to; nothing for other keys. counts: pieces of each bar. */
+/** The piece that a key leads to; undefined for other keys. counts: pieces of each bar. */
 export function stepped(key: string, at: [number, number] | undefined, counts: number[]): [number, number] | undefined {
   if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key) || !counts.some(Boolean)) return undefined;
   if (!at) return [0, 0];
@@ -161,11 +161,11 @@ function drawn(made: Bar[], width: number, at: [number, number] | undefined): SV
   );
 }
 
-/** A piece's name, and below it its share, where there is room. */
+/** A piece's name with its share below, where there is room. */
 function labels(name: string, share: string, x: number, y: number, room: number): SVGElement[] {
   if (name.length * LETTER > room) return share.length * LETTER > room ? [] : [svg("text", { x, y: y + BAR / 2 + 4.5 }, share)];
   return [svg("text.name", { x, y: y + 17 }, name), svg("text", { x, y: y + 33 }, share)];
 }
 
-/** A part's name as a word for the style sheet. */
+/** A part's name in the style sheet. */
 export const part = (name: string): string => ({ QKᵀ: "scores", AV: "mix" })[name] ?? name;

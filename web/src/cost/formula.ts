@@ -1,4 +1,4 @@
-// Formulas of the record, evaluated: exact, as whole numbers of any size. The twin of `amount` in src/equiscope/record/cost.py.
+// The formulas of the record, evaluated exactly as big integers. The twin of `amount` in src/equiscope/record/cost.py.
 import type { Cost, Term, Work } from "../contract";
 
 /** Sizes by letter: B N D H G F L V P T E. K, the width of a head, follows from D and H. */
@@ -6,10 +6,10 @@ export type Sizes = Record<string, number>;
 
 export interface Model {
   sizes: Sizes;
-  has: string[]; // what `Term.only` asks for
+  has: string[]; // the conditions of `Term.only` that hold
 }
 
-/** Where a formula is of one layer, or of all that there are. */
+/** The quantity: a whole pass, one more token, or the parameters. */
 export type Column = "whole" | "step" | "parameters";
 
 const known = ({ sizes }: Model): Sizes => ({ ...sizes, K: sizes.D / sizes.H });
@@ -24,23 +24,23 @@ export function amount(terms: Term[], model: Model): bigint {
   return sum;
 }
 
-/** Of all layers together, or of the one part that there is. */
+/** The amount over all layers, or of a part outside the layers. */
 export const total = (work: Work, column: Column, model: Model): bigint =>
   amount(work[column] ?? [], model) * (work.layers === false ? 1n : BigInt(model.sizes.L));
 
-/** Multiply-adds (or parameters) of the whole model: without what no counter of products sees. */
+/** Multiply-adds (or parameters) of the whole model, without what FLOP counters leave out. */
 export const all = ({ work }: Cost, column: Column, model: Model): bigint =>
   work.reduce((sum, one) => sum + (one.counted === false && column !== "parameters" ? 0n : total(one, column, model)), 0n);
 
-// --- formulas as one reads them -------------------------------------------------------------------------------------------
+// --- formulas in print ----------------------------------------------------------------------------------------------------
 
-/** A product with equal letters together: 4 · N · D². */
+/** A product with equal letters collected: 4 · N · D². */
 export interface Product {
   times: number;
   powers: [string, number][]; // a letter and how often, in the order of the formula
 }
 
-/** What counts, with 1 sequence left out, G·K as D where every head has its own keys, F as a multiple of D where it is one. */
+/** The terms that count, without B = 1, with G·K as D where every head has its own keys, and F as a multiple of D where it is one. */
 export function products(terms: Term[], model: Model): Product[] {
   const { sizes } = model;
   const found = new Map<string, Product>();
@@ -101,7 +101,7 @@ export function together({ work }: Cost, column: Column, model: Model): { letter
   return { letters: line(letters, "L"), operands: line(operands, whole(model.sizes.L)) };
 }
 
-/** 1,024: in full, whatever its size. */
+/** 1,024: all digits. */
 export const whole = (value: number | bigint): string => value.toLocaleString("en");
 
 /** 145.8 G: in four digits. */
@@ -134,11 +134,11 @@ export function percent(part: bigint, of: bigint): string {
 export interface Crossing {
   at: number | undefined; // undefined: attention costs more at every length
   forward: Term[]; // of one token in the feed-forward
-  maps: Term[]; // of one token in the projections, where they are taken in
+  maps: Term[]; // of one token in the projections, where they are included
   pairs: Term[]; // of one pair of tokens
 }
 
-/** projections: with those of attention, or its two products alone. */
+/** projections: whether the projections of attention are included, or its two products only. */
 export function crossing({ work }: Cost, model: Model, projections: boolean): Crossing {
   const [forward, maps, pairs]: [Term[], Term[], Term[]] = [[], [], []];
   for (const { layers, counted, group, whole } of work) {
@@ -154,7 +154,7 @@ export function crossing({ work }: Cost, model: Model, projections: boolean): Cr
   return { at: more > 0n ? Number(more) / Number(amount(pairs, model)) : undefined, forward, maps, pairs };
 }
 
-/** Each divisor of a number, the smallest first. */
+/** All divisors of a number, the smallest first. */
 export function divisors(of: number): number[] {
   const [low, high]: [number[], number[]] = [[], []];
   for (let i = 1; i * i <= of; i++)

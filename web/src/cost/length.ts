@@ -1,9 +1,9 @@
-// The same against the length: lines of one layer's parts, and where attention overtakes the feed-forward.
+// Cost against length: lines of one layer's parts, and where attention overtakes the feed-forward.
 import type { Work } from "../contract";
 import { h } from "../dom";
 import { amount, crossing, letters, type Model, whole } from "./formula";
-import { figure } from "./plot_section";
-import type { Reading } from "./page";
+import { plotSection } from "./plot_section";
+import type { CostPage } from "./page";
 import type { Mark, Picture, Series, VerticalLine } from "./plot";
 import { chosen } from "./state";
 
@@ -14,32 +14,32 @@ interface Curve {
   look: number;
 }
 
-/** What is drawn: attention's parts, attention, the feed-forward. */
-function curves(page: Reading): Curve[] {
+/** The lines: attention, its two products, the feed-forward. */
+function curves(page: CostPage): Curve[] {
   const counted = page.cost.work.filter(({ layers, counted }) => layers !== false && counted !== false);
   const of = (group: string) => counted.filter((work) => work.group === group);
   const products = of("attention").filter(({ parameters }) => !parameters?.length);
   return [
     { name: "attention", part: "projections", parts: of("attention"), look: 0 },
-    { name: "its two products alone", part: "scores", parts: products, look: 1 },
+    { name: "QKᵀ and AV only", part: "scores", parts: products, look: 1 },
     { name: "feed-forward", part: "feed-forward", parts: of("feed-forward"), look: 0 },
   ];
 }
 
 const sum = (parts: Work[], model: Model): bigint => parts.reduce((so, { whole }) => so + amount(whole ?? [], model), 0n);
 
-/** Powers of two from a sentence to far beyond the last crossing. */
+/** Powers of two from 8 to far beyond the last crossing. */
 export function lengths(sizes: Record<string, number>, far: number): number[] {
   const last = Math.ceil(Math.log2(Math.max(8 * sizes.D, 4 * sizes.N, 2 * far, 256)));
   return Array.from({ length: last - 2 }, (_, i) => 2 ** (i + 3));
 }
 
-export function againstLength(page: Reading): { element: HTMLElement; draw(): void } {
+export function againstLength(page: CostPage): { element: HTMLElement; draw(): void } {
   const said = h("div.crossings");
-  const shown = figure({
+  const shown = plotSection({
     id: "length",
     title: "Where attention overtakes the feed-forward",
-    hint: "Point at a line, or use the arrow keys: left and right along the length, up and down between lines.",
+    hint: "Point at a line or use the arrow keys: left and right along the length, up and down between lines.",
     before: said,
     picture,
     table: () => {
@@ -71,14 +71,18 @@ export function againstLength(page: Reading): { element: HTMLElement; draw(): vo
         .sort((a, b) => a - b)
         .map((length): Mark => {
           const value = sum(parts, { ...model, sizes: { ...model.sizes, N: length } });
-          return { x: length, y: Number(value), said: `${name} at ${whole(length)} tokens: ${whole(value)} multiply-adds a layer` };
+          return {
+            x: length,
+            y: Number(value),
+            said: `${name} at ${whole(length)} tokens: ${whole(value)} multiply-adds per layer`,
+          };
         });
       return { name, part, look, marks, signs: false, line: marks.map(({ x, y }) => [x, y]) };
     });
     const uprights: VerticalLine[] = [{ x: N, text: `here: ${whole(N)}`, here: true }];
     for (const [{ at }, text] of [
       [both, "attention"],
-      [alone, "its products alone"],
+      [alone, "QKᵀ and AV only"],
     ] as const)
       // prettier-ignore
       if (at) uprights.push({ x: at, text: `${text}: N = ${length(at)} = ${multiple(at, D)} D` });
@@ -94,8 +98,8 @@ export function againstLength(page: Reading): { element: HTMLElement; draw(): vo
 const length = (at: number): string => (at < 100 ? String(Number(at.toFixed(1))) : whole(Math.round(at)));
 const multiple = (at: number, of: number): string => String(Number((at / of).toPrecision(3)));
 
-/** Where one passes the other, with the numbers of this model. */
-function overtaking(page: Reading): HTMLElement[] {
+/** The crossings with the numbers of this model. */
+function overtaking(page: CostPage): HTMLElement[] {
   const model = chosen(page.cost, page.state);
   const { D, N } = model.sizes;
   const [both, alone] = [true, false].map((projections) => crossing(page.cost, model, projections));
@@ -107,10 +111,10 @@ function overtaking(page: Reading): HTMLElement[] {
     const formula = at === undefined ? more : `${more} / ${letters(pairs, model)}`;
     return h("div", h("dt", name), h("dd", h("b", found), h("span.arithmetic", `${formula} = ${at === undefined ? numbers.split(" /")[0] : numbers}`))); // prettier-ignore
   };
-  const side = ({ at }: typeof both) => (at === undefined || N > at ? "past" : N === at ? "at" : "short of");
-  const here = side(both) === side(alone) ? `${side(both)} both` : `${side(both)} the first, ${side(alone)} the second`;
+  const side = ({ at }: typeof both) => (at === undefined || N > at ? "beyond" : N === at ? "at" : "before");
+  const here = side(both) === side(alone) ? `${side(both)} both` : `${side(both)} the first and ${side(alone)} the second`;
   return [
-    h("p", `Attention grows with N², the feed-forward with N. They cost the same where N is as below; at ${whole(N)} tokens this model is ${here}.`), // prettier-ignore
-    h("dl.facts", line("attention with its projections", both), line("its two products alone, QKᵀ and AV", alone)),
+    h("p", `Attention grows with N², the feed-forward with N. They cost the same at the crossings below; at ${whole(N)} tokens this model is ${here}.`), // prettier-ignore
+    h("dl.facts", line("attention with its projections", both), line("QKᵀ and AV only", alone)),
   ];
 }

@@ -1,12 +1,12 @@
 // The page of cost: formulas that are evaluated here, and times that were measured.
 import type { Cost } from "../contract";
 import { read, unreadable } from "../read";
-import { type Reading, reveal } from "./page";
+import { type CostPage, mount } from "./page";
 import "../style.css";
 
 /** What a script on the page may reach, as `equiscope`. */
-export const running: { cost?: Reading } = {};
+export const running: { cost?: CostPage } = {};
 
 const place = document.getElementById("app");
 const record = document.getElementById("cost");
-if (place && record) read<Cost>(record).then((found) => (running.cost = reveal(found, place)), unreadable(place));
+if (place && record) read<Cost>(record).then((found) => (running.cost = mount(found, place)), unreadable(place));

@@ -1,28 +1,28 @@
-// What has to be held: weights, the cache, tables of attention weights against a fused kernel; and writing a text with the cache or without.
+// Memory: parameters, the KV cache, attention matrices against a fused kernel; and generation with the cache or without.
 import { h, select } from "../dom";
 import { all, amount, brief, letters, operands, stored, together, total, whole } from "./formula";
 import { saving } from "./plot_section";
-import type { Reading } from "./page";
+import type { CostPage } from "./page";
 import { chosen, FORMATS } from "./state";
 
 const NAMES: Record<number, string> = { 4: "float32, 4 bytes", 2: "bfloat16, 2 bytes", 1: "8 bits, 1 byte" };
 
-interface Held {
+interface Store {
   name: string;
   about: string;
   formula: string;
   bytes: bigint;
 }
 
-/** How many bytes each thing takes. */
-export function held(page: Reading): Held[] {
+/** The bytes of each store. */
+export function memoryStores(page: CostPage): Store[] {
   const model = chosen(page.cost, page.state);
   const parameters = all(page.cost, "parameters", model);
   const size = page.state.bytes;
-  const stores = page.cost.stores.filter(({ name }) => name !== "cache" || model.has.includes("causal"));
+  const stores = page.cost.stores.filter(({ name }) => name !== "KV cache" || model.has.includes("causal"));
   return [
-    { name: "weights", about: "what the model has learned", formula: `${whole(parameters)} × ${size} = ${whole(parameters * BigInt(size))} bytes`, bytes: parameters * BigInt(size) }, // prettier-ignore
-    ...stores.map(({ name, about, numbers, bytes }): Held => {
+    { name: "parameters", about: "the learned weights", formula: `${whole(parameters)} × ${size} = ${whole(parameters * BigInt(size))} bytes`, bytes: parameters * BigInt(size) }, // prettier-ignore
+    ...stores.map(({ name, about, numbers, bytes }): Store => {
       const each = bytes ?? size;
       const total = amount(numbers, model) * BigInt(each);
       return { name, about, formula: `${letters(numbers, model)} × ${each} = ${operands(numbers, model)} × ${each} = ${whole(total)} bytes`, bytes: total }; // prettier-ignore
@@ -30,17 +30,17 @@ export function held(page: Reading): Held[] {
   ];
 }
 
-export function memory(page: Reading): { element: HTMLElement; draw(): void } {
-  const list = h("ul.held");
+export function memory(page: CostPage): { element: HTMLElement; draw(): void } {
+  const list = h("ul.stores");
   const format = h("div.choices");
   const element = h(
     "section.part.memory",
-    h("div.head", h("h2", "What has to be held in memory"), saving(() => list, "equiscope-cost-memory", "What has to be held in memory")), // prettier-ignore
+    h("div.head", h("h2", "Memory"), saving(() => list, "equiscope-cost-memory", "Memory")), // prettier-ignore
     format,
     list,
   );
   const draw = () => {
-    const made = held(page);
+    const made = memoryStores(page);
     const most = made.reduce((so, { bytes }) => (bytes > so ? bytes : so), 1n);
     const chooser = format.querySelector("select");
     if (chooser) chooser.value = String(page.state.bytes);
@@ -49,7 +49,7 @@ export function memory(page: Reading): { element: HTMLElement; draw(): void } {
       ...made.map(({ name, about, formula, bytes }) =>
         h(
           "li",
-          { "data-held": name },
+          { "data-store": name },
           h("span.name", name),
           h("b", stored(bytes)),
           h("span.bar", h("i", { style: `width: max(2px, ${((Number(bytes) / Number(most)) * 100).toFixed(3)}%)` })),
@@ -62,28 +62,28 @@ export function memory(page: Reading): { element: HTMLElement; draw(): void } {
   return { element, draw };
 }
 
-/** One token more: with what was kept, and without. */
-export function writing(page: Reading): { element: HTMLElement; draw(): void } {
+/** One more token, with the cache and without. */
+export function generation(page: CostPage): { element: HTMLElement; draw(): void } {
   const body = h("div");
-  const element = h("section.part.writing", h("h2", "Writing one token more"), body);
+  const element = h("section.part.generation", h("h2", "Generating one more token"), body);
   const draw = () => {
     const model = chosen(page.cost, page.state);
     const { N, B } = model.sizes;
     if (!model.has.includes("causal")) {
-      body.replaceChildren(h("p", "This model looks both ways: a new token changes what every earlier one sees, so nothing can be kept and each answer costs a whole pass.")); // prettier-ignore
+      body.replaceChildren(h("p", "This model is bidirectional: a new token changes every earlier state, so nothing can be cached and each output costs a whole pass.")); // prettier-ignore
       return;
     }
     const [step, pass] = [all(page.cost, "step", model), all(page.cost, "whole", model)];
     const grows = page.cost.work
       .filter(({ step, counted }) => counted !== false && step?.some(({ of }) => of.includes("N")))
       .reduce((sum, work) => sum + total(work, "step", model), 0n);
-    const cache = page.cost.stores.find(({ name }) => name === "cache");
+    const cache = page.cost.stores.find(({ name }) => name === "KV cache");
     const reads = (all(page.cost, "parameters", model) + amount(cache?.numbers ?? [], model)) * BigInt(page.state.bytes);
     const [one, every] = [together(page.cost, "step", model), together(page.cost, "whole", model)];
     const facts: [string, string, string[], string][] = [
-      ["with the cache", `${whole(step)} multiply-adds`, [one.letters, one.operands], `of them ${whole(grows)} grow with the ${whole(N)} tokens that are asked`], // prettier-ignore
-      ["without", `${whole(pass)} multiply-adds`, [every.letters, every.operands], `the whole pass again: ${brief(Math.round(Number(pass) / Number(step)))} times as much`], // prettier-ignore
-      ["memory read", stored(reads), [], `every weight and the whole cache once: ${(Number(step) / Number(reads)).toPrecision(2)} multiply-adds a byte, against ${brief(Math.round(Number(pass) / Number(reads)))} in a pass`], // prettier-ignore
+      ["with the KV cache", `${whole(step)} multiply-adds`, [one.letters, one.operands], `${whole(grows)} of them grow with the ${whole(N)} cached tokens`], // prettier-ignore
+      ["without", `${whole(pass)} multiply-adds`, [every.letters, every.operands], `a whole pass: ${brief(Math.round(Number(pass) / Number(step)))} times as many`], // prettier-ignore
+      ["memory read", stored(reads), [], `every parameter and the whole cache once: ${(Number(step) / Number(reads)).toPrecision(2)} multiply-adds per byte, against ${brief(Math.round(Number(pass) / Number(reads)))} in a pass`], // prettier-ignore
     ];
     body.replaceChildren(
       h("p", `With ${whole(N)} tokens in all${B > 1 ? ` in each of ${whole(B)} sequences` : ""}, the last one costs:`),

@@ -1,4 +1,4 @@
-// The page of cost: sizes first, then where the multiply-adds go, against the length, in memory, in time.
+// The page of cost: sizes first, then where the multiply-adds go, cost against length, memory, time.
 import type { Cost } from "../contract";
 import { button, h } from "../dom";
 import { download } from "../figure";
@@ -7,22 +7,22 @@ import { stacked } from "./bars";
 import { all, brief, percent, total, whole } from "./formula";
 import { saving } from "./plot_section";
 import { againstLength } from "./length";
-import { measured } from "./timings";
-import { memory, writing } from "./memory";
+import { timings } from "./timings";
+import { memory, generation } from "./memory";
 import { copied as columns, parts } from "./parts";
-import { called, sizes } from "./sizes";
+import { modelName, sizes } from "./sizes";
 import { chosen, type CostState, fromHash, preset, toHash } from "./state";
 import "./cost.css";
 
-/** What a script on the page may reach. */
-export interface Reading {
+/** The interface of the page for scripts. */
+export interface CostPage {
   cost: Cost;
   state: CostState;
   set(change: Partial<CostState>): void;
 }
 
-export function reveal(cost: Cost, root: HTMLElement): Reading {
-  const page: Reading = {
+export function mount(cost: Cost, root: HTMLElement): CostPage {
+  const page: CostPage = {
     cost,
     state: fromHash(cost, location.hash),
     set(change) {
@@ -35,7 +35,7 @@ export function reveal(cost: Cost, root: HTMLElement): Reading {
   const answer = h("p.lede", { "aria-live": "polite" });
   const note = h("p.notice");
   const [bars, table] = [stacked(page), parts(page)];
-  const pieces = [sizes(page), bars, table, againstLength(page), writing(page), memory(page), ...(cost.speeds ? [measured(page, cost.speeds)] : [])]; // prettier-ignore
+  const pieces = [sizes(page), bars, table, againstLength(page), generation(page), memory(page), ...(cost.speeds ? [timings(page, cost.speeds)] : [])]; // prettier-ignore
   const [choice, , , ...others] = pieces;
   const title = "Where the multiply-adds go";
   const where = h(
@@ -46,8 +46,8 @@ export function reveal(cost: Cost, root: HTMLElement): Reading {
     h("details.notes", h("summary", "What is counted, and what is not"), h("ul", (cost.notes ?? []).map((one) => h("li", one)))), // prettier-ignore
   );
   const draw = () => {
-    answer.textContent = summed(page);
-    note.textContent = limited(page);
+    answer.textContent = costSummary(page);
+    note.textContent = lengthWarning(page);
     note.hidden = !note.textContent;
     pieces.forEach((piece) => piece.draw());
   };
@@ -55,7 +55,7 @@ export function reveal(cost: Cost, root: HTMLElement): Reading {
   root.replaceChildren(
     h("header", top(page), h("h1", "What a transformer costs"), answer, note),
     h("main", { id: "story" }, choice.element, where, others.map(({ element }) => element)), // prettier-ignore
-    h("footer", "equiscope: every number on this page follows from the formulas inside it, or was measured when it was made. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", "equiscope: every number on this page follows from the formulas inside it, or was measured when the page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   draw();
   addEventListener("hashchange", () => {
@@ -65,10 +65,10 @@ export function reveal(cost: Cost, root: HTMLElement): Reading {
   return page;
 }
 
-function top(page: Reading): HTMLElement {
+function top(page: CostPage): HTMLElement {
   const status = h("span.quiet", { role: "status" });
   const copy = (text: () => string) => async () => {
-    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: save it instead.";
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not allow a file to copy: save it instead.";
   };
   const csv = () => columns(page).replaceAll(",", "").replaceAll("\t", ",").replaceAll("\n", "\r\n");
   return h(
@@ -79,13 +79,13 @@ function top(page: Reading): HTMLElement {
       status,
       button("Copy table", "Copy every part as a table for a spreadsheet", copy(() => columns(page))), // prettier-ignore
       button("CSV", "Save every part as equiscope-cost.csv", () => download(new Blob([csv()], { type: "text/csv" }), "equiscope-cost.csv"), { "aria-label": "Save as CSV" }), // prettier-ignore
-      button("Copy link", "Copy the address with the sizes that are chosen", copy(() => location.href)), // prettier-ignore
+      button("Copy link", "Copy the address with the chosen sizes", copy(() => location.href)), // prettier-ignore
     ),
   );
 }
 
-/** What a pass costs, in one sentence. */
-export function summed(page: Reading): string {
+/** The cost of a pass in one sentence. */
+export function costSummary(page: CostPage): string {
   const model = chosen(page.cost, page.state);
   const sum = all(page.cost, "whole", model);
   const group = (name: string) =>
@@ -95,14 +95,14 @@ export function summed(page: Reading): string {
     );
   const { N, B } = model.sizes;
   const many = B > 1 ? `${whole(B)} sequences of ${whole(N)} tokens` : `${whole(N)} ${N === 1 ? "token" : "tokens"}`;
-  const shares = [["attention takes", group("attention")], ["the feed-forward", group("feed-forward")], ["embedding and answers", group("ends")]] as const; // prettier-ignore
-  return `${called(page)} on ${many}: ${brief(sum)} multiply-adds a pass and ${brief(all(page.cost, "parameters", model))} parameters. Of the multiply-adds ${shares.map(([name, value]) => `${name} ${percent(value, sum)}`).join(", ")}.`; // prettier-ignore
+  const shares = [["attention takes", group("attention")], ["the feed-forward", group("feed-forward")], ["embedding and output layer", group("ends")]] as const; // prettier-ignore
+  return `${modelName(page)} on ${many}: ${brief(sum)} multiply-adds a pass and ${brief(all(page.cost, "parameters", model))} parameters. Of the multiply-adds ${shares.map(([name, value]) => `${name} ${percent(value, sum)}`).join(", ")}.`; // prettier-ignore
 }
 
-/** What this model could not read. */
-function limited({ cost, state }: Reading): string {
+/** A warning where the table of positions is too short. */
+function lengthWarning({ cost, state }: CostPage): string {
   const { title } = preset(cost, state.model);
   const { N, T, E } = state.sizes;
   const most = T + (state.sizes.P ? E : 0);
-  return T && N > most ? `${title} has learned ${whole(most)} places: it would need a longer table to read ${whole(N)} tokens. Its parameters below are those of its own table.` : ""; // prettier-ignore
+  return T && N > most ? `${title} has ${whole(most)} learned positions: it would need a longer table for ${whole(N)} tokens. The parameters below are those of its own table.` : ""; // prettier-ignore
 }

@@ -1,14 +1,14 @@
-// Every part as a row: its formula, the same with this model's numbers, what it comes to.
+// Every part as a row: its formula, the formula with the numbers of this model, the result.
 import { h } from "../dom";
 import { table } from "../tables";
 import { all, letters, operands, percent, total, whole } from "./formula";
-import type { Reading } from "./page";
+import type { CostPage } from "./page";
 import { chosen } from "./state";
 
-const HEADS = ["part", "a layer", "with numbers", "layers", "multiply-adds", "share", "parameters"];
+const HEADS = ["part", "per layer", "with numbers", "layers", "multiply-adds", "share", "parameters"];
 
-/** Rows as they are shown and copied. */
-export function rows(page: Reading): string[][] {
+/** The rows to show and to copy. */
+export function rows(page: CostPage): string[][] {
   const model = chosen(page.cost, page.state);
   const sum = all(page.cost, "whole", model);
   const parts = page.cost.work.map((work) => {
@@ -24,13 +24,13 @@ export function rows(page: Reading): string[][] {
 }
 
 /** For a spreadsheet: columns by tabs. */
-export const copied = (page: Reading): string => [HEADS, ...rows(page)].map((row) => row.join("\t")).join("\n") + "\n";
+export const copied = (page: CostPage): string => [HEADS, ...rows(page)].map((row) => row.join("\t")).join("\n") + "\n";
 
-export function parts(page: Reading): { element: HTMLElement; draw(): void } {
+export function parts(page: CostPage): { element: HTMLElement; draw(): void } {
   const place = h("div");
   const draw = () => {
     const made = rows(page);
-    place.replaceChildren(table("Every part, its formula and what it comes to", HEADS, made, { class: "numbers parts" }));
+    place.replaceChildren(table("Every part with its formula and result", HEADS, made, { class: "numbers parts" }));
     place.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("all", i === made.length - 1));
   };
   return { element: place, draw };

@@ -1,5 +1,5 @@
-// A plot with logarithmic axes: what formulas say as lines, what was measured as signs, places on the x axis as upright lines. One mark
-// can be chosen, by pointing or by arrow keys; what it says is what a screen reader says.
+// A plot with logarithmic axes: formulas as lines, measurements as markers, x values as vertical lines. The pointer or arrow keys
+// choose a mark; a screen reader says its values.
 import { axis, type Axis, short } from "../axis";
 import { type Chosen, nearest, paddedRange, stepped } from "../compare/plot";
 import { dashes, marker } from "../compare/markers";
@@ -15,11 +15,11 @@ export interface Mark {
 }
 
 export interface Series {
-  look: number; // which sign and dashes
-  part: string; // whose colour
+  look: number; // index of marker and dashes
+  part: string; // the part whose colour it has
   name: string;
   marks: Mark[];
-  signs: boolean; // whether marks are drawn; else they are places on the line
+  signs: boolean; // whether markers are drawn
   line: [number, number][];
   plain?: boolean; // not dashed
 }
@@ -48,7 +48,7 @@ const [LEFT, BOTTOM, ROW, LETTER] = [52, 44, 17, 6.7]; // pixels
 const n = (value: number): string => value.toFixed(1);
 const path = (points: [number, number][]): string => points.map(([x, y], i) => `${i ? "L" : "M"}${n(x)} ${n(y)}`).join("");
 
-/** choose: called with what is chosen, and with nothing where nothing is. */
+/** choose: called with the chosen mark, or undefined. */
 export function plot(label: string, choose: (chosen: Mark | undefined) => void): Plot {
   const element = h("div.plot", { tabindex: 0, role: "slider", "aria-label": label, "aria-valuemin": 0 });
   const legend = h("div.legend");
@@ -86,7 +86,7 @@ export function plot(label: string, choose: (chosen: Mark | undefined) => void):
     const at = all.findIndex(({ series, mark }) => series === chosen?.series && mark === chosen?.mark);
     element.setAttribute("aria-valuemax", String(Math.max(all.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(at, 0)));
-    element.setAttribute("aria-valuetext", mark()?.said ?? "nothing is chosen; arrow keys choose");
+    element.setAttribute("aria-valuetext", mark()?.said ?? "no mark is chosen; arrow keys choose one");
   }
   function draw(next: Picture): void {
     picture = next;
@@ -174,7 +174,7 @@ function frame({ x, y }: Picture, across: Axis, up: Axis, box: Box): SVGElement[
   ];
 }
 
-/** 1P and 1T beside what axes have. */
+/** A tick label, with 1T and 1P for large numbers. */
 function tickText(value: number): string {
   if (value >= 1e15) return `${Number((value / 1e15).toPrecision(4))}P`;
   if (value >= 1e12) return `${Number((value / 1e12).toPrecision(4))}T`;

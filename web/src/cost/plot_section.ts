@@ -1,11 +1,11 @@
-// A plot with what belongs to it: the reading of the mark that is chosen, the same as a table, and the picture to save.
+// A section with a plot: the values of the chosen mark, the numbers as a table, and buttons to save the picture.
 import { button, h } from "../dom";
 import { save } from "../figure";
 import { table } from "../tables";
 import { type Picture, plot } from "./plot";
 
 export interface PlotOptions {
-  id: string; // of the files that are saved
+  id: string; // of saved files
   title: string;
   hint: string;
   before?: HTMLElement; // above the plot
@@ -24,14 +24,14 @@ export function saving(of: () => HTMLElement, file: string, title: string): HTML
   return h("div.buttons", one("svg"), one("png"));
 }
 
-export function figure(showing: PlotOptions): { element: HTMLElement; draw(): void } {
+export function plotSection(showing: PlotOptions): { element: HTMLElement; draw(): void } {
   const reading = h("div.reading", { "aria-hidden": "true" });
-  const drawing = plot(`${showing.title}: a plot, told mark by mark`, (mark) => {
+  const drawing = plot(`${showing.title}: plot, mark by mark`, (mark) => {
     reading.replaceChildren(mark ? h("p.place", mark.said) : h("p.quiet", showing.hint));
   });
   const picture = h("figure", drawing.legend, drawing.element);
   const rows = h("div");
-  const unfold = h<HTMLDetailsElement>("details", { ontoggle: () => fill() }, h("summary", "The same as a table", h("span.spoken", `: ${showing.title}`)), rows); // prettier-ignore
+  const unfold = h<HTMLDetailsElement>("details", { ontoggle: () => fill() }, h("summary", "As a table", h("span.spoken", `: ${showing.title}`)), rows); // prettier-ignore
   const fill = () => {
     if (!unfold.open) return;
     const { heads, rows: lines } = showing.table();

@@ -1,8 +1,8 @@
-// Sizes to choose: known models, and for each size a slider beside a field. What cannot be is refused with a sentence.
+// The sizes: presets, and for each size a slider and a field. An invalid size is refused with a sentence.
 import type { Size } from "../contract";
 import { h } from "../dom";
 import { divisors, type Sizes, whole } from "./formula";
-import type { Reading } from "./page";
+import type { CostPage } from "./page";
 import { begin, changed, nearest, preset, refusal, sized } from "./state";
 
 interface Row {
@@ -10,7 +10,7 @@ interface Row {
   draw(): void;
 }
 
-export function sizes(page: Reading): Row {
+export function sizes(page: CostPage): Row {
   const { cost } = page;
   const status = h("p.said", { role: "status" });
   const known = cost.presets.map(({ name, title }) => {
@@ -36,7 +36,7 @@ export function sizes(page: Reading): Row {
     { "aria-label": "sizes" },
     h("div.known", { role: "group", "aria-label": "Known models" }, known.map(({ press }) => press)), // prettier-ignore
     h("div.rows", rows.map(({ element }) => element)), // prettier-ignore
-    h("label.gate", gate, h("span", "a gate in the feed-forward (SwiGLU): three maps instead of two")),
+    h("label.gate", gate, h("span", "gated feed-forward (SwiGLU): three projections instead of two")),
     status,
   );
   const draw = () => {
@@ -51,7 +51,7 @@ export function sizes(page: Reading): Row {
   return { element, draw };
 }
 
-/** The places of a size's slider: what divides, multiples of the width, or those of the record. */
+/** The stops of a slider: divisors, multiples of the width, or those of the record. */
 function stops({ letter, stops }: Size, sizes: Sizes): number[] {
   if (letter === "H") return divisors(sizes.D);
   if (letter === "G") return divisors(sizes.H);
@@ -61,11 +61,11 @@ function stops({ letter, stops }: Size, sizes: Sizes): number[] {
 
 const times = (value: number): string => String(Number(value.toFixed(3)));
 
-/** What a size is in words: of the feed-forward how many times the width. */
-export const worded = (letter: string, sizes: Sizes): string =>
+/** A size in words; for the feed-forward with the multiple of the width. */
+export const sizeText = (letter: string, sizes: Sizes): string =>
   letter === "F" ? `${times(sizes.F / sizes.D)} times, ${whole(sizes.F)} features` : whole(sizes[letter]);
 
-function row(size: Size, page: Reading, set: (letter: string, value: number) => void, tell: (text: string) => void): Row {
+function row(size: Size, page: CostPage, set: (letter: string, value: number) => void, tell: (text: string) => void): Row {
   const { letter, name } = size;
   let places: number[] = [];
   const wrong = h("span.wrong", { id: `wrong-${letter}` });
@@ -118,7 +118,7 @@ function row(size: Size, page: Reading, set: (letter: string, value: number) => 
     places = stops(size, sizes);
     range.max = String(places.length - 1);
     range.value = String(places.indexOf(nearest(places, sizes[letter])));
-    range.setAttribute("aria-valuetext", worded(letter, sizes));
+    range.setAttribute("aria-valuetext", sizeText(letter, sizes));
     range.disabled = places.length < 2;
     refuse("");
     field.value = letter === "F" ? times(sizes.F / sizes.D) : whole(sizes[letter]);
@@ -127,8 +127,8 @@ function row(size: Size, page: Reading, set: (letter: string, value: number) => 
   return { element, draw };
 }
 
-/** The name of what is chosen. */
-export function called(page: Reading): string {
+/** The name of the chosen model. */
+export function modelName(page: CostPage): string {
   const { title } = preset(page.cost, page.state.model);
-  return changed(page.cost, page.state) ? `${title}, changed` : title;
+  return changed(page.cost, page.state) ? `${title}, modified` : title;
 }

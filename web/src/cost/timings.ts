@@ -1,33 +1,33 @@
-// Times of this machine, drawn over the formulas: where they part, a call costs time before its first product, or work is no product.
+// Times measured on this machine over the formulas. They differ where a call has overhead, or where the work is no matrix product.
 import type { Rate, Speeds, Timed } from "../contract";
 import { h } from "../dom";
 import { all, amount, brief, whole } from "./formula";
-import { figure } from "./plot_section";
-import type { Reading } from "./page";
+import { plotSection } from "./plot_section";
+import type { CostPage } from "./page";
 import type { Mark, Picture, Series } from "./plot";
 import { type CostState, chosen } from "./state";
 
 const NAMES: Record<Timed["part"], string> = {
   attention: "attention, fused kernel",
-  "step by step": "attention, step by step",
+  "step by step": "attention, eager",
   "feed-forward": "feed-forward",
 };
 const LOOKS: Record<Timed["part"], [number, string]> = { attention: [0, "projections"], "step by step": [2, "scores"], "feed-forward": [1, "feed-forward"] }; // prettier-ignore
 const VIEWS: [CostState["view"], string][] = [
-  ["work", "by multiply-adds"],
-  ["tokens", "by tokens"],
-  ["heads", "by heads"],
+  ["work", "multiply-adds"],
+  ["tokens", "tokens"],
+  ["heads", "heads"],
 ];
 
 export const ms = (value: number): string => `${Number(value.toPrecision(3)).toLocaleString("en")} ms`;
 
-/** What the fit says that so many multiply-adds take. */
+/** The time of so many multiply-adds by the fit. */
 export const fitted = ({ overhead, rate }: Rate, work: number): number => overhead + work / rate;
 
 const said = (one: Timed): string =>
-  `${NAMES[one.part]}, N = ${whole(one.n)}, D = ${whole(one.d)}${one.heads ? `, H = ${one.heads}` : ""}: ${ms(one.median)} (middle half ${ms(one.low)} to ${ms(one.high)}) for ${whole(one.multiply_adds)} multiply-adds, ${brief((one.multiply_adds / one.median) * 1000)} a second`; // prettier-ignore
+  `${NAMES[one.part]}, N = ${whole(one.n)}, D = ${whole(one.d)}${one.heads ? `, H = ${one.heads}` : ""}: ${ms(one.median)} (quartiles ${ms(one.low)} to ${ms(one.high)}) for ${whole(one.multiply_adds)} multiply-adds, ${brief((one.multiply_adds / one.median) * 1000)} per second`; // prettier-ignore
 
-/** The width of which most lengths were timed; the size at which heads were. */
+/** The width with the most timed lengths, and the timings over the number of heads. */
 export function subjects({ timed }: Speeds): { width: number; heads: Timed[] } {
   const many = new Map<number, Set<number>>();
   for (const { fitted, n, d } of timed) if (fitted !== false) many.set(d, (many.get(d) ?? new Set()).add(n));
@@ -65,32 +65,32 @@ export function picture(speeds: Speeds, view: CostState["view"]): Picture {
   };
 }
 
-/** A place and some on the way to the next, evenly on a logarithmic axis: what lies between is a power of the length. */
+/** A point and interpolated ones up to the next, evenly spaced on the logarithmic axis. */
 function between(x: number, work: number, next?: readonly [number, number]): [number, number][] {
   if (!next || next[0] <= x) return [[x, work]];
   return Array.from({ length: 8 }, (_, i): [number, number] => [x * (next[0] / x) ** (i / 8), work * (next[1] / work) ** (i / 8)]);
 }
 
-export function measured(page: Reading, speeds: Speeds): { element: HTMLElement; draw(): void } {
+export function timings(page: CostPage, speeds: Speeds): { element: HTMLElement; draw(): void } {
   const views = VIEWS.filter(([name]) => name !== "heads" || subjects(speeds).heads.length > 1).map(([name, title]) => {
     const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => page.set({ view: name }) }, title);
     return { name, press };
   });
   const view = () => (views.some(({ name }) => name === page.state.view) ? page.state.view : "work"); // a link may ask for what was not timed
   const rates = speeds.rates.map(({ part, overhead, rate }) =>
-    h("div", h("dt", NAMES[part]), h("dd", `${ms(overhead)} + multiply-adds / ${brief(rate * 1000)} a second`)),
+    h("div", h("dt", NAMES[part]), h("dd", `${ms(overhead)} + multiply-adds / ${brief(rate * 1000)} per second`)),
   );
   const [here, why] = [h("p.here"), h("p.why")];
-  const shown = figure({
+  const shown = plotSection({
     id: "measured",
     title: "Measured on this machine",
-    hint: "Point at a sign, or use the arrow keys: left and right along a part, up and down between parts.",
+    hint: "Point at a marker or use the arrow keys: left and right along a part, up and down between parts.",
     before: h(
       "div",
-      h("p.about", `${speeds.cpu}, ${speeds.threads === 1 ? "one thread" : `${speeds.threads} threads`}, torch ${speeds.torch}, ${speeds.dtype}, forward, one sequence; medians of ${speeds.rounds} calls made turn by turn when this page was made. Lines are the formulas at the rate that fits best.`), // prettier-ignore
+      h("p.about", `${speeds.cpu}, ${speeds.threads === 1 ? "one thread" : `${speeds.threads} threads`}, torch ${speeds.torch}, ${speeds.dtype}, forward, one sequence; medians of ${speeds.rounds} interleaved calls when this page was made. Lines: the formulas at the fitted rate.`), // prettier-ignore
       h("dl.facts", rates),
     ),
-    choices: h("div.choices", { role: "group", "aria-label": "Drawn against" }, views.map(({ press }) => press)), // prettier-ignore
+    choices: h("div.choices", { role: "group", "aria-label": "x axis" }, views.map(({ press }) => press)), // prettier-ignore
     after: h("div.remarks", why, here),
     picture: () => picture(speeds, view()),
     table: () => ({
@@ -104,18 +104,18 @@ export function measured(page: Reading, speeds: Speeds): { element: HTMLElement;
   const draw = () => {
     for (const { name, press } of views) press.setAttribute("aria-pressed", String(name === view()));
     why.textContent = explained(speeds, view());
-    here.textContent = foretold(page, speeds);
+    here.textContent = prediction(page, speeds);
     shown.draw();
   };
   return { element: shown.element, draw };
 }
 
-/** Where points leave the lines, in measured numbers. */
+/** Where the points leave the lines, with measured numbers. */
 export function explained(speeds: Speeds, view: CostState["view"]): string {
   if (view === "heads") {
     const same = subjects(speeds).heads.filter(({ part }) => part === "step by step");
     const [least, most] = [same.reduce((a, b) => (b.median < a.median ? b : a)), same.reduce((a, b) => (b.median > a.median ? b : a))]; // prettier-ignore
-    return `Heads change no multiply-adds, ${whole(least.multiply_adds)} each time, but time: step by step ${ms(least.median)} with ${least.heads} and ${ms(most.median)} with ${most.heads}. Each head writes a table of its own, and softmax takes H·N² exponentials.`; // prettier-ignore
+    return `The number of heads does not change the multiply-adds, ${whole(least.multiply_adds)} each time, but it changes the time: eager attention takes ${ms(least.median)} with ${least.heads} and ${ms(most.median)} with ${most.heads}. Each head has an attention matrix of its own, and the softmax computes H·N² exponentials.`; // prettier-ignore
   }
   const far = speeds.timed.flatMap((one) => {
     const rate = speeds.rates.find(({ part }) => part === one.part);
@@ -126,11 +126,11 @@ export function explained(speeds: Speeds, view: CostState["view"]): string {
   if (!far.length) return "No rate fits these times: the machine was busy, or too few sizes were timed.";
   const { one, times, start } = far.reduce((a, b) => (b.times > a.times ? b : a));
   const where = `${NAMES[one.part]} at N = ${whole(one.n)}, D = ${whole(one.d)} takes ${Number(times.toPrecision(2))} times as long as its multiply-adds would at that rate`; // prettier-ignore
-  return `Farthest above the rate alone: ${where}. ${start ? "A call costs time before its first product." : "Its softmax and its tables are no products, or the machine was busy."}`; // prettier-ignore
+  return `Largest deviation: ${where}. ${start ? "The overhead of a call dominates." : "Softmax and memory traffic are not counted as multiply-adds, or the machine was busy."}`; // prettier-ignore
 }
 
-/** What the fit says of the model that is chosen, one layer of it. */
-function foretold(page: Reading, speeds: Speeds): string {
+/** The prediction of the fit for one layer of the chosen model. */
+function prediction(page: CostPage, speeds: Speeds): string {
   const model = chosen(page.cost, page.state);
   const one = { ...model, sizes: { ...model.sizes, L: 1 } };
   const found = (["attention", "feed-forward"] as const).map((group) => {
@@ -146,7 +146,7 @@ function foretold(page: Reading, speeds: Speeds): string {
   return `At the sizes above the fit gives one layer ${ms(times[0])} of attention and ${ms(times[1])} of feed-forward on this machine, and a pass of ${brief(pass)} multiply-adds ${duration(pass / rates[1].rate)} at the feed-forward's rate${far}.`; // prettier-ignore
 }
 
-/** Milliseconds as a person says them. */
+/** A duration in milliseconds in a readable unit. */
 export function duration(value: number): string {
   if (value < 1000) return ms(value);
   const seconds = value / 1000;

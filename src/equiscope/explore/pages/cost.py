@@ -16,7 +16,7 @@ from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work, amoun
 WORK = [
     Work(
         name="embedding", group="ends", layers=False,
-        about="words are looked up in a table, which multiplies nothing; patches are mapped to the width",
+        about="tokens are looked up in a table, without multiplications; patches are projected to the width",
         whole=[Term(1, "BNPD", ["patches"]), Term(-1, "BEPD", ["patches"])],
         parameters=[
             Term(1, "VD", ["words"]), Term(1, "TD"), Term(1, "ED"), Term(1, "PD", ["patches"]), Term(1, "D", ["patches"]),
@@ -24,36 +24,36 @@ WORK = [
         ],
     ),
     Work(
-        name="projections", group="attention", about="every token becomes queries, keys and values, and what it found goes back",
+        name="projections", group="attention", about="from every token to queries, keys and values, and the output projection",
         whole=[Term(2, "BNDD"), Term(2, "BNDGK")],
         step=[Term(2, "BDD"), Term(2, "BDGK")],
         parameters=[Term(2, "DD"), Term(2, "DGK"), Term(2, "D", ["bias"]), Term(2, "GK", ["bias"])],
     ),
     Work(
-        name="QKᵀ", group="attention", about="every token asks every token: K products for each head, D for all of them",
+        name="QKᵀ", group="attention", about="every query with every key: K products for each head, D for all heads",
         whole=[Term(1, "BNND")], step=[Term(1, "BND")],
     ),
     Work(
-        name="softmax", group="attention", about="one exponential for every pair and head, which a counter of products leaves out",
+        name="softmax", group="attention", about="one exponential for every pair and head, which FLOP counters leave out",
         whole=[Term(1, "BHNN")], step=[Term(1, "BHN")], counted=False,
     ),
     Work(
-        name="AV", group="attention", about="every token mixes the values of every token",
+        name="AV", group="attention", about="the weighted sum of the values, for every token",
         whole=[Term(1, "BNND")], step=[Term(1, "BND")],
     ),
     Work(
-        name="feed-forward", group="feed-forward", about="every token alone, through F hidden features and back",
+        name="feed-forward", group="feed-forward", about="each token on its own, through F hidden features and back",
         whole=[Term(2, "BNDF"), Term(1, "BNDF", ["gate"])],
         step=[Term(2, "BDF"), Term(1, "BDF", ["gate"])],
         parameters=[Term(2, "DF"), Term(1, "DF", ["gate"]), Term(1, "F", ["inner bias"]), Term(1, "D", ["inner bias"])],
     ),
     Work(
-        name="norms", group="ends", about="two in each layer; they scale numbers and multiply no tables",
+        name="norms", group="ends", about="two in each layer; no matrix product",
         parameters=[Term(2, "D"), Term(2, "D", ["shifts"])],
     ),
     Work(
-        name="answers", group="ends", layers=False,
-        about="every token, or one for all, is held against every word or class",
+        name="output layer", group="ends", layers=False,
+        about="from every token, or from one for the whole input, to the logits of the vocabulary or of the classes",
         whole=[Term(1, "BNDV", ["each"]), Term(1, "BDV", ["one"]), Term(1, "BNDD", ["answer map"])],
         step=[Term(1, "BDV", ["each"]), Term(1, "BDD", ["answer map"])],
         parameters=[
@@ -65,20 +65,20 @@ WORK = [
 ]  # fmt: skip
 STORES = [
     Store(
-        name="cache", numbers=[Term(2, "BLNGK")],
-        about="keys and values of every token and layer, kept while a text is written",
+        name="KV cache", numbers=[Term(2, "BLNGK")],
+        about="keys and values of every token and layer during generation",
     ),
     Store(
-        name="table of weights, one layer", numbers=[Term(1, "BHNN")],
-        about="attention step by step writes down a weight for every pair and head",
+        name="attention matrix, one layer", numbers=[Term(1, "BHNN")],
+        about="eager attention stores a weight for every pair and head",
     ),
     Store(
-        name="tables of weights, all layers", numbers=[Term(1, "BLHNN")],
-        about="training step by step keeps them all for the gradient",
+        name="attention matrices, all layers", numbers=[Term(1, "BLHNN")],
+        about="training with eager attention keeps all of them for the backward pass",
     ),
     Store(
         name="fused kernel, one layer", numbers=[Term(1, "BHN")], bytes=4,
-        about="it makes weights block by block and keeps one sum a row, in float32: training adds nothing that grows with N²",
+        about="computes the weights block by block and stores one log-sum-exp a row, in float32: no memory grows with N²",
     ),
 ]  # fmt: skip
 KNOWN = {  # presets, how people call them, and a length to begin with
@@ -94,22 +94,22 @@ SIZES = [
         stops=[16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1600, 2048, 3072, 4096, 5120, 8192, 12288, 16384],
     ),
     Size(letter="H", name="heads", low=1, high=65536),
-    Size(letter="G", name="heads of keys and values", low=1, high=65536),
-    Size(letter="F", name="feed-forward, times the width", low=1, high=64 * 65536),
+    Size(letter="G", name="key/value heads", low=1, high=65536),
+    Size(letter="F", name="feed-forward, multiple of the width", low=1, high=64 * 65536),
     Size(letter="L", name="layers", low=1, high=1000, stops=[*range(1, 13), 16, 20, 24, 28, 32, 36, 40, 48, 64, 80, 96, 128]),
-    Size(letter="B", name="sequences at once", low=1, high=2**16, stops=POWERS[:11]),
+    Size(letter="B", name="batch size", low=1, high=2**16, stops=POWERS[:11]),
     Size(
-        letter="V", name="words or classes", low=1, high=2**22,
+        letter="V", name="vocabulary or classes", low=1, high=2**22,
         stops=[2, 10, 65, 256, 1000, 4096, 10000, 16000, 30522, 37000, 50257, 65536, 100000, 128256, 200000, 262144],
     ),
 ]  # fmt: skip
 SUMMARY = "What each part of a transformer multiplies, as formulas of its sizes, and what that takes on a machine."
 NOTES = [
     "A multiply-add is one product and one sum; torch's FlopCounterMode counts 2 for it.",
-    "Every pair of tokens is counted, hidden or not: a causal mask spares nothing here, and a kernel that skips what is hidden "
-    "does about half of QKᵀ and AV.",
-    "Softmax, norms, activations, biases and position schemes are left out, as torch's counter leaves them out. It also counts "
-    "0 for torch's fused kernel on a CPU, so formulas are held against the path step by step.",
+    "Every pair of tokens is counted, masked or not: a causal mask saves nothing here. A kernel that skips masked pairs "
+    "computes about half of QKᵀ and AV.",
+    "Softmax, norms, activations, biases and position schemes are left out, as in torch's FlopCounterMode. It also counts "
+    "0 for torch's fused kernel on a CPU, so the formulas are tested against eager attention.",
 ]
 
 
