@@ -67,9 +67,9 @@ def test_it_knows_gaps_only_and_tells_sides_apart():
 
 
 def test_a_gap_ten_times_the_window_is_read_as_twice_its_edge():
-    from equiscope.positions.log_cpb import bent
+    from equiscope.positions.log_cpb import compressed
 
-    edge, far = bent(torch.tensor([6.0, 60.0], dtype=torch.float64), 7)
+    edge, far = compressed(torch.tensor([6.0, 60.0], dtype=torch.float64), 7)
     assert far / edge == pytest.approx(2.0, abs=1e-12)  # log2(81) / log2(9)
 
 

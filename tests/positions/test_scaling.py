@@ -55,7 +55,7 @@ def agrees(scaling, wanted, base=BASE, head=HEAD, fraction=1.0, tolerance=1e-13)
     found = Rope(base=base, scaling=scaling, fraction=fraction).frequencies(head)
     assert found.dtype == torch.float64
     assert ((found - speed) / speed).abs().max() < tolerance
-    assert scaling.gain == pytest.approx(gain, rel=1e-14)
+    assert scaling.scale == pytest.approx(gain, rel=1e-14)
 
 
 # --- Hugging Face, its own source run in float64 (rounding: exp against pow, measured 3e-15) ----------------------------
@@ -84,8 +84,8 @@ def test_yarn_is_hugging_faces(monkeypatch, base, trained, head, settings):
 
 
 def test_yarns_gain_is_the_papers_and_may_be_given(monkeypatch):
-    assert Yarn(4.0, 4096).gain == 0.1 * math.log(4) + 1
-    assert Yarn(0.5, 4096).gain == 1  # shorter texts: as Hugging Face
+    assert Yarn(4.0, 4096).scale == 0.1 * math.log(4) + 1
+    assert Yarn(0.5, 4096).scale == 1  # shorter texts: as Hugging Face
     agrees(Yarn(4.0, 4096, attention=1.25), theirs(monkeypatch, "yarn", factor=4.0, attention_factor=1.25))
 
 
@@ -102,9 +102,9 @@ def test_longrope_is_hugging_faces_on_either_side_of_the_trained_length(monkeypa
 
 
 def test_longropes_gain_follows_from_its_length():
-    assert LongRope(SHORT, LONG, 4096, 131072).gain == pytest.approx(math.sqrt(1 + math.log(32) / math.log(4096)), rel=1e-15)
-    assert LongRope(SHORT, LONG, 4096, 2048).gain == 1
-    assert LongRope(SHORT, LONG, 4096, 131072, attention=1.5).gain == 1.5
+    assert LongRope(SHORT, LONG, 4096, 131072).scale == pytest.approx(math.sqrt(1 + math.log(32) / math.log(4096)), rel=1e-15)
+    assert LongRope(SHORT, LONG, 4096, 2048).scale == 1
+    assert LongRope(SHORT, LONG, 4096, 131072, attention=1.5).scale == 1.5
 
 
 @pytest.mark.parametrize(

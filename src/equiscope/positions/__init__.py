@@ -1,7 +1,7 @@
-"""Position schemes: each says where it acts (input, queries and keys, scores) and which actions it preserves.
+"""Position schemes: each declares where it acts (tokens, queries and keys, scores, values) and which actions it preserves.
 
-`SCHEMES` is the one list of them: the laws, the command line, the page and the docs read it. A new scheme is one file, one
-line here and one test. Files and the command line name a scheme: `make`, `to_json` and `from_json`.
+`SCHEMES` lists all of them; the laws, the command line, the pages and the docs read it. A new scheme is one file, one line here
+and one test. `make`, `to_json` and `from_json` map names in files and on the command line to schemes.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""Symmetric linear bias (ALiBi): attention fades with distance, one slope per head.
+"""Attention with linear biases (ALiBi): scores fall linearly with distance, with one slope per head.
 
-Enters at the scores, so it needs no table and knows no maximum length. With a causal mask the symmetric kind is the paper's.
+It acts on the scores, so it has no table and no maximum length. With a causal mask the symmetric kind is the paper's.
 Source: Press, Smith & Lewis 2022, "Train Short, Test Long", section 3; slopes for any number of heads as in their code.
-Both directions: their repository's issue 5, which names several forms and no standard one.
+Both directions: issue 5 of their repository, which names several forms and no standard one.
 """
 
 import math
@@ -24,17 +24,17 @@ class Alibi(Position):
     """Adds -slope * |i - j| to the scores.
 
     slopes  one a head; the paper's 2^(-8h/H) unless given
-    kind    "symmetric"   by distance; on points with more axes by Euclid's
+    kind    "symmetric"   by distance, Euclidean on several axes
             "asymmetric"  keys after the query have slopes of their own
-            "key"         +slope * j, as in the paper's code and in BLOOM: scores move with the text, by the same number in a
-                          row, which softmax does not see (a sigmoid or a sink would); before the query it is "symmetric"
-    right   of "asymmetric": those slopes, one a head, or one factor on `slopes` (0: later keys cost nothing)
+            "key"         +slope * j, as in the paper's code and in BLOOM: a shift adds the same number to all scores of a row,
+                          which softmax ignores (a sigmoid or a sink does not); before the query it equals "symmetric"
+    right   slopes of "asymmetric" for later keys, one a head, or one factor on `slopes` (0: no bias on later keys)
     raises  ShapeError where the number of slopes is not the number of heads
     """
 
     name = "alibi"
     title = "ALiBi"
-    summary = "Scores fall with the distance between two words, each head at its own rate."
+    summary = "Scores fall linearly with distance, with one slope per head."
     source = "Press 2022, section 3"
     formula = "sᵢⱼ − mₕ·|i − j|"
     longer = "1.3 B trained at 1024, tested at 2048: as good as sinusoids trained at 2048 [Press 2022]"
@@ -73,8 +73,8 @@ class Alibi(Position):
     def because(self) -> str:  # type: ignore[override]
         return {
             "symmetric": "Alibi lowers scores by distance",
-            "asymmetric": "Alibi lowers scores by distance, before and after at different rates",
-            "key": "Alibi raises scores toward the end of the text",
+            "asymmetric": "Alibi lowers scores by distance, with different slopes before and after the query",
+            "key": "Alibi raises scores towards the end of the text",
         }[self.kind]
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
@@ -85,7 +85,7 @@ class Alibi(Position):
 
     def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         if not self.rates:
-            raise InputError("This Alibi() does not know the number of heads yet. Call .sized(width, heads, head_width).")
+            raise InputError("This Alibi() has no number of heads yet. Call .sized(width, heads, head_width).")
         slopes = _of(head, self.rates, at_q[0])
         if self.kind == "symmetric":
             distance = far(at_q, at_k)
@@ -100,7 +100,7 @@ class Alibi(Position):
 
 def _of(head: Tensor, slopes: Sequence[float], like: Tensor) -> Tensor:
     """The slope of each head."""
-    wide = torch.promote_types(like.dtype, torch.float32)  # places may be whole numbers, slopes are not
+    wide = torch.promote_types(like.dtype, torch.float32)  # positions may be integers, slopes are not
     rates = torch.tensor(slopes, dtype=wide, device=like.device)
     return rates[head.long()]
 

@@ -1,7 +1,7 @@
-"""Other places for the same words: for training only, so that a model meets places that its short texts do not have.
+"""Random positions, for training only, so that a model sees positions beyond the length of its training texts.
 
-These are no schemes. They change coordinates before a model sees them, keep the order of the words, and are left out when the
-model is used: random places would then be noise. Any scheme may follow.
+These are no schemes. They change positions before the model reads them and keep the order of the tokens. Leave them out at
+inference. Any scheme may follow.
 Sources: Kiyono et al. 2021, "SHAPE"; Ruoss et al. 2023, "Randomized Positional Encodings Boost Length Generalization".
 """
 
@@ -12,10 +12,10 @@ from equiscope.errors import InputError
 
 
 def random_offset(positions: Tensor, most: int, generator: Generator | None = None) -> Tensor:
-    """SHAPE, in training only: every sequence begins a random number of steps in 0 .. most later; distances stay.
+    """SHAPE, in training only: add a random offset in 0 .. most to the positions of each sequence; distances stay.
 
     at       [..., N, A]; one offset for each sequence and axis
-    returns  places of the same shape and dtype
+    returns  positions of the same shape and dtype
     raises   InputError for a negative `most`
     """
     if most < 0:
@@ -27,28 +27,26 @@ def random_offset(positions: Tensor, most: int, generator: Generator | None = No
 
 
 def randomised(positions: Tensor, most: int, generator: Generator | None = None) -> Tensor:
-    """Randomised places, in training only: every sequence gets a random subset of 0 .. most-1, in order.
+    """Randomised positions, in training only: each sequence gets a random subset of 0 .. most-1, sorted.
 
-    The word that came first still comes first; words at the same place share their new one.
+    The order of the tokens stays; tokens with equal positions get equal new ones.
     at       [..., N, 1]
-    returns  places of the same shape and dtype
-    raises   InputError where a sequence has more than `most` words
+    returns  positions of the same shape and dtype
+    raises   InputError where a sequence has more than `most` tokens
     """
     length = positions.shape[-2]
     if positions.shape[-1] != 1 or length > most:
         raise InputError(
-            f"{length} words with {positions.shape[-1]} coordinates each cannot get places of their own in 0..{most - 1}. "
-            f"Use one coordinate a word, and most={length} or more."
+            f"{length} tokens with {positions.shape[-1]} coordinates each cannot get distinct positions in 0..{most - 1}. "
+            f"Use one coordinate a token, and most={length} or more."
         )
-    places = positions.squeeze(-1)
-    ordered, index = places.sort(-1)
+    flat = positions.squeeze(-1)
+    ordered, index = flat.sort(-1)
     new = torch.ones_like(ordered, dtype=torch.long)
     new[..., :1] = 0
     new[..., 1:] = ordered.diff(dim=-1) != 0
-    rank = torch.zeros_like(new).scatter(-1, index, new.cumsum(-1))  # equal places have equal ranks
-    drawn = torch.rand(*places.shape[:-1], most, generator=generator, device=_device(positions, generator)).argsort(-1)[
-        ..., :length
-    ]
+    rank = torch.zeros_like(new).scatter(-1, index, new.cumsum(-1))  # equal positions have equal ranks
+    drawn = torch.rand(*flat.shape[:-1], most, generator=generator, device=_device(positions, generator)).argsort(-1)[..., :length]
     used = torch.arange(length, device=rank.device) <= rank.amax(-1, keepdim=True) if length else rank.bool()
     subset = drawn.to(positions.device).masked_fill(~used, most).sort(-1).values
     return subset.gather(-1, rank).to(positions.dtype).unsqueeze(-1)

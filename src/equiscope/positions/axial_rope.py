@@ -1,7 +1,7 @@
-"""Axial rotary positions: every axis turns some of the pairs, so a product of query and key knows the gap along each axis.
+"""Axial rotary positions: each axis rotates some of the pairs, so a product of query and key depends on the gap along each axis.
 
-Where `Rope` deals all pairs to one line, here a section of them belongs to each axis. A move of all places by any vector
-leaves every product as it was.
+`Rope` rotates all pairs by one coordinate; here each axis has a section of the pairs. Adding one vector to all positions
+leaves every product unchanged.
 Sources: Heo et al. 2024, "Rotary Position Embedding for Vision Transformer", section 3.1 (RoPE-Axial); Wang et al. 2024,
 "Qwen2-VL", section 2.1 (M-RoPE).
 """
@@ -21,28 +21,27 @@ Speeds = Literal["own", "one", "dealt"]
 
 
 class AxialRope(Position):
-    """Turns queries and keys, each pair of columns by one axis.
+    """Rotates queries and keys, each pair of columns by one axis.
 
     axes      numbers in a coordinate: 2 for images at (y, x), 3 for video at (t, y, x)
-    base      the slowest pair turns about once in 2 pi * base steps: 100 for images in rope-vit, 10 000 and more for texts
-    pairs     which columns turn together: "interleaved" (rope-vit) or "half" (Hugging Face)
-    sections  pairs of each axis, M-RoPE's mrope_section; evenly unless said. Columns beyond them pass unchanged
-    speeds    "own": every axis has a ladder over its pairs, from 1 radian a step down (rope-vit). "one": a single ladder over all
-              pairs, of which each section takes its part (M-RoPE: time turns fastest). "dealt": a single ladder, dealt to the
-              axes in turn (Pixtral)
-    raises    ShapeError where the pairs of a head cannot be split so
+    base      the slowest pair makes about one rotation in 2 pi * base steps: 100 for images in rope-vit, 10 000 and more for texts
+    pairs     which columns form a pair: "interleaved" (rope-vit) or "half" (Hugging Face)
+    sections  pairs of each axis, M-RoPE's mrope_section; equal by default. Columns beyond them pass unchanged
+    speeds    "own": each axis has its own frequencies, from 1 radian a step down (rope-vit). "one": one list of frequencies for all
+              pairs, split into the sections (M-RoPE: time is fastest). "dealt": one list, dealt to the axes one by one (Pixtral)
+    raises    ShapeError where the pairs of a head cannot be split like this
 
-    The first section is the first axis's, y's for images. rope-vit has x first: give it places (x, y), or reorder weights.
+    The first section belongs to the first axis, y for images. rope-vit has x first: use positions (x, y), or reorder weights.
     """
 
     name = "axial-rope"
     title = "axial RoPE"
-    summary = "Queries and keys are turned, some pairs of columns by each axis: their product knows the gap along each."
+    summary = "Queries and keys are rotated, some pairs of columns by each axis: their product depends on the gap along each axis."
     source = "Heo 2024, section 3.1; Wang 2024 (M-RoPE)"
     formula = "qᵢ′·kⱼ′ = Σₐ qᵢᵀ Rₐ((jₐ−iₐ)ω) kⱼ"
     longer = "DeiT-S 224 → 384 pixels without tuning: 80.9 → 80.0 %, B 83.6 → 83.9, L 84.7 → 85.1 (rope-vit's README, Heo 2024)"
     cost = "2·N·K products a head for queries, as many for keys"
-    because = "AxialRope turns queries and keys by their place, one way round along each axis"
+    because = "AxialRope rotates queries and keys by their position: scores depend on the signed distance along each axis"
 
     def __init__(
         self, axes: int = 2, base: float = 100.0, pairs: Layout = "interleaved",
@@ -80,7 +79,7 @@ class AxialRope(Position):
         return list(every.split(parts))
 
     def _split(self, head_width: int) -> list[int]:
-        """How many pairs each axis turns."""
+        """How many pairs each axis rotates."""
         axes, pairs = self.axes or 1, head_width // 2
         if head_width % 2 or (self.sections is None and pairs % axes) or pairs < sum(self.sections or (axes,)):
             wanted = f"in sections of {self.sections} pairs" if self.sections else f"evenly over {axes} axes"

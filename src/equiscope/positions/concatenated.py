@@ -1,4 +1,4 @@
-"""Concatenated: the encoding of the place stands beside the word instead of being added to it.
+"""Concatenated: the encoding of the position is concatenated to the token instead of being added to it.
 
 Followed by one linear layer, [x; p] W = x W1 + p W2: the same as adding a projected position. The token gets wider.
 """
@@ -14,26 +14,28 @@ BASE = 10000.0
 
 
 class Concatenated(Position):
-    """Puts `width` features of position behind the word's features (as many as the word has, unless said).
+    """Appends `width` features of the position to the token's features (as many as the token has by default).
 
-    of      an added scheme whose encoding to use; sinusoidal if none is given
-    base    of those sinusoids; a scheme that is given keeps its own
+    of      the additive scheme whose encoding to use; sinusoids by default
+    base    of those sinusoids
     raises  ShapeError for an odd width with sinusoids, InputError for a base beside a scheme
     """
 
     name = "concatenated"
     title = "concatenated"
-    summary = "Clock hands stand beside the word's features instead of being added to them."
+    summary = "Sinusoids of the position are concatenated to the token's features instead of being added."
     source = "as Vaswani 2017, concatenated"
     formula = "[xᵢ ; pᵢ]"
-    longer = "as the encoding beside the word"
+    longer = "as the encoding that it uses"
     cost = "wider tokens: the projections of the first layer grow by N·W·D products"
-    because = "Concatenated writes the place beside the word"
+    because = "Concatenated appends the absolute position to the token"
 
     def __init__(self, of: Added | None = None, width: int | None = None, base: float = BASE) -> None:
         super().__init__()
         if of is not None and not isinstance(of, Added):
-            raise InputError(f"Concatenated writes down an encoding, but {of.name} has none. Use a scheme that adds one.")
+            raise InputError(
+                f"Concatenated uses the encoding of an additive scheme, but {of.name} has none. Use a scheme that adds one."
+            )
         if of is not None and base != BASE:
             raise InputError(
                 f"base={base:g} is for the sinusoids, but {of.name} was given. Use {type(of).__name__}(...) with its own."
@@ -63,5 +65,5 @@ class Concatenated(Position):
         )
 
     def put(self, x: Tensor, encoding: Tensor) -> Tensor:
-        """Write an encoding beside tokens."""
+        """Append an encoding to tokens."""
         return concat(x, encoding.to(x.dtype))

@@ -1,7 +1,7 @@
-"""CoPE: the distance to a word is how many words in between counted, and the query decides which do.
+"""CoPE: the distance to a key is a count of the tokens in between, and the query decides which tokens count.
 
-Gates g_ik = sigmoid(q_i . k_k / sqrt(K)); the place of key j is p_ij = the sum of gates from j to i, so with all gates open it
-counts words. The score gains q_i . e[p_ij] / sqrt(K), between two rows of e by linear interpolation.
+Gates g_ik = sigmoid(q_i . k_k / sqrt(K)); the position of key j is p_ij = the sum of gates from j to i, so with all gates open it
+counts tokens. The score gains q_i . e[p_ij] / sqrt(K), between two rows of e by linear interpolation.
 Source: Golovneva et al. 2024, "Contextual Position Encoding", section 4; scaled as in their released code (the listing in
 their appendix leaves q . e unscaled).
 """
@@ -20,22 +20,22 @@ from equiscope.symmetry import Action, Shift
 
 
 class Cope(Position):
-    """Adds q . e[p] / sqrt(K) to the scores, p counted over the keys from j on that the query may see.
+    """Adds q . e[p] / sqrt(K) to the scores, p counted over the keys from j on that the query may attend to.
 
     Made for a causal mask, under which the count ends at the query itself; without one it runs to the end of the text.
 
-    far     the last place with a row; the table has far + 1 rows, shared by all heads
+    far     the largest count with a row; the table has far + 1 rows, shared by all heads
     raises  InputError for a far below 1
     """
 
     name = "cope"
     title = "CoPE"
-    summary = "The distance to a word is how many of the words in between the query counts."
+    summary = "The distance to a key is the number of tokens in between that the query counts."
     source = "Golovneva 2024, section 4"
     formula = "qᵢ·(kⱼ + e[pᵢⱼ])/√K, pᵢⱼ = Σₖ₌ⱼ..ᵢ σ(qᵢ·kₖ/√K)"
     longer = "100 % on selective copying outside its training distribution [Golovneva 2024]"
     cost = "N² gates per head, never fused"
-    because = "Cope counts words from the key up to the query, one way round"
+    because = "Cope counts tokens from the key to the query, so the direction matters"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("e", "count channel", "row of each count")}
 
     def __init__(self, far: int = 64) -> None:
@@ -54,8 +54,8 @@ class Cope(Position):
     def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         allocated(self, "table")
         width, wide = q.shape[-1], torch.promote_types(q.dtype, torch.float32)
-        (places,) = at_k
-        count = later(self.gates(q, k, mask), places).clamp(0.0, float(self.far))
+        (positions,) = at_k
+        count = later(self.gates(q, k, mask), positions).clamp(0.0, float(self.far))
         below = count.floor()
         above = (below + 1).clamp(0.0, float(self.far))
         each = (q @ self.table.mT).to(wide) * width**-0.5
@@ -64,7 +64,7 @@ class Cope(Position):
         return (low + share * (high - low)).to(q.dtype)
 
     def gates(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-        """Whether each query counts each key, [..., N, M] in 0 .. 1, in float32 or better: hundreds of them are summed."""
+        """How much each query counts each key, [..., N, M] in 0 .. 1, in float32 or better, because hundreds are summed."""
         width = q.shape[-1]
         scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * width**-0.5
         if mask is not None:

@@ -1,9 +1,9 @@
-"""DeBERTa: words ask about words, words ask about distances, and distances ask about words, each with a product of its own.
+"""DeBERTa: three products make a score: content to content, content to position, and position to content.
 
-(q . k + q . k_r[d(i, j)] + k . q_r[d(j, i)]) / sqrt(3 K), where d(i, j) is far + i - j, kept within 0 .. 2 far - 1. The third
-term's index is turned round: seen from the key, the query is j - i away. DeBERTa's code and Hugging Face's read it as d(i, j);
+(q . k + q . k_r[d(i, j)] + k . q_r[d(j, i)]) / sqrt(3 K), where d(i, j) is far + i - j, clamped to 0 .. 2 far - 1. The third
+term's index is reversed: seen from the key, the query is j - i away. DeBERTa's code and Hugging Face's read it as d(i, j);
 `query_table_from_hugging_face` puts the rows where the paper has them.
-Source: He et al. 2021, "DeBERTa", section 3.1. Absolute places before the output layer (section 3.2) are no part of it.
+Source: He et al. 2021, "DeBERTa", section 3.1. Absolute positions before the output layer (section 3.2) are not included.
 """
 
 from typing import ClassVar
@@ -19,22 +19,22 @@ from equiscope.symmetry import Action, Shift
 
 
 class Deberta(Position):
-    """Adds the content-to-place and the place-to-content term; `turn` divides queries by sqrt(3), so that all three weigh alike.
+    """Adds the content-to-position and the position-to-content term; `rotate` divides queries by sqrt(3), to weigh all three alike.
 
     The tables are the paper's relative embeddings after their projections: columns of head h are h*K .. (h+1)*K - 1.
 
-    far     distances told apart on each side; tables have 2 far rows
-    raises  InputError for a far below 1, and for places that are no numbers
+    far     distinct distances on each side; tables have 2 far rows
+    raises  InputError for a far below 1, and for positions that are not finite
     """
 
     name = "deberta"
     title = "DeBERTa"
-    summary = "Words ask about words, words about distances, and distances about words: three products make a score."
+    summary = "A score is the sum of three products: content to content, content to position, position to content."
     source = "He 2021, section 3.1"
     formula = "(qᵢ·kⱼ + qᵢ·kʳ[δ(i,j)] + kⱼ·qʳ[δ(j,i)])/√(3K)"
     longer = "–"
     cost = "2·N·(2·far)·K per head, and 2·N² picked numbers"
-    because = "Deberta has rows of its own for each side and distance"
+    because = "Deberta has a separate row for each signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "key_table": ("Kʳ", "distance channel", "distances as keys"),
         "query_table": ("Qʳ", "distance channel", "distances as queries"),
@@ -43,7 +43,7 @@ class Deberta(Position):
     def __init__(self, far: int = 128) -> None:
         super().__init__()
         if far < 1:
-            raise InputError(f"far is how many distances each side tells apart, 1 or more, but got {far}.")
+            raise InputError(f"far is the number of distinct distances on each side, 1 or more, but got {far}.")
         self.far = far
 
     @property
@@ -62,16 +62,16 @@ class Deberta(Position):
         """q has been divided by sqrt(3) already."""
         allocated(self, "key_table")
         steps = whole(at_q, at_k)
-        keys = q @ self.rows(self.key_table, q)
+        keys = q @ self.columns(self.key_table, q)
         s_cp = take(keys, self.index(steps))
         back = -steps.mT  # from the query to the key, a row for each key
-        queries = k @ self.rows(self.query_table, k)
+        queries = k @ self.columns(self.query_table, k)
         asked = take(queries * 3**-0.5, self.index(back))
         s_pc = asked.mT
         width = q.shape[-1]
         return (s_cp + s_pc) * width**-0.5
 
-    def rows(self, table: Tensor, like: Tensor) -> Tensor:
+    def columns(self, table: Tensor, like: Tensor) -> Tensor:
         """A table [R, H*K] as columns to multiply with, [H, K, R]; [K, R] for one head without a batch."""
         each = table.unflatten(-1, (self.heads, -1)).transpose(-3, -2) if like.ndim > 2 else table
         return each.mT

@@ -1,4 +1,4 @@
-"""Dynamic position bias: a small network turns each distance into a number for every head, so there is no table to outgrow.
+"""Dynamic position bias: a small network maps each distance to a number for every head, so there is no table with an end.
 
 Source: Wang et al. 2022, "CrossFormer", section 3.2 (whose network is deeper and has norms); with "log" spacing the continuous
 position bias of Liu et al. 2022, "Swin Transformer V2", section 3.3, on one axis.
@@ -20,19 +20,19 @@ Spacing = Literal["log", "linear"]
 class DynamicBias(Position):
     """Adds f(i - j) to the scores, f a network of one hidden layer.
 
-    spacing  "log": the network reads sign(d) log(1 + |d|), so that far distances lie close together; "linear": d itself
+    spacing  "log": the network reads sign(d) log(1 + |d|), which compresses large distances; "linear": d itself
     hidden   width of the network
     raises   InputError for another spacing or an empty network
     """
 
     name = "dynamic-bias"
     title = "dynamic bias"
-    summary = "A small network turns each distance into a number that is added to the scores."
+    summary = "A small network maps each distance to a number that is added to the scores."
     source = "Wang 2022, section 3.2; Liu 2022, section 3.3"
     formula = "sᵢⱼ + f(i − j)"
     longer = "no number in the papers for text; a user of x-transformers reports 128 in training, good at 1024"
     cost = "one value per distance and head"
-    because = "DynamicBias has a number of its own for each side and distance"
+    because = "DynamicBias has a separate value for each signed distance"
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = NETWORK
 

@@ -1,8 +1,8 @@
-"""FIRE: a small network reads how far back a key is as a share of how far back one could look.
+"""FIRE: a small network reads the distance of a key as a share of the largest distance that the query can have.
 
 b(i, j) = f(psi(i - j) / psi(max(L, i))), psi(x) = log(1 + c x). As i grows the share stays between 0 and 1, whatever the
-length of the text. But i stands in it, so FIRE notices where a text starts: beyond the threshold L it is not shift-equivariant,
-unlike the other relative biases.
+length of the text. But it depends on i, so FIRE is not shift-equivariant beyond the threshold L, unlike the other relative
+biases.
 Source: Li et al. 2024, "Functional Interpolation for Relative Positions", section 3 and the code in its appendix.
 """
 
@@ -16,13 +16,13 @@ from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, far, network
 from equiscope.symmetry import Action
 
-SMALL = 1e-6  # of the paper's code: the first word's share is 0 / psi(0) where the threshold is 0
+SMALL = 1e-6  # of the paper's code: the first token's share is 0 / psi(0) if the threshold is 0
 
 
 class Fire(Position):
-    """Adds what a network of one hidden layer makes of the share. Made for a causal mask and places that count from 0.
+    """Adds a network of one hidden layer, applied to the share. Made for a causal mask and positions that count from 0.
 
-    The paper defines it for keys before the query; after it, |i - j| stands for i - j, so that nothing becomes NaN.
+    The paper defines it for keys before the query; for later keys |i - j| replaces i - j, so that nothing becomes NaN.
 
     length  the threshold L at the start; a learned factor moves it
     hidden  width of the network
@@ -31,12 +31,12 @@ class Fire(Position):
 
     name = "fire"
     title = "FIRE"
-    summary = "A small network reads each distance as a share of how far back the query could look."
+    summary = "A small network reads each distance as a share of the largest distance of the query."
     source = "Li 2024, section 3"
     formula = "sᵢⱼ + f(ψ(i − j) / ψ(max(L, i))), ψ(x) = log(1 + c·x)"
     longer = "2.5 × the training length in arithmetic, as torchtune's issue 2325 reports it"
     cost = "a small network for N² pairs, again for the gradient; one table of N²·H for all layers"
-    because = "Fire measures distance against the query's own place"
+    because = "Fire divides the distance by the query's absolute position"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "rate": ("c", ".", "how early the logarithm bends"),
         "threshold": ("ℓ", ".", "factor on the threshold"),
@@ -59,11 +59,11 @@ class Fire(Position):
 
     def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "mlp")
-        (place,) = at_q
+        (position,) = at_q
         least = size(self.threshold) * self.length
-        room = torch.maximum(place, least)
-        wide = torch.promote_types(place.dtype, torch.float32)  # places may be whole numbers
-        small = torch.full((1,), SMALL, dtype=wide, device=place.device)
+        room = torch.maximum(position, least)
+        wide = torch.promote_types(position.dtype, torch.float32)  # positions may be integers
+        small = torch.full((1,), SMALL, dtype=wide, device=position.device)
         whole = self.bent(room) + small
         part = self.bent(far(at_q, at_k)) / whole
         return apply_network(self.mlp, part.unsqueeze(-1), head)

@@ -1,7 +1,7 @@
-"""Fourier features: a place on any number of axes becomes the cosines and sines of random directions.
+"""Fourier features: a position on any number of axes is encoded by cosines and sines along random directions.
 
-Directions are drawn once from a normal distribution of size `sigma` and kept, so the product of two encodings depends on the
-difference of their places only and approaches D/2 exp(-(sigma |x - y|)^2 / 2): near places look alike, far ones do not.
+Directions are drawn once from a normal distribution of scale `sigma` and kept, so the product of two encodings depends on the
+difference of their positions only and approaches D/2 exp(-(sigma |x - y|)^2 / 2): it is large for near positions only.
 Source: Rahimi & Recht 2007, "Random Features"; Tancik et al. 2020, "Fourier Features" (whose B is W / 2 pi).
 """
 
@@ -16,23 +16,23 @@ from equiscope.positions.base import Added
 
 
 class Fourier(Added):
-    """Adds cosines, then sines of the place times random directions W [A, D/2].
+    """Adds cosines, then sines of the position times random directions W [A, D/2].
 
     axes     numbers in a coordinate: 1 for text or times, 2 for images, 3 for points in space
-    sigma    size of the directions in radians a step: larger tells nearer places apart
-    seed     which directions; the same seed draws the same
+    sigma    scale of the directions in radians a step: larger values resolve nearer positions
+    seed     of the random directions
     trained  learn the directions too; they are then a parameter, and as precise as the model's dtype
-    raises   ShapeError for an odd width and for coordinates of another number of axes; InputError where nothing was drawn yet
+    raises   ShapeError for an odd width and for coordinates of another number of axes; InputError before `sized`
     """
 
     name = "fourier"
     title = "Fourier features"
-    summary = "Cosines and sines of the place along random directions are added to the word."
+    summary = "Cosines and sines of the position along random directions are added to the token."
     source = "Rahimi 2007; Tancik 2020"
     formula = "xᵢ + [cos(pᵢW), sin(pᵢW)]"
     longer = "–"
     cost = "N·A·D/2 products, once"
-    because = "Fourier adds waves of the place to the word"
+    because = "Fourier adds an encoding of the absolute position to the token"
     axes = None
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"directions": ("W", "axis clock", "directions, in radians a step")}
 

@@ -1,6 +1,6 @@
-"""Frequencies of clocks: how fast each pair of columns turns, in radians a step. Shared by sinusoids and rotations.
+"""Frequencies of sinusoids and rotations: the angle of each pair of columns per step, in radians.
 
-They are made in float64 at every call and are nobody's buffer, so `.bfloat16()` on a model cannot spoil them; angles are
+They are computed in float64 at every call and are not buffers, so `.bfloat16()` on a model does not round them; angles are
 float32 or better.
 """
 
@@ -18,7 +18,7 @@ Exponent = Literal["2k/D", "2(k+1)/D", "k/(D/2-1)"]
 
 
 def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
-    """base^-e for k = 0 .. pairs-1, D = 2 * pairs: the full ladder from one radian a step down. [pairs] float64.
+    """base^-e for k = 0 .. pairs-1, D = 2 * pairs: geometric frequencies from one radian a step down. [pairs] float64.
 
     "2k/D" is Vaswani 2017; "2(k+1)/D" counts k from 1; "k/(D/2-1)" is tensor2tensor's and ends at exactly 1/base.
     """
@@ -27,24 +27,24 @@ def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
 
 
 def one_axis(positions: Tensor) -> Tensor:
-    """The coordinates, if they are numbers on one line. Raises ShapeError for places on a grid or in space."""
+    """The positions, if they have one axis. Raises ShapeError for positions on a grid or in space."""
     if positions.shape[-1] != 1:
         raise ShapeError(f"This scheme reads one coordinate a token, but got {positions.shape[-1]}. Use positions [..., N, 1].")
     return positions
 
 
 def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """Where each hand stands: positions [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
+    """Angles: positions [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
     dtype = torch.promote_types(positions.dtype, torch.float32)
     omega = frequencies.to(positions.device, dtype)
     return one_axis(positions).to(dtype) * omega
 
 
 def directed(x: Tensor, positions: Tensor, directions: Tensor) -> Tensor:
-    """Where hands stand that turn along directions of their own, for x [..., H, N, K] (or [N, K]) positions [..., N, A].
+    """Angles along several directions, for x [..., H, N, K] (or [N, K]) at positions [..., N, A].
 
-    directions  [S, A, W] in radians a step: set s serves H/S heads that lie side by side, one set all of them
-    returns     [..., N, W] for one set, else [..., H, N, W]; float32 or better, sums and products only, which no autocast narrows
+    directions  [S, A, W] in radians a step: set s serves H/S adjacent heads, a single set all heads
+    returns     [..., N, W] for one set, else [..., H, N, W], float32 or better; elementwise, so autocast does not change it
     raises      ShapeError where the sets do not divide the heads
     """
     sets, axes, heads = *directions.shape[:2], x.shape[-3] if x.ndim > 2 else 1
@@ -53,14 +53,14 @@ def directed(x: Tensor, positions: Tensor, directions: Tensor) -> Tensor:
             f"{sets} sets of directions cannot serve {heads} heads alike. With grouped queries, use as many sets as key heads."
         )
     dtype = torch.promote_types(positions.dtype, torch.float32)
-    places, speeds = positions.to(dtype), directions.to(dtype)
+    wide, speeds = positions.to(dtype), directions.to(dtype)
     if sets > 1:
         speeds = speeds.repeat_interleave(heads // sets, -3) if heads != sets else speeds
-        while places.ndim < x.ndim:
-            places = places.unsqueeze(-3)
+        while wide.ndim < x.ndim:
+            wide = wide.unsqueeze(-3)
     parts = []
     for axis in range(axes):
         speed = speeds.select(-2, axis)
-        place = places[..., axis : axis + 1]
-        parts.append(place * (speed.unsqueeze(-2) if sets > 1 else speed))
+        coordinate = wide[..., axis : axis + 1]
+        parts.append(coordinate * (speed.unsqueeze(-2) if sets > 1 else speed))
     return reduce(add, parts)

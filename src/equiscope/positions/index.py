@@ -1,6 +1,6 @@
-"""Index: the number of the place itself is added to every feature.
+"""Index: the position itself is added to every feature.
 
-The plainest scheme, here to be seen failing: it grows without bound and drowns the word.
+The simplest scheme, included to show how it fails: it grows without bound and dominates the token's features.
 """
 
 import torch
@@ -15,11 +15,11 @@ class Index(Added):
 
     name = "index"
     title = "index"
-    summary = "The place's own number is added to every feature of the word."
+    summary = "The position itself is added to every feature of the token."
     formula = "xᵢ + i"
     longer = "–"
     cost = "N·D sums, once"
-    because = "Index adds the place's number to the word"
+    because = "Index adds the absolute position to the token"
 
     @property
     def uniform(self) -> bool:

@@ -1,8 +1,8 @@
-"""Isotropic rotary positions: pairs turn along fixed directions that are spread evenly, so that no axis is special.
+"""Isotropic rotary positions: pairs rotate along fixed, evenly spread directions, so that no axis is special.
 
-In the plane, neighbouring pairs lie a golden angle apart; in space and beyond, a low-discrepancy sequence is laid on the
-sphere. Speeds grow from `slowest` to `fastest` by equal factors, so near and far gaps are told apart in every direction alike.
-Scores of one to two steps, though, are evener with axial RoPE, whose axes have the same speeds.
+In the plane, the directions of neighbouring pairs differ by a golden angle; in space and beyond, they are a low-discrepancy
+sequence on the sphere. Frequencies grow geometrically from `slowest` to `fastest`, so near and far gaps are resolved alike in
+every direction. Over one to two steps, scores of axial RoPE are more even, because its axes have the same frequencies.
 Source: Jerry Xiong 2025, "On N-dimensional Rotary Positional Embeddings" (jerryxio.ng/posts/nd-rope), "golden gate RoPE";
 the sequence is Martin Roberts 2018, "The Unreasonable Effectiveness of Quasirandom Sequences".
 """
@@ -20,28 +20,28 @@ from equiscope.symmetry import Action, Shift
 
 
 class IsotropicRope(Position):
-    """Turns queries and keys along evenly spread directions.
+    """Rotates queries and keys along evenly spread directions.
 
     axes     numbers in a coordinate, 2 or more: (y, x) for images, three for points in space
     slowest  radians a step of the slowest pair, which is the first
     fastest  of the fastest
-    pairs    which columns turn together: "interleaved" or "half" (the source's code)
-    sets     how many heads have directions of their own; 1: all share them. The source has as many as heads; with grouped
-             queries, at most as many as key heads
+    pairs    which columns form a pair: "interleaved" or "half" (the source's code)
+    sets     sets of directions; 1: all heads share them. The source has one set per head; with grouped queries, use at most as
+             many as key heads
     raises   ShapeError for an odd head width and where the sets do not divide the heads
 
-    Speeds are radians a step, where the source brings every image to places in -1..1 first: so a shift is exact, and pictures of
-    other sizes mean the same steps.
+    Frequencies are radians a step, whereas the source first scales every image to positions in -1..1. So a shift is exact, and a
+    step means the same in images of any size.
     """
 
     name = "isotropic-rope"
     title = "isotropic RoPE"
-    summary = "Queries and keys are turned along evenly spread directions, so that no axis is special."
+    summary = "Queries and keys are rotated along evenly spread directions, so that no axis is special."
     source = "Xiong 2025 (jerryxio.ng/posts/nd-rope)"
     formula = "qᵢ′·kⱼ′ = qᵢᵀ R((pⱼ−pᵢ)·uₖωₖ) kⱼ"
     longer = "–"
     cost = "2·N·K products a head for queries, as many for keys"
-    because = "IsotropicRope turns queries and keys by their place, one way round along each direction"
+    because = "IsotropicRope rotates queries and keys by their position: scores depend on the signed distance along each direction"
 
     def __init__(
         self, axes: int = 2, slowest: float = 0.01, fastest: float = 1.0, pairs: Layout = "interleaved", sets: int = 1
@@ -68,7 +68,7 @@ class IsotropicRope(Position):
     def directions(self, head_width: int) -> Tensor:
         """Radians a step of every pair along every axis: [sets, A, K/2] float64."""
         if head_width % 2:
-            raise ShapeError(f"IsotropicRope turns pairs of columns, but a head has {head_width}. Choose an even head width.")
+            raise ShapeError(f"IsotropicRope rotates pairs of columns, but a head has {head_width}. Choose an even head width.")
         pairs = head_width // 2
         speeds = torch.exp(torch.linspace(math.log(self.slowest), math.log(self.fastest), pairs, dtype=torch.float64))
         return spread(self.sets * pairs, self.axes or 2).view(self.sets, pairs, -1).transpose(1, 2) * speeds

@@ -1,6 +1,6 @@
-"""KERPLE: scores fall with distance by a learned law, a logarithm or a power, whose kernel is conditionally positive definite.
+"""KERPLE: scores fall with distance by a learned logarithm or power, whose kernel is conditionally positive definite.
 
--r1 log(1 + r2 d) or -r1 d^r2 with d = |i - j|; ALiBi is the power kind with r2 = 1 and r1 held fixed.
+-r1 log(1 + r2 d) or -r1 d^r2 with d = |i - j|; ALiBi is the power kind with r2 = 1 and r1 fixed.
 Source: Chi et al. 2022, "KERPLE", the logarithmic and the power kernel. Their code clamps r1 and r2 after every step; here a
 softplus (for the power's r2, twice a sigmoid) keeps them in their range.
 """
@@ -20,7 +20,7 @@ Kind = Literal["log", "power"]
 
 
 class Kerple(Position):
-    """Adds a learned cost of distance to the scores, one law a head.
+    """Subtracts a learned function of distance from the scores, one per head.
 
     kind    "log": -r1 log(1 + r2 d), r1, r2 > 0; "power": -r1 d^r2, r1 > 0, 0 < r2 < 2
     raises  InputError for another kind
@@ -28,7 +28,7 @@ class Kerple(Position):
 
     name = "kerple"
     title = "KERPLE"
-    summary = "Scores fall with distance by a law that each head learns: a logarithm or a power."
+    summary = "Scores fall with distance by a learned logarithm or power, one per head."
     source = "Chi 2022, the logarithmic and the power kernel"
     formula = "sᵢⱼ − r₁·log(1 + r₂·|i − j|)"
     longer = "–"

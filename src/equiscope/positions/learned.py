@@ -1,7 +1,7 @@
-"""Learned: a table with one row of numbers for every place, added to the word. It ends where the table ends.
+"""Learned: a table with one row for every position, added to the token. It is undefined beyond the table.
 
-With `stretch`, places are spread over the rows and a place between two rows mixes them: the first and last place keep the
-first and last row. `lengthened` writes such mixes down as a longer table, to train on.
+With `stretch`, positions are spread over the rows and a position between two rows interpolates them; the first and last
+position keep the first and last row. `lengthened` builds a longer table by this interpolation, for further training.
 Source: Gehring et al. 2017; BERT, GPT-2; interpolation as in ViT (Dosovitskiy et al. 2021, section 3.2).
 """
 
@@ -17,22 +17,22 @@ from equiscope.positions.frequencies import one_axis
 
 
 class Learned(Added):
-    """Adds row `positions` of a table of `length` rows; shorter inputs use the first rows.
+    """Adds row i of a table of `length` rows at position i; shorter inputs use the first rows.
 
-    stretch  read so many places from those rows, by linear interpolation; places may then be any numbers in 0 .. stretch-1
-    raises   InputError past the table, for coordinates between two rows (without `stretch`), for NaN, and where the table was
-             never made. On a GPU nothing is looked at, which would make the GPU wait: there an assertion of the GPU's own fails
+    stretch  number of positions to read from the rows, by linear interpolation; positions may then be real, in 0 .. stretch-1
+    raises   InputError past the table, for positions between two rows (without `stretch`), for NaN, and before `sized`.
+             On a GPU, reading the positions would synchronise: there a device-side assertion fails
     """
 
     name = "learned"
     title = "learned table"
-    summary = "A table holds one trained row for every place; it ends where the table ends."
+    summary = "A table holds one trained row for every position; it is undefined beyond the table."
     source = "Gehring 2017; BERT; GPT-2"
     formula = "xᵢ + T[i]"
-    longer = "not at all: there is no row (stretch mixes the rows that there are)"
+    longer = "not at all: there is no row (stretch interpolates the existing rows)"
     cost = "N·D sums, once; L·D parameters"
-    because = "Learned adds a row of its own for every place"
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("T", "place feature", "table of places")}
+    because = "Learned adds a separate row for every absolute position"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("T", "position feature", "table of positions")}
 
     def __init__(self, length: int = 512, stretch: int | None = None) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Learned(Added):
         return self.table(one_axis(positions).squeeze(-1).long())
 
     def _between(self, positions: Tensor) -> Tensor:
-        """Rows for places that are spread over the table: positions [..., N, 1] to [..., N, D], of the two nearest rows a mix."""
+        """Interpolate between the two nearest rows: positions [..., N, 1] to [..., N, D]."""
         last = self.length - 1
         wide = positions.to(torch.promote_types(positions.dtype, torch.float32))
         spread = (wide * (last / max((self.stretch or 1) - 1, 1))).clamp(0, last)
@@ -64,7 +64,7 @@ class Learned(Added):
 
     @semantic
     def _check(self, positions: Tensor) -> None:
-        """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
+        """Raise for positions that have no row; never read numbers on a GPU, on "meta" or under a compiler."""
         if positions.numel() == 0 or positions.is_meta or torch.compiler.is_compiling():
             return
         end = (self.length if self.stretch is None else self.stretch) - 1
@@ -74,18 +74,18 @@ class Learned(Added):
         if not positions.is_cpu:
             return
         if not positions.isfinite().all():
-            raise InputError("Some coordinates are NaN or infinite. Give every token a place.")
+            raise InputError("Some positions are NaN or infinite. Give every token a position.")
         worst = positions.max() if positions.min() >= 0 else positions.min()
         if not 0 <= worst <= end:
             name = "length" if self.stretch is None else "stretch"
-            way = f"Use {name}={int(worst) + 1} or more, or" if worst > 0 else "Count places from 0, or use"
+            way = f"Use {name}={int(worst) + 1} or more, or" if worst > 0 else "Count positions from 0, or use"
             raise InputError(f"Learned knows positions 0..{end}, but got {worst:g}. {way} a scheme without a table such as Rope().")
         if self.stretch is None and (positions != positions.floor()).any():
-            raise InputError("Learned has rows for whole numbers only. For places between them use stretch=, Rope() or Alibi().")
+            raise InputError("Learned has rows for whole numbers only. For positions between them use stretch=, Rope() or Alibi().")
 
 
 def lengthened(scheme: Learned, length: int) -> Learned:
-    """A new Learned with a table of `length` rows, mixed from the old one's; first and last row stay first and last.
+    """A new Learned with a table of `length` rows, interpolated from the old one; first and last row stay first and last.
 
     raises  InputError where the scheme has no table yet
     """

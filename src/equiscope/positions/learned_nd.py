@@ -1,6 +1,6 @@
-"""Learned on a grid: a table with one row of numbers for every cell, added to the word. It ends where the grid ends.
+"""Learned on a grid: a table with one row for every cell, added to the token. It is undefined beyond the grid.
 
-`resized` mixes the rows into those of another grid, as it is done before a vision transformer is tuned to larger images.
+`resized` interpolates the rows for another grid, as is usual before a vision transformer is fine-tuned on larger images.
 Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.2 and appendix D.4.
 """
 
@@ -22,21 +22,23 @@ from equiscope.positions.base import Added
 class LearnedNd(Added):
     """Adds the row of a cell. The table is [cells, D], cells in reading order (the last axis runs fastest), as in ViT's files.
 
-    shape    cells along each axis: (h, w) for places (y, x), (t, h, w) for places (t, y, x)
-    between  places may lie between cells, of whose rows they get a linear mix; else whole numbers only
-    raises   InputError past the grid, for places between cells (without `between`), for NaN, and where the table was never made.
-             On a GPU nothing is looked at, which would make the GPU wait: there an assertion of the GPU's own fails
+    shape    cells along each axis: (h, w) for positions (y, x), (t, h, w) for positions (t, y, x)
+    between  positions may lie between cells, whose rows are interpolated linearly; else integers only
+    raises   InputError past the grid, for positions between cells (without `between`), for NaN, and before `sized`.
+             On a GPU, reading the positions would synchronise: there a device-side assertion fails
     """
 
     name = "learned-nd"
     title = "learned grid"
-    summary = "A table holds one trained row for every cell of a grid; it ends where the grid ends."
+    summary = "A table holds one trained row for every cell of a grid; it is undefined beyond the grid."
     source = "Dosovitskiy 2021, section 3.2"
     formula = "xᵢ + T[y, x]"
-    longer = "DeiT-S 224 → 384 pixels, mixed rows: 80.4 → 79.4 %, B 83.4 → 82.8, L 84.6 → 84.2 (rope-vit's README, Heo 2024)"
+    longer = "DeiT-S 224 → 384 pixels, interpolated rows: 80.4 → 79.4 %, B 83.4 → 82.8, L 84.6 → 84.2 (rope-vit's README, Heo 2024)"
     cost = "N·D sums, once; D parameters a cell"
-    because = "LearnedNd adds a row of its own for every cell"
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("T", "place feature", "table of cells, in reading order")}
+    because = "LearnedNd adds a separate row for every cell"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "table.weight": ("T", "position feature", "table of cells, in reading order")
+    }
 
     def __init__(self, shape: tuple[int, ...] = (14, 14), between: bool = False) -> None:
         super().__init__()
@@ -55,7 +57,7 @@ class LearnedNd(Added):
         self._inside(positions)
         wide = positions.to(torch.promote_types(positions.dtype, torch.float32))
         axes = [wide[..., a : a + 1] for a in range(len(self.shape))]
-        return self._mixed(axes) if self.between else self._rows(axes)
+        return self._interpolated(axes) if self.between else self._rows(axes)
 
     def _rows(self, axes: list[Tensor]) -> Tensor:
         """Rows of the cells: a column [..., N, 1] for each axis to [..., N, D]."""
@@ -64,8 +66,8 @@ class LearnedNd(Added):
         cell = reduce(add, steps)
         return self.table(cell.squeeze(-1).long())
 
-    def _mixed(self, axes: list[Tensor]) -> Tensor:
-        """Rows of all cells around a place, each as much as the place is near it on every axis."""
+    def _interpolated(self, axes: list[Tensor]) -> Tensor:
+        """Multilinear interpolation of the rows of all cells around a position."""
         sides = []
         for positions, cells in zip(axes, self.shape, strict=True):
             below = positions.floor()
@@ -80,7 +82,7 @@ class LearnedNd(Added):
 
     @semantic
     def _inside(self, positions: Tensor) -> None:
-        """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
+        """Raise for positions that have no row; never read numbers on a GPU, on "meta" or under a compiler."""
         if positions.numel() == 0 or positions.is_meta or torch.compiler.is_compiling():
             return
         end = positions.new_tensor(self.shape) - 1
@@ -90,22 +92,24 @@ class LearnedNd(Added):
             torch._assert_async(inside & (whole | self.between), f"LearnedNd knows a grid of {self.shape} cells")
             return
         if not inside:
-            places = positions.reshape(-1, len(self.shape))
-            worst = places[((places < 0) | (places > end)).any(-1)][0]
+            cells_of = positions.reshape(-1, len(self.shape))
+            worst = cells_of[((cells_of < 0) | (cells_of > end)).any(-1)][0]
             raise InputError(
                 f"LearnedNd knows a grid of {' × '.join(map(str, self.shape))} cells, counted from 0, but got "
                 f"({', '.join(f'{c:g}' for c in worst.tolist())}). "
                 "Use a larger shape, resized(scheme, shape), or a scheme without a table such as AxialRope()."
             )
         if not self.between and not whole:
-            raise InputError("LearnedNd has rows for whole numbers only. For places between cells use between=True or AxialRope().")
+            raise InputError(
+                "LearnedNd has rows for whole numbers only. For positions between cells use between=True or AxialRope()."
+            )
 
 
 def resized(scheme: LearnedNd, shape: tuple[int, ...], smooth: bool = False) -> LearnedNd:
     """A new LearnedNd for another grid, its rows interpolated from the old one's: bicubic in the plane, linear on 1 or 3 axes.
 
     As ViT's checkpoints are resized: cells are areas, whose borders stay (align_corners=False).
-    smooth  torch's antialias, in the plane: timm's way, which takes another cubic (also for larger grids) and blurs what shrinks.
+    smooth  torch's antialias, in the plane: timm's way, with another cubic kernel, which blurs when it reduces.
             Google's and Hugging Face's is without
     raises  InputError where the scheme has no table yet, or the grids have other axes or more than three
     """

@@ -1,7 +1,7 @@
-"""PoPE: what a word is becomes a length, where it stands an angle; the two are never mixed.
+"""PoPE: the content of a token sets a length, its position an angle; the two are separate (polar coordinates).
 
-Every column c of a query or key becomes a clock hand of length softplus(x_c) that points to its place times w_c, so a head of
-K columns has K clocks (RoPE: K/2), and queries and keys become twice as wide: a cosine and a sine each. Their product is the
+Every column c of a query or key becomes a vector of length softplus(x_c) and angle position * w_c, so a head of K columns has K
+frequencies (RoPE: K/2), and queries and keys become twice as wide: a cosine and a sine each. Their product is the
 sum of |q_c| |k_c| cos((j - i) w_c + d_c), with a learned phase d_c for every head and column.
 Source: Gopalakrishnan et al. 2025, "Decoupling the What and Where with Polar Coordinate Positional Embeddings" (2509.10534).
 """
@@ -23,30 +23,30 @@ Begin = Literal["zero", "uniform"]
 
 
 class Pope(Position):
-    """Makes queries and keys lengths of clock hands that point to their place.
+    """Maps queries and keys to polar coordinates: lengths from their content, angles from their position.
 
-    base    the slowest clock turns about once in 2 pi * base steps
-    begin   where the learned phases begin: at "zero" (for longer texts), or "uniform" in [-2 pi, 0]
-    raises  InputError where the phases were never made
+    base    the slowest column makes about one rotation in 2 pi * base steps
+    begin   initial value of the learned phases: "zero" (for longer texts), or "uniform" in [-2 pi, 0]
+    raises  InputError before `sized`
 
-    The phase turns the query by -d, which is the same as turning the key by +d: keys shared by grouped queries stay shared.
-    While all phases are zero, a cosine does not tell ahead from behind.
+    The phase rotates the query by -d, which equals rotating the key by +d, so keys shared by grouped queries stay shared.
+    While all phases are zero, a cosine does not distinguish earlier from later keys.
     """
 
     name = "pope"
     title = "PoPE"
-    summary = "What a word is sets the length of a clock hand, where it stands sets the angle."
+    summary = "The content of a token sets a length, its position an angle."
     source = "Gopalakrishnan 2025"
     formula = "sᵢⱼ = Σ_c softplus(q_c)·softplus(k_c)·cos((j−i)ω_c + δ_c)"
     longer = "beats RoPE (124 M to 774 M parameters) and, untuned, YaRN on longer texts (2509.10534)"
     cost = "queries and keys twice as wide: N²·K more products a head"
-    because = "Pope points clock hands to the place, one way round"
+    because = "Pope encodes positions as angles: scores depend on the signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"phase": ("δ", "head channel", "phase of each column")}
 
     def __init__(self, base: float = 10000.0, begin: Begin = "zero") -> None:
         super().__init__()
         if not base > 0:
-            raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
+            raise InputError(f"base sets the longest period and is larger than 0, but got {base}.")
         self.base, self.begin = base, begin
 
     @property

@@ -1,4 +1,4 @@
-"""Parts by name: for the command line, for files, and for nothing else; in Python a part is an object."""
+"""Parts by name, for the command line and for files; in Python a part is an object."""
 
 import inspect
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ T = TypeVar("T")
 
 
 def from_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, settings: dict[str, Any]) -> T:
-    """A part by its name: one of ours, or of a class of one's own.
+    """A part by its name: a listed class, or a subclass that the user has defined.
 
     raises  UnknownName with the list, InputError for a setting that it does not have
     """
-    known = {kind.name: kind for kind in ours}  # type: ignore[attr-defined]
-    known |= {own: kind for own, kind in subclasses(base).items() if own not in known}
-    if not isinstance(name, str) or name not in known:
-        raise UnknownName(what, name, list(known))
-    signature = inspect.signature(known[name])
+    classes = {kind.name: kind for kind in ours}  # type: ignore[attr-defined]
+    classes |= {own: kind for own, kind in subclasses(base).items() if own not in classes}
+    if not isinstance(name, str) or name not in classes:
+        raise UnknownName(what, name, list(classes))
+    signature = inspect.signature(classes[name])
     try:
         fitting = signature.bind(**settings).arguments
     except TypeError as error:
         raise InputError(f"{name} cannot be made from {shown(settings)}: {reason(error)}. {_settings(signature)}") from error
     plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
-    return known[name](**fitting | {k: checked(v, signature.parameters[k].annotation, f"{name}.{k}") for k, v in plain.items()})
+    return classes[name](**fitting | {k: checked(v, signature.parameters[k].annotation, f"{name}.{k}") for k, v in plain.items()})
 
 
 def _settings(signature: inspect.Signature) -> str:
@@ -34,13 +34,13 @@ def _settings(signature: inspect.Signature) -> str:
 
 
 def subclasses(base: type[T]) -> dict[str, type[T]]:
-    """Classes of other people with a name of their own, as soon as they exist. Nothing is imported because a file names it."""
-    found: dict[str, type[T]] = {}
+    """User-defined subclasses with a `name`, as soon as they exist. A name in a file never causes an import."""
+    classes: dict[str, type[T]] = {}
     rest = list(base.__subclasses__())
     while rest:
-        kind = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
+        kind = rest.pop(0)  # of two with one name the later one counts, as in a notebook cell that runs again
         rest += kind.__subclasses__()
-        ours = kind.__module__.partition(".")[0] == "equiscope"  # those that have a name in files are listed where they are
+        ours = kind.__module__.partition(".")[0] == "equiscope"  # our own are listed explicitly
         if (name := kind.__dict__.get("name")) is not None and not ours:
-            found[name] = kind
-    return found
+            classes[name] = kind
+    return classes

@@ -1,8 +1,8 @@
-"""Scalings of RoPE: slower clocks, so that a model reads texts longer than those of its training.
+"""Scalings of RoPE: lower frequencies, so that a model reads texts longer than those of its training.
 
-Each says how fast every pair of columns turns, and by how much turned queries and keys are multiplied (`gain`, which Hugging
-Face calls attention factor). All are fixed before a sequence starts: frequencies that follow the length of the text so far
-change what earlier words meant, so causality breaks and keys in a cache are wrong.
+Each defines the frequency of every pair of columns and a factor on rotated queries and keys (`scale`, Hugging Face's attention
+factor). All are fixed before a sequence starts: frequencies that depend on the current length change the encoding of earlier
+tokens, so causality breaks and cached keys are wrong.
 Sources: with each; all agree with Hugging Face's ROPE_INIT_FUNCTIONS.
 """
 
@@ -26,17 +26,17 @@ class Scaled(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
                 raise InputError(f"{type(self).__name__} needs {field} larger than 0, but got {value}.")
 
     def frequencies(self, columns: int, base: float) -> Tensor:
-        """Radians a step of each pair of the columns that turn: [columns / 2] float64."""
+        """Radians a step of each rotated pair: [columns / 2] float64."""
         return ladder(columns // 2, base)
 
     @property
-    def gain(self) -> float:
-        """What turned queries and turned keys are both multiplied by."""
+    def scale(self) -> float:
+        """Factor on both rotated queries and rotated keys."""
         return 1.0
 
 
 class Linear(Scaled, frozen=True, tag="linear"):
-    """Every clock `factor` times slower: places lie closer together (position interpolation). Source: Chen 2023."""
+    """Every frequency divided by `factor` (position interpolation). Source: Chen 2023."""
 
     factor: float
 
@@ -45,9 +45,9 @@ class Linear(Scaled, frozen=True, tag="linear"):
 
 
 class Ntk(Scaled, frozen=True, tag="ntk"):
-    """A larger base: the slowest clock is `factor` times slower, the fastest as before. Source: bloc97 2023, "NTK-aware".
+    """A larger base: the lowest frequency is divided by `factor`, the highest stays. Source: bloc97 2023, "NTK-aware".
 
-    raises  ShapeError for two columns: the one clock would be slowest and fastest at once
+    raises  ShapeError for two columns: their one frequency would be lowest and highest at once
     """
 
     factor: float
@@ -57,11 +57,11 @@ class Ntk(Scaled, frozen=True, tag="ntk"):
 
 
 class DynamicNtk(Scaled, frozen=True, tag="dynamic-ntk"):
-    """NTK-aware scaling by as much as a text of `length` words needs; `length` is fixed before the sequence starts.
+    """NTK-aware scaling for texts of `length` tokens; `length` is fixed before the sequence starts.
 
-    Hugging Face lets the base follow the length of the text so far: a longer text then gives other numbers to its earlier
-    words, and keys in a cache were turned by a base that is no longer used. Here every text has the base of `length`.
-    trained  longest text of training; a `length` below it changes nothing
+    In Hugging Face's version the base follows the current length: a longer text changes the encoding of its earlier tokens, and
+    cached keys were rotated with a base that is no longer used. Here every text has the base of `length`.
+    trained  length of the longest training text; a `length` below it changes nothing
     raises   InputError without a length; ShapeError for two columns
     Source: emozilla 2023.
     """
@@ -73,8 +73,8 @@ class DynamicNtk(Scaled, frozen=True, tag="dynamic-ntk"):
     def __post_init__(self) -> None:
         if self.length is None:
             raise InputError(
-                "DynamicNtk was given no length. A base that follows the text so far breaks causality and caches, so it is "
-                "fixed before the text starts: give length=, the most words that will be read, or use Yarn()."
+                "DynamicNtk was given no length. A base that follows the current length breaks causality and caches, so it is "
+                "fixed before the text starts: give length=, the largest number of tokens, or use Yarn()."
             )
         super().__post_init__()
 
@@ -84,11 +84,11 @@ class DynamicNtk(Scaled, frozen=True, tag="dynamic-ntk"):
 
 
 class Yarn(Scaled, frozen=True, tag="yarn"):
-    """Fast clocks as before, slow clocks `factor` times slower, a ramp between; and sharper scores.
+    """High frequencies stay, low ones are divided by `factor`, with a ramp between; scores are sharper.
 
-    A clock that turns beta_fast times within `trained` words is fast, one that turns beta_slow times is slow.
-    attention  the gain; 0.1 ln(factor) + 1 unless given
-    truncate   whether the ramp starts and ends at a whole clock, as in the authors' code
+    A frequency is high with beta_fast rotations within `trained` tokens or more, low with beta_slow or fewer.
+    attention  the scale; 0.1 ln(factor) + 1 by default
+    truncate   whether the ramp starts and ends at an integer index, as in the authors' code
     Source: Peng 2023, "YaRN".
     """
 
@@ -100,25 +100,25 @@ class Yarn(Scaled, frozen=True, tag="yarn"):
     truncate: bool = True
 
     @property
-    def gain(self) -> float:
+    def scale(self) -> float:
         return self.attention or 0.1 * math.log(max(self.factor, 1.0)) + 1.0
 
     def frequencies(self, columns: int, base: float) -> Tensor:
-        low, high = self.clock(self.beta_fast, columns, base), self.clock(self.beta_slow, columns, base)
+        low, high = self.index(self.beta_fast, columns, base), self.index(self.beta_slow, columns, base)
         if self.truncate:
             low, high = math.floor(low), math.ceil(high)
         low, high = max(low, 0), min(high, columns - 1)
-        clocks = torch.arange(columns // 2, dtype=torch.float64)
-        slow = ((clocks - low) / (high - low if high != low else 1e-3)).clamp(0, 1)
+        indices = torch.arange(columns // 2, dtype=torch.float64)
+        slow = ((indices - low) / (high - low if high != low else 1e-3)).clamp(0, 1)
         return ladder(columns // 2, base) * (1 - slow + slow / self.factor)
 
-    def clock(self, turns: float, columns: int, base: float) -> float:
-        """Number of the clock, between two perhaps, that turns so many times within the trained length."""
-        return columns * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(base))
+    def index(self, rotations: float, columns: int, base: float) -> float:
+        """Index (real) of the frequency with this number of rotations within the trained length."""
+        return columns * math.log(self.trained / (rotations * 2 * math.pi)) / (2 * math.log(base))
 
 
 class Llama3(Scaled, frozen=True, tag="llama3"):
-    """Clocks that turn more than `high` times within `trained` words as before, fewer than `low` times `factor` slower.
+    """Frequencies with more than `high` rotations within `trained` tokens stay; with fewer than `low` they are divided by `factor`.
 
     Source: Meta 2024, Llama 3.1.
     """
@@ -132,20 +132,20 @@ class Llama3(Scaled, frozen=True, tag="llama3"):
         if not self.low < self.high:
             raise InputError(f"Llama3 needs low below high, but got low={self.low} and high={self.high}.")
         speed = ladder(columns // 2, base)
-        turns = self.trained * speed / (2 * math.pi)
-        fast = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        rotations = self.trained * speed / (2 * math.pi)
+        fast = ((rotations - self.low) / (self.high - self.low)).clamp(0, 1)
         return speed * (fast + (1 - fast) / self.factor)
 
 
 class LongRope(Scaled, frozen=True, tag="longrope"):
-    """Every clock slower by a factor of its own, found by search: one list for short texts, one for long ones.
+    """Every frequency divided by its own factor, found by search: one list for short texts, one for long ones.
 
-    Which list is chosen here, by `length`, once: Hugging Face changes lists where a text grows past `trained`, and with that
-    what its earlier words meant.
+    The list is chosen once, by `length`. Hugging Face changes lists when a text grows past `trained`, which changes the encoding
+    of its earlier tokens.
     short, long  one factor for each pair of columns
-    length       the most words that will be read; beyond `trained` the long list is used
-    factor       by how much the model was made longer; length / trained unless given (Phi-3 gives it, for both lists)
-    attention    the gain; sqrt(1 + ln(factor) / ln(trained)) unless given
+    length       the largest number of tokens; beyond `trained` the long list is used
+    factor       ratio of the lengths; length / trained by default (Phi-3 gives it, for both lists)
+    attention    the scale; sqrt(1 + ln(factor) / ln(trained)) by default
     raises       ShapeError where a list does not have one factor for each pair
     Source: Ding 2024, "LongRoPE".
     """
@@ -158,14 +158,16 @@ class LongRope(Scaled, frozen=True, tag="longrope"):
     attention: float | None = None
 
     @property
-    def gain(self) -> float:
+    def scale(self) -> float:
         factor = max(self.factor or self.length / self.trained, 1.0)
         return self.attention or math.sqrt(1 + math.log(factor) / math.log(self.trained))
 
     def frequencies(self, columns: int, base: float) -> Tensor:
         factors = self.long if self.length > self.trained else self.short
         if len(factors) != columns // 2:
-            raise ShapeError(f"LongRope has {len(factors)} factors, but {columns} columns turn. Give {columns // 2}, one a pair.")
+            raise ShapeError(
+                f"LongRope has {len(factors)} factors, but {columns} columns are rotated. Give {columns // 2}, one a pair."
+            )
         return ladder(columns // 2, base) / torch.tensor(factors, dtype=torch.float64)
 
 
@@ -173,10 +175,10 @@ Scaling = Linear | Ntk | DynamicNtk | Yarn | Llama3 | LongRope
 
 
 def _wider(base: float, factor: float, columns: int) -> float:
-    """The base that makes the slowest of the clocks `factor` times slower and leaves the fastest."""
+    """The base that divides the lowest frequency by `factor` and keeps the highest."""
     if columns <= 2:
         raise ShapeError(
-            f"NTK-aware scaling slows the slowest clock and leaves the fastest, but with {columns} columns there is one clock. "
+            f"NTK-aware scaling lowers the lowest frequency and keeps the highest, but {columns} columns have one frequency. "
             "Use a wider head, a larger fraction, or Linear(factor)."
         )
     return float(base * factor ** (columns / (columns - 2)))

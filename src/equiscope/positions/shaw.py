@@ -1,4 +1,4 @@
-"""Relative positions after Shaw: every distance has a row that is added to the key, and another that is added to the value.
+"""Relative positions after Shaw: each distance has a row that is added to the key, and another that is added to the value.
 
 Distances beyond `far` share the outermost rows. All heads read the same tables, as in the paper.
 Source: Shaw, Uszkoreit & Vaswani 2018, section 3, whose index is clip(j - i, -far, far).
@@ -17,23 +17,23 @@ from equiscope.symmetry import Action, Shift
 
 
 class Shaw(Position):
-    """Adds q . a^K[clip(j - i)] / sqrt(K) to the scores and sum_j w_ij a^V[clip(j - i)] to the mix.
+    """Adds q . a^K[clip(j - i)] / sqrt(K) to the scores and sum_j w_ij a^V[clip(j - i)] to the output.
 
-    The dense [N, M, K] tensor of the formula is never made: a product with all rows of the table, then one number for each pair.
+    The [N, M, K] tensor of the formula is never computed: queries are multiplied by the table, then each pair selects one number.
 
-    far     distances told apart on each side; tables have 2 far + 1 rows, row 0 for keys `far` or more before the query
+    far     distinct distances on each side; tables have 2 far + 1 rows, row 0 for keys `far` or more before the query
     values  whether values get a row too; they must then be as wide as keys
-    raises  InputError for a far below 1, and for places that are no numbers
+    raises  InputError for a far below 1, and for positions that are not finite
     """
 
     name = "shaw"
     title = "Shaw"
-    summary = "Every distance has a row that is added to the key, and another that is added to the value."
+    summary = "Each distance has a row that is added to the key, and another that is added to the value."
     source = "Shaw 2018, section 3"
     formula = "qᵢ·(kⱼ + aᴷ[j − i])/√K, Σⱼ wᵢⱼ(vⱼ + aⱽ[j − i])"
     longer = "–"
     cost = "N·(2·far + 1)·K per head, and N² picked numbers"
-    because = "Shaw has a row of its own for each side and distance"
+    because = "Shaw has a separate row for each signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "key_table": ("aᴷ", "distance channel", "what each distance adds to a key"),
         "value_table": ("aⱽ", "distance channel", "what each distance adds to a value"),
@@ -42,7 +42,7 @@ class Shaw(Position):
     def __init__(self, far: int = 16, values: bool = True) -> None:
         super().__init__()
         if far < 1:
-            raise InputError(f"far is how many distances each side tells apart, 1 or more, but got {far}.")
+            raise InputError(f"far is the number of distinct distances on each side, 1 or more, but got {far}.")
         self.far, self.values = far, values
 
     @property
@@ -59,17 +59,17 @@ class Shaw(Position):
         each = q @ self.key_table.mT
         width = q.shape[-1]
         each = each * width**-0.5
-        return take(each, self.rows(at_q, at_k))
+        return take(each, self.table_rows(at_q, at_k))
 
     def value_bias(self, weights: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor | None:
         if not self.values:
             return None
         allocated(self, "value_table")
         assert self.value_table is not None
-        shares = bins(weights, self.rows(at_q, at_k), 2 * self.far + 1)
+        shares = bins(weights, self.table_rows(at_q, at_k), 2 * self.far + 1)
         return shares @ self.value_table
 
-    def rows(self, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
+    def table_rows(self, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         """far + clip(j - i): the row of each pair, [..., N, M]."""
         steps = whole(at_q, at_k).clamp(-float(self.far), float(self.far))
         delta = self.far - steps

@@ -1,7 +1,7 @@
-"""Sinusoidal: clock hands of many speeds, added to the word.
+"""Sinusoidal: sines and cosines of many frequencies, added to the token.
 
-p[i, 2k] = sin(i / 10000^(2k/D)), p[i, 2k+1] = cos(i / 10000^(2k/D)). Moving by s turns every hand by a fixed angle, the same
-from wherever one starts, yet the network around it is not equivariant: the hands are added to what the word is.
+p[i, 2k] = sin(i / 10000^(2k/D)), p[i, 2k+1] = cos(i / 10000^(2k/D)). A shift by s rotates every pair by a fixed
+angle, whatever the position, yet the network is not equivariant, because the encoding is added to the content.
 Source: Vaswani et al. 2017, section 3.5.
 """
 
@@ -20,24 +20,24 @@ Waves = Literal["ladder", "pair", "sine"]
 
 
 class Sinusoidal(Added):
-    """Adds sines and cosines of the place.
+    """Adds sines and cosines of the position.
 
-    base      the slowest clock turns about once in 2 pi * base steps
+    base      the slowest pair makes about one period in 2 pi * base steps
     layout    "interleaved" (sine, cosine side by side, as in the paper) or "half" (all sines, then all cosines)
-    exponent  how speeds fall from clock to clock; others than "2k/D" are for weights trained elsewhere
-    waves     for study: "pair" has one speed only, "sine" one speed and no cosine
-    period    of that one speed, in steps; several make as many speeds, one a clock in turn
-    raises    ShapeError for an odd width, where a sine would lack its cosine, and for more periods than clocks
+    exponent  how frequencies fall from pair to pair; values other than "2k/D" are for weights of other libraries
+    waves     for study: "pair" has a single frequency, "sine" a single frequency and no cosine
+    period    of that frequency, in steps; several periods are dealt to the pairs one by one
+    raises    ShapeError for an odd width, where a sine would lack its cosine, and for more periods than pairs
     """
 
     name = "sinusoidal"
     title = "sinusoidal"
-    summary = "Clock hands of many speeds: their sines and cosines are added to the word."
+    summary = "Sines and cosines of many frequencies are added to the token."
     source = "Vaswani 2017, section 3.5"
     formula = "xᵢ + [sin(i·ωₖ), cos(i·ωₖ)], ωₖ = 10000^(−2k/D)"
     longer = "weak: a model trained at 1024 words must be trained at 2048 to match ALiBi there (Press 2022)"
     cost = "N·D sums, once"
-    because = "Sinusoidal adds clock hands to the word"
+    because = "Sinusoidal adds an encoding of the absolute position to the token"
 
     def __init__(
         self, base: float = 10000.0, layout: Layout = "interleaved", exponent: Exponent = "2k/D",
@@ -46,7 +46,7 @@ class Sinusoidal(Added):
         super().__init__()
         periods = period if isinstance(period, tuple) else (period,)
         if not (base > 0 and periods and min(periods) > 0):
-            raise InputError(f"base and period are lengths of turns and larger than 0, but got {base} and {period}.")
+            raise InputError(f"base and period are periods and larger than 0, but got {base} and {period}.")
         self.base, self.layout, self.exponent, self.waves, self.period = base, layout, exponent, waves, period
 
     @property
@@ -57,7 +57,7 @@ class Sinusoidal(Added):
         self.frequencies(width)
 
     def frequencies(self, width: int) -> Tensor:
-        """Radians a step of every clock, [width / 2] (of every sine, [width], for waves="sine")."""
+        """Radians a step of every pair, [width / 2] (of every sine, [width], for waves="sine")."""
         if self.waves != "sine" and width % 2:
             raise ShapeError(f"Sinusoidal pairs a sine with a cosine, but the width is {width}. Use {width + 1} or {width - 1}.")
         if self.waves == "ladder":
@@ -66,7 +66,7 @@ class Sinusoidal(Added):
         periods = self.period if isinstance(self.period, tuple) else (self.period,)
         if len(periods) > count:
             raise ShapeError(
-                f"Sinusoidal has {len(periods)} periods, but a width of {width} has {count} clocks. Use fewer, or widen."
+                f"Sinusoidal has {len(periods)} periods, but a width of {width} has {count} frequencies. Use fewer, or widen."
             )
         return 2 * math.pi / torch.tensor([periods[k % len(periods)] for k in range(count)], dtype=torch.float64)
 
@@ -78,7 +78,7 @@ class Sinusoidal(Added):
 def sinusoids_half_from_interleaved(table: Tensor) -> Tensor:
     """Columns [..., D] that alternate sine and cosine, reordered to all sines, then all cosines; exact, a permutation.
 
-    The words' own table, to which the places are added, is reordered alike. Raises ShapeError for an odd D.
+    The token embedding, to which the positions are added, is reordered alike. Raises ShapeError for an odd D.
     """
     _even(table)
     return torch.cat([table[..., 0::2], table[..., 1::2]], -1)

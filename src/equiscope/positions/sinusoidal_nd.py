@@ -1,7 +1,7 @@
-"""Sinusoids on a grid: each axis has a part of the width to itself, with a ladder of clocks of its own.
+"""Sinusoids on a grid: each axis has its own part of the width, with its own frequencies.
 
-Moving along one axis turns the hands of its part only. As on a line, the hands are added to what the word is, so the network
-is not equivariant.
+A shift along one axis changes its part only. As on one axis, the encoding is added to the content, so the network is not
+equivariant.
 Sources: Vaswani et al. 2017, section 3.5, for each axis; Chen et al. 2021, "MoCo v3", section 4; He et al. 2022, "MAE".
 """
 
@@ -20,30 +20,32 @@ class SinusoidalNd(Added):
     """Adds sines and cosines of every coordinate, the width split evenly over the axes.
 
     axes    numbers in a coordinate: 2 for images at (y, x), 3 for video at (t, y, x)
-    base    the slowest clock of every axis turns about once in 2 pi * base steps
+    base    the slowest pair of every axis makes about one period in 2 pi * base steps
     layout  within a part: "half" (all sines, then all cosines, as in MAE) or "interleaved"
-    order   which axis has the first part, which the second: (0, 1) for (y, x) unless said. MAE's own weights, and those of
+    order   which axis has the first part, which the second: (0, 1) for (y, x) by default. MAE's own weights, and those of
             Hugging Face's ViTMAE, have x first: (1, 0). SimpleViT's and Aimv2's have y first
     raises  ShapeError for a width that does not give every axis as many sines as cosines, InputError for another order
     """
 
     name = "sinusoidal-nd"
     title = "sinusoidal on a grid"
-    summary = "Each axis has a part of the word's width for its own clock hands, which are added."
+    summary = "Each axis has its own part of the width, to which its sines and cosines are added."
     source = "Chen 2021 (MoCo v3); He 2022 (MAE)"
     formula = "xᵢ + [sin(yω), cos(yω), sin(xω), cos(xω)]"
     longer = "–"
     cost = "N·D sums, once"
-    because = "SinusoidalNd adds clock hands of every axis to the word"
+    because = "SinusoidalNd adds an encoding of the absolute position on every axis to the token"
 
     def __init__(self, axes: int = 2, base: float = 10000.0, layout: Layout = "half", order: tuple[int, ...] | None = None) -> None:
         super().__init__()
         if axes < 1 or not base > 0:
             raise InputError(f"axes and base are larger than 0, but got {axes} and {base}.")
         if order is not None and sorted(order) != list(range(axes)):
-            raise InputError(f"order names each of the axes 0..{axes - 1} once, but got {tuple(order)}. Use None for as they come.")
+            raise InputError(
+                f"order names each of the axes 0..{axes - 1} once, but got {tuple(order)}. Use None for the order of the axes."
+            )
         self.axes, self.base, self.layout = axes, base, layout  # type: ignore[misc]  # this one's own axes
-        self.order: tuple[int, ...] | None = as_they_come(order)
+        self.order: tuple[int, ...] | None = _optional_tuple(order)
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.part(width)
@@ -65,10 +67,10 @@ class SinusoidalNd(Added):
         speeds = ladder(self.part(width) // 2, self.base)
         parts = []
         for axis in self.order or range(self.axes or 1):
-            place = positions[..., axis : axis + 1]
-            parts.append(sinusoid(angles(place, speeds), self.layout))
+            coordinate = positions[..., axis : axis + 1]
+            parts.append(sinusoid(angles(coordinate, speeds), self.layout))
         return reduce(concat, parts)
 
 
-def as_they_come(order: Sequence[int] | None) -> tuple[int, ...] | None:
+def _optional_tuple(order: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if order is None else tuple(order)

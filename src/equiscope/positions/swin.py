@@ -1,6 +1,6 @@
-"""Swin's relative bias: every head learns a number for each gap along rows and columns that a window can hold.
+"""Swin's relative bias: every head learns a number for each gap along rows and columns within a window.
 
-A window of h x w cells has (2h - 1)(2w - 1) gaps; the number of a gap is the same wherever the two cells lie in it.
+A window of h x w cells has (2h - 1)(2w - 1) gaps; the bias of a gap does not depend on where the two cells are.
 Source: Liu et al. 2021, "Swin Transformer", section 3.2; the order of the table's rows is that of their files.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import semantic
 from equiscope.positions.base import AxisPositions, Position
-from equiscope.positions.gaps import allocated, gaps, numbers, of_head
+from equiscope.positions.gaps import allocated, check_finite, gaps, of_head
 from equiscope.symmetry import Action, Shift
 
 
@@ -21,8 +21,8 @@ class SwinBias(Position):
     """Adds table[(dy + h - 1)(2w - 1) + dx + w - 1, head] to the scores, for gaps query minus key. Gaps are rounded.
 
     shape   cells of the window, (h, w)
-    raises  InputError for a gap that no window holds, and for places that are no numbers. In a batch, places may be those of
-            padding, which are anything: there (and on a GPU, and compiled) gaps beyond the window read its outermost number
+    raises  InputError for a gap beyond the window, and for positions that are not finite. In a batch, positions of padding may
+            be anything: there (and on a GPU, and compiled) a gap beyond the window reads the outermost number
     """
 
     name = "swin"
@@ -32,7 +32,7 @@ class SwinBias(Position):
     formula = "sᵢⱼ + B[yᵢ − yⱼ, xᵢ − xⱼ, h]"
     longer = "Swin-T, 224 → 384 pixels without tuning: 81.2 → 78.9 % (rope-vit's README, Heo 2024)"
     cost = "one value per gap and head; one table of N²·H for all layers"
-    because = "SwinBias has a number of its own for each gap and side"
+    because = "SwinBias has a separate value for each signed gap"
     axes = 2
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("B", "distance head", "number of each gap")}
@@ -53,25 +53,25 @@ class SwinBias(Position):
 
     def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "table")
-        numbers(*at_q, *at_k)
+        check_finite(*at_q, *at_k)
         h, w = self.shape
         dy, dx = (gap.round() for gap in gaps(at_q, at_k))
-        self._held(dy, dx)
+        self._check_gaps(dy, dx)
         dy = dy.clamp(1 - h, h - 1)
         dx = dx.clamp(1 - w, w - 1)
         row = dy * (2 * w - 1) + dx + self.table.num_embeddings // 2
         return of_head(self.table(row.long()), head)
 
     @semantic
-    def _held(self, dy: Tensor, dx: Tensor) -> None:
-        """Raise for gaps that no window holds, where the numbers may be looked at and are no padding's."""
+    def _check_gaps(self, dy: Tensor, dx: Tensor) -> None:
+        """Raise for gaps beyond the window, unless in a batch, on a GPU or under a compiler."""
         if dy.ndim > 2 or dy.numel() == 0 or not dy.is_cpu or torch.compiler.is_compiling():
             return
         far = dy.abs().max().item(), dx.abs().max().item()
         if far[0] >= self.shape[0] or far[1] >= self.shape[1]:
             need = tuple(max(side, int(gap) + 1) for side, gap in zip(self.shape, far, strict=True))
             raise InputError(
-                f"SwinBias knows gaps within a window of {self.shape[0]} × {self.shape[1]} cells, but two places are "
+                f"SwinBias knows gaps within a window of {self.shape[0]} × {self.shape[1]} cells, but two positions are "
                 f"{far[0]:g} rows or {far[1]:g} columns apart. "
                 f"Use shape={need}, resized(scheme, {need}), or LogCpb(), without a table."
             )
@@ -96,10 +96,10 @@ def from_swin_table(table: Tensor, shape: tuple[int, int] | None = None) -> Swin
 
 
 def resized(scheme: SwinBias, shape: tuple[int, int]) -> SwinBias:
-    """A new SwinBias for another window, its numbers interpolated from the old one's, bicubic as in Swin's own code and timm's.
+    """A new SwinBias for another window, its table interpolated bicubically, as in Swin's own code and timm's.
 
-    The outermost numbers are spread over the new outermost gaps, so the picture of the bias is stretched.
-    raises  InputError where the scheme has no table yet
+    The outermost numbers belong to the new outermost gaps, so the table is stretched as an image.
+    raises  InputError before `sized`
     """
     allocated(scheme, "table")
     old, (h, w) = scheme.table.weight.detach(), scheme.shape

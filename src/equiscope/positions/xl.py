@@ -1,7 +1,8 @@
-"""Transformer-XL: the score reads the distance through sinusoids, and every head has a say of its own about words and distances.
+"""Transformer-XL: scores depend on the distance through sinusoids, with a learned bias of each head on content and distance.
 
-(q . k + q . W r + u . k + v . W r) / sqrt(K), with r the sinusoid of i - j. r is never made for every pair: its product with
-a row x is the product of x turned by i with the sinusoid of -j, so real places cost nothing extra and no "relative shift" is due.
+(q . k + q . W r + u . k + v . W r) / sqrt(K), with r the sinusoid of i - j. r is never computed for every pair: its product
+with a row x is the product of x rotated by i with the sinusoid of -j, so real positions cost nothing extra and need no
+"relative shift".
 Source: Dai et al. 2019, section 3.3, in the layout of their code: all sines, then all cosines.
 """
 
@@ -21,28 +22,28 @@ from equiscope.symmetry import Action, Shift
 class TransformerXL(Position):
     """Adds ((q + v) . W r[i - j] + u . k) / sqrt(K) to the scores. W is one map a head, from the model's width to K.
 
-    base    the slowest clock turns about once in 2 pi * base steps
+    base    the slowest pair makes about one period in 2 pi * base steps
     raises  ShapeError for an odd width, where a sine would lack its cosine
     """
 
     name = "transformer-xl"
     title = "Transformer-XL"
-    summary = "Scores read the distance through sinusoids, with a say of each head's own about words and distances."
+    summary = "Scores depend on the distance through sinusoids, with a learned bias of each head on content and distance."
     source = "Dai 2019, section 3.3"
     formula = "(qᵢ·kⱼ + qᵢ·W r[i − j] + u·kⱼ + v·W r[i − j])/√K"
     longer = "dependencies 450 % longer than a vanilla transformer's, with its memory [Dai 2019]"
     cost = "N²·D per head, for heads of K = D / H: H times the scores' own"
-    because = "TransformerXL reads the distance, one way round"
+    because = "TransformerXL reads the signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "weight": ("W_R", "feature channel", "weights of distances"),
-        "word": ("u", "head channel", "what each head asks of words"),
-        "distance": ("v", "head channel", "what each head asks of distances"),
+        "word": ("u", "head channel", "content bias of each head"),
+        "distance": ("v", "head channel", "position bias of each head"),
     }
 
     def __init__(self, base: float = 10000.0) -> None:
         super().__init__()
         if not base > 0:
-            raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
+            raise InputError(f"base sets the longest period and is larger than 0, but got {base}.")
         self.base = base
 
     @property
@@ -59,10 +60,10 @@ class TransformerXL(Position):
     def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         allocated(self, "weight")
         u, v, weight = self._heads() if q.ndim > 2 else (self.word, self.distance, self.weight)
-        asked = (q + v) @ weight.mT
-        words = u @ k.mT
+        projected = (q + v) @ weight.mT
+        content = u @ k.mT
         width = q.shape[-1]
-        total = self.of_gaps(asked, at_q, at_k) + words
+        total = self.of_gaps(projected, at_q, at_k) + content
         return total * width**-0.5
 
     def _heads(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,12 +72,12 @@ class TransformerXL(Position):
         return u, v, self.weight.unflatten(-1, (self.word.shape[0], -1)).transpose(-3, -2)
 
     def of_gaps(self, x: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
-        """x [..., N, D] times the sinusoid of i - j, [..., N, M]: turn x by i, multiply by the sinusoid of -j.
+        """x [..., N, D] times the sinusoid of i - j, [..., N, M]: rotate x by i, multiply by the sinusoid of -j.
 
         a sin(i - j) + b cos(i - j) = (a cos i - b sin i) sin(-j) + (a sin i + b cos i) cos(-j).
         """
         speeds = ladder(x.shape[-1] // 2, self.base)
-        turned = rotate(x, angles(at_q[0], speeds), "half")
-        hands = angles(at_k[0].mT, speeds)
-        waves = sinusoid(-hands, "half").to(x.dtype)
-        return turned @ waves.mT
+        rotated = rotate(x, angles(at_q[0], speeds), "half")
+        key_angles = angles(at_k[0].mT, speeds)
+        waves = sinusoid(-key_angles, "half").to(x.dtype)
+        return rotated @ waves.mT
