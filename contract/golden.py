@@ -36,9 +36,9 @@ from equiscope.attention import (
     Window,
 )
 from equiscope.explore.pages.drawing import drawing
-from equiscope.explore.pages.words import Choice, offers, rows
-from equiscope.explore.words.clocks import tour
-from equiscope.explore.words.exhibit import exhibit, numbers
+from equiscope.explore.pages.sentence import Choice, offers, rows
+from equiscope.explore.sentence.clocks import tour
+from equiscope.explore.sentence.exhibit import exhibit, numbers
 from equiscope.models import PRESETS, Attention, Block, FeedForward, InputLayer, Model, Norm, Spec, build
 from equiscope.positions import Position, Rope, T5Bias
 from equiscope.program import watch

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from equiscope.models import BASELINES, PRESETS, Baseline
 from equiscope.record import (
+    AttentionTensors,
     Audit,
     Comparison,
     Computation,
@@ -29,7 +30,6 @@ from equiscope.record import (
     Messages,
     Molecule,
     News,
-    Numbers,
     ProgramRecord,
     Report,
     Tokenised,
@@ -39,7 +39,8 @@ from equiscope.training.recipe import TASKS, Recipe
 
 FOLDER = Path(__file__).parent
 RECORDS = [
-    Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised, Molecule,
+    Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
+    Molecule,
     Computation, ProgramRecord,
 ]  # fmt: skip
 

@@ -23,7 +23,7 @@ import equiscope
 from equiscope import explore
 from equiscope.explore.pages.cost import cost
 from equiscope.explore.pages.graph import graph
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.masks import masks
 from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
@@ -198,7 +198,7 @@ def heads_file(folder: Path) -> Path:
     _, task = load_task(folder / "run")
     model = load_run(folder / "run").eval()
     asked = task.asked(model, "To be, or not to be: that is the question")
-    looked = Looked(model, asked.args, asked.kwargs, asked.lines, "A small model of letters", "run")
+    looked = HeadsPage(model, asked.args, asked.kwargs, asked.lines, "A small model of letters", "run")
     return explore.write(looked.file(), folder / "heads.html")
 
 

@@ -14,7 +14,7 @@ import transformers
 from tests.cli.test_cli import equi, refused
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from equiscope.explore.heads.given import encoded
+from equiscope.explore.heads.model_inputs import encoded
 
 pytestmark = pytest.mark.xdist_group("heads-command")
 

@@ -10,36 +10,36 @@ from torch.nn.functional import scaled_dot_product_attention
 from equiscope.explore.heads.compact import compact
 from equiscope.explore.page import html, pack
 from equiscope.explore.pages import heads
-from equiscope.explore.pages.heads import Looked
-from equiscope.program.attended.attended import Attended, rebuilt
-from equiscope.record import Line, unpack
+from equiscope.explore.pages.heads import HeadsPage
+from equiscope.program.attended.attended import Attended, with_reconstruction_error
+from equiscope.record import TokenSequence, unpack
 from equiscope.record.rounded import ROUGH, weights
 
 
-def drawn(rows=40, columns=40, width=16, causal=True, strength=1.0, bias=None, seen=None, heads=4, groups=2):
+def drawn(rows=40, columns=40, width=16, causal=True, strength=1.0, bias=None, mask=None, heads=4, kv_heads=2):
     """An attention of a few heads, with what it computed."""
     g = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(h, n, width, generator=g) for h, n in ((heads, rows), (groups, columns), (groups, columns)))
-    made = Attended("made", strength * q, k, v, width**-0.5, causal, bias=bias, seen=seen)
-    made.result = torch.stack([made.weigh(h).float() @ v[h * groups // heads] for h in range(heads)])
-    return rebuilt(made)
+    made = Attended("made", strength * q, k, v, width**-0.5, causal, bias=bias, mask=seen)
+    made.output = torch.stack([made.recomputed_weights(h).float() @ v[h * groups // heads] for h in range(heads)])
+    return with_reconstruction_error(made)
 
 
 def page_weights(numbers, head, heads):
     """As a page computes them."""
-    if numbers.letters:
+    if numbers.encoded_weights:
         kept = np.ones((numbers.rows, numbers.columns), dtype=bool)
         if numbers.causal:
             kept = np.tri(numbers.rows, numbers.columns, numbers.columns - numbers.rows, dtype=bool)
         made = np.zeros(kept.shape)
-        made[kept] = weights(numbers.letters[head])
+        made[kept] = weights(numbers.encoded_weights[head])
         return made
     parts = {}
-    for name, step in (("q", numbers.q_step), ("k", numbers.k_step)):
+    for name, step in (("q", numbers.q_scale), ("k", numbers.k_scale)):
         table = unpack(getattr(numbers, name)).astype(float)
         parts[name] = torch.from_numpy(table * (1 if step is None else unpack(step)[..., None]))
     others = {name: None if (a := getattr(numbers, name)) is None else torch.from_numpy(unpack(a)) for name in ("bias", "seen")}
-    return Attended("page", parts["q"], parts["k"], None, numbers.scale, numbers.causal, **others).weigh(head).numpy()
+    return Attended("page", parts["q"], parts["k"], None, numbers.scale, numbers.causal, **others).recomputed_weights(head).numpy()
 
 
 CASES = {
@@ -49,7 +49,7 @@ CASES = {
     "causal behind a cache": drawn(12, 30),
     "many tokens": drawn(300, 300),
     "many tokens, a bias": drawn(300, 300, bias=-0.1 * torch.arange(300.0).flip(0)[None, None]),
-    "many tokens, a mask": drawn(300, 300, causal=False, seen=(torch.arange(300) < 200)[None, None]),
+    "many tokens, a mask": drawn(300, 300, causal=False, mask=(torch.arange(300) < 200)[None, None]),
     "many tokens, sharp": drawn(300, 300, strength=40.0),
 }
 
@@ -58,24 +58,24 @@ CASES = {
 def test_weights_are_within_the_stated_bound(name):
     one = CASES[name]
     made = compact(one, 1e9)
-    assert 0 < made.about <= ROUGH
-    assert bool(made.letters) == name.startswith(("few", "two", "causal"))
+    assert 0 < made.relative_error <= ROUGH
+    assert bool(made.encoded_weights) == name.startswith(("few", "two", "causal"))
     for head in range(4):
-        wanted, found = one.weigh(head).numpy(), page_weights(made, head, 4)
+        wanted, found = one.recomputed_weights(head).numpy(), page_weights(made, head, 4)
         large = wanted > 2e-9
-        assert np.abs(found / np.where(large, wanted, 1) - 1)[large].max() <= made.about * (1 + 1e-4)
-        assert found[~large].max(initial=0) <= 2e-9 * (1 + made.about)
+        assert np.abs(found / np.where(large, wanted, 1) - 1)[large].max() <= made.relative_error * (1 + 1e-4)
+        assert found[~large].max(initial=0) <= 2e-9 * (1 + made.relative_error)
 
 
 def test_bytes_are_left_for_halves_where_they_are_too_rough():
     calm, sharp = (compact(CASES[name], 1e9) for name in ("many tokens", "many tokens, sharp"))
-    assert (calm.q.dtype, calm.q_step is None) == ("int8", False)
-    assert (sharp.q.dtype, sharp.q_step is None) == ("float16", True)
+    assert (calm.q.dtype, calm.q_scale is None) == ("int8", False)
+    assert (sharp.q.dtype, sharp.q_scale is None) == ("float16", True)
 
 
 def test_weights_that_the_model_wrote_down_stay_its_own():
     one = drawn(300, 300)
-    one.weights, one.rebuilt = torch.softmax(torch.randn(4, 300, 300), -1).tril(), 0.5
+    one.weights, one.reconstruction_error = torch.softmax(torch.randn(4, 300, 300), -1).tril(), 0.5
     made = compact(one, 1e9)
     assert made.q is None
     large = one.weights[2] > 2e-9
@@ -100,29 +100,31 @@ class Drawn(nn.Module):
 
 
 def looked(tokens):
-    line = Line(name="text", kind="words", labels=[f"w{i}" for i in range(tokens)])
-    return Looked(Drawn(tokens), (torch.zeros(1),), {}, [line], "drawn", "drawn")
+    line = TokenSequence(name="text", kind="words", labels=[f"w{i}" for i in range(tokens)])
+    return HeadsPage(Drawn(tokens), (torch.zeros(1),), {}, [line], "drawn", "drawn")
 
 
 def test_a_small_file_says_what_it_is():
     made = looked(40)
     content = made.file(compact=True)
     assert "weights alone, rounded, so that weights may be off by 12 % of themselves" in content.notes[-1]
-    assert all(not layer.small and layer.rebuilt < 1e-5 and not layer.why for layer in content.layers)
+    assert all(not layer.thumbnail and layer.reconstruction_error < 1e-5 and not layer.reason for layer in content.layers)
     whole = made.file()
     assert [h.role for layer in content.layers for h in layer.heads] == [h.role for layer in whole.layers for h in layer.heads]
     assert len(pack(content)) < len(pack(whole)) / 5
-    assert len(html(content, small=True)) < len(html(content)) - 40_000
+    assert len(html(content, thumbnail=True)) < len(html(content)) - 40_000
     assert msgspec.json.decode(msgspec.json.encode(content), type=type(content)) == content
 
 
 def test_of_many_tokens_queries_and_keys_are_kept_and_the_small_pictures():
     content = looked(200).file(compact=True)
     assert "it has queries and keys, rounded" in content.notes[-1]
-    assert all(layer.small and layer.numbers.v is None and 1e-3 < layer.numbers.about < ROUGH for layer in content.layers)
+    assert all(
+        layer.thumbnail and layer.tensors.v is None and 1e-3 < layer.tensors.relative_error < ROUGH for layer in content.layers
+    )
 
 
 def test_what_is_too_large_even_so_says_so(monkeypatch):
     monkeypatch.setattr(heads, "MOST", 100)
     content = looked(40).file(compact=True)
-    assert all(layer.numbers is None and "Even rounded" in layer.why and layer.small for layer in content.layers)
+    assert all(layer.tensors is None and "Even rounded" in layer.reason and layer.thumbnail for layer in content.layers)

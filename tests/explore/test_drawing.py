@@ -8,7 +8,7 @@ import equiscope as eq
 from equiscope import attention
 from equiscope.errors import InputError
 from equiscope.explore import drawing, html, page
-from equiscope.explore.model.miniature import runs
+from equiscope.explore.model.toy_model import runs
 from equiscope.models import PRESETS, Attention, Baseline, Block, FeedForward, InputLayer, Model, Norm, OutputLayer, Spec
 from equiscope.positions import SCHEMES, Alibi, Concatenated, Fire, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
 from equiscope.program.replay import replay

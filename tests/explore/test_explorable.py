@@ -11,9 +11,9 @@ import torch
 
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore import LIMIT, Choice, explorable, html, page, write
-from equiscope.explore.pages.words import BROKEN, GROUPS, SETTINGS, offers, rows
-from equiscope.explore.words.clocks import tour
-from equiscope.explore.words.exhibit import exhibit
+from equiscope.explore.pages.sentence import BROKEN, GROUPS, SETTINGS, offers, rows
+from equiscope.explore.sentence.clocks import tour
+from equiscope.explore.sentence.exhibit import exhibit
 from equiscope.positions import SCHEMES
 from equiscope.program.operations import OPERATIONS
 from equiscope.program.replay import replay

@@ -16,8 +16,8 @@ import equiscope as eq
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore import notebook
 from equiscope.explore.notebook import Shown, linked, selected
-from equiscope.explore.pages.words import Choice
-from equiscope.record import Heads, Numbers, unpack
+from equiscope.explore.pages.sentence import Choice
+from equiscope.record import AttentionTensors, Heads, unpack
 
 pytestmark = pytest.mark.xdist_group("notebook")
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
@@ -109,11 +109,11 @@ def test_drawings_audits_runs_and_records_have_their_pages(tmp_path):
     made = eq.build(eq.models.tiny(eq.models.PRESETS["gpt2"]()))
     run = ran()
     (tmp_path / "run.json").write_bytes(msgspec.json.encode(run))
-    shown = [eq.show(one) for one in (made, made.spec, audit(), run, tmp_path, str(tmp_path), Choice("Love conquers all"))]
-    kinds = [type(one.content).__name__ for one in shown]
+    best_weights = [eq.show(one) for one in (made, made.spec, audit(), run, tmp_path, str(tmp_path), Choice("Love conquers all"))]
+    kinds = [type(one.content).__name__ for one in best_weights]
     assert kinds == ["Drawing", "Drawing", "Report", "Course", "Course", "Course", "Explorable"]
-    assert eq.show(shown[0].content).content is shown[0].content
-    assert all("srcdoc=" in one.static() and repr(one).endswith("writes it as one file.") for one in shown)
+    assert eq.show(best_weights[0].content).content is best_weights[0].content
+    assert all("srcdoc=" in one.static() and repr(one).endswith("writes it as one file.") for one in best_weights)
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ def test_it_is_saved_as_explore_exports_it(view, tmp_path):
 def test_the_page_asks_and_the_model_answers(view):
     status, body = view.answer("/head?layer=1&head=2")
     assert status == 200
-    assert unpack(msgspec.json.decode(body, type=Numbers).q)[0].shape == (6, 8)
-    status, body = view.answer("/again?order=5,4,3,2,1,0")
+    assert unpack(msgspec.json.decode(body, type=AttentionTensors).q)[0].shape == (6, 8)
+    status, body = view.answer("/rerun?order=5,4,3,2,1,0")
     assert status == 200
     assert msgspec.json.decode(body, type=Heads).again.order == [5, 4, 3, 2, 1, 0]
 

@@ -201,8 +201,8 @@ def test_what_torch_says_of_memory_is_understood(running, monkeypatch):
     def full(asked):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: 4 bytes")
 
-    with server(PAGE, 18765, runs={"/again": full}) as made:
-        assert "There is not enough memory for this (RuntimeError: [enforce fail" in ask(made, "/again")[1]
+    with server(PAGE, 18765, runs={"/rerun": full}) as made:
+        assert "There is not enough memory for this (RuntimeError: [enforce fail" in ask(made, "/rerun")[1]
 
 
 def test_a_mistake_is_said_in_its_own_words(running):

@@ -19,7 +19,7 @@ from equiscope.cli.explore import serve
 def slow(asked):
     print("begun", flush=True)
     {slow}
-serve("<p>page</p>", 18965, False, {{}}, {{"/again": slow}})
+serve("<p>page</p>", 18965, False, {{}}, {{"/rerun": slow}})
 print("after", flush=True)
 """
 BUSY = "import torch\n    x = torch.zeros(3000, 3000)\n    while True: x = x @ x"
@@ -54,7 +54,7 @@ def test_what_is_kept_in_memory_is_said(equi, tmp_path, monkeypatch):
     held = 4 * 250 * 512  # queries, keys, values, and what they give
     assert (f"{4 * parameters / 1e6:.1f}", f"{4 * held / 1e6:.1f}") == ("5.3", "2.0")
     assert out.startswith("In memory: 5.3 MB of parameters, 2.0 MB of queries, keys and values; each of the last 4 runs ")
-    assert (list(asked["answers"]), list(asked["runs"])) == (["/head"], ["/again"])
+    assert (list(asked["answers"]), list(asked["runs"])) == (["/head"], ["/rerun"])
 
 
 def heard():
@@ -77,7 +77,7 @@ def serving():
         assert said.startswith("equiscope shows the page at http://127.0.0.1:"), process.stderr.read()
         port = int(said.split(":")[2].split("/")[0])
         line = socket.create_connection(("127.0.0.1", port), timeout=20)
-        line.sendall(f"GET /again HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        line.sendall(f"GET /rerun HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         assert process.stdout.readline() == "begun\n"
         return process, line
 

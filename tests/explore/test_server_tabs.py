@@ -41,7 +41,7 @@ def model():
 
 @pytest.fixture
 def running(model):
-    with server(PAGE, 18865, {"/head": lambda asked: b"head"}, {"/again": model.run, "/step": model.run}) as made:
+    with server(PAGE, 18865, {"/head": lambda asked: b"head"}, {"/rerun": model.run, "/step": model.run}) as made:
         yield made
         model.go.set()
 
@@ -70,7 +70,7 @@ def test_each_tab_gets_its_own_answer_and_the_model_runs_once_at_a_time(running,
 
 
 def test_while_the_model_runs_the_page_and_its_small_answers_come(running, model):
-    with asking(running, "/again?from=1"):
+    with asking(running, "/rerun?offset=1"):
         until(lambda: model.began == ["1"])
         assert ask(running)[1] == PAGE
         assert ask(running, "/head?layer=0")[1] == "head"
@@ -79,10 +79,10 @@ def test_while_the_model_runs_the_page_and_its_small_answers_come(running, model
 
 
 def test_a_question_that_was_taken_back_is_not_begun(running, model):
-    first = asking(running, "/again?from=1")
+    first = asking(running, "/rerun?offset=1")
     until(lambda: model.began == ["1"])
-    dragged = [asking(running, f"/again?from={i}") for i in range(2, 30)]  # a slider
-    last = asking(running, "/again?from=30")
+    dragged = [asking(running, f"/rerun?offset={i}") for i in range(2, 30)]  # a slider
+    last = asking(running, "/rerun?offset=30")
     until(lambda: len(running._uvicorn.server_state.connections) == 30)
     for line in dragged:
         line.close()
@@ -96,17 +96,17 @@ def test_a_question_that_was_taken_back_is_not_begun(running, model):
 
 
 def test_an_answer_that_nobody_waits_for_any_more_is_dropped(running, model, capfd):
-    left = asking(running, "/again?from=1")
+    left = asking(running, "/rerun?offset=1")
     until(lambda: model.began == ["1"])
     left.close()
     model.go.set()
-    assert ask(running, "/again?from=2")[1] == '"2"'
+    assert ask(running, "/rerun?offset=2")[1] == '"2"'
     assert capfd.readouterr() == ("", "")
 
 
 def test_it_closes_at_once_while_a_tab_waits_and_while_the_model_runs(model, capfd):
-    with server(PAGE, ALONE, runs={"/again": model.run}) as made:
-        computed, waits = asking(made, "/again?from=1"), asking(made, "/again?from=2")
+    with server(PAGE, ALONE, runs={"/rerun": model.run}) as made:
+        computed, waits = asking(made, "/rerun?offset=1"), asking(made, "/rerun?offset=2")
         idle = socket.create_connection(("127.0.0.1", made.port), timeout=PATIENCE)
         until(lambda: model.began == ["1"])
         until(lambda: len(made._uvicorn.server_state.connections) == 3)  # by now it has heard of all of them
@@ -151,9 +151,9 @@ def test_no_thread_is_left_behind(model):
     model.go.set()
     before = threading.active_count()
     for _ in range(5):
-        with server(PAGE, 18865, {"/head": lambda asked: b"head"}, {"/again": model.run}) as made:
+        with server(PAGE, 18865, {"/head": lambda asked: b"head"}, {"/rerun": model.run}) as made:
             ask(made, "/head")
-            ask(made, "/again?from=1")
+            ask(made, "/rerun?offset=1")
     until(lambda: threading.active_count() <= before)
 
 
@@ -171,7 +171,7 @@ def test_what_a_failed_run_held_is_let_go(model):
         held.append(weakref.ref(large))
         raise RuntimeError("out of memory")
 
-    with server(PAGE, 18865, runs={"/again": run}) as made:
-        assert "not enough memory" in ask(made, "/again")[1]
+    with server(PAGE, 18865, runs={"/rerun": run}) as made:
+        assert "not enough memory" in ask(made, "/rerun")[1]
         gc.collect()
         until(lambda: held[0]() is None)

@@ -16,7 +16,7 @@ from PIL import Image
 from equiscope import tokens as eq
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.page import html
-from equiscope.explore.pages import drawn
+from equiscope.explore.pages import sample_media
 from equiscope.explore.pages.tokens import readable, tokens
 from equiscope.record import Tokenised, unpack
 
@@ -367,9 +367,9 @@ def test_a_page_of_noise_is_small_enough(photograph):
 
 
 def test_drawn_things_have_something_to_see():
-    assert len(np.unique(drawn.meadow(56).reshape(3, -1), axis=1).T) > 20
-    assert drawn.bounce(4, 16).shape == (4, 3, 16, 16)
-    assert 0.5 < float(drawn.voice().abs().max()) <= 1
+    assert len(np.unique(sample_media.meadow(56).reshape(3, -1), axis=1).T) > 20
+    assert sample_media.bounce(4, 16).shape == (4, 3, 16, 16)
+    assert 0.5 < float(sample_media.voice().abs().max()) <= 1
 
 
 def test_the_command_prints_the_record_or_refuses(capsys, tmp_path):

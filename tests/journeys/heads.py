@@ -8,7 +8,7 @@ import zlib
 import msgspec
 import numpy as np
 
-from equiscope.record import Head, Heads, Layer, Line, Numbers, Places, pack, unpack
+from equiscope.record import AttentionLayer, AttentionTensors, Heads, HeadStatistics, PositionTable, TokenSequence, pack, unpack
 from equiscope.record.heads import Role
 
 SENTENCE = ["The", "old", "dog", "that", "my", "neighbour", "walked", "across", "the", "lawn", "found", "its", "ball"]
@@ -20,7 +20,7 @@ HOSTILE = [
 TONES: list[Role] = ["previous", "self", "first", "content", "even", "mixed"]
 
 
-def attended(numbers: Numbers, head: int, heads: int) -> np.ndarray:
+def attended(numbers: AttentionTensors, head: int, heads: int) -> np.ndarray:
     """Weights [N, M] in float64, written down from the definition in the record: the judge of the page."""
     if numbers.weights is not None:
         return unpack(numbers.weights)[head].astype(float)
@@ -37,8 +37,8 @@ def attended(numbers: Numbers, head: int, heads: int) -> np.ndarray:
     n, m = scores.shape
     if numbers.causal:
         scores = np.where(np.arange(m)[None] <= np.arange(n)[:, None] + m - n, scores, -np.inf)
-    if numbers.seen is not None:
-        scores = np.where(of(numbers.seen) > 0, scores, -np.inf)
+    if numbers.mask is not None:
+        scores = np.where(of(numbers.mask) > 0, scores, -np.inf)
     top = scores.max(-1, keepdims=True)
     powers = np.exp(scores - top)
     total = powers.sum(-1, keepdims=True)
@@ -66,14 +66,25 @@ def drawn(heads: int, rows: int, columns: int, width: int, seed: int, tones: lis
     return q.astype(np.float32), k.astype(np.float32), v.astype(np.float32)
 
 
-def layer(where: str, numbers: Numbers, tones: list[Role], asks: int = 0, answers: int = 0, cross: bool = False, **more) -> Layer:
+def layer(
+    where: str, numbers: AttentionTensors, tones: list[Role], asks: int = 0, answers: int = 0, cross: bool = False, **more
+) -> AttentionLayer:
     """A layer with what follows from its numbers: small pictures and figures."""
     weights = np.stack([attended(numbers, h, len(tones)) for h in range(len(tones))])
     side = min(32, max(weights.shape[1:]))
     found = [_figures(weights[h], role, cross) for h, role in enumerate(tones)]
     groups = numbers.k.shape[0] if numbers.k is not None else len(tones)
     said = {"rebuilt": 2.1e-7, "numbers": numbers, "small": base64.b64encode(_small(weights, side)).decode()} | more
-    return Layer(where=where, cross=cross, asks=asks, answers=answers, groups=groups, heads=found, side=side, **said)
+    return AttentionLayer(
+        where=where,
+        cross=cross,
+        query_sequence=asks,
+        key_sequence=answers,
+        kv_heads=groups,
+        heads=found,
+        thumbnail_side=side,
+        **said,
+    )
 
 
 def words() -> Heads:
@@ -95,11 +106,21 @@ def words() -> Heads:
             seen = np.ones((1, 1, n), dtype=bool)
             seen[..., -2:] = False
             more["seen"] = pack(seen)
-        numbers = Numbers(scale=0.25, causal=causal, q=pack(q), k=pack(k), v=pack(v), **more)
+        numbers = AttentionTensors(scale=0.25, causal=causal, q=pack(q), k=pack(k), v=pack(v), **more)
         layers.append(layer(f"model.layers.{i}.self_attn", numbers, turned))
-    last = Numbers(scale=0.25, weights=pack(np.stack([attended(layers[0].numbers, h, 6) for h in range(6)])))
-    layers.append(layer("model.layers.4.self_attn", last, tones, rebuilt=None, why="These are the weights as the model had them."))
-    return heads("Toy: The old dog", layers, [Line(name="text", kind="words", labels=SENTENCE)], places=[places()])
+    last = AttentionTensors(scale=0.25, weights=pack(np.stack([attended(layers[0].tensors, h, 6) for h in range(6)])))
+    layers.append(
+        layer(
+            "model.layers.4.self_attn",
+            last,
+            tones,
+            reconstruction_error=None,
+            reason="These are the weights as the model had them.",
+        )
+    )
+    return heads(
+        "Toy: The old dog", layers, [TokenSequence(name="text", kind="words", labels=SENTENCE)], position_tables=[places()]
+    )
 
 
 def picture() -> Heads:
@@ -111,18 +132,18 @@ def picture() -> Heads:
         y, x = np.divmod(np.arange(side * side), side)
         blob = np.exp(-((y - 2 - i) ** 2 + (x - 4) ** 2) / 4)
         k[0, 1:] += 3 * blob[:, None] * q[0, 0]
-        layers.append(layer(f"blocks.{i}.attn", Numbers(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones))
+        layers.append(layer(f"blocks.{i}.attn", AttentionTensors(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones))
     labels = ["class token", *(f"patch {r + 1}, {c + 1}" for r in range(side) for c in range(side))]
-    line = Line(name="picture", kind="patches", labels=labels, picture=photo(), grid=[side, side], before=1)
+    line = TokenSequence(name="picture", kind="patches", labels=labels, picture=photo(), grid=[side, side], prefix_tokens=1)
     table = msgspec.structs.replace(places(), grid=[7, 7], spectrum=[])
-    return heads("Toy: a picture", layers, [line], places=[table])
+    return heads("Toy: a picture", layers, [line], position_tables=[table])
 
 
 def translated() -> Heads:
     """A model that translates: its encoder, its decoder, and what looks across."""
     lines = [
-        Line(name="source", kind="words", labels=["▁Ein", "▁Hund", "▁läuft", "▁über", "▁den", "▁Rasen", "</s>"]),
-        Line(name="answer", kind="words", labels=["<s>", "▁A", "▁dog", "▁runs", "▁across", "▁the", "▁lawn", "▁."]),
+        TokenSequence(name="source", kind="words", labels=["▁Ein", "▁Hund", "▁läuft", "▁über", "▁den", "▁Rasen", "</s>"]),
+        TokenSequence(name="answer", kind="words", labels=["<s>", "▁A", "▁dog", "▁runs", "▁across", "▁the", "▁lawn", "▁."]),
     ]
     n, m, layers = 8, 7, []
     tones: list[Role] = ["content", "previous", "even", "mixed"]
@@ -133,7 +154,7 @@ def translated() -> Heads:
             ("decoder.cross", (1, 0), False),
         ]:
             q, k, v = drawn(4, (m, n)[asks], (m, n)[answers], 8, 3 * i + asks + answers, tones)
-            numbers = Numbers(scale=0.35, causal=causal, q=pack(q), k=pack(k), v=pack(v))
+            numbers = AttentionTensors(scale=0.35, causal=causal, q=pack(q), k=pack(k), v=pack(v))
             layers.append(layer(f"{where}.{i}", numbers, tones, asks, answers, asks != answers))
     return heads("Toy: a translation", layers, lines)
 
@@ -142,16 +163,18 @@ def sound() -> Heads:
     """A model that hears: slices of ten milliseconds."""
     n, tones = 120, ["previous", "content", "even"]
     q, k, v = drawn(3, n, n, 16, 5, tones)
-    line = Line(name="sound", kind="slices", labels=[f"{i / 100:.2f} s" for i in range(n)], seconds=[i / 100 for i in range(n)])
-    return heads("Toy: a sound", [layer("layers.0", Numbers(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones)], [line])
+    line = TokenSequence(
+        name="sound", kind="slices", labels=[f"{i / 100:.2f} s" for i in range(n)], seconds=[i / 100 for i in range(n)]
+    )
+    return heads("Toy: a sound", [layer("layers.0", AttentionTensors(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones)], [line])
 
 
 def hostile() -> Heads:
     """Labels from anybody."""
     n = len(HOSTILE)
     q, k, v = drawn(2, n, n, 4, 7)
-    line = Line(name=HOSTILE[0], kind="words", labels=HOSTILE)
-    found = layer(HOSTILE[0], Numbers(scale=0.5, q=pack(q), k=pack(k), v=pack(v)), ["mixed", "content"], why=HOSTILE[1])
+    line = TokenSequence(name=HOSTILE[0], kind="words", labels=HOSTILE)
+    found = layer(HOSTILE[0], AttentionTensors(scale=0.5, q=pack(q), k=pack(k), v=pack(v)), ["mixed", "content"], reason=HOSTILE[1])
     return heads(HOSTILE[0], [found], [line], notes=[HOSTILE[1]])
 
 
@@ -161,36 +184,38 @@ def large(tokens: int = 1024, layers: int = 12, count: int = 12, width: int = 64
     made, tones = [], [TONES[i % 6] for i in range(count)]
     for i in range(layers):
         q, k, v = (rng.standard_normal((count, tokens, width), dtype=np.float32).astype(np.float16) for _ in range(3))
-        numbers = Numbers(scale=0.125, causal=True, q=pack(q), k=pack(k), v=pack(v))
+        numbers = AttentionTensors(scale=0.125, causal=True, q=pack(q), k=pack(k), v=pack(v))
         small = np.tril(rng.integers(0, 200, (count, 32, 32), dtype=np.uint8))
-        found = [Head(role=tone, previous=0.1, own=0.1, first=0.3, entropy=0.6, distance=20.0, content=0.4) for tone in tones]
+        found = [
+            HeadStatistics(role=tone, previous=0.1, own=0.1, first=0.3, entropy=0.6, distance=20.0, content=0.4) for tone in tones
+        ]
         made.append(
-            Layer(
+            AttentionLayer(
                 where=f"h.{i}.attn",
                 cross=False,
-                asks=0,
-                answers=0,
-                groups=count,
+                query_sequence=0,
+                key_sequence=0,
+                kv_heads=count,
                 heads=found,
-                small=base64.b64encode(small.tobytes()).decode(),
-                side=32,
-                numbers=numbers,
-                rebuilt=3e-4,
+                thumbnail=base64.b64encode(small.tobytes()).decode(),
+                thumbnail_side=32,
+                tensors=numbers,
+                reconstruction_error=3e-4,
             )
         )
     labels = [f" {SENTENCE[i % len(SENTENCE)]}" for i in range(tokens)]
-    return heads(f"Toy: {tokens} tokens", made, [Line(name="text", kind="words", labels=labels)])
+    return heads(f"Toy: {tokens} tokens", made, [TokenSequence(name="text", kind="words", labels=labels)])
 
 
-def heads(title: str, layers: list[Layer], lines: list[Line], **more) -> Heads:
+def heads(title: str, layers: list[AttentionLayer], lines: list[TokenSequence], **more) -> Heads:
     said = {"places": [], "notes": ["These numbers were drawn by chance."]} | more
     return Heads(
         title=title, summary="A model made by hand, for tests.", target="toy", model="Toy", parameters=1234567, dtype="float32",
-        lines=lines, layers=layers, **said,
+        sequences=lines, layers=layers, **said,
     )  # fmt: skip
 
 
-def places(rows: int = 64, width: int = 32) -> Places:
+def places(rows: int = 64, width: int = 32) -> PositionTable:
     """A table of waves with noise, as a trained one looks."""
     at = np.arange(rows)[:, None] / 2.0 ** np.linspace(0.5, 6, width // 2)
     table = np.concatenate([np.sin(at), np.cos(at)], -1) + 0.2 * np.random.default_rng(1).standard_normal((rows, width))
@@ -200,9 +225,9 @@ def places(rows: int = 64, width: int = 32) -> Places:
     means = [float(cosines[apart == d].mean()) for d in range(rows)]
     spread = [float(cosines[apart == d].std()) for d in range(rows)]
     power = (abs(np.fft.rfft(table - table.mean(0), axis=0)) ** 2).sum(-1)[1:]
-    return Places(
+    return PositionTable(
         where="model.embed_positions", rows=rows, width=width, step=1, cosines=pack(cosines.astype(np.float32)),
-        distance=means, spread=spread, spectrum=(power / power.sum()).tolist(), shifts=0.93,
+        distance=means, spread=spread, spectrum=(power / power.sum()).tolist(), shift_invariance=0.93,
     )  # fmt: skip
 
 
@@ -226,14 +251,14 @@ def photo(side: int = 56) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
-def _figures(weights: np.ndarray, role: Role, cross: bool) -> Head:
+def _figures(weights: np.ndarray, role: Role, cross: bool) -> HeadStatistics:
     n, m = weights.shape
     safe = np.where(weights > 0, weights, 1)
     entropy = float((-(weights * np.log(safe)).sum(-1)[1:] / np.log(np.maximum(2, (weights > 0).sum(-1)[1:]))).mean())
     if cross or n != m:
-        return Head(role=role, first=float(weights[:, 0].mean()), entropy=entropy, content=0.5)
+        return HeadStatistics(role=role, first=float(weights[:, 0].mean()), entropy=entropy, content=0.5)
     distance = float((weights * abs(np.arange(n)[:, None] - np.arange(m))).sum(-1).mean())
-    return Head(
+    return HeadStatistics(
         role=role, previous=float(np.diagonal(weights, -1).mean()), own=float(np.diagonal(weights).mean()),
         first=float(weights[1:, 0].mean()), entropy=entropy, distance=distance, content=min(1.0, math.sqrt(1 - entropy + 1e-9)),
     )  # fmt: skip

@@ -24,11 +24,11 @@ from transformers import (
 )  # fmt: skip
 
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import Line, Numbers, pack, unpack
-from equiscope.record.heads import patches
+from equiscope.record import TokenSequence, AttentionTensors, pack, unpack
+from equiscope.record.heads import patch_sequence
 from tests.journeys.barriers import barriers
 from tests.journeys.heads import HOSTILE, RECORDS, SENTENCE, attended, large, photo, words
 
@@ -51,31 +51,31 @@ def eager(kind, config, **asked):
 def gpt2():
     made = GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=32, bos_token_id=0, eos_token_id=0)
     model, theirs = eager(GPT2LMHeadModel, made, input_ids=IDS)
-    line = Line(name="text", kind="words", labels=["the", *(f" {word}" for word in SENTENCE[1:8])])
-    return Looked(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2"), theirs
+    line = TokenSequence(name="text", kind="words", labels=["the", *(f" {word}" for word in SENTENCE[1:8])])
+    return HeadsPage(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2"), theirs
 
 
 def llama():
     model, theirs = eager(LlamaForCausalLM, LlamaConfig(**TINY, vocab_size=50, num_key_value_heads=2), input_ids=IDS)
-    line = Line(name="text", kind="words", labels=SENTENCE[:8])
-    return Looked(model, (IDS,), {}, [line], "a tiny Llama", "llama"), theirs
+    line = TokenSequence(name="text", kind="words", labels=SENTENCE[:8])
+    return HeadsPage(model, (IDS,), {}, [line], "a tiny Llama", "llama"), theirs
 
 
 def vit():
     pixels = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     model, theirs = eager(ViTModel, ViTConfig(image_size=32, patch_size=8, **TINY), pixel_values=pixels)
-    return Looked(model, (), {"pixel_values": pixels}, [patches([4, 4], 1, photo(32))], "a tiny ViT", "vit"), theirs
+    return HeadsPage(model, (), {"pixel_values": pixels}, [patch_sequence([4, 4], 1, photo(32))], "a tiny ViT", "vit"), theirs
 
 
 def bert():
     asked = {"input_ids": IDS, "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 1, 0, 0]])}
     model, theirs = eager(BertModel, BertConfig(**TINY, vocab_size=50), **asked)
-    return Looked(model, (), asked, [Line(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BERT", "bert"), theirs
+    return HeadsPage(model, (), asked, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BERT", "bert"), theirs
 
 
 def bloom():
     model, theirs = eager(BloomModel, BloomConfig(vocab_size=50, hidden_size=32, n_layer=2, n_head=4), input_ids=IDS)
-    return Looked(model, (IDS,), {}, [Line(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BLOOM", "bloom"), theirs
+    return HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BLOOM", "bloom"), theirs
 
 
 def t5():
@@ -87,8 +87,8 @@ def t5():
         out = model(**asked, output_attentions=True)
     decoder = [one for pair in zip(out.decoder_attentions, out.cross_attentions, strict=True) for one in pair]
     theirs = [one[0].double().numpy() for one in (*out.encoder_attentions, *decoder)]
-    lines = [Line(name=name, kind="words", labels=SENTENCE[:n]) for name, n in (("source", 8), ("answer", 5))]
-    return Looked(model, (), asked, lines, "a tiny T5", "t5"), theirs
+    lines = [TokenSequence(name=name, kind="words", labels=SENTENCE[:n]) for name, n in (("source", 8), ("answer", 5))]
+    return HeadsPage(model, (), asked, lines, "a tiny T5", "t5"), theirs
 
 
 def encoder():
@@ -101,7 +101,7 @@ def encoder():
         for one in model.layers:
             theirs.append(one.self_attn(state, state, state, average_attn_weights=False)[1][0].double().numpy())
             state = one(state)
-    return Looked(model, (x,), {}, [], "an encoder of torch", "encoder"), theirs
+    return HeadsPage(model, (x,), {}, [], "an encoder of torch", "encoder"), theirs
 
 
 REAL = {"gpt2": gpt2, "llama": llama, "vit": vit, "bert": bert, "bloom": bloom, "t5": t5, "encoder": encoder}
@@ -168,7 +168,7 @@ def test_weights_are_those_of_the_definition(read, name):
     tab, content = read(name), RECORDS[name]()
     for i, layer in enumerate(content.layers):
         for h in range(len(layer.heads)):
-            wanted = attended(layer.numbers, h, len(layer.heads))
+            wanted = attended(layer.tensors, h, len(layer.heads))
             for row in (0, len(wanted) // 2, len(wanted) - 1):
                 assert np.allclose(computed(tab, i, h, row), wanted[row], rtol=1e-6, atol=1e-12)
 
@@ -178,7 +178,7 @@ def test_weights_are_those_of_the_definition(read, name):
 )
 def test_the_number_on_the_page_is_numpys(read, layer, head, row, column):
     tab = read("words", f"head={layer}.{head}&query={row}&key={column}")
-    wanted = attended(words().layers[layer].numbers, head, 6)[row, column]
+    wanted = attended(words().layers[layer].tensors, head, 6)[row, column]
     assert printed(tab) == pytest.approx(wanted, rel=1e-6)
     assert number(tab.locator(".seeing > .said .value").inner_text()) == pytest.approx(wanted, rel=1e-6)
 
@@ -197,7 +197,7 @@ def test_the_number_on_the_page_is_that_of_the_model(read, opened, name):
 
 def test_a_number_is_followed_down_to_its_operands(read):
     tab = read("words", "head=1.1&query=6&key=2")
-    numbers = words().layers[1].numbers
+    numbers = words().layers[1].tensors
     q, k = (np.asarray(unpack(a), dtype=float) for a in (numbers.q, numbers.k))
     assert tab.locator(".products tbody tr").count() == 7, "six products and the rest"
     tab.get_by_role("button", name="All 16").click()
@@ -297,7 +297,7 @@ def test_layers_of_two_lines_stand_under_headings(read):
     tab.evaluate("equiscope.heads.open(2, 0)")
     assert tab.locator(".detail h2").inner_text() == "Answer → source cross-attention L0H0"
     tab.locator(".lines [role=option]", has_text="▁dog").click()
-    row = attended(RECORDS["translated"]().layers[2].numbers, 0, 4)[2]
+    row = attended(RECORDS["translated"]().layers[2].tensors, 0, 4)[2]
     assert tab.evaluate("equiscope.heads.state.row") == 2
     assert printed(tab) == pytest.approx(row.max(), rel=1e-6)
     tab.locator(".lines [role=option]", has_text="▁Rasen").click()
@@ -313,7 +313,7 @@ def test_pointing_at_a_word_tints_what_it_looks_at(read):
     token.hover()
     assert "“across” 7 attends to “walked” 6" in tab.locator(".seeing > .said").inner_text()
     tints = [int(t.evaluate("t => t.style.getPropertyValue('--tint') || 0")) for t in tab.locator(".text .token").all()]
-    wanted = np.sqrt(attended(words().layers[0].numbers, 0, 6)[7])
+    wanted = np.sqrt(attended(words().layers[0].tensors, 0, 6)[7])
     assert np.allclose(tints, 60 * wanted / wanted.max(), atol=1)
     tab.mouse.move(5, 5)
     assert "“ball” 12 attends to" in tab.locator(".seeing > .said").inner_text(), "what is chosen stays"
@@ -324,7 +324,7 @@ def test_pointing_at_a_word_tints_what_it_looks_at(read):
 def test_the_other_way_round_columns_are_shown(read):
     tab = read("words", "head=0.3&query=4")
     tab.get_by_role("button", name="attended by").click()
-    column = attended(words().layers[0].numbers, 3, 6)[:, 4]
+    column = attended(words().layers[0].tensors, 3, 6)[:, 4]
     assert tab.evaluate("equiscope.heads.state.column") == 4
     assert printed(tab) == pytest.approx(column.max(), rel=1e-6)
     listed = [number(t) for t in tab.locator(".most b").all_inner_texts()]
@@ -338,7 +338,7 @@ def test_the_map_is_read_by_mouse_and_keys(read):
     for key in ("PageDown", "ArrowUp", "ArrowRight", "ArrowRight"):
         tab.keyboard.press(key)
     assert tab.evaluate("[equiscope.heads.state.row, equiscope.heads.state.column]") == [11, 2]
-    weights = attended(words().layers[1].numbers, 1, 6)
+    weights = attended(words().layers[1].tensors, 1, 6)
     assert printed(tab) == pytest.approx(weights[11, 2], rel=1e-6)
     across, down = (tab.locator(f".map .{kind}").bounding_box() for kind in ("across", "down"))
     tab.mouse.click(down["x"] + down["width"] / 2, across["y"] - across["height"] / 2)
@@ -348,7 +348,7 @@ def test_the_map_is_read_by_mouse_and_keys(read):
 def test_the_map_is_as_strong_as_the_weights(read):
     tab = read("words", "head=1.1")
     tab.locator(".map figcaption", has_text="Rows are queries").wait_for()
-    weights = attended(words().layers[1].numbers, 1, 6)
+    weights = attended(words().layers[1].tensors, 1, 6)
     seen = tab.evaluate(
         """() => { const c = document.querySelector('.map canvas'), x = c.getContext('2d'),
         down = document.querySelector('.map .down'),
@@ -370,7 +370,7 @@ def test_a_patch_is_chosen_on_the_picture(read):
     box = tab.locator(".photo").bounding_box()
     tab.mouse.click(box["x"] + box["width"] * 3.5 / 7, box["y"] + box["height"] * 2.5 / 7)
     assert tab.evaluate("equiscope.heads.state.row") == 1 + 2 * 7 + 3
-    row = attended(RECORDS["picture"]().layers[0].numbers, 0, 4)[18]
+    row = attended(RECORDS["picture"]().layers[0].tensors, 0, 4)[18]
     assert printed(tab) == pytest.approx(row.max(), rel=1e-6)
     tab.locator(".photo").focus()
     tab.keyboard.press("ArrowDown")
@@ -399,12 +399,12 @@ def changed(numbers, head, causal=True, hidden=(), temperature=1.0, bias=True):
     n = numbers.q.shape[1]
     seen = np.ones((1, 1, n), dtype=bool)
     seen[..., list(hidden)] = False
-    return attended(Numbers(**{f: getattr(wanted, f) for f in wanted.__struct_fields__} | {"seen": pack(seen)}), head, 6)
+    return attended(AttentionTensors(**{f: getattr(wanted, f) for f in wanted.__struct_fields__} | {"seen": pack(seen)}), head, 6)
 
 
 def test_the_causal_mask_is_lifted_and_comes_back(read):
     tab = read("words", "head=0.3&query=3&key=8")
-    numbers = words().layers[0].numbers
+    numbers = words().layers[0].tensors
     assert printed(tab) == 0
     tab.get_by_label("causal mask").uncheck()
     assert printed(tab) == pytest.approx(changed(numbers, 3, causal=False)[3, 8], rel=1e-6)
@@ -418,7 +418,7 @@ def test_the_causal_mask_is_lifted_and_comes_back(read):
 
 def test_a_hidden_token_leaves_its_weight_to_the_others(read):
     tab = read("words", "head=0.3&query=12&key=2")
-    numbers = words().layers[0].numbers
+    numbers = words().layers[0].tensors
     before = attended(numbers, 3, 6)[12]
     tab.get_by_role("button", name="Mask “dog” 2").click()
     row = computed(tab, 0, 3, 12)
@@ -435,7 +435,7 @@ def test_a_hidden_token_leaves_its_weight_to_the_others(read):
 
 def test_bias_and_temperature_change_the_weights(read):
     tab = read("words", "head=1.0&query=12&key=11")
-    numbers = words().layers[1].numbers
+    numbers = words().layers[1].tensors
     tab.get_by_label("bias").uncheck()
     assert printed(tab) == pytest.approx(changed(numbers, 0, bias=False)[12, 11], rel=1e-6)
     tab.get_by_label("temperature").focus()
@@ -450,7 +450,7 @@ def test_bias_and_temperature_change_the_weights(read):
 
 def test_one_number_is_written_over_and_taken_back(read):
     tab = read("words", "head=0.3&query=8&key=1")
-    numbers = words().layers[0].numbers
+    numbers = words().layers[0].tensors
     before = printed(tab)
     tab.get_by_role("button", name="All 16").click()
     field = tab.get_by_label("k of feature 4")
@@ -552,7 +552,7 @@ def test_many_tokens_stay_light(watched, tmp_path, tokens):
     assert tab.evaluate("document.querySelectorAll('*').length") < 2000
     tab.locator(".text .token").nth(5).click()
     row = tab.evaluate("equiscope.heads.state.row")
-    numbers = large(tokens, width=2).layers[2].numbers
+    numbers = large(tokens, width=2).layers[2].tensors
     q, k = (np.asarray(unpack(a), dtype=float)[3] for a in (numbers.q, numbers.k))
     powers = np.exp(0.125 * q[row] @ k[: row + 1].T)
     assert np.allclose(computed(tab, 2, 3, row)[: row + 1], powers / powers.sum(), rtol=1e-6)
@@ -564,9 +564,9 @@ def test_a_hostile_record_is_text_and_nothing_else(read):
     assert tab.evaluate("window.stolen") is None
     assert tab.locator("h1").inner_text() == HOSTILE[0]
     assert tab.locator("#app script, #app img").count() == 0
-    shown = tab.locator(".text .token").all_inner_texts()
-    assert {"⟨202E⟩right", "zero⟨200B⟩width", "◌\u0301", "∅", "↵"} <= {text.strip() for text in shown}
-    assert "👩\u200d👩\u200d👧" in shown
+    best_weights = tab.locator(".text .token").all_inner_texts()
+    assert {"⟨202E⟩right", "zero⟨200B⟩width", "◌\u0301", "∅", "↵"} <= {text.strip() for text in best_weights}
+    assert "👩\u200d👩\u200d👧" in best_weights
 
 
 def test_pictures_are_saved(read):
@@ -583,10 +583,10 @@ def test_pictures_are_saved(read):
 
 def test_words_that_run_to_the_left_do(watched, tmp_path):
     labels = ["הכלב", " הזקן", " של", " the", " שכן", "."]
-    numbers = Numbers(scale=0.5, causal=True, **{name: pack(np.eye(6, dtype=np.float32)[None]) for name in ("q", "k", "v")})
+    numbers = AttentionTensors(scale=0.5, causal=True, **{name: pack(np.eye(6, dtype=np.float32)[None]) for name in ("q", "k", "v")})
     first = words().layers[0]
-    layer = msgspec.structs.replace(first, heads=first.heads[:1], numbers=numbers, groups=1)
-    content = msgspec.structs.replace(words(), layers=[layer], lines=[Line(name="text", kind="words", labels=labels)])
+    layer = msgspec.structs.replace(first, heads=first.heads[:1], tensors=numbers, kv_heads=1)
+    content = msgspec.structs.replace(words(), layers=[layer], sequences=[TokenSequence(name="text", kind="words", labels=labels)])
     tab = watched(800)
     tab.goto(write(content, tmp_path / "left.html").as_uri() + "#head=0.0")
     first, second, english = (tab.locator(".text .token").nth(i).bounding_box()["x"] for i in (0, 1, 3))
@@ -602,7 +602,7 @@ def test_a_learned_table_is_read(read):
     tab.locator(".learned .field").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         tab.keyboard.press(key)
-    table = words().places[0]
+    table = words().position_tables[0]
     assert tab.locator(".learned output").inner_text().startswith("position 2 with position 1: ")
     told = number(tab.locator(".learned output").inner_text().split(": ")[1])
     assert told == pytest.approx(unpack(table.cosines)[2, 1], rel=1e-6)
@@ -642,11 +642,11 @@ def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
 
     def page(tokens):
-        line = Line(name="text", kind="words", labels=[f" {SENTENCE[i % 13]}" for i in range(tokens)])
-        looked = Looked(Drawn(tokens), (torch.zeros(1),), {}, [line], "drawn by chance", "drawn")
-        theirs = [torch.stack([one.weigh(h) for h in range(4)]).numpy() for one in looked.found]
+        line = TokenSequence(name="text", kind="words", labels=[f" {SENTENCE[i % 13]}" for i in range(tokens)])
+        looked = HeadsPage(Drawn(tokens), (torch.zeros(1),), {}, [line], "drawn by chance", "drawn")
+        theirs = [torch.stack([one.recomputed_weights(h) for h in range(4)]).numpy() for one in looked.attentions]
         path = folder / f"{tokens}.html"
-        return (path if path.exists() else write(looked.file(compact=True), path, small=True)), theirs
+        return (path if path.exists() else write(looked.file(compact=True), path, thumbnail=True)), theirs
 
     return page
 
@@ -724,7 +724,7 @@ def test_a_served_page_asks_for_one_head_at_a_time(browser):
 
     def answer(question):
         asked.append((question["layer"], question["head"]))
-        return looked.answer(question)
+        return looked.answer_head(question)
 
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()

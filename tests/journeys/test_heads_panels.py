@@ -2,13 +2,13 @@
 
 import pytest
 
-from equiscope.explore.heads.says import Voice, numbered
+from equiscope.explore.heads.predictions import PredictionReader, class_label
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import Line
-from equiscope.record.heads import patches
+from equiscope.record import TokenSequence
+from equiscope.record.heads import patch_sequence
 from tests.journeys.barriers import barriers
 from tests.journeys.heads import photo
 from tests.journeys.test_heads import IDS, SENTENCE
@@ -32,16 +32,16 @@ def barriers_of_all(tab):
 
 def beside():
     pair = [
-        Looked(eager(seed, 2)[0], (IDS,), {}, [Line(name="text", kind="words", labels=SENTENCE[:8])], "two models", "x")
+        HeadsPage(eager(seed, 2)[0], (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "two models", "x")
         for seed in (0, 1)
     ]
-    pair[0].set_beside(pair[1], ["before", "after"])
+    pair[0].set_side_by_side(pair[1], ["before", "after"])
     return pair[0].file()
 
 
 def picture():
     model, pixels = timm_vit()
-    return Looked(model, (pixels,), {}, [patches([4, 4], 3, photo(32))], "a ViT", "timm", voice=Voice("class", numbered)).file()
+    return HeadsPage(model, (pixels,), {}, [patch_sequence([4, 4], 3, photo(32))], "a ViT", "timm", reader=PredictionReader("class", class_label)).file()
 
 
 PAGES = {
@@ -72,7 +72,7 @@ def test_moved_tokens_meet_no_barrier(browser, wide, dark):
         viewport={"width": wide, "height": 900}, reduced_motion="reduce", bypass_csp=True, color_scheme="dark" if dark else "light"
     )
     tab = context.new_page()
-    with server(html(made.content, policy=POLICY), 18495, {"/head": made.answer, "/again": made.again}) as running:
+    with server(html(made.content, policy=POLICY), 18495, {"/head": made.answer_head, "/rerun": made.answer_rerun}) as running:
         tab.goto(f"{running.url}#head=1.2")
         for name in ("Shuffle the tokens", "Shift the text"):
             tab.get_by_role("button", name=name).click()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from equiscope.explore.heads.given import heard
+from equiscope.explore.heads.model_inputs import sound_clip
 from equiscope.explore.page import write
 from tests.journeys.heads import sound
 
@@ -29,23 +29,23 @@ def wave():
     return 0.8 * torch.sin(2 * torch.pi * 300 * at) * (at > 0.6)
 
 
-def content(before=0):
+def content(prefix_tokens=0):
     made = sound()
-    line = made.lines[0]
+    line = made.sequences[0]
     labels = ["class"][:before] + line.labels[: 120 - before]
     told = {
-        "heard": heard(wave(), RATE),
+        "heard": sound_clip(wave(), RATE),
         "lasts": LASTS,
         "labels": labels,
         "before": before,
         "seconds": line.seconds[: 120 - before],
     }
-    return msgspec.structs.replace(made, lines=[msgspec.structs.replace(line, **told)])
+    return msgspec.structs.replace(made, sequences=[msgspec.structs.replace(line, **told)])
 
 
 @pytest.fixture
 def read(watched, tmp_path):
-    def open_page(fragment="head=0.0", wide=1280, dark=False, before=0):
+    def open_page(fragment="head=0.0", wide=1280, dark=False, prefix_tokens=0):
         tab = watched(wide, dark, has_touch=wide < 500)
         tab.add_init_script(PLAYED)
         tab.goto(f"{write(content(before), tmp_path / 'sound.html').as_uri()}#{fragment}")
@@ -77,7 +77,7 @@ def test_it_is_played_whole_and_slice_by_slice(read):
     tab.get_by_role("button", name="Play the slice at 0.80 s (25 ms)").click()
     tab.get_by_role("button", name="Play the slice at 0.39 s (25 ms)").click()
     whole, mine, other = tab.evaluate("played")
-    samples = np.frombuffer(b64decode(content().lines[0].heard.samples), "<i2") / 32767
+    samples = np.frombuffer(b64decode(content().sequences[0].heard.samples), "<i2") / 32767
     assert (whole["from"], whole["sampleRate"]) == (0, RATE)
     assert whole["length"] == pytest.approx(len(samples) / RATE)
     assert whole["samples"] == pytest.approx(samples[:40].tolist(), abs=1e-6)
@@ -91,7 +91,7 @@ def test_it_is_played_whole_and_slice_by_slice(read):
 
 
 def test_a_class_token_stands_in_front_and_is_no_slice(read):
-    tab = read("head=0.0&query=0", before=1)
+    tab = read("head=0.0&query=0", prefix_tokens=1)
     assert tab.locator(".before button").all_inner_texts() == ["class"]
     assert tab.locator(".before button").get_attribute("aria-pressed") == "true"
     assert tab.locator(".play button:visible").count() == 3, "whole, the other end, stop"

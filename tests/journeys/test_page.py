@@ -12,8 +12,8 @@ from contract.golden import Case
 
 from equiscope import record
 from equiscope.explore import Choice, explorable
-from equiscope.explore.pages.words import BROKEN, GROUPS, offers, rows
-from equiscope.explore.words.exhibit import exhibit
+from equiscope.explore.pages.sentence import BROKEN, GROUPS, offers, rows
+from equiscope.explore.sentence.exhibit import exhibit
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, words

@@ -22,9 +22,9 @@ def tabs(browser):
     """tabs(looked, again) -> what opens a tab on the page; `again` answers instead of the model."""
 
     @contextmanager
-    def open_server(made, again):
+    def open_server(made, rerun):
         context, troubles = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), []
-        with server(html(made.content, policy=POLICY), 18895, {"/head": made.answer}, {"/again": again}) as running:
+        with server(html(made.content, policy=POLICY), 18895, {"/head": made.answer_head}, {"/rerun": rerun}) as running:
 
             def tab(fragment=""):
                 opened = context.new_page()
@@ -63,14 +63,14 @@ def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
     made, begun, asked = looked(gpt2), [], []
     free = threading.Event()
 
-    def again(question):
+    def rerun(question):
         begun.append(int(question["from"]))
         assert free.wait(20)
-        return made.again(question)
+        return made.answer_rerun(question)
 
-    with tabs(made, again) as open_tab:
+    with tabs(made, rerun) as open_tab:
         tab = open_tab("head=0.1")
-        tab.on("request", lambda request: asked.append(request.url) if "/again" in request.url else None)
+        tab.on("request", lambda request: asked.append(request.url) if "/rerun" in request.url else None)
         last = drag(tab)
         assert len(asked) > 5, "it asks while it is dragged"
         tab.locator(".rerun > .said", has_text="The model runs").wait_for()
@@ -85,7 +85,7 @@ def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
 
 def test_the_keys_move_it_as_well(tabs):
     made = looked(gpt2)
-    with tabs(made, made.again) as open_tab:
+    with tabs(made, made.answer_rerun) as open_tab:
         tab = open_tab()
         tab.get_by_label("shift in positions").fill("40")
         slider = tab.get_by_label(SLIDER)
@@ -98,7 +98,7 @@ def test_the_keys_move_it_as_well(tabs):
 
 def test_two_tabs_show_two_runs(tabs):
     made = looked(gpt2)
-    with tabs(made, made.again) as open_tab:
+    with tabs(made, made.answer_rerun) as open_tab:
         both = [open_tab("head=0.0"), open_tab("head=0.0")]
         for tab, places in zip(both, (5, 9), strict=True):
             tab.get_by_label("shift in positions").fill(str(places))
@@ -106,20 +106,20 @@ def test_two_tabs_show_two_runs(tabs):
             press(tab, "Shift the text")
         for tab, places in zip(both, (5, 9), strict=True):
             answered(tab, places)
-            run = next(run for run in made._runs.values() if run.content.again.start == places)
+            run = next(run for run in made._runs.values() if run.content.rerun.offset == places)
             row = tab.evaluate("equiscope.heads.weights(0, 0, 5)")
-            assert row == pytest.approx(run.found[0].weigh(0)[5].tolist(), rel=1e-5)
+            assert row == pytest.approx(run.attentions[0].recomputed_weights(0)[5].tolist(), rel=1e-5)
 
 
 def test_while_a_model_runs_another_tab_opens_and_reads(tabs):
     made, free, begun = looked(gpt2), threading.Event(), threading.Event()
 
-    def again(question):
+    def rerun(question):
         begun.set()
         assert free.wait(20)
-        return made.again(question)
+        return made.answer_rerun(question)
 
-    with tabs(made, again) as open_tab:
+    with tabs(made, rerun) as open_tab:
         tab = open_tab()
         press(tab, "Shift the text")
         assert begun.wait(20)
@@ -135,12 +135,12 @@ def test_while_a_model_runs_another_tab_opens_and_reads(tabs):
 def test_a_model_that_fails_is_told_and_runs_again(tabs):
     made, fail = looked(gpt2), [MemoryError("4 GB"), RuntimeError("<b>device</b> lost\nTraceback")]
 
-    def again(question):
+    def rerun(question):
         if fail:
             raise fail.pop()
-        return made.again(question)
+        return made.answer_rerun(question)
 
-    with tabs(made, again) as open_tab:
+    with tabs(made, rerun) as open_tab:
         tab = open_tab()
         said = tab.locator(".rerun > .said")
         press(tab, "Shift the text")
@@ -157,7 +157,7 @@ def test_a_model_that_fails_is_told_and_runs_again(tabs):
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_slider_fits_a_phone_and_is_named(tabs, dark):
     made = looked(gpt2)
-    with tabs(made, made.again) as open_tab:
+    with tabs(made, made.answer_rerun) as open_tab:
         tab = open_tab()
         tab.emulate_media(color_scheme="dark" if dark else "light")
         tab.set_viewport_size({"width": 360, "height": 740})

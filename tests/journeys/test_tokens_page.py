@@ -10,7 +10,7 @@ import torch
 
 from equiscope import tokens as eq
 from equiscope.explore.page import write
-from equiscope.explore.pages import drawn
+from equiscope.explore.pages import sample_media
 from equiscope.explore.pages.tokens import tokens
 from equiscope.record import pack, unpack
 from tests.journeys.barriers import barriers
@@ -130,7 +130,7 @@ def test_the_products_of_a_band_add_up_to_its_energy(read, opened):
 
 def test_numbers_of_a_patch_are_those_of_training(read, opened):
     tab = read("made", "see=picture")
-    picture, image = opened("made")[1].picture, torch.from_numpy(drawn.meadow()).float() / 255
+    picture, image = opened("made")[1].picture, torch.from_numpy(sample_media.meadow()).float() / 255
     for c, cut in enumerate(picture.cuts[:4]):
         found = eq.patches(image, (cut.side, cut.side))
         many, width = found.x.shape
@@ -149,7 +149,7 @@ def test_numbers_of_a_patch_are_those_of_training(read, opened):
 
 def test_numbers_of_a_tubelet_are_those_of_training(read, opened):
     tab = read("made", "see=film")
-    film, video = opened("made")[1].film, torch.from_numpy(drawn.bounce()).float() / 255
+    film, video = opened("made")[1].film, torch.from_numpy(sample_media.bounce()).float() / 255
     for c, cut in enumerate(film.cuts):
         found = eq.tubelets(video, tuple(cut.size), film.fps)
         many, width = found.x.shape
@@ -186,7 +186,7 @@ def test_a_click_chooses_a_patch_and_a_pixel(read):
     assert chosen(tab)["number"] == 5 * 16 + 3
     tab.get_by_role("button", name="blue").click()
     assert chosen(tab)["number"] == 512 + 5 * 16 + 3
-    byte = drawn.meadow()[2, 2 * 16 + 5, 4 * 16 + 3]
+    byte = sample_media.meadow()[2, 2 * 16 + 5, 4 * 16 + 3]
     assert value(tab) == pytest.approx(byte / 255, rel=1e-6)
     assert f"{byte} / 255" in tab.locator(".formula-line:visible").inner_text()
     tab.mouse.move(sheet["x"] + sheet["width"] * 0.5 / 16, sheet["y"] + sheet["height"] * 0.5 / 16)

@@ -23,7 +23,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 import equiscope as eq
 from equiscope.explore import page
 from equiscope.explore.notebook import Shown
-from equiscope.explore.pages.words import Choice
+from equiscope.explore.pages.sentence import Choice
 from tests.journeys.barriers import AXE
 
 pytestmark = pytest.mark.browser

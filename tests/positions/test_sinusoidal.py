@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from equiscope.errors import ShapeError
-from equiscope.explore.words.clocks import best_map_error, facts
+from equiscope.explore.sentence.clocks import best_map_error, facts
 from equiscope.functional import sinusoid
 from equiscope.positions import Sinusoidal, from_json, to_json
 from equiscope.positions.frequencies import angles, ladder

@@ -29,7 +29,7 @@ def of(name, **more):
 
 
 def weights_of(found):
-    return [torch.stack([one.shown(h) for h in range(one.heads)]) for one in found]
+    return [torch.stack([one.best_weights(h) for h in range(one.heads)]) for one in found]
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -102,8 +102,8 @@ def test_our_own_models_are_seen_under_every_scheme(scheme):
     for ids in (IDS, torch.randint(40, (1, 150))):  # a fast path for longer rows takes them block by block
         (found,) = attended(model, (ids,))
         assert found.module == "blocks.0.attention"
-        assert found.rebuilt < 1e-12
-        assert not found.shown(0).triu(1).any(), "the rows are in the order of the tokens"
+        assert found.reconstruction_error < 1e-12
+        assert not found.best_weights(0).triu(1).any(), "the rows are in the order of the tokens"
 
 
 class ByHand(nn.Module):
@@ -141,10 +141,10 @@ def test_attention_by_hand_is_put_together_however_it_is_written(how):
     model = ByHand(how).double()
     (one,) = attended(model, (torch.randn(1, 6, 16).double(),))
     scales = {"unscaled": 1.0, "odd scale": 0.37}
-    assert one.rebuilt < 1e-9
+    assert one.reconstruction_error < 1e-9
     assert one.scale == pytest.approx(scales.get(how, 0.5))
     assert (one.bias is not None) == (how == "biased")
-    assert (one.seen is not None) == (how in ("windowed", "minus 1e9"))
+    assert (one.mask is not None) == (how in ("windowed", "minus 1e9"))
     assert torch.allclose(weights_of([one])[0], model.weights[0], atol=1e-9)
 
 
@@ -153,7 +153,7 @@ def test_weights_that_are_changed_behind_the_softmax_are_not_made_up():
     model = ByHand("scaled", after=lambda a: a * 1.005).double()
     (one,) = attended(model, (torch.randn(1, 6, 16).double(),))
     assert not one.trusted
-    assert one.rebuilt == pytest.approx(0.005, rel=0.1)
+    assert one.reconstruction_error == pytest.approx(0.005, rel=0.1)
     assert torch.equal(weights_of([one])[0], model.weights[0])
 
 

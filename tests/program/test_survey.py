@@ -14,7 +14,9 @@ N = 12
 def one(scores, causal=True):
     """An attention of one head whose scores are these."""
     n = len(scores)
-    return Attended("made", torch.eye(n, dtype=torch.float64)[None], scores.T[None].double(), None, 1.0, causal, rebuilt=0.0)
+    return Attended(
+        "made", torch.eye(n, dtype=torch.float64)[None], scores.T[None].double(), None, 1.0, causal, reconstruction_error=0.0
+    )
 
 
 def sharp(columns, strength=8.0):
@@ -39,7 +41,7 @@ def test_a_head_that_does_one_thing_is_called_by_it(role, scores):
 
 def test_figures_are_means_of_the_weights():
     made = one(sharp(torch.arange(N), 2.0), causal=False)
-    weights = made.weigh(0)
+    weights = made.recomputed_weights(0)
     found = survey(made, own=True).heads[0]
     assert found.own == pytest.approx(weights.diagonal().mean().item())
     assert found.previous == pytest.approx(weights.diagonal(-1).mean().item())
@@ -73,13 +75,13 @@ def test_one_token_has_nothing_to_choose():
 def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
     made = one(torch.randn(n, n, generator=torch.Generator().manual_seed(n)))
     found = survey(made, own=True)
-    content, side = found.small, found.side
+    content, side = found.thumbnail, found.thumbnail_side
     assert side == min(n, 32)
     picture = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(side, side)
     if n % side == 0:
-        cells = made.weigh(0).reshape(side, n // side, side, n // side).amax((1, 3))
+        cells = made.recomputed_weights(0).reshape(side, n // side, side, n // side).amax((1, 3))
         assert (picture.double() - 255 * cells.sqrt()).abs().max() <= 0.51
-    assert picture.max() == round(255 * math.sqrt(made.weigh(0).max().item()))
+    assert picture.max() == round(255 * math.sqrt(made.recomputed_weights(0).max().item()))
 
 
 def test_many_rows_give_the_same_weights_in_pieces():

@@ -8,8 +8,8 @@ from tests.explore.runs import long, pictured, run, translated
 
 from equiscope.errors import InputError
 from equiscope.record import Course, News, Point, Score, course, read_run, write_run
-from equiscope.record.course import left, summary
 from equiscope.record.run import METRICS, RUN, gathered, read_entries
+from equiscope.record.run_page import left, summary
 
 
 def written(found, folder):

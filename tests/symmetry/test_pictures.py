@@ -6,7 +6,7 @@ from torch import nn
 
 from equiscope.audit import check
 from equiscope.errors import ShapeError, UnknownName
-from equiscope.program.attended.places import patch as patch_of
+from equiscope.program.attended.position_tables import patch_side as patch_of
 from equiscope.symmetry import inputs_of, named
 from equiscope.symmetry.grids import layouts
 from equiscope.symmetry.pictures import (

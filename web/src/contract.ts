@@ -9,7 +9,7 @@ export type Contract =
   | News
   | Comparison
   | Heads
-  | Numbers
+  | AttentionTensors
   | Masks
   | Messages
   | Cost
@@ -780,15 +780,15 @@ export interface Pair {
   seeds?: number | null;
 }
 /**
- * A page of all heads.
+ * The page of all heads. Layers and heads are counted from 0.
  *
- *     target   what a person named; model: the class that ran
- *     rolled   all layers of a stack as one, asked for after the last of `layers`: one head from the mean of each layer's heads, one
- *              from the largest of them
- *     says     what the model answered; None where it is no answer that can be read
- *     across   one for each two lines of words of which one looks at the other
- *     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
- *              of the other model
+ *     target            the name that the user gave; model: the class that ran
+ *     rollout           all layers of a stack as one, numbered after the last of `layers`: one head from the mean over heads, one from
+ *                       the maximum
+ *     predictions       None where the output cannot be read as predictions
+ *     cross_alignments  one for each two sequences of words of which one attends to the other
+ *     served            the page requests the tensors of single heads: /head?layer=L&head=H responds with the AttentionTensors of a
+ *                       head, with &of=side_by_side those of the other model
  */
 export interface Heads {
   version?: number;
@@ -798,82 +798,83 @@ export interface Heads {
   model: string;
   parameters: number;
   dtype: string;
-  lines: Line[];
-  layers: Layer[];
-  places: Places[];
+  sequences: TokenSequence[];
+  layers: AttentionLayer[];
+  position_tables: PositionTable[];
   notes: string[];
   served?: boolean;
-  beside?: Beside | null;
-  live?: Live | null;
-  again?: Again | null;
-  rolled?: Layer[];
-  says?: Says | null;
-  across?: Across[];
+  side_by_side?: SideBySide | null;
+  rerun_options?: RerunOptions | null;
+  rerun?: Rerun | null;
+  rollout?: AttentionLayer[];
+  predictions?: Predictions | null;
+  cross_alignments?: CrossAlignment[];
 }
 /**
- * What stands in a row: words of a text, patches of a picture, slices of a sound.
+ * The tokens of the rows or columns of an attention: words of a text, patches of a picture, slices of a sound.
  *
- *     labels   one a token, as people read it
- *     words    of each token the number of the word that it is a piece of, from 0 on; empty: not known
- *     picture  data: address of the picture whose patches these are; empty for none
- *     grid     rows and columns of patches
- *     before   tokens in front of the patches or slices: a class token, registers
- *     seconds  when each slice begins, without tokens in front; lasts: seconds of a slice, 0: until the next one begins
- *     heard    the sound itself; None: it is not there
+ *     labels         one per token
+ *     words          of each token the number of the word that it is a piece of, from 0 on; empty: not known
+ *     picture        data: address of the picture; empty for none
+ *     grid           rows and columns of patches
+ *     prefix_tokens  tokens before the patches or slices: a class token, registers
+ *     seconds        start of each slice, without prefix tokens; duration: seconds of a slice, 0: until the next one starts
+ *     sound          the sound itself; None: not in the record
  */
-export interface Line {
+export interface TokenSequence {
   name: string;
   kind: "patches" | "slices" | "tokens" | "words";
   labels: string[];
   picture?: string;
   grid?: number[];
-  before?: number;
+  prefix_tokens?: number;
   seconds?: number[];
-  lasts?: number;
+  duration?: number;
   words?: number[];
-  heard?: Heard | null;
+  sound?: SoundClip | null;
 }
 /**
- * A sound as a page draws and plays it. rate: samples a second; samples: base64 of them, 16 bits each, little-endian.
+ * A sound that a page draws and plays. rate: samples per second; samples: base64, 16 bits each, little-endian.
  */
-export interface Heard {
+export interface SoundClip {
   rate: number;
   samples: string;
 }
 /**
- * One attention: who asks and who answers, by the number of the line; its heads; its numbers, or why there are none.
+ * One attention: its query and key sequences by index, its heads, and its tensors, or the reason why there are none.
  *
- *     where    path of its module
- *     groups   how many heads keys and values have
- *     rebuilt  |A·V − output|, by the output's largest number: how well these numbers give what the model gave; None: not known
- *     small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights; empty: letters tell
- *     why      why it has no numbers, or weights instead of scores; empty where it has all
+ *     where                 path of its module
+ *     kv_heads              number of heads of keys and values
+ *     thumbnail             base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights; empty
+ *                           where a page computes it from `encoded_weights`. thumbnail_side: cells along a side
+ *     reconstruction_error  max |A·V − output| / max |output|: how well these tensors reproduce the model's output; None: not known
+ *     reason                why it has no tensors, or weights instead of scores; empty where it has all
  */
-export interface Layer {
+export interface AttentionLayer {
   where: string;
   cross: boolean;
-  asks: number;
-  answers: number;
-  groups: number;
-  heads: Head[];
-  small: string;
-  side: number;
-  rebuilt?: number | null;
-  numbers?: Numbers | null;
-  why?: string;
+  query_sequence: number;
+  key_sequence: number;
+  kv_heads: number;
+  heads: HeadStatistics[];
+  thumbnail: string;
+  thumbnail_side: number;
+  reconstruction_error?: number | null;
+  tensors?: AttentionTensors | null;
+  reason?: string;
 }
 /**
- * What one head does with this input: means over rows that may look at two tokens or more; None where there is no such thing.
+ * What one head does on this input: means over rows that may attend to two tokens or more; None where undefined.
  *
- *     previous, own, first  weight on the token before, on the token itself, on the first token
- *     entropy               of a row's weights, 0 where one token has all, 1 where all that may be seen have the same
- *     distance              tokens between who asks and who is looked at, weighted
- *     content               share of the weights' variation that neither the distance nor the place of the key explains
- *     diagonal              of one line's looks at another: share of rows whose largest weight is at most one token from where the
- *                           row would stand if both lines ran side by side; straight: the same share for links drawn by chance
+ *     previous, own, first  weight on the previous token, on the token itself, on the first token
+ *     entropy               of a row's weights: 0 for all weight on one token, 1 for uniform weights over the allowed tokens
+ *     distance              mean distance in tokens between query and key, weighted
+ *     content               share of the weights' variance that neither the distance nor the position of the key explains
+ *     diagonal              for cross-attention: share of rows whose largest weight is at most one token from the straight line from
+ *                           the first tokens of both sequences to the last ones; diagonal_chance: that share for random links
  */
-export interface Head {
-  role: "content" | "even" | "first" | "mixed" | "previous" | "self";
+export interface HeadStatistics {
+  role: "content" | "first" | "mixed" | "previous" | "self" | "uniform";
   previous?: number | null;
   own?: number | null;
   first?: number | null;
@@ -881,23 +882,24 @@ export interface Head {
   distance?: number | null;
   content?: number | null;
   diagonal?: number | null;
-  straight?: number | null;
+  diagonal_chance?: number | null;
 }
 /**
- * What weights are made of: softmax over m of (scale · q[n]·k[m] + bias[n, m]), among the m that n may see.
+ * The tensors behind attention weights: softmax over m of (scale · q[n]·k[m] + bias[n, m]), over the m that the mask allows.
  *
- *     q, k, v  [H, N, K], [G, M, K], [G, M, V]: head h reads keys and values number h·G // H
- *     bias     [1 or H, 1 or N, M], what is added to the scores; seen: the same shape, which tokens may be seen. None: nothing, all
- *     causal   of these only m <= n + M - N may be seen
- *     cap      scores are cap · tanh(score / cap) before anything is added; 0: they are not bounded
- *     sink     [H], one score more in each row's softmax, which leads nowhere; None: no such thing
- *     weights  [H, N, M] themselves, where they do not follow from the rest
- *     about    weights that a page computes may be off by this share of themselves: the file was made small; 0: as exact as the rest
- *     q_step, k_step  [H, N], [G, M]: q and k are whole numbers, rounded, and each row counts in this unit
- *     letters  one text a head in place of all the rest: a letter a weight, row by row, where causal only m <= n + M - N.
- *              Code 35 + l, one more from 92 on, is 2^(-l / 3); l = 90: no weight, or one below 1e-9. rows, columns: N and M of these
+ *     q, k, v          [H, N, K], [G, M, K], [G, M, V]: head h reads keys and values of group h·G // H
+ *     bias             [1 or H, 1 or N, M], added to the scores; None: zero
+ *     mask             the same shape, True: may attend; None: all may
+ *     causal           also requires m <= n + M - N
+ *     cap              scores are cap · tanh(score / cap) before the bias is added; 0: no cap
+ *     sink             [H], one more score in each row's softmax, which has no value; None: no sink
+ *     weights          [H, N, M], stored where they cannot be recomputed
+ *     relative_error   bound on the relative error of recomputed weights in a compact file; 0: exact
+ *     q_scale, k_scale [H, N], [G, M]: scale of each row of q and k, which are quantized to int8
+ *     encoded_weights  one string per head instead of the rest: one letter per weight, row by row, where causal only m <= n + M - N.
+ *                      Code 35 + l, one more from 92 on, is 2^(-l / 3); l = 90: no weight, or one below 1e-9. rows, columns: N and M
  */
-export interface Numbers {
+export interface AttentionTensors {
   scale: number;
   causal?: boolean;
   cap?: number;
@@ -905,25 +907,25 @@ export interface Numbers {
   k?: Array | null;
   v?: Array | null;
   bias?: Array | null;
-  seen?: Array | null;
+  mask?: Array | null;
   sink?: Array | null;
   weights?: Array | null;
-  about?: number;
-  q_step?: Array | null;
-  k_step?: Array | null;
-  letters?: string[];
+  relative_error?: number;
+  q_scale?: Array | null;
+  k_scale?: Array | null;
+  encoded_weights?: string[];
   rows?: number;
   columns?: number;
 }
 /**
- * A learned table of places, and what became of it.
+ * A learned table of position embeddings, measured.
  *
- *     cosines   [S, S] of rows with rows; every how many rows there is one: step
- *     distance  mean cosine of two rows so many apart, and its spread; of a grid: rounded distances of patches
- *     spectrum  share of the table's variation in each frequency: 1, 2, ... turns over the whole table; empty for a grid
- *     shifts    share of the cosines' variation that the distance alone explains: 1 for a table that shifts with the words
+ *     cosines           [S, S] cosines between every `step`-th rows
+ *     distance          mean cosine of two rows at each distance, and its spread; for a grid: rounded distances of patches
+ *     spectrum          share of the table's variance at each frequency: 1, 2, ... periods over the whole table; empty for a grid
+ *     shift_invariance  share of the cosines' variance that the distance alone explains: 1 for a shift-invariant table
  */
-export interface Places {
+export interface PositionTable {
   where: string;
   rows: number;
   width: number;
@@ -932,77 +934,76 @@ export interface Places {
   distance: number[];
   spread: number[];
   spectrum: number[];
-  shifts: number;
+  shift_invariance: number;
   grid?: number[];
 }
 /**
- * Another model on the same input: its layers, each beside the one of the first model that it is compared with.
+ * Another model on the same input: its layers, each paired with a layer of the first model.
  *
- *     target   what a person named; names: short ones of both, the first model's first
- *     layers   as many as the first model has, by the numbers of its lines; None where no layer has the same rows and as many heads
- *     apart    how far the weights of each pair of heads are apart: mean over rows of half the sum of |weight − weight|, 0 to 1;
- *              empty where there is no pair
+ *     target           the name that the user gave; names: short names of both models, the first model's first
+ *     layers           one per layer of the first model, with its sequence indices; None where no layer has these rows and heads
+ *     total_variation  of the weights of two heads: mean over rows of half the sum of |weight − weight|, 0 to 1; empty for no pair
  */
-export interface Beside {
+export interface SideBySide {
   target: string;
   names: string[];
   model: string;
   parameters: number;
   dtype: string;
-  layers: (Layer | null)[];
-  apart: number[][];
+  layers: (AttentionLayer | null)[];
+  total_variation: number[][];
 }
 /**
- * What a served page may ask of the model itself: /again?order=2,0,1&from=100 answers Heads of the moved tokens.
+ * What a served page may request of the model: /rerun?order=2,0,1&offset=100 responds with the Heads of another run.
  *
- *     line     the number of the line whose tokens can be moved
- *     shuffle  why they cannot stand in another order; empty where they can. slide: why they cannot begin at another place
+ *     sequence    index of the sequence whose tokens are permuted or shifted
+ *     no_shuffle  why its tokens cannot be permuted; empty where they can. no_shift: why its positions cannot be shifted
  */
-export interface Live {
-  line: number;
-  shuffle?: string;
-  slide?: string;
+export interface RerunOptions {
+  sequence: number;
+  no_shuffle?: string;
+  no_shift?: string;
 }
 /**
- * A run on moved tokens, and what the weights say to that.
+ * A run on permuted or shifted tokens, and how the weights changed.
  *
- *     run      its number: /head answers for it with &run=R
- *     order    for each place the token of the first run that stands there now; empty: all stay. start: what was added to every place
- *     differs  of each layer: largest |weight − weight| of any head between this run and the first one, moved as the tokens were
- *     floor    what rounding alone may make of it
+ *     run              its number: /head responds for it with &run=R
+ *     order            for each position the token of the first run that has it now; empty: unchanged. offset: added to every position
+ *     max_differences  of each layer: largest |weight − weight| of any head between this run and the first, permuted as the tokens are
+ *     rounding_floors  the change that rounding can cause
  */
-export interface Again {
+export interface Rerun {
   run: number;
-  line: number;
+  sequence: number;
   order: number[];
-  start: number;
-  differs: number[];
-  floor: number[];
+  offset: number;
+  max_differences: number[];
+  rounding_floors: number[];
 }
 /**
- * What the model answers, in the pass whose attention is shown: the likeliest answers, and how probable each is.
+ * What the model predicts in the recorded pass: the most probable outputs and their probabilities.
  *
- *     kind    class: an answer to all of the input; next: which token follows, an answer after each token of a line
- *     line    the number of that line; first: the token after which the first row answers
- *     names   all answers, each once
- *     which   [P, A], numbers of names, the likeliest first; shares: their probabilities. P is 1 for a class
+ *     kind       class: one prediction for the whole input; next: the next token, after each token of a sequence
+ *     sequence   index of that sequence; first_row: the token of the first row
+ *     names      all predictions, each once
+ *     indices    [P, A] into names, the most probable first; probabilities: the same shape. P is 1 for a class
  */
-export interface Says {
+export interface Predictions {
   kind: "class" | "next";
   names: string[];
-  which: Array;
-  shares: Array;
-  line?: number;
-  first?: number;
+  indices: Array;
+  probabilities: Array;
+  sequence?: number;
+  first_row?: number;
 }
 /**
- * What one line of words draws from another: of each layer that looks across, the mean of its heads' weights.
+ * How one sequence of words attends to another: of each cross-attention layer the mean of its heads' weights.
  *
- *     layers   by their numbers, first one first; weights [L, N, M]; None: they would be too many
+ *     layers   their indices, the first layer first; weights [L, N, M]; None: too many to store
  */
-export interface Across {
-  asks: number;
-  answers: number;
+export interface CrossAlignment {
+  query_sequence: number;
+  key_sequence: number;
   layers: number[];
   weights?: Array | null;
 }

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.explore.heads.given import Given
+from equiscope.explore.heads.model_inputs import LabelledInputs
 from equiscope.models import folder_of
 
 ANSWER = "The decoders of both models read the answer of the first one."
 
 
-def fed(one: Given, other: Given, made_up: bool) -> None:
+def fed(one: LabelledInputs, other: LabelledInputs, made_up: bool) -> None:
     """Where both models read the same ids, the second one's rows are called as the first's, and its decoder reads the same answer.
 
     made_up  nobody gave an input: the second model gets what was made up for the first
@@ -28,7 +28,7 @@ def fed(one: Given, other: Given, made_up: bool) -> None:
     reads, answers = (_ids(ours), _ids(theirs)), (_answer(ours), _answer(theirs))
     if None in reads or not torch.equal(ours[reads[0] or ""], theirs[reads[1] or ""]):
         return
-    other.lines = list(one.lines)
+    other.sequences = list(one.sequences)
     if answers[0] is None or answers[1] is None:
         return
     said = ours[answers[0]]

@@ -20,15 +20,24 @@ from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted
 from equiscope.errors import InputError
 from equiscope.explore import write
-from equiscope.explore.heads.given import ANSWER, LONGEST, Given, cut, encoded, fit, heard, row_of
-from equiscope.explore.heads.says import Voice, classes, of_target, of_tokens
+from equiscope.explore.heads.model_inputs import (
+    ANSWER,
+    LONGEST,
+    LabelledInputs,
+    check_ids,
+    encoded,
+    patch_sequences,
+    sound_clip,
+    token_sequence,
+)
+from equiscope.explore.heads.predictions import PredictionReader, classes, model_reader, token_reader
 from equiscope.explore.page import html
-from equiscope.explore.pages.heads import RUNS, Looked
+from equiscope.explore.pages.heads import RUNS, HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.models import PRESETS, Model, folder_of
 from equiscope.program import watch
 from equiscope.program.lower import lowered
-from equiscope.record import Line
+from equiscope.record import TokenSequence
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.images import picture
@@ -62,7 +71,7 @@ class Asked:
 
 
 @dataclass(kw_only=True)
-class Ready(Given):
+class Ready(LabelledInputs):
     """A model, what it is called with, what stands in its rows, and how its answer is read.
 
     origin  what the model is, and where its weights come from, in sentences
@@ -70,7 +79,7 @@ class Ready(Given):
 
     model: nn.Module
     origin: list[str] = field(default_factory=list)
-    voice: Voice | None = None
+    reader: PredictionReader | None = None
 
 
 def run(
@@ -98,7 +107,7 @@ def run(
         fed(ready, other, asked == Asked())
         ready.notes += [f"{of}: {said}" for of, one in zip(called, (ready, other), strict=True) for said in one.origin]
         looked = _looked(ready, f"{called[0]} beside {called[1]}: {asked.told}", source, seed)
-        looked.set_beside(_looked(other, called[1], beside, seed), called)
+        looked.set_side_by_side(_looked(other, called[1], beside, seed), called)
         models = [ready.model, other.model]
     if json:
         sys.stdout.write(msgspec.json.encode(looked.file(compact)).decode() + "\n")
@@ -109,7 +118,9 @@ def run(
             print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
     else:
         print(_memory(looked, models), flush=True)
-        serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer}, {"/again": looked.again})
+        serve(
+            html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer_head}, {"/rerun": looked.answer_rerun}
+        )
 
 
 def numbers(
@@ -138,9 +149,9 @@ def numbers(
     show(msgspec.structs.replace(program, notes=notes), export, port, open_browser, json)
 
 
-def _memory(looked: Looked, models: Sequence[nn.Module]) -> str:
+def _memory(looked: HeadsPage, models: Sequence[nn.Module]) -> str:
     """What a page that is served keeps in memory, in a sentence."""
-    read = [*looked.found, *(looked.other.found if looked.other is not None else [])]
+    read = [*looked.attentions, *(looked.other.attentions if looked.other is not None else [])]
     parameters = _bytes(t for model in models for t in (*model.parameters(), *model.buffers()))
     held = _bytes(t for one in read for t in vars(one).values() if isinstance(t, Tensor))
     return (
@@ -158,10 +169,10 @@ def _ready(source: str, asked: Asked, seed: int) -> Ready:
     return _of_run(Path(source), asked) if is_run(source) else _of_target(source, asked, seed)
 
 
-def _looked(ready: Ready, title: str, source: str, seed: int) -> Looked:
+def _looked(ready: Ready, title: str, source: str, seed: int) -> HeadsPage:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Looked(ready.model, ready.args, ready.kwargs, ready.lines, title, source, ready.notes, ready.voice)
+        return HeadsPage(ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader)
 
 
 def _of_run(folder: Path, asked: Asked) -> Ready:
@@ -180,26 +191,26 @@ def _of_run(folder: Path, asked: Asked) -> Ready:
     with torch.no_grad():
         made = task.model_inputs(model, str(given))
     lines = [_with_sound(line, asked.audio) for line in made.lines] if asked.audio is not None else made.lines
-    ready = Ready(made.args, made.kwargs, lines, model=model, voice=_of_task(task))
-    if any(line.heard is not None and not any(b64decode(line.heard.samples)) for line in lines):
+    ready = Ready(made.args, made.kwargs, lines, model=model, reader=_of_task(task))
+    if any(line.sound is not None and not any(b64decode(line.sound.samples)) for line in lines):
         ready.notes.append(SILENT)
     _told(ready)
     return ready
 
 
-def _of_task(task: Task) -> Voice | None:
+def _of_task(task: Task) -> PredictionReader | None:
     """How the answer of a run of ours is read: names of classes, or pieces of text."""
     if task.classes:
-        return Voice("class", classes(task.classes))
+        return PredictionReader("class", classes(task.classes))
     read = getattr(task, "tokenizer", None)
-    return None if read is None else of_tokens(read.inner)
+    return None if read is None else token_reader(read.inner)
 
 
-def _with_sound(line: Line, path: Path) -> Line:
+def _with_sound(line: TokenSequence, path: Path) -> TokenSequence:
     """A line of slices with the sound that they cover."""
     wave, rate = read_sound(path, longest=SECONDS)
-    covered = round((line.seconds[-1] + line.lasts) * rate)
-    return msgspec.structs.replace(line, heard=heard(wave[:covered], rate))
+    covered = round((line.seconds[-1] + line.duration) * rate)
+    return msgspec.structs.replace(line, sound=sound_clip(wave[:covered], rate))
 
 
 def _of_target(source: str, asked: Asked, seed: int) -> Ready:
@@ -214,7 +225,7 @@ def _of_target(source: str, asked: Asked, seed: int) -> Ready:
         _hear(ready, found, folder, asked.audio)
     else:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
-    ready.voice = of_target(found.model, tokenizer(folder))
+    ready.reader = model_reader(found.model, tokenizer(folder))
     _told(ready)
     ready.origin = [f"This is {found.title}."] * (source in PRESETS) + list(found.notes)
     return ready
@@ -222,7 +233,7 @@ def _of_target(source: str, asked: Asked, seed: int) -> Ready:
 
 def _told(ready: Ready) -> None:
     """A note where labels are no whole letters."""
-    note = next((said for line in ready.lines if line.kind == "words" and (said := told(line.labels))), "")
+    note = next((said for line in ready.sequences if line.kind == "words" and (said := told(line.labels))), "")
     ready.notes += [note] if note else []
 
 
@@ -238,11 +249,11 @@ def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
     ids, line = _encoded(folder, text)
     if len(ids) > LONGEST:
         raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are looked at. Give a shorter one.")
-    fit(found.model, ids)
+    check_ids(found.model, ids)
     slot(torch.tensor([ids], device=next(found.model.parameters()).device))
     for beside in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
         ready.kwargs.pop(beside, None)
-    ready.lines.append(line)
+    ready.sequences.append(line)
     if "decoder_input_ids" in ready.kwargs:
         _answer(ready, found.model, folder, torch.tensor([ids]))
 
@@ -254,23 +265,23 @@ def _answer(ready: Ready, model: Any, folder: Path, ids: Tensor) -> None:
             said = model.generate(ids, max_new_tokens=ANSWER, do_sample=False, num_beams=1)[0].tolist()
     except Exception as error:  # a model that has no head to write with
         ready.notes.append(f"The model could not answer ({type(error).__name__}), so its decoder reads made-up tokens.")
-        ready.lines.append(
-            Line(name="decoder", kind="tokens", labels=[str(i) for i in ready.kwargs["decoder_input_ids"][0].tolist()])
+        ready.sequences.append(
+            TokenSequence(name="decoder", kind="tokens", labels=[str(i) for i in ready.kwargs["decoder_input_ids"][0].tolist()])
         )
         return
     said = said[:-1] if len(said) > 1 else said  # the last one is not read
     ready.kwargs["decoder_input_ids"] = torch.tensor([said])
-    ready.lines.append(row_of("answer", tokenizer(folder), said))
+    ready.sequences.append(token_sequence("answer", tokenizer(folder), said))
 
 
-def _encoded(folder: Path, text: str) -> tuple[list[int], Line]:
+def _encoded(folder: Path, text: str) -> tuple[list[int], TokenSequence]:
     """Ids, and the line of what a person reads of each: the letters that it stands for; a special token by its name."""
     if (reads := tokenizer(folder)) is not None:
         return encoded(reads, text)
     if not re.fullmatch(r"[\d\s,]+", text):
         raise InputError(f"{folder} has no {TOKENIZER}, which turns a text into ids. Add it, or give the ids instead: '12 7 3'.")
     ids = [int(word) for word in text.replace(",", " ").split()]
-    return ids, row_of("text", None, ids)
+    return ids, token_sequence("text", None, ids)
 
 
 # ------------------------------------------------------------------------------------------------------------- picture, sound
@@ -285,7 +296,7 @@ def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
     mean, spread, said = _normal(folder, found.model, channels)
     values = (torch.tensor(pixels).float() / 255 - mean[:, None, None]) / spread[:, None, None]
     slot(values[None].to(dtype))
-    ready.lines += cut(found.model, size, address(pixels))
+    ready.sequences += patch_sequences(found.model, size, address(pixels))
     ready.notes.append(f"The picture was cut to its middle and brought to {size[1]}×{size[0]} pixels.")
     if not said:
         ready.notes.append("The model says no mean and spread of colours, so black is -1 and white is 1.")
@@ -373,11 +384,13 @@ def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
     for one in convolutions:
         seen, hop = seen + (one.kernel_size[0] - 1) * hop, hop * one.stride[0]
     if convolutions:
-        whole = heard(wave, rate)
+        whole = sound_clip(wave, rate)
         for count in range(max(1, len(wave) // hop - 2), len(wave) // hop + 2):
             times = [i * hop / rate for i in range(count)]
             said = [f"{t:.3g} s" for t in times]
-            ready.lines.append(Line(name="sound", kind="slices", labels=said, seconds=times, lasts=seen / rate, heard=whole))
+            ready.sequences.append(
+                TokenSequence(name="sound", kind="slices", labels=said, seconds=times, duration=seen / rate, sound=whole)
+            )
 
 
 def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:

@@ -3,7 +3,7 @@
 from equiscope.explore.page import html, write
 from equiscope.explore.pages.drawing import drawing
 from equiscope.explore.pages.run import Live, following
-from equiscope.explore.pages.words import LIMIT, Choice, explorable
+from equiscope.explore.pages.sentence import LIMIT, Choice, explorable
 
 __all__ = [
     "LIMIT",

@@ -1,12 +1,12 @@
-"""Notebook: `eq.show` puts a page into a cell, and what is chosen there can be read, and set, in Python.
+"""Notebook: `eq.show` displays a page in a cell, and its selection can be read and set in Python.
 
-A cell holds the page that `equiscope explore --export` writes, in a frame whose document is part of the notebook (`srcdoc`). So
-neither style reaches the other, the page keeps its own policy (it asks for nothing), and one way serves Jupyter, VS Code, Colab and
-marimo: VS Code blocks frames with an address of their own (blob:), Colab has no server that a frame could ask, and an exported
-notebook has neither. The frame is sandboxed without an origin: words of a stranger's text on the page cannot reach the notebook.
+A cell holds the page that `equiscope explore --export` writes, in a frame whose document is part of the notebook (`srcdoc`). The
+styles of page and notebook stay apart, the page keeps its own policy (it makes no requests), and one way works in Jupyter, VS Code,
+Colab and marimo: VS Code blocks frames with an address of their own (blob:), Colab has no server that a frame could request, and an
+exported notebook has neither. The frame is sandboxed without an origin: text on the page cannot reach the notebook.
 
-With the extra `notebook` (anywidget) the page is tied to this object: `explore/widget.py`. Without it, and in an exported notebook,
-it stands alone, in a copy of bounded size that needs no kernel and no network; where no frame is drawn, a table stands instead.
+With the extra `notebook` (anywidget) the page is connected to this object: `explore/widget.py`. Without it, and in an exported
+notebook, the cell has a copy of bounded size that needs no kernel and no network, and a table where no frame is displayed.
 """
 
 import re
@@ -27,20 +27,20 @@ from torch import Tensor, nn
 from equiscope.data.picture_files import address
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore import page
-from equiscope.explore.heads.given import given, inner
-from equiscope.explore.heads.says import of_target
+from equiscope.explore.heads.model_inputs import fast_tokenizer, model_inputs
+from equiscope.explore.heads.predictions import model_reader
 from equiscope.explore.pages.drawing import drawing
-from equiscope.explore.pages.heads import Looked
-from equiscope.explore.pages.words import Choice, explorable
+from equiscope.explore.pages.heads import HeadsPage
+from equiscope.explore.pages.sentence import Choice, explorable
 from equiscope.models import Model, ModelSpec
 from equiscope.program import Program
 from equiscope.program.lower import lowered
-from equiscope.record import Audit, Comparison, Heads, Layer, Run, course, read_run, report
+from equiscope.record import AttentionLayer, Audit, Comparison, Heads, Run, course, read_run, report
 from equiscope.record.run import RUN
 
 HEIGHT = 760  # pixels up to which a cell grows with its page
-ROWS = 64  # heads in a table
-TILE = 24  # pixels of a head in a picture of all
+ROWS = 64  # heads in the table
+TILE = 24  # pixels of a head in the picture of all heads
 CHOSEN = ("layer", "head", "row", "column")
 LINK = {"head": ("layer", "head"), "query": ("row",), "key": ("column",)}  # the keys of the page's link
 TABLE = ["layer", "head", "what it does", "token before", "itself", "first token", "evenness"]
@@ -49,32 +49,32 @@ TABLE = ["layer", "head", "what it does", "token before", "itself", "first token
 def show(
     what: Any, *inputs: Any, kwargs: Mapping[str, Any] | None = None, tokenizer: Any = None, labels: Sequence[str] | None = None,
     title: str = "", selection: Mapping[str, Any] | None = None, height: int = HEIGHT,
-) -> "Shown":  # fmt: skip
-    """A page in a cell: all heads of a model on inputs, a drawing, an audit, a run, or any record that a page is made of.
+) -> "PageCell":  # fmt: skip
+    """Display a page in a cell: all heads of a model on inputs, a drawing, an audit, a run, or any record of a page.
 
         eq.show(model, ids)                        all heads, as `equiscope explore --model` shows them
-        eq.show(model, "the dog", tokenizer=its)   of a text; eq.show(model, processor(images=photo)) of whatever a mapping says
-        eq.show(model)                             the drawing of one of ours, or of its spec
+        eq.show(model, "the dog", tokenizer=t)     on a text; eq.show(model, processor(images=photo)) on a mapping of inputs
+        eq.show(model)                             the drawing of a model of this package, or of its spec
         eq.show(audit), eq.show("runs/mine")       the report of a check; the page of a run
         eq.show(eq.watch(module, x))               every number of any module, and the step that made it
 
-    kwargs, tokenizer, labels  as in `given.given`: named inputs; who turns a text into ids; what the tokens are called
+    kwargs, tokenizer, labels  as in `model_inputs`: keyword inputs; the tokenizer of a text; labels of the tokens
     selection                  what is chosen at first: as `Shown.selection`
-    height                     pixels up to which the cell grows with its page, which scrolls beyond; 0: it grows to the end
-    returns                    what a notebook shows; elsewhere its `save(path)` writes the page
-    raises                     InputError where there is no page of such a thing
+    height                     pixels up to which the cell grows with its page, then it scrolls; 0: no limit
+    returns                    the cell; `save(path)` writes the page as a file
+    raises                     InputError where this package has no page for it
     """
-    asked = bool(inputs or kwargs)
-    if asked and not isinstance(what, nn.Module):
-        raise InputError(f"Inputs are what a model is called with, but {type(what).__name__} is none. Leave them out.")
-    looked = _looked(what, inputs, kwargs, tokenizer, labels, title) if asked else None
-    found = _content(what, title) if looked is None else looked.content
-    link = linked(found, selection or {}, "")
+    has_inputs = bool(inputs or kwargs)
+    if has_inputs and not isinstance(what, nn.Module):
+        raise InputError(f"Inputs are the arguments of a model, but {type(what).__name__} is no model. Leave them out.")
+    heads_page = _heads_page(what, inputs, kwargs, tokenizer, labels, title) if has_inputs else None
+    content = _content(what, title) if heads_page is None else heads_page.content
+    link = linked(content, selection or {}, "")
     if find_spec("anywidget") is None:
-        return Shown(found, looked, link, height)
+        return PageCell(content, heads_page, link, height)
     from equiscope.explore.widget import Widget
 
-    return Widget(found, looked, link, height)
+    return Widget(content, heads_page, link, height)
 
 
 def export(what: Any, path: str | Path, title: str = "") -> Path:
@@ -82,31 +82,31 @@ def export(what: Any, path: str | Path, title: str = "") -> Path:
 
         eq.export(eq.watch(model, x), "model.html")    every number of a module, and the step that made it
 
-    raises  InputError where there is no page of such a thing; Unwritable
+    raises  InputError where this package has no page for it; Unwritable
     """
     content = _content(what, title)
     return page.write(content, Path(path))
 
 
-class Shown:
+class PageCell:
     """A page in a notebook.
 
-    content     the record that it shows; looked: the model that was run, where it was
-    live_bytes  of queries, keys and values up to which a cell brings them along; beyond, it asks for those of one head
-    copy_bytes  of a copy that stays in the notebook's file
-    link        what is chosen, as in the page's own link
+    content     the record of the page; heads_page: the model and its attentions, where a model was run
+    live_bytes  bytes of queries, keys and values up to which a cell contains them; beyond, it requests those of single heads
+    copy_bytes  bytes of the copy in the notebook's file
+    link        the selection, as in the page's own link
     """
 
     live_bytes, copy_bytes = 2_000_000, 4_000_000
 
-    def __init__(self, content: page.Content, looked: Looked | None, link: str, height: int) -> None:
-        self.content, self.looked, self.link, self.height = content, looked, link, height
+    def __init__(self, content: page.Content, heads_page: HeadsPage | None, link: str, height: int) -> None:
+        self.content, self.heads_page, self.link, self.height = content, heads_page, link, height
 
     @property
     def selection(self) -> dict[str, Any]:
-        """What is chosen: of all heads layer, head, row (the query) and column (the key), from 0 on, None where nothing is.
+        """The selection: layer, head, row (query) and column (key) on the page of all heads, counted from 0; None for nothing.
 
-        Of other pages what their link says. Setting it moves the page; what is not named stays as it is, None takes it back.
+        On other pages it holds the fields of their link. Setting it moves the page: fields that are not named stay, None deselects.
         """
         return selected(self.content, self.link)
 
@@ -115,80 +115,86 @@ class Shown:
         self.link = linked(self.content, chosen, self.link)
 
     def weights(self) -> Tensor:
-        """All weights of the chosen head, [rows, columns], float64, as the page computes them.
+        """All weights of the selected head, [rows, columns], float64, as the page computes them.
 
-        raises  InputError where no head is chosen, or the page is none of a model that was run
+        raises  InputError where no head is selected, or the page shows no model that was run
         """
         chosen = self.selection
-        if self.looked is None or chosen.get("layer") is None:
-            raise InputError("No head of a model is chosen. Choose one on the page, or set selection = {'layer': 0, 'head': 0}.")
-        layer, found = chosen["layer"], self.looked.found
-        if layer >= len(found):
-            raise InputError("All layers rolled out are no head of the model. Choose one of a layer.")
-        return found[layer].shown(chosen["head"])
+        if self.heads_page is None or chosen.get("layer") is None:
+            raise InputError("No head of a model is selected. Select one on the page, or set selection = {'layer': 0, 'head': 0}.")
+        layer, attentions = chosen["layer"], self.heads_page.attentions
+        if layer >= len(attentions):
+            raise InputError("The rollout of all layers is no head of the model. Select a head of a layer.")
+        return attentions[layer].best_weights(chosen["head"])
 
     def save(self, path: str | Path, compact: bool = False) -> Path:
         """Write the page as one file that works offline, whole or not at all. compact: small, with rounded numbers.
 
         raises  InputError where it cannot be written
         """
-        content = self.looked.file(compact) if self.looked is not None else self.content
+        content = self.heads_page.file(compact) if self.heads_page is not None else self.content
         return page.write(content, Path(path), small=compact)
 
     def answer(self, question: str) -> tuple[int, bytes]:
-        """What the page asks the model, "/head?layer=0&head=1": 200 and JSON, or 400 and a sentence."""
-        path, _, rest = question.partition("?")
-        answers = {"/head": self.looked.answer, "/again": self.looked.again} if self.looked is not None else {}
+        """The response to a request of the page, such as "/head?layer=0&head=1": 200 and JSON, or 400 and a sentence."""
+        path, _, query = question.partition("?")
+        answers = (
+            {"/head": self.heads_page.answer_head, "/rerun": self.heads_page.answer_rerun} if self.heads_page is not None else {}
+        )
         try:
-            if path not in answers or self.looked is None:
-                raise InputError(f"This page has no answer to {path}.")
-            with _steady(self.looked):
-                return 200, answers[path](dict(parse_qsl(rest, max_num_fields=8)))
-        except ValueError as error:  # ours are, and so is a question of too many fields
+            if path not in answers or self.heads_page is None:
+                raise InputError(f"This page has no response to {path}.")
+            with _deterministic(self.heads_page):
+                return 200, answers[path](dict(parse_qsl(query, max_num_fields=8)))
+        except ValueError as error:  # errors of this package, and a request of too many fields
             return 400, str(error).encode()
 
     def document(self) -> str:
-        """The page in a frame beside a kernel: what is much is asked for."""
-        if self.looked is None:
+        """The page in a frame with a kernel: large tensors are requested."""
+        if self.heads_page is None:
             return framed(page.html(self.content))
-        light = sum(t.numel() for one in self.looked.found for t in (one.q, one.k, one.v) if t is not None) * 4 <= self.live_bytes
-        content = msgspec.structs.replace(self.looked.file(), served=True) if light else self.looked.content
+        sizes = (t.numel() for one in self.heads_page.attentions for t in (one.q, one.k, one.v) if t is not None)
+        content = self.heads_page.content
+        if 4 * sum(sizes) <= self.live_bytes:
+            content = msgspec.structs.replace(self.heads_page.file(), served=True)
         return framed(page.html(content))
 
     def static(self) -> str:
-        """Markup for a notebook's file: the page in a frame, of at most some megabytes, and a table for who draws no frame."""
-        content, said = self._kept()
+        """Markup for the notebook's file: the page in a frame, at most a few megabytes, and a table where no frame is displayed."""
+        content, note = self._bounded_copy()
         text = framed(page.html(content, page.PLAIN, small=True), self.link)
-        size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {said}".strip()
+        size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {note}".strip()
         return (
             f'<iframe title="{escape(_named(content))}" sandbox="allow-scripts allow-downloads" srcdoc="{escape(text)}" '
             f'style="width:100%;height:{self.height or HEIGHT}px;border:1px solid #8884;border-radius:8px"></iframe>\n'
             f"<details><summary>{escape(content.title)}, without the page</summary>\n"
-            f"<p>{escape(_told(content))}</p>\n{self._bare()}</details>\n<p><small>{escape(size)}</small></p>\n"
+            f"<p>{escape(_summary_of(content))}</p>\n{self._table()}</details>\n<p><small>{escape(size)}</small></p>\n"
         )
 
-    def _kept(self) -> tuple[page.Content, str]:
-        """The record of such a copy, and what was left out of it."""
-        if self.looked is None:
+    def _bounded_copy(self) -> tuple[page.Content, str]:
+        """The record of the bounded copy, and what was left out of it."""
+        if self.heads_page is None:
             return self.content, ""
-        found, more = self.looked.found, "save(path) writes a file with every number."
-        exact = sum(t.numel() for one in found for t in (one.q, one.k, one.v) if t is not None) * 4
+        attentions, more = self.heads_page.attentions, "save(path) writes a file with every number."
+        exact = sum(t.numel() for one in attentions for t in (one.q, one.k, one.v) if t is not None) * 4
         if exact <= self.copy_bytes:
-            return self.looked.file(), ""
-        rough = sum(one.heads * one.q.shape[-2] * one.k.shape[-2] // (1 + one.causal) for one in found)
+            return self.heads_page.file(), ""
+        rough = sum(one.heads * one.q.shape[-2] * one.k.shape[-2] // (1 + one.causal) for one in attentions)
         if rough <= 4 * self.copy_bytes:
-            content = self.looked.file(compact=True)
+            content = self.heads_page.file(compact=True)
             if len(page.pack(content)) <= self.copy_bytes:
-                return content, f"Its numbers are rounded, as --compact rounds them; {more}"
-        layers = [msgspec.structs.replace(layer, why="This copy has the overview only.") for layer in self.looked.content.layers]
-        content = msgspec.structs.replace(self.looked.content, layers=layers, served=False, rolled=[])
+                return content, f"Its numbers are rounded as with --compact; {more}"
+        layers = [
+            msgspec.structs.replace(layer, reason="This copy has the overview only.") for layer in self.heads_page.content.layers
+        ]
+        content = msgspec.structs.replace(self.heads_page.content, layers=layers, served=False, rollout=[])
         return content, f"It has the overview only; {more}"
 
-    def _bare(self) -> str:
+    def _table(self) -> str:
         if not isinstance(self.content, Heads):
             return page.plain(self.content)
         rows = [
-            [str(i + 1), str(h + 1), head.role, *map(page.number, (head.previous, head.own, head.first, head.entropy))]
+            [str(i), str(h), head.role, *map(page.number, (head.previous, head.own, head.first, head.entropy))]
             for i, layer in enumerate(self.content.layers)
             for h, head in enumerate(layer.heads)
         ]
@@ -199,21 +205,21 @@ class Shown:
         return image + page.table("What each head does", TABLE, rows[:ROWS]) + left + notes
 
     def __repr__(self) -> str:
-        return " ".join(filter(None, (f"{_named(self.content)}.", _told(self.content), "save(path) writes it as one file.")))
+        return " ".join(filter(None, (f"{_named(self.content)}.", _summary_of(self.content), "save(path) writes it as one file.")))
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
         return {"text/plain": repr(self), "text/html": self.static()}
 
 
-# ------------------------------------------------------------------------------------------------------- what can be shown
+# ------------------------------------------------------------------------------------------------------------ the record
 
 
 def _content(what: Any, title: str) -> page.Content:
     if isinstance(what, get_args(page.Content)):
-        found: page.Content = what
-        if isinstance(found, Heads) and found.served:
-            raise InputError("These heads are asked for one by one, and nobody is here to ask. Give the record of a file.")
-        return found
+        content: page.Content = what
+        if isinstance(content, Heads) and content.served:
+            raise InputError("This record needs a server that responds with single heads. Give the record of a file.")
+        return content
     if isinstance(what, Audit):
         return report(what)
     if isinstance(what, Run):
@@ -227,25 +233,28 @@ def _content(what: Any, title: str) -> page.Content:
     if isinstance(what, (str, Path)) and (Path(what) / RUN).is_file():
         return course(read_run(Path(what)))
     if isinstance(what, nn.Module):
-        raise InputError(f"{type(what).__name__} needs something to look at. Add its inputs: eq.show(model, ids).")
-    told = f"{str(what)!r}, which is no run's folder" if isinstance(what, (str, Path)) else f"a thing of type {type(what).__name__}"
-    raise InputError(f"A model with its inputs, an audit, a run or its folder, or a page's record can be shown, but got {told}.")
+        raise InputError(f"{type(what).__name__} needs inputs. Add them: eq.show(model, ids).")
+    name = (
+        f"{str(what)!r}, which is no run's folder" if isinstance(what, (str, Path)) else f"an object of type {type(what).__name__}"
+    )
+    raise InputError(f"A model with its inputs, an audit, a run or its folder, or a page's record can be shown, but got {name}.")
 
 
-def _looked(
+def _heads_page(
     model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None, tokenizer: Any, labels: Sequence[str] | None, title: str
-) -> Looked:  # fmt: skip
-    with _steady(model):
-        made = given(model, inputs, kwargs, tokenizer, labels)
+) -> HeadsPage:  # fmt: skip
+    with _deterministic(model):
+        prepared = model_inputs(model, inputs, kwargs, tokenizer, labels)
         name = type(model).__name__
-        told = title or (f"{name}: {made.told}" if made.told else name)
-        return Looked(model, made.args, made.kwargs, made.lines, told, name, made.notes, of_target(model, inner(tokenizer)))
+        title = title or (f"{name}: {prepared.title}" if prepared.title else name)
+        reader = model_reader(model, fast_tokenizer(tokenizer))
+        return HeadsPage(model, prepared.args, prepared.kwargs, prepared.sequences, title, name, prepared.notes, reader)
 
 
 @contextmanager
-def _steady(model: nn.Module | Looked) -> Iterator[None]:
-    """Runs nothing by chance: modules are as in use, and what is drawn is drawn alike; afterwards all is as it was."""
-    modules = list((model._called[0] if isinstance(model, Looked) else model).modules())
+def _deterministic(model: nn.Module | HeadsPage) -> Iterator[None]:
+    """Inside, modules are in eval mode and the random generator is seeded; afterwards both are restored."""
+    modules = list((model._called[0] if isinstance(model, HeadsPage) else model).modules())
     training = [module for module in modules if module.training]
     for module in training:
         module.training = False
@@ -258,11 +267,11 @@ def _steady(model: nn.Module | Looked) -> Iterator[None]:
             module.training = True
 
 
-# --------------------------------------------------------------------------------------------------------- what is chosen
+# ----------------------------------------------------------------------------------------------------------- selection
 
 
 def selected(content: page.Content, link: str) -> dict[str, Any]:
-    """What a page's link says is chosen: of all heads four numbers from 0 on, or None; of others its own words."""
+    """The selection in a page's link: four numbers from 0 on, or None, on the page of all heads; else the fields of the link."""
     parts = dict(parse_qsl(link))
     if not isinstance(content, Heads):
         return parts
@@ -275,31 +284,31 @@ def selected(content: page.Content, link: str) -> dict[str, Any]:
 
 
 def linked(content: page.Content, chosen: Mapping[str, Any], link: str) -> str:
-    """The link with this chosen in it, and otherwise as it was.
+    """The link with this selection; its other fields stay.
 
-    raises  UnknownName, InputError where there is no such thing to choose on a page of all heads
+    raises  UnknownName, InputError for a selection that does not exist on the page of all heads
     """
     if isinstance(content, Heads):
         for name in chosen:
             if name not in CHOSEN:
                 raise UnknownName("part of a selection", name, list(CHOSEN))
         wanted = selected(content, link) | dict(chosen)
-        _known(content, wanted)
+        _check_selection(content, wanted)
         numbers = {name: [wanted[field] for field in fields] for name, fields in LINK.items()}
         chosen = {name: None if None in found else ".".join(str(n) for n in found) for name, found in numbers.items()}
     kept = [(name, value) for name, value in parse_qsl(link, keep_blank_values=True) if name not in chosen]
     return urlencode([(name, value) for name, value in chosen.items() if value is not None] + kept)
 
 
-def _known(content: Heads, wanted: Mapping[str, Any]) -> None:
-    layers = [*content.layers, *content.rolled]
+def _check_selection(content: Heads, wanted: Mapping[str, Any]) -> None:
+    layers = [*content.layers, *content.rollout]
     layer, head = wanted["layer"], wanted["head"]
     if (layer is None) != (head is None):
-        raise InputError("A layer and a head are chosen together: {'layer': 0, 'head': 0}. None for both closes it.")
+        raise InputError("A layer and a head are selected together: {'layer': 0, 'head': 0}. None for both deselects them.")
     found = layers[layer] if layer is not None and _within("layer", layer, len(layers)) else None
     if found is not None:
         _within("head", head, len(found.heads))
-    lengths = [len(line.labels) for line in content.lines]
+    lengths = [len(line.labels) for line in content.sequences]
     for name, line in (("row", found and found.asks), ("column", found and found.answers)):
         if wanted[name] is not None:
             _within(name, wanted[name], max(lengths) if line is None else lengths[line])
@@ -315,19 +324,23 @@ def _within(name: str, number: Any, count: int) -> bool:
 
 
 def framed(text: str, link: str = "") -> str:
-    """A page that stands in a frame. link: what is chosen at first."""
+    """A page for a frame. link: the first selection."""
     script = page._bundled("frame.js").replace("</script", "<\\/script").replace("<!--", "<\\!--")
     return text.replace("<head>\n", f'<head>\n<script data-link="{escape(link)}">{script}</script>\n', 1)
 
 
-def picture(layers: Sequence[Layer]) -> str:
-    """A data: address of the small pictures of all heads: a row a layer, dark is a large weight."""
+def picture(layers: Sequence[AttentionLayer]) -> str:
+    """A data: address of the thumbnails of all heads: one row per layer, dark is a large weight."""
     wide = max(len(layer.heads) for layer in layers)
     step = TILE + 2
     made = np.full((1, len(layers) * step, wide * step), 255, np.uint8)
     for i, layer in enumerate(layers):
-        tiles = np.frombuffer(b64decode(layer.small), np.uint8).reshape(-1, layer.side, layer.side) if layer.small else ()
-        at = np.arange(TILE) * layer.side // TILE
+        tiles = (
+            np.frombuffer(b64decode(layer.thumbnail), np.uint8).reshape(-1, layer.thumbnail_side, layer.thumbnail_side)
+            if layer.thumbnail
+            else ()
+        )
+        at = np.arange(TILE) * layer.thumbnail_side // TILE
         for h, tile in enumerate(tiles):
             made[0, i * step : i * step + TILE, h * step : h * step + TILE] = 255 - tile[np.ix_(at, at)]
     return address(made)
@@ -337,6 +350,6 @@ def _named(content: page.Content) -> str:
     return f"equiscope: {content.title}"
 
 
-def _told(content: page.Content) -> str:
-    """What a page says first."""
+def _summary_of(content: page.Content) -> str:
+    """The first sentence of a page."""
     return content.answer if isinstance(content, Comparison) else str(getattr(content, "summary", ""))

@@ -1,7 +1,7 @@
-"""Widget: a page in a cell that is tied to Python by anywidget, which Jupyter, VS Code, Colab and marimo all know.
+"""Widget: a page in a cell that anywidget connects to Python, in Jupyter, VS Code, Colab and marimo.
 
-What is chosen on the page is its link, one text, which both sides set; `selection` is what it says. The page asks the model through
-the notebook's own channel what a served page asks by an address, so nothing listens on any port.
+The selection on the page is its link, one string that both sides set; `selection` is its content. The page sends its requests over
+the notebook's own channel, so nothing listens on a port.
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ import anywidget
 import traitlets
 
 from equiscope.explore import page
-from equiscope.explore.notebook import Shown, _named, linked, selected
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.notebook import PageCell, _named, linked, selected
+from equiscope.explore.pages.heads import HeadsPage
 
 
-class Widget(Shown, anywidget.AnyWidget):
-    """A page in a notebook. Both it and Python set `selection`: `observe(function, "selection")` calls at each choice."""
+class Widget(PageCell, anywidget.AnyWidget):
+    """A page in a notebook. Page and Python set `selection`; `observe(function, "selection")` calls a function on each change."""
 
     _esm = page._bundled("widget.js") + "\n"  # a text of one line would be taken for a path
     _page = traitlets.Unicode().tag(sync=True)
@@ -24,17 +24,17 @@ class Widget(Shown, anywidget.AnyWidget):
     link = traitlets.Unicode().tag(sync=True)
     selection = traitlets.Dict()  # type: ignore[override]
 
-    def __init__(self, content: page.Content, looked: Looked | None, link: str, height: int) -> None:
-        self.content, self.looked = content, looked
+    def __init__(self, content: page.Content, heads_page: HeadsPage | None, link: str, height: int) -> None:
+        self.content, self.heads_page = content, heads_page
         chosen = selected(content, link)
         anywidget.AnyWidget.__init__(
             self, _page=self.document(), _title=_named(content), link=link, height=height, selection=chosen
         )
-        self.on_msg(self._asked)
+        self.on_msg(self._respond)
 
     @traitlets.validate("selection")
     def _checked(self, proposal: Any) -> dict[str, Any]:
-        """All of it, as the page will show it. Raises InputError where there is nothing like that to choose."""
+        """The complete selection. Raises InputError for a selection that does not exist."""
         return selected(self.content, linked(self.content, proposal["value"], self.link))
 
     @traitlets.observe("selection")
@@ -45,12 +45,12 @@ class Widget(Shown, anywidget.AnyWidget):
     def _moved(self, change: Any) -> None:
         self.selection = selected(self.content, change["new"])
 
-    def _asked(self, _: Any, message: Any, buffers: Any) -> None:
-        """A question of the page: answered where it was asked."""
-        status, found = self.answer(str(message.get("ask", "")))
-        self.send({"view": message.get("view"), "number": message.get("number"), "status": status}, [found])
+    def _respond(self, _: Any, message: Any, buffers: Any) -> None:
+        """Respond to a request of the page."""
+        status, content = self.answer(str(message.get("ask", "")))
+        self.send({"view": message.get("view"), "number": message.get("number"), "status": status}, [content])
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        found = anywidget.AnyWidget._repr_mimebundle_(self, **options)
-        data, metadata = found if isinstance(found, tuple) else (found, {})
-        return {**(data or {}), **Shown._repr_mimebundle_(self)}, metadata
+        bundle = anywidget.AnyWidget._repr_mimebundle_(self, **options)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        return {**(data or {}), **PageCell._repr_mimebundle_(self)}, metadata

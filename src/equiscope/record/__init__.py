@@ -9,24 +9,35 @@ from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, Output
 from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Pair, Trial
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
-from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
-from equiscope.record.heads import Again, Beside, Head, Heads, Layer, Line, Live, Numbers, Places
+from equiscope.record.heads import (
+    AttentionLayer,
+    AttentionTensors,
+    Heads,
+    HeadStatistics,
+    PositionTable,
+    Rerun,
+    RerunOptions,
+    SideBySide,
+    TokenSequence,
+)
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.report import Report, Said, report
 from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
+from equiscope.record.run_page import Course, News, course
 from equiscope.record.tokenised import Tokenised
 
 __all__ = [
     "VERSION",
-    "Again",
     "Array",
+    "AttentionLayer",
+    "AttentionTensors",
     "Audit",
-    "Beside",
+    "Beyond",
     "Box",
     "Candidate",
     "Claim",
@@ -42,35 +53,35 @@ __all__ = [
     "Extrapolation",
     "Fact",
     "Frame",
-    "Head",
+    "HeadStatistics",
     "Heads",
-    "Layer",
     "LeafRecord",
-    "Line",
     "Link",
-    "Live",
     "Mark",
     "Masks",
     "Messages",
     "Molecule",
     "News",
-    "Numbers",
     "OutputVerdict",
     "Pair",
-    "Places",
     "Point",
+    "PositionTable",
     "Program",
     "ProgramRecord",
     "Proof",
     "Report",
+    "Rerun",
+    "RerunOptions",
     "Row",
     "Run",
     "Said",
     "Sample",
     "Score",
+    "SideBySide",
     "Source",
     "Stand",
     "StepRecord",
+    "TokenSequence",
     "Tokenised",
     "Trial",
     "Variant",

@@ -7,7 +7,7 @@ Source: Vaswani et al. 2017, section 3.5 ("for any fixed offset k, PE(pos+k) is 
 import torch
 from torch import Tensor
 
-from equiscope.explore.words.clocks import best_map_error
+from equiscope.explore.sentence.clocks import best_map_error
 from equiscope.positions import Added, Index, Learned, Sinusoidal
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
 

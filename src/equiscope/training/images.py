@@ -18,8 +18,8 @@ from equiscope.data.picture_files import address, converted
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
-from equiscope.record import Line, Sample, pack
-from equiscope.record.heads import patches
+from equiscope.record import Sample, TokenSequence, pack
+from equiscope.record.heads import patch_sequence
 from equiscope.tokens.images import picture
 from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
 from equiscope.training.folder import keep, kept
@@ -213,10 +213,10 @@ class ImagesTask(Task):
         if not Path(example).is_file():
             raise InputError(f"There is no picture {example}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
         pixels = converted(picture(Path(example), example), self.format.size, self.format.channels)
-        spec, line = model.spec, Line(name="picture", kind="patches", labels=[], picture=address(pixels))
+        spec, line = model.spec, TokenSequence(name="picture", kind="patches", labels=[], picture=address(pixels))
         if spec.cells is not None:
             grid = [size // side for size, side in zip(self.format.size, spec.cells, strict=True)]
-            line = patches(grid, spec.rows_before, line.picture)
+            line = patch_sequence(grid, spec.rows_before, line.picture)
         return ModelInputs((self.format.normalise(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()

@@ -17,7 +17,7 @@ from equiscope.data.token_stream import UnknownCharacter, encode_in_memory
 from equiscope.errors import InputError, UnknownName
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Model, Sampling, generate
-from equiscope.record import Line, Sample
+from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
@@ -142,7 +142,8 @@ class LanguageTask(TextTask):
         ids = self._ids(example)
         token_labels = labels(self.tokenizer.inner, ids)
         return ModelInputs(
-            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=token_labels)]
+            (torch.tensor([ids], device=next(model.parameters()).device),),
+            [TokenSequence(name="text", kind="words", labels=token_labels)],
         )
 
     def _ids(self, text: str) -> list[int]:

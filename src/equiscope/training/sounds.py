@@ -13,7 +13,7 @@ from equiscope.data.sound_augment import most_samples
 from equiscope.data.sounds import Recordings, SoundFormat, bands, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
-from equiscope.record import Line, Sample
+from equiscope.record import Sample, TokenSequence
 from equiscope.tokens import Tokens, read_sound
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.folder import keep, kept
@@ -205,7 +205,7 @@ class SoundsTask(Task):
         lasts = (config.window_ms + (windows - 1) * config.hop_ms) / 1000
         begins = [max(0.0, t - lasts / 2) if config.positions == "seconds" else t * windows * config.hop_ms / 1000 for t in at]
         labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in begins)]
-        line = Line(name="sound", kind="slices", labels=labels, seconds=begins, lasts=lasts, before=front)
+        line = TokenSequence(name="sound", kind="slices", labels=labels, seconds=begins, duration=lasts, prefix_tokens=front)
         return ModelInputs((tokens,), [line])
 
     @torch.no_grad()

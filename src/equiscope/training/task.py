@@ -14,7 +14,7 @@ from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec
 from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
-from equiscope.record import Line, Sample, Source
+from equiscope.record import Sample, Source, TokenSequence
 from equiscope.symmetry import Permute, derive
 from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
@@ -102,7 +102,7 @@ class ModelInputs:
     """What a model is called with for one input of a person's, and what then stands in its rows."""
 
     args: tuple[Any, ...]
-    lines: list[Line]
+    lines: list[TokenSequence]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 

@@ -19,7 +19,7 @@ from equiscope.data.files import overlap_notes
 from equiscope.data.translation import END, PADDING, START, EncodedPair, Pairs, Translation, encoded, padded, special
 from equiscope.errors import InputError
 from equiscope.models import Beams, Built, CPUDecoder, Model, ModelSpec, describe, generate
-from equiscope.record import Line, Sample
+from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training import bleu
@@ -205,7 +205,7 @@ class TranslationTask(TextTask):
         answer = encoded(self.tokenizer, self.translated(model, [example])[0], self.end)
         inputs, inner = [self.start, *answer][: len(answer)], self.tokenizer.inner
         lines = [
-            Line(name=name, kind="words", labels=(written := labels(inner, ids)), words=words(inner, ids, written))
+            TokenSequence(name=name, kind="words", labels=(written := labels(inner, ids)), words=words(inner, ids, written))
             for name, ids in (("source", source), ("translation", inputs))
         ]
         return ModelInputs((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})

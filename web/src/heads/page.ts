@@ -140,7 +140,7 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
 function sources(record: Heads) {
   const other = otherRecord(record);
   const [supply, more] = [0, 1].map(() => new HeadSource(record, undefined, record.again ? `&run=${record.again.run}` : ""));
-  return other ? { supply, more, other, others: new HeadSource(other, undefined, "&of=beside") } : { supply, more };
+  return other ? { supply, more, other, others: new HeadSource(other, undefined, "&of=side_by_side") } : { supply, more };
 }
 
 /** The panels of one record; they are built again for a rerun. */

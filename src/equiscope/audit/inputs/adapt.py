@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.subject import Crashed, Subject, arguments
-from equiscope.program.attended.places import patch
+from equiscope.program.attended.position_tables import patch_side
 from equiscope.symmetry import InputKind, Inputs
 
 DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
@@ -25,7 +25,7 @@ def complete_arguments(subject: Subject) -> Subject:
     if (pad := pad_id(model)) is not None:
         inputs = replace(inputs, extra=inputs.extra | {"pad": pad})
     if inputs.has("image"):
-        inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
+        inputs = replace(inputs, extra=inputs.extra | {"patch": patch_side(model)})
     return _add_positions(subject.like(inputs=_layer_kinds(model, _atom_kinds(inputs))))
 
 

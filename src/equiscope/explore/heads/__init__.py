@@ -1,1 +1,1 @@
-"""What the page of heads asks of a model: its inputs, its heads on moved tokens, what each does, in sentences."""
+"""What the page of heads needs from a model: its inputs, reruns on permuted or shifted tokens, a second model, its predictions."""

@@ -14,8 +14,8 @@ from torch import nn
 
 from equiscope import attention, blocks, record
 from equiscope.errors import InputError
-from equiscope.explore.model.miniature import Run, run, runs
 from equiscope.explore.model.owners import owners
+from equiscope.explore.model.toy_model import ToyRun, runs, toy_run
 from equiscope.models import Block, Built, Model, ModelSpec, Spec, build
 from equiscope.models.readout import ClassToken
 from equiscope.positions import Position, to_json
@@ -52,7 +52,7 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
     own = None if source is source.spec else cast(Model, source)
     with torch.device("meta"):
         model = cast(Model, build(source.spec)) if own is None else own
-    spec, small = model.spec, run(model.spec, own, seed)
+    spec, small = model.spec, toy_run(model.spec, own, seed)
     sketch = _Sketch(model, small)
     towers = [] if model.encoder is None else [_Tower(sketch, model.encoder, "encoder.", 0)]
     towers.append(_Tower(sketch, model, "", len(towers)))
@@ -61,11 +61,11 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
     sketch.across(towers)
     program, pool = _pooled(small.program)
     total = sum(p.numel() for p in model.parameters())
-    said = " ".join([small.said, *(model.origin if small.own else [])])
+    said = " ".join([small.note, *(model.origin if small.own else [])])
     return record.Drawing(
         title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(program),
         frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=said, program=program, pool=pool,
-        names=small.names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
+        names=small.axis_names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ class _Sketch:
     """Boxes, frames and links so far, and which parameters were counted."""
 
     model: Model
-    small: Run
+    small: ToyRun
     boxes: list[record.Box] = field(default_factory=list)
     frames: list[record.Frame] = field(default_factory=list)
     links: list[record.Link] = field(default_factory=list)

@@ -21,9 +21,9 @@ from equiscope.attention.scores import attend
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import PLAIN, number
 from equiscope.explore.page import table as markup
-from equiscope.explore.pages.words import LIMIT as MOST
-from equiscope.explore.pages.words import Choice, rows
-from equiscope.explore.words.exhibit import numbers, seed_word
+from equiscope.explore.pages.sentence import LIMIT as MOST
+from equiscope.explore.pages.sentence import Choice, rows
+from equiscope.explore.sentence.exhibit import numbers, seed_word
 from equiscope.positions import NoPosition
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered

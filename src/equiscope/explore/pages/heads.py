@@ -1,4 +1,4 @@
-"""Heads: the page of every attention of a model on one input. What is measured is measured in `trace`; here it becomes a record."""
+"""Heads: the page of every attention of a model on one input. `program.attended` measures; this file writes the record."""
 
 import re
 from base64 import b64encode
@@ -14,297 +14,325 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import InputError
-from equiscope.explore.heads import rolled
-from equiscope.explore.heads.again import again, moved, moves, read, relabelled, rounding
-from equiscope.explore.heads.beside import beside, lonely, paired
+from equiscope.explore.heads import rollout
 from equiscope.explore.heads.compact import compact as smallest
-from equiscope.explore.heads.rolled import stacks
-from equiscope.explore.heads.says import Voice, says
-from equiscope.program.attended.attended import TRUSTED, Attended, attended, rebuilt
-from equiscope.program.attended.places import places
+from equiscope.explore.heads.predictions import PredictionReader, predictions
+from equiscope.explore.heads.rerun import parse_request, permuted_labels, rerun, rerun_inputs, rerun_support, rounding_floors
+from equiscope.explore.heads.rollout import rollout_stacks
+from equiscope.explore.heads.side_by_side import pair_layers, side_by_side, unpaired_notes
+from equiscope.program.attended.attended import TRUSTED, Attended, attended, with_reconstruction_error
+from equiscope.program.attended.position_tables import position_tables
 from equiscope.program.attended.survey import survey
-from equiscope.record import Head, Layer, Line, Numbers, pack
-from equiscope.record.heads import Across
+from equiscope.record import AttentionLayer, AttentionTensors, HeadStatistics, TokenSequence, pack
+from equiscope.record.heads import CrossAlignment
 
-PAIRED = 2**17  # weights that are kept: half a megabyte
-WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps them in float32
-RUNS = 4  # on moved tokens that are kept
-EVERY = "Every number is there without --compact, or, where that is too much for a file, without --export."
-MOST = 96_000_000  # bytes up to which it keeps them at all, in float16
+ALIGNED = 2**17  # weights of a cross alignment that are stored: half a megabyte
+WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file stores them in float32
+MOST = 96_000_000  # bytes up to which a file stores them at all, in float16
+RUNS = 4  # reruns that are stored
+EVERY = "Leave out --compact for every number, or --export where that is too much for a file."
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
-WRITES = re.compile(r"(^|\.)(decoder|cross)|^blocks")  # in a model of two towers, the one that writes
-NOUNS = {"words": "tokens"}  # a word may be several
+DECODER = re.compile(r"(^|\.)(decoder|cross)|^blocks")  # modules of the decoder in an encoder-decoder
+NOUNS = {"words": "tokens"}  # a word may be several tokens
 DOES = {
-    "previous": "look at the token before", "self": "look at the token itself", "first": "look at the first token",
-    "content": "choose by content", "even": "hardly choose", "mixed": "do several things",
+    "previous": "attend to the previous token", "self": "attend to the token itself", "first": "attend to the first token",
+    "content": "attend by content", "uniform": "attend almost uniformly", "mixed": "do several things",
 }  # fmt: skip
 
 
-class Looked:
-    """A model that was run on one input: its page as one file, or served, when it gives the numbers of a head when asked."""
+class HeadsPage:
+    """All heads of a model on one input: the page as one file, or served, where the page requests the tensors of single heads.
+
+    content     the record of the page; attentions: of its layers
+    candidates  sequences that a caller offers; sequences: those that attentions have, by their length
+    """
 
     def __init__(
-        self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], lines: Sequence[Line], title: str, target: str,
-        notes: Sequence[str] = (), voice: Voice | None = None,
+        self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence], title: str,
+        target: str, notes: Sequence[str] = (), reader: PredictionReader | None = None,
     ) -> None:  # fmt: skip
-        """lines: what stands in rows of so many tokens; others are numbered. voice: how to read the answer; None: it is not read.
+        """sequences: labels for rows of so many tokens; other rows are numbered. reader: of the output; None: no predictions.
 
-        raises  InputError where no attention is seen
+        raises  InputError where no attention is found
         """
-        heard = list[Any]()
-        self.found = attended(model, args, kwargs, compare=False, answered=heard.append)
-        self.offered, self.lines, self.notes, self._voice = list(lines), list[Line](), list(notes), voice
+        outputs = list[Any]()
+        self.attentions = attended(model, args, kwargs, compare=False, on_output=outputs.append)
+        self.candidates, self.sequences, self.notes, self._reader = list(sequences), list[TokenSequence](), list(notes), reader
         self._lock = Lock()
-        layers = [self._layer(one) for one in self.found]
-        grids = [(line.before, line.grid) for line in self.lines if line.grid]
+        layers = [self._layer(one) for one in self.attentions]
+        grids = [(one.prefix_tokens, one.grid) for one in self.sequences if one.grid]
         weights = [p for p in model.parameters() if p.is_floating_point()]
         self.content = record.Heads(
             title=title, summary="", target=target, model=type(model).__name__,
             parameters=sum(p.numel() for p in model.parameters()),
             dtype=str(weights[0].dtype).removeprefix("torch.") if weights else "float32",
-            lines=self.lines, layers=layers, places=list(places(model, grids)), notes=self.notes, served=True,
-            says=says(heard.pop(), voice, self.lines, layers[-1].asks), across=across(layers, self.found, self.lines),
+            sequences=self.sequences, layers=layers, position_tables=list(position_tables(model, grids)),
+            notes=self.notes, served=True,
+            predictions=predictions(outputs.pop(), reader, self.sequences, layers[-1].query_sequence),
+            cross_alignments=cross_alignments(layers, self.attentions, self.sequences),
         )  # fmt: skip
-        self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.found))
-        self.other: Looked | None = None
+        self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.attentions))
+        self.other: HeadsPage | None = None
         self.partners = list[int | None]()
         self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] = model, tuple(args), dict(kwargs)
-        self._moves = moves(model, args, kwargs, self.lines)
-        self.content = msgspec.structs.replace(self.content, live=self._moves.live)
-        self._stacks, self._flows = stacks(layers, self.found), dict[int, Attended]()
-        self.content = msgspec.structs.replace(self.content, rolled=[self._rolled(i) for i in range(len(self._stacks))])
-        self._rounded = list[float]()
-        self._runs, self._running = dict[int, Looked](), Lock()  # on moved tokens, by their numbers; one at a time
+        self._support = rerun_support(model, args, kwargs, self.sequences)
+        self.content = msgspec.structs.replace(self.content, rerun_options=self._support.options)
+        self._stacks, self._rollouts = rollout_stacks(layers, self.attentions), dict[int, Attended]()
+        rollouts = [self._rollout_layer(i) for i in range(len(self._stacks))]
+        self.content = msgspec.structs.replace(self.content, rollout=rollouts)
+        self._floors = list[float]()
+        self._runs, self._running = dict[int, HeadsPage](), Lock()  # reruns by number; one runs at a time
 
-    def set_beside(self, other: "Looked", names: Sequence[str]) -> None:
-        """Put another model that was run on the same input beside this one. Raises InputError where no rows, or no heads, match."""
-        self.other, self.partners = other, paired(self.content, other.content)
-        made = beside(self.content, other.content, self.partners, self.found, other.found, names)
-        self.notes += lonely(self.content, other.content, self.partners)
-        self.content = msgspec.structs.replace(self.content, beside=made, notes=self.notes)
+    def set_side_by_side(self, other: "HeadsPage", names: Sequence[str]) -> None:
+        """Compare with another model on the same input. Raises InputError where no layers can be paired."""
+        self.other, self.partners = other, pair_layers(self.content, other.content)
+        theirs = side_by_side(self.content, other.content, self.partners, self.attentions, other.attentions, names)
+        self.notes += unpaired_notes(self.content, other.content, self.partners)
+        self.content = msgspec.structs.replace(self.content, side_by_side=theirs, notes=self.notes)
 
     def file(self, compact: bool = False) -> record.Heads:
-        """The record for a file of its own, with all numbers that it can hold. compact: few of them, rounded, with a bound."""
+        """The record of an offline file, with all tensors that fit. compact: rounded tensors, with a bound on the error."""
         if compact:
             return self._compact()
-        size = sum(t.numel() for one in self.found for t in (one.q, one.k, one.v) if t is not None) * 4
+        size = sum(t.numel() for one in self.attentions for t in (one.q, one.k, one.v) if t is not None) * 4
         layers, notes = [], list(self.notes)
         if size > MOST:
             notes.append(
                 f"Queries, keys and values of all heads would be {size / 2e6:.0f} MB, so this file has the overview only. "
-                "For every number leave --export out; --compact rounds them, so that more of them find room."
+                "Leave out --export for every number; --compact rounds them, so that more of them fit."
             )
-        for layer, one in zip(self.content.layers, self.found, strict=True):
-            kept = one if size <= WHOLE else _half(one)
-            numbers = None if size > MOST else _numbers(kept, range(one.heads), narrow=size > WHOLE)
-            why = layer.why if size <= MOST else "The file would be too large: see the note above."
-            layers.append(msgspec.structs.replace(layer, numbers=numbers, rebuilt=kept.rebuilt, why=why))
+        for layer, one in zip(self.content.layers, self.attentions, strict=True):
+            stored = one if size <= WHOLE else _half(one)
+            tensors = None if size > MOST else _tensors(stored, range(one.heads), half=size > WHOLE)
+            reason = layer.reason if size <= MOST else "The file would be too large: see the note above."
+            layers.append(
+                msgspec.structs.replace(
+                    layer, tensors=tensors, reconstruction_error=stored.reconstruction_error, reason=reason
+                )
+            )  # fmt: skip
         if WHOLE < size <= MOST:
-            notes.append("Queries, keys and values stand in this file as float16.")
+            notes.append("This file stores queries, keys and values as float16.")
         return msgspec.structs.replace(
-            self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(), rolled=self._file_rolled()
-        )
+            self.content, layers=layers, notes=notes, served=False, side_by_side=self._file_side_by_side(),
+            rollout=self._file_rollout(),
+        )  # fmt: skip
 
     def _compact(self) -> record.Heads:
-        """Small pictures are left out where the page can make them, and figures have four decimals."""
+        """Thumbnails are left out where the page can compute them, and statistics have four decimals."""
         layers, notes = [], list(self.notes)
-        for layer, one in zip(self.content.layers, self.found, strict=True):
-            numbers = smallest(one, MOST / len(self.found))
-            made = msgspec.structs.replace(
-                layer, numbers=numbers, heads=[_short(h) for h in layer.heads],
-                small="" if numbers is not None and numbers.letters else layer.small,
-                why=layer.why if numbers is not None else "Even rounded the file would be too large: it has the overview only.",
+        for layer, one in zip(self.content.layers, self.attentions, strict=True):
+            tensors = smallest(one, MOST / len(self.attentions))
+            layers.append(
+                msgspec.structs.replace(
+                    layer, tensors=tensors, heads=[_short(h) for h in layer.heads],
+                    thumbnail="" if tensors is not None and tensors.encoded_weights else layer.thumbnail,
+                    reason=layer.reason if tensors is not None else "Even rounded the file would be too large: overview only.",
+                )
             )  # fmt: skip
-            layers.append(made)
-        kept = [layer.numbers for layer in layers if layer.numbers is not None]
-        if kept:
-            what = [
-                "weights alone" if any(n.letters for n in kept) else "",
-                "queries and keys" if any(n.q is not None for n in kept) else "",
+        stored = [layer.tensors for layer in layers if layer.tensors is not None]
+        if stored:
+            parts = [
+                "weights alone" if any(n.encoded_weights for n in stored) else "",
+                "queries and keys" if any(n.q is not None for n in stored) else "",
             ]
             notes.append(
-                f"This file was made small: it has {' or '.join(filter(None, what))}, rounded, so that weights may be off by "
-                f"{100 * max(n.about for n in kept):.2g} % of themselves. {EVERY}"
+                f"This file is compact: it has {' or '.join(filter(None, parts))}, rounded, so weights may be off by "
+                f"{100 * max(n.relative_error for n in stored):.2g} % of themselves. {EVERY}"
             )
         return msgspec.structs.replace(
-            self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(compact=True), rolled=[]
+            self.content, layers=layers, notes=notes, served=False, side_by_side=self._file_side_by_side(compact=True), rollout=[]
         )
 
-    def _file_beside(self, compact: bool = False) -> record.Beside | None:
-        if self.other is None or self.content.beside is None:
+    def _file_side_by_side(self, compact: bool = False) -> record.SideBySide | None:
+        if self.other is None or self.content.side_by_side is None:
             return None
         theirs = self.other.file(compact).layers
         filled = [
-            None if layer is None or n is None else msgspec.structs.replace(theirs[n], asks=layer.asks, answers=layer.answers)
-            for n, layer in zip(self.partners, self.content.beside.layers, strict=True)
+            None
+            if layer is None or n is None
+            else msgspec.structs.replace(theirs[n], query_sequence=layer.query_sequence, key_sequence=layer.key_sequence)
+            for n, layer in zip(self.partners, self.content.side_by_side.layers, strict=True)
         ]
-        return msgspec.structs.replace(self.content.beside, layers=filled)
+        return msgspec.structs.replace(self.content.side_by_side, layers=filled)
 
-    def answer(self, asked: Mapping[str, str]) -> bytes:
-        """What /head?layer=L&head=H gets: the numbers of one head; with of=beside, of the other model's head beside it.
+    def answer_head(self, query: Mapping[str, str]) -> bytes:
+        """The response to /head?layer=L&head=H: the tensors of one head; with of=side_by_side, of the other model's head.
 
         raises  InputError where there is no such head
         """
-        words = [asked.get(name, "") for name in ("layer", "head")]
+        words = [query.get(name, "") for name in ("layer", "head")]
         if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
-            raise InputError("Ask for /head?layer=L&head=H, two numbers from 0 on.")
-        if asked.get("run", "0") != "0":
-            return self._run(asked["run"]).answer({"layer": words[0], "head": words[1]})
-        layer, number = (int(word) for word in words)
-        if len(self.found) <= layer < len(self.found) + len(self._stacks) and number < 2:
-            return msgspec.json.encode(rolled.numbers(self._flow(layer - len(self.found)), [number]))
-        if layer >= len(self.found) or number >= self.found[layer].heads:
-            raise InputError(f"There are {len(self.found)} layers here, and no head {number} in layer {layer}.")
-        if asked.get("of") == "beside":
+            raise InputError("Request /head?layer=L&head=H, two numbers from 0 on.")
+        if query.get("run", "0") != "0":
+            return self._run(query["run"]).answer_head({"layer": words[0], "head": words[1]})
+        layer, head = (int(word) for word in words)
+        if len(self.attentions) <= layer < len(self.attentions) + len(self._stacks) and head < 2:
+            return msgspec.json.encode(rollout.rollout_tensors(self._rollout(layer - len(self.attentions)), [head]))
+        if layer >= len(self.attentions) or head >= self.attentions[layer].heads:
+            raise InputError(f"There are {len(self.attentions)} layers here, and no head {head} in layer {layer}.")
+        if query.get("of") == "side_by_side":
             partner = self.partners[layer] if self.other is not None else None
             if self.other is None or partner is None:
-                raise InputError(f"No other model has a layer beside layer {layer}.")
-            return self.other.answer({"layer": str(partner), "head": str(number)})
+                raise InputError(f"No layer of another model is compared with layer {layer}.")
+            return self.other.answer_head({"layer": str(partner), "head": str(head)})
         with self._lock:
-            return msgspec.json.encode(_numbers(self.found[layer], [number]))
+            return msgspec.json.encode(_tensors(self.attentions[layer], [head]))
 
-    def again(self, asked: Mapping[str, str]) -> bytes:
-        """What /again?order=2,0,1&from=100 gets: the heads of another run, on the same tokens moved.
+    def answer_rerun(self, query: Mapping[str, str]) -> bytes:
+        """The response to /rerun?order=2,0,1&offset=100: the heads of another run, on the tokens permuted and shifted.
 
-        raises  InputError where it is no question, or where this model cannot be asked it
+        raises  InputError for an invalid request, and for one that this model cannot run
         """
-        order, start = read(asked, self._moves)
+        order, offset = parse_request(query, self._support)
         model, args, kwargs = self._called
         with self._running:
-            given = moved(model, args, kwargs, self._moves, order, start)
-            offered = relabelled(self.offered, self.lines[self._moves.line], order)
-            made = Looked(model, *given, offered, self.content.title, self.content.target, self.content.notes, self._voice)
+            arguments = rerun_inputs(model, args, kwargs, self._support, order, offset)
+            candidates = permuted_labels(self.candidates, self.sequences[self._support.sequence], order)
+            page = HeadsPage(
+                model, *arguments, candidates, self.content.title, self.content.target, self.content.notes, self._reader
+            )  # fmt: skip
             number = max(self._runs, default=0) + 1
-            self._rounded = self._rounded or rounding(*self._called, self.found)
-            said = again(number, self.found, made.found, self.content.layers, self._rounded, self._moves, order, start)
-            made.content = msgspec.structs.replace(made.content, again=said, live=self._moves.live)
-            self._runs[number] = made
+            self._floors = self._floors or rounding_floors(*self._called, self.attentions)
+            changes = rerun(
+                number, self.attentions, page.attentions, self.content.layers, self._floors, self._support, order, offset
+            )  # fmt: skip
+            page.content = msgspec.structs.replace(page.content, rerun=changes, rerun_options=self._support.options)
+            self._runs[number] = page
             for old in list(self._runs)[:-RUNS]:
                 del self._runs[old]
-        return msgspec.json.encode(made.content)
+        return msgspec.json.encode(page.content)
 
-    def _flow(self, stack: int) -> Attended:
-        """All layers of a stack as one, made when it is first asked for."""
+    def _rollout(self, stack: int) -> Attended:
+        """The rollout of a stack, computed when it is first requested."""
         with self._lock:
-            if stack not in self._flows:
-                self._flows[stack] = rolled.rolled([self.found[i] for i in self._stacks[stack]])
-            return self._flows[stack]
+            if stack not in self._rollouts:
+                self._rollouts[stack] = rollout.rollout_attention([self.attentions[i] for i in self._stacks[stack]])
+            return self._rollouts[stack]
 
-    def _rolled(self, stack: int) -> Layer:
+    def _rollout_layer(self, stack: int) -> AttentionLayer:
         first, count = self._stacks[stack][0], len(self._stacks[stack])
-        short = self.found[first].q.shape[-2] <= rolled.WHOLE
-        return rolled.layer(self.content.layers[first].asks, count, self._flow(stack) if short else None)
+        short = self.attentions[first].q.shape[-2] <= rollout.WHOLE
+        return rollout.rollout_layer(self.content.layers[first].query_sequence, count, self._rollout(stack) if short else None)
 
-    def _file_rolled(self) -> list[Layer]:
+    def _file_rollout(self) -> list[AttentionLayer]:
         return [
-            msgspec.structs.replace(layer, numbers=rolled.numbers(self._flows[i], range(2)) if i in self._flows else None)
-            for i, layer in enumerate(self.content.rolled)
-        ]
+            msgspec.structs.replace(
+                layer, tensors=rollout.rollout_tensors(self._rollouts[i], range(2)) if i in self._rollouts else None
+            )
+            for i, layer in enumerate(self.content.rollout)
+        ]  # fmt: skip
 
-    def _run(self, number: str) -> "Looked":
-        found = self._runs.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
-        if found is None:
-            raise InputError(f"Run {number} is not kept any more: the last {RUNS} are. Move the tokens again.")
-        return found
+    def _run(self, number: str) -> "HeadsPage":
+        page = self._runs.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
+        if page is None:
+            raise InputError(f"Run {number} is no longer stored: only the last {RUNS} are. Run it again.")
+        return page
 
-    def _layer(self, one: Attended) -> Layer:
+    def _layer(self, one: Attended) -> AttentionLayer:
         n, m = one.q.shape[-2], one.k.shape[-2]
         cross = bool(CROSS.search(one.module)) or n != m
-        asks, answers = self._line(one.module, n, "asks"), self._line(one.module, m, "answers" if cross else "asks")
-        found = survey(one, not cross)
-        return Layer(
-            where=one.module, cross=cross, asks=asks, answers=answers, groups=len(one.k),
-            heads=found.heads, small=b64encode(found.small).decode("ascii"), side=found.side, rebuilt=one.rebuilt, why=_why(one),
+        queries, keys = self._sequence(one.module, n, "queries"), self._sequence(one.module, m, "keys" if cross else "queries")
+        statistics = survey(one, not cross)
+        return AttentionLayer(
+            where=one.module, cross=cross, query_sequence=queries, key_sequence=keys, kv_heads=len(one.k), heads=statistics.heads,
+            thumbnail=b64encode(statistics.thumbnails).decode("ascii"), thumbnail_side=statistics.thumbnail_side,
+            reconstruction_error=one.reconstruction_error, reason=_reason(one),
         )  # fmt: skip
 
-    def _line(self, module: str, length: int, role: str) -> int:
-        """The number of the line that has so many tokens; of several, the one that the module's name or role tells."""
-        fits = [line for line in self.offered if len(line.labels) == length]
+    def _sequence(self, module: str, length: int, role: str) -> int:
+        """The index of the sequence of so many tokens; where several have that length, the module's name or the role decides."""
+        fits = [one for one in self.candidates if len(one.labels) == length]
         if not fits:
-            made = Line(name=f"{length} tokens", kind="tokens", labels=[str(i) for i in range(length)])
-            self.offered.append(made)
-        elif len(fits) == 1 or role == "answers" or not WRITES.search(module):
-            made = fits[0]
+            sequence = TokenSequence(name=f"{length} tokens", kind="tokens", labels=[str(i) for i in range(length)])
+            self.candidates.append(sequence)
+        elif len(fits) == 1 or role == "keys" or not DECODER.search(module):
+            sequence = fits[0]
         else:
-            made = fits[-1]
-        if made not in self.lines:
-            self.lines.append(made)
-        return self.lines.index(made)
+            sequence = fits[-1]
+        if sequence not in self.sequences:
+            self.sequences.append(sequence)
+        return self.sequences.index(sequence)
 
 
-def _numbers(one: Attended, heads: Sequence[int], narrow: bool = False) -> Numbers:
-    """What weights of these heads are made of. narrow: in float16."""
+def _tensors(one: Attended, heads: Sequence[int], half: bool = False) -> AttentionTensors:
+    """The tensors behind the weights of these heads. half: queries, keys and values in float16."""
     groups = len(one.k)
     whole = len(heads) == one.heads
     keys = list(range(groups)) if whole else [h * groups // one.heads for h in heads]
-    kept = list(heads)
+    queries = list(heads)
 
     def shared(table: Tensor | None) -> record.Array | None:
-        return None if table is None else pack((table if len(table) == 1 or whole else table[kept]).numpy())
+        return None if table is None else pack((table if len(table) == 1 or whole else table[queries]).numpy())
 
     def packed(table: Tensor | None, rows: list[int]) -> record.Array | None:
         if table is None:
             return None
         part = table[rows]
         wide = part if part.dtype in (torch.float32, torch.float64) else part.float()
-        return pack((wide.half() if narrow else wide).numpy())
+        return pack((wide.half() if half else wide).numpy())
 
     weights = one.weights if not one.trusted else None
-    return Numbers(
-        scale=one.scale, causal=one.causal, cap=one.cap, q=packed(one.q, kept), k=packed(one.k, keys), v=packed(one.v, keys),
-        bias=shared(one.bias), seen=shared(one.seen), sink=None if one.sink is None else pack(one.sink[kept].float().numpy()),
-        weights=None if weights is None else pack(weights[kept].float().numpy()),
+    return AttentionTensors(
+        scale=one.scale, causal=one.causal, cap=one.cap, q=packed(one.q, queries), k=packed(one.k, keys), v=packed(one.v, keys),
+        bias=shared(one.bias), mask=shared(one.mask), sink=None if one.sink is None else pack(one.sink[queries].float().numpy()),
+        weights=None if weights is None else pack(weights[queries].float().numpy()),
     )  # fmt: skip
 
 
-def _short(head: Head) -> Head:
-    """With figures of four decimals."""
+def _short(head: HeadStatistics) -> HeadStatistics:
+    """With four decimals."""
     figures = {name: getattr(head, name) for name in head.__struct_fields__ if name != "role"}
-    return Head(role=head.role, **{name: None if x is None else round(x, 4) for name, x in figures.items()})
+    return HeadStatistics(role=head.role, **{name: None if x is None else round(x, 4) for name, x in figures.items()})
 
 
 def _half(one: Attended) -> Attended:
-    """The same in numbers that float16 holds, put together again."""
-    narrow = {name: t.half().to(t.dtype) for name in ("q", "k", "v") if (t := getattr(one, name)) is not None}
-    return rebuilt(replace(one, **narrow))
+    """The same attention with q, k and v rounded to float16, and its reconstruction error."""
+    rounded = {name: t.half().to(t.dtype) for name in ("q", "k", "v") if (t := getattr(one, name)) is not None}
+    return with_reconstruction_error(replace(one, **rounded))
 
 
-def _why(one: Attended) -> str:
-    said = []
-    if one.apart > 1:
-        said.append(f"It runs on {one.apart} windows or sequences apart; this is the first.")
-    if one.rebuilt is None:
-        said.append("What its values were mixed to was not seen, so the weights could not be compared with it.")
+def _reason(one: Attended) -> str:
+    reasons = []
+    if one.instances > 1:
+        reasons.append(f"It runs on {one.instances} windows or sequences separately; this is the first.")
+    if one.reconstruction_error is None:
+        reasons.append("The product of weights and values was not found, so the weights could not be compared with it.")
     elif not one.trusted and one.weights is not None:
-        said.append("These are the weights as the model had them: they do not follow from what was seen of queries and keys.")
+        reasons.append("These are the weights that the model computed: they cannot be recomputed from its queries and keys.")
     elif not one.trusted:
-        said.append(f"Put together again, the weights miss the model's output by more than {TRUSTED:g} of it: do not trust them.")
-    return " ".join(said)
+        reasons.append(
+            f"With the recomputed weights the output differs from the model's by more than {TRUSTED:g} of it: do not trust them."
+        )
+    return " ".join(reasons)
 
 
-def _summary(content: record.Heads, found: Sequence[Attended]) -> str:
+def _summary(content: record.Heads, attentions: Sequence[Attended]) -> str:
     roles = Counter(h.role for layer in content.layers for h in layer.heads)
-    heads, asked = sum(roles.values()), content.lines[content.layers[0].asks]
-    counted = [f"{'all' if count == heads else count} {DOES[role]}" for role, count in roles.most_common()]
-    told = counted[0] if len(counted) == 1 else f"{', '.join(counted[:-1])} and {counted[-1]}"
-    known = [one.rebuilt for one in found if one.rebuilt is not None]
-    exact = f" Put together again from queries and keys, they give the model's output to {max(known):.1g} of it." if known else ""
-    what = f"{len(asked.labels)} {NOUNS.get(asked.kind, asked.kind)}"
-    return f"{heads} heads in {len(content.layers)} attentions, on {what}: {told}.{exact}"
+    heads, sequence = sum(roles.values()), content.sequences[content.layers[0].query_sequence]
+    counts = [f"{'all' if count == heads else count} {DOES[role]}" for role, count in roles.most_common()]
+    listed = counts[0] if len(counts) == 1 else f"{', '.join(counts[:-1])} and {counts[-1]}"
+    errors = [one.reconstruction_error for one in attentions if one.reconstruction_error is not None]
+    exact = f" Recomputed from Q and K, they reproduce the model's output to {max(errors):.1g} of it." if errors else ""
+    length = f"{len(sequence.labels)} {NOUNS.get(sequence.kind, sequence.kind)}"
+    return f"{heads} heads in {len(content.layers)} attentions, on {length}: {listed}.{exact}"
 
 
-def across(layers: Sequence[Layer], found: Sequence[Attended], lines: Sequence[Line]) -> list[Across]:
-    """One for each two lines of words of which one looks at the other. found: the attentions of the layers."""
-    pairs = dict.fromkeys((layer.asks, layer.answers) for layer in layers if layer.cross and layer.asks != layer.answers)
-    made = []
-    for asks, answers in pairs:
-        if not all(lines[line].kind in ("words", "tokens") for line in (asks, answers)):
+def cross_alignments(
+    layers: Sequence[AttentionLayer], attentions: Sequence[Attended], sequences: Sequence[TokenSequence]
+) -> list[CrossAlignment]:
+    """One for each two sequences of words of which one attends to the other. attentions: of the layers."""
+    pairs = dict.fromkeys(
+        (layer.query_sequence, layer.key_sequence) for layer in layers if layer.cross and layer.query_sequence != layer.key_sequence
+    )  # fmt: skip
+    alignments = []
+    for queries, keys in pairs:
+        if not all(sequences[i].kind in ("words", "tokens") for i in (queries, keys)):
             continue
-        own = [i for i, layer in enumerate(layers) if (layer.asks, layer.answers) == (asks, answers) and layer.cross]
-        size = len(own) * len(lines[asks].labels) * len(lines[answers].labels)
+        own = [i for i, layer in enumerate(layers) if (layer.query_sequence, layer.key_sequence) == (queries, keys) and layer.cross]
+        size = len(own) * len(sequences[queries].labels) * len(sequences[keys].labels)
         weights = None
-        if size <= PAIRED and all(found[i].apart == 1 for i in own):
-            means = [torch.stack([found[i].shown(head) for head in range(found[i].heads)]).mean(0) for i in own]
+        if size <= ALIGNED and all(attentions[i].instances == 1 for i in own):
+            means = [torch.stack([attentions[i].best_weights(head) for head in range(attentions[i].heads)]).mean(0) for i in own]
             weights = pack(torch.stack(means).float().numpy())
-        made.append(Across(asks=asks, answers=answers, layers=own, weights=weights))
-    return made
+        alignments.append(CrossAlignment(query_sequence=queries, key_sequence=keys, layers=own, weights=weights))
+    return alignments

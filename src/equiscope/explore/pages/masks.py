@@ -18,7 +18,7 @@ from equiscope import blocks
 from equiscope.attention import Blocks, Cache, Causal, Dilated, Everything, Mask, Prefix, Window
 from equiscope.errors import InputError
 from equiscope.explore.page import PLAIN, number, table
-from equiscope.explore.words.exhibit import numbers
+from equiscope.explore.sentence.exhibit import numbers
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
 from equiscope.positions import Rope
 from equiscope.program import watch

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from equiscope.errors import InputError
 from equiscope.explore import page
 from equiscope.record import Course, News, Point, Run, read_run
-from equiscope.record.course import LATELY, left, summary
 from equiscope.record.run import METRICS, Entry
+from equiscope.record.run_page import LATELY, left, summary
 
 AT_ONCE = 2000  # entries of one answer
 PATIENCE, GONE = 2.5, 5.0  # seconds that the end waits for tabs to hear of it; after which a silent tab is not waited for

@@ -1,4 +1,4 @@
-"""Every attention of a model on one input, taken apart: queries, keys, values, and what the weights are made of."""
+"""Every attention of a model on one input: queries, keys, values, mask and bias, and the weights recomputed from them."""
 
 from equiscope.program.attended.attended import Attended, attended
 

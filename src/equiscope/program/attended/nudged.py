@@ -1,6 +1,6 @@
-"""Nudged: a model in which every module's output is wrong by one unit in its last place, up or down by chance.
+"""Nudged: a model in which every module's output is off by one unit in the last place, up or down at random.
 
-What that makes of a number further on is what rounding may make of it, with all that the layers between amplify.
+The change of a later value estimates the effect of rounding on it, with the amplification of the layers between.
 Source: Parker 1997, "Monte Carlo Arithmetic"; here at the borders of modules alone.
 """
 
@@ -16,7 +16,7 @@ from equiscope.program.hooks import hooked
 
 @contextmanager
 def nudged(model: nn.Module, seed: int = 0) -> Iterator[None]:
-    """Inside, what its modules put out, tensors and tuples of them, is nudged; the same way each time for one seed."""
+    """Inside, the outputs of its modules, tensors and tuples of tensors, are nudged; deterministic for a seed."""
     chance = torch.Generator().manual_seed(seed)
 
     def nudge(value: Any) -> Any:

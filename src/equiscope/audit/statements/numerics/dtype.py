@@ -21,7 +21,7 @@ from equiscope.audit.statements.measured_property import MeasuredProperty, Undec
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copy_in_dtype, randomize_parameters
 from equiscope.audit.subject.outputs import finite
-from equiscope.program.attended.seen import scoped
+from equiscope.program.attended.calls import scoped
 from equiscope.program.modes import Operations
 from equiscope.record import Row
 from equiscope.symmetry import Inputs

@@ -17,7 +17,7 @@ from equiscope.audit.statements.sequences.padding import TRUE_IS_PADDING, mask_n
 from equiscope.audit.statements.sequences.rotary_layout import attention_calls, query_key_products
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import finite
-from equiscope.program.attended.seen import Seen
+from equiscope.program.attended.calls import AttentionCall
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
@@ -120,7 +120,7 @@ def _spreads(subject: Subject, run: Pass, outputs: dict[str, Tensor], inputs: In
     return False
 
 
-def _results_of(calls: list[Seen]) -> dict[str, str]:
+def _results_of(calls: list[AttentionCall]) -> dict[str, str]:
     """The results of fully masked rows: kind -> the first module with it."""
     changed: dict[str, str] = {}
     for call in [s for s in calls if s.weights is not None] + query_key_products(calls):
@@ -129,7 +129,7 @@ def _results_of(calls: list[Seen]) -> dict[str, str]:
     return changed
 
 
-def _from_weights(call: Seen) -> Iterator[str]:
+def _from_weights(call: AttentionCall) -> Iterator[str]:
     assert call.scores is not None
     assert call.weights is not None
     scores, weights = call.scores.detach().double(), call.weights.detach().double()
@@ -139,14 +139,14 @@ def _from_weights(call: Seen) -> Iterator[str]:
     yield from _classify(weights[fully_masked], scores.shape[-1])
 
 
-def _from_output(call: Seen) -> Iterator[str]:
+def _from_output(call: AttentionCall) -> Iterator[str]:
     """The result in fused attention, from its mask and output."""
-    if call.mask is None or call.result is None or call.v is None:
+    if call.mask is None or call.output is None or call.v is None:
         return
     mask = call.mask.detach()
     masked = ~mask if mask.dtype == torch.bool else mask.double() < MASKED
     fully_masked = masked.all(-1)
-    result, v = call.result.detach().double(), call.v.detach().double()
+    result, v = call.output.detach().double(), call.v.detach().double()
     fully_masked = fully_masked.expand(result.shape[:-1])
     rows = result[fully_masked]
     if not len(rows):

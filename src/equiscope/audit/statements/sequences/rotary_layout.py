@@ -13,7 +13,7 @@ from torch import Tensor
 
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
-from equiscope.program.attended.seen import Seen, watching
+from equiscope.program.attended.calls import AttentionCall, recorded_calls
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
@@ -114,9 +114,9 @@ def repeated(inputs: Inputs) -> Inputs:
     return same.each(lambda t: t.mean((-1, -2), keepdim=True).expand_as(t).contiguous(), "image")
 
 
-def attention_calls(run: Pass, inputs: Inputs) -> list[Seen]:
+def attention_calls(run: Pass, inputs: Inputs) -> list[AttentionCall]:
     """Every attention call of a pass. Gradients are on, because torch's fast paths cannot be recorded."""
-    with run.within(gradients=True), watching(run.model) as calls:
+    with run.within(gradients=True), recorded_calls(run.model) as calls:
         try:
             inputs.to(run.dtype).call(run.counted_model)
         except Exception as error:
@@ -125,12 +125,12 @@ def attention_calls(run: Pass, inputs: Inputs) -> list[Seen]:
     return calls
 
 
-def query_key_products(calls: list[Seen]) -> list[Seen]:
+def query_key_products(calls: list[AttentionCall]) -> list[AttentionCall]:
     """Calls with queries and keys: fused attention, and products that are followed by a softmax (where there is any)."""
     no_weights = not any(s.weights is not None for s in calls)
-    products, last = list[Seen](), None
+    products, last = list[AttentionCall](), None
     for s in calls:
-        if s.result is not None or (no_weights and s.q is not None):
+        if s.output is not None or (no_weights and s.q is not None):
             products.append(s)
         elif s.q is not None:
             last = s
@@ -139,14 +139,14 @@ def query_key_products(calls: list[Seen]) -> list[Seen]:
     return products
 
 
-def _may_give(call: Seen, scores: Tensor) -> bool:
+def _may_give(call: AttentionCall, scores: Tensor) -> bool:
     """Whether these scores may come from that product: equal rows, and equal columns or one more (a sink)."""
     assert call.q is not None
     assert call.k is not None
     return call.q.shape[:-1].numel() == scores.shape[:-1].numel() and scores.shape[-1] - call.k.shape[-2] in (0, 1)
 
 
-def _is_self_attention(call: Seen, length: int | None) -> bool:
+def _is_self_attention(call: AttentionCall, length: int | None) -> bool:
     """Whether it is self-attention over all tokens of the input."""
     if call.q is None or call.k is None:
         return False
@@ -154,7 +154,7 @@ def _is_self_attention(call: Seen, length: int | None) -> bool:
     return n == m and call.q.shape[-1] == call.k.shape[-1] and n > 2 and (length is None or n == length)
 
 
-def _rotated_qk(call: Seen) -> tuple[RotatedColumns, RotatedColumns]:
+def _rotated_qk(call: AttentionCall) -> tuple[RotatedColumns, RotatedColumns]:
     """Queries and keys of the first head; rows before the patches of a picture are skipped."""
     q, k = _first(call.q), _first(call.k)
     tries = [(rotated_columns(q[skip:]), rotated_columns(k[skip:])) for skip in PREFIXES if len(q) - skip > 2]

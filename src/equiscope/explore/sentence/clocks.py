@@ -84,7 +84,7 @@ def facts() -> list[Fact]:
     """Why sines come with cosines: the best linear step with and without them, width 8, 105 places."""
     turned = torch.arange(105, dtype=torch.float64)[:, None] * ladder(4, 10000.0)
     sines, both = best_map_error(turned.sin()), best_map_error(torch.cat([turned.sin(), turned.cos()], 1))
-    source = "equiscope.explore.words.clocks.best_map_error"
+    source = "equiscope.explore.sentence.clocks.best_map_error"
     return [
         Fact(
             name="sines-only",

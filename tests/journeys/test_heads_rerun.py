@@ -8,10 +8,10 @@ import torch
 from transformers import BloomConfig, BloomModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import Line
+from equiscope.record import TokenSequence
 from tests.journeys.heads import SENTENCE
 from tests.journeys.test_heads import IDS, TINY, number, printed
 
@@ -40,7 +40,7 @@ def looked(kind, ids=IDS, labels=tuple(SENTENCE[:8])):
         for name, weight in model.named_parameters():
             if weight.ndim == 2 and "norm" not in name and "ln" not in name:
                 weight.mul_(4)  # so that heads choose
-    return Looked(model, (ids,), {}, [Line(name="text", kind="words", labels=list(labels))], "a model that runs again", "x")
+    return HeadsPage(model, (ids,), {}, [TokenSequence(name="text", kind="words", labels=list(labels))], "a model that runs again", "x")
 
 
 @pytest.fixture
@@ -48,11 +48,12 @@ def served(browser):
     """served(looked, again=...) -> a tab on its page; `again` answers instead of the model."""
 
     @contextmanager
-    def open_page(made, fragment="", again=None, wide=1280):
+    def open_page(made, fragment="", rerun=None, wide=1280):
         context, troubles = browser.new_context(viewport={"width": wide, "height": 900}, reduced_motion="reduce"), []
         tab = context.new_page()
         tab.on("pageerror", lambda error: troubles.append(str(error)))
-        with server(html(made.content, policy=POLICY), 18795, {"/head": made.answer}, {"/again": again or made.again}) as running:
+        page = html(made.content, policy=POLICY)
+        with server(page, 18795, {"/head": made.answer_head}, {"/rerun": rerun or made.answer_rerun}) as running:
             tab.goto(f"{running.url}#{fragment}")
             tab.wait_for_selector("main h2")
             yield tab
@@ -76,7 +77,7 @@ def test_a_slide_is_noticed_by_learned_places_and_back_leads_to_the_first_run(se
         assert tab.locator(".rerun-result tbody tr[data-changed='true']").count() == 2
         tab.evaluate("equiscope.heads.set({ open: [1, 2], row: 6, column: 3 })")
         tab.locator("[data-step='weight'] b").wait_for()
-        other = made._runs[1].found[1].weigh(2)[6, 3].item()
+        other = made._runs[1].attentions[1].recomputed_weights(2)[6, 3].item()
         assert printed(tab) == pytest.approx(other, rel=1e-5)
         assert abs(before - other) > 1e-6
         press(tab, "Back to the first run")
@@ -97,11 +98,11 @@ def test_angles_do_not_notice_and_the_differences_are_told(served):
 def test_a_shuffle_moves_the_words_and_the_weights_are_those_of_the_moved_tokens(served):
     made, asked = looked(gpt2), []
 
-    def again(question):
+    def rerun(question):
         asked.append([int(i) for i in question["order"].split(",")])
-        return made.again(question)
+        return made.answer_rerun(question)
 
-    with served(made, "head=0.1", again) as tab:
+    with served(made, "head=0.1", rerun) as tab:
         press(tab, "Shuffle the tokens")
         tab.locator(".rerun-result .lede", has_text="under the shuffle").wait_for()
         order = asked[0]
@@ -111,19 +112,19 @@ def test_a_shuffle_moves_the_words_and_the_weights_are_those_of_the_moved_tokens
         alone = looked(gpt2, IDS[:, order])
         tab.evaluate("equiscope.heads.set({ open: [0, 1], row: 5, column: 2 })")
         tab.locator("[data-step='weight'] b").wait_for()
-        assert printed(tab) == pytest.approx(alone.found[0].weigh(1)[5, 2].item(), rel=1e-5)
+        assert printed(tab) == pytest.approx(alone.attentions[0].recomputed_weights(1)[5, 2].item(), rel=1e-5)
 
 
 def test_while_the_model_runs_a_person_reads_it_and_a_stale_answer_is_dropped(served):
     made, begun, waits = looked(gpt2), threading.Event(), threading.Event()
 
-    def again(question):
+    def rerun(question):
         if question.get("from") == "100":
             begun.set()
             waits.wait(20)
-        return made.again(question)
+        return made.answer_rerun(question)
 
-    with served(made, again=again) as tab:
+    with served(made, rerun=rerun) as tab:
         press(tab, "Shift the text")
         tab.locator(".rerun .said", has_text="The model runs").wait_for()
         assert begun.wait(20)  # or it would be taken back before it begins

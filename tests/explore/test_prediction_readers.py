@@ -15,7 +15,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from equiscope.explore.heads.says import of_target
+from equiscope.explore.heads.predictions import model_reader
 from equiscope.models import PRESETS, build, tiny
 from equiscope.tokens.tokenizer import by_bytes
 
@@ -35,18 +35,18 @@ def bert(kind=BertForSequenceClassification, **more):
     ],
 )
 def test_who_writes_says_the_next_token(model):
-    assert of_target(model(), None).kind == "next"
-    assert [of_target(model(), None).name(97), of_target(model(), by_bytes().inner).name(97)] == ["97", "a"]
+    assert model_reader(model(), None).kind == "next"
+    assert [model_reader(model(), None).name(97), model_reader(model(), by_bytes().inner).name(97)] == ["97", "a"]
 
 
 def test_who_sorts_says_a_class_by_its_name():
-    voice = of_target(bert(id2label={0: "calm", 1: "cross"}), None)
-    assert (voice.kind, voice.name(1), voice.apart) == ("class", "cross", False)
-    assert of_target(bert(problem_type="multi_label_classification"), None).apart
+    voice = model_reader(bert(id2label={0: "calm", 1: "cross"}), None)
+    assert (voice.kind, voice.name(1), voice.independent) == ("class", "cross", False)
+    assert model_reader(bert(problem_type="multi_label_classification"), None).independent
 
 
 def test_classes_of_timm_are_numbered():
-    assert of_target(timm_vit()[0], None).name(3) == "class 3"
+    assert model_reader(timm_vit()[0], None).name(3) == "class 3"
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_classes_of_timm_are_numbered():
     ],
 )
 def test_of_others_nothing_is_read(model):
-    assert of_target(model(), None) is None
+    assert model_reader(model(), None) is None

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from equiscope import record
 from equiscope.errors import InputError, ShapeError, UnknownName
-from equiscope.explore.words.clocks import facts, tour
-from equiscope.explore.words.exhibit import PLACES, exhibit
+from equiscope.explore.sentence.clocks import facts, tour
+from equiscope.explore.sentence.exhibit import PLACES, exhibit
 from equiscope.positions import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered

@@ -7,20 +7,20 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, ViT
 
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.positions import Learned, Sinusoidal
-from equiscope.program.attended.places import places, table
+from equiscope.program.attended.position_tables import position_table, position_tables
 from equiscope.record import unpack
 
 
 def test_waves_shift_with_the_words_and_chance_does_not():
     waves = Sinusoidal().encode(torch.arange(64.0)[:, None], 32).double()
     chance = torch.randn(64, 32, generator=torch.Generator().manual_seed(0)).double()
-    assert table("waves", waves).shifts > 0.95
-    assert table("chance", chance).shifts < 0.2
+    assert position_table("waves", waves).shift_invariance > 0.95
+    assert position_table("chance", chance).shift_invariance < 0.2
 
 
 def test_figures_are_cosines_of_rows_without_their_mean():
     rows = torch.randn(20, 8, generator=torch.Generator().manual_seed(0)).double()
-    found = table("x", rows)
+    found = position_table("x", rows)
     centred = rows - rows.mean(0)
     cosines = torch.nn.functional.cosine_similarity(centred[:, None], centred[None], dim=-1)
     assert torch.allclose(torch.tensor(unpack(found.cosines)).double(), cosines, atol=1e-6)
@@ -31,7 +31,7 @@ def test_figures_are_cosines_of_rows_without_their_mean():
 
 def test_one_frequency_is_found_where_it_is():
     rows = torch.sin(2 * torch.pi * 5 * torch.arange(40.0) / 40)[:, None] * torch.ones(1, 4)
-    spectrum = table("x", rows.double()).spectrum
+    spectrum = position_table("x", rows.double()).spectrum
     assert spectrum[4] > 0.99
     assert sum(spectrum) == pytest.approx(1, abs=1e-9)
 
@@ -40,9 +40,9 @@ def test_on_a_grid_distance_is_that_of_patches():
     y, x = torch.meshgrid(torch.arange(5.0), torch.arange(6.0), indexing="ij")
     spots = torch.stack([y.flatten(), x.flatten()], -1).double()
     bumps = torch.exp(-(torch.cdist(spots, spots) ** 2) / 2)
-    found = table("x", bumps, [5, 6])
+    found = position_table("x", bumps, [5, 6])
     assert (found.grid, found.spectrum) == ([5, 6], [])
-    assert found.shifts > 0.8
+    assert found.shift_invariance > 0.8
     assert found.distance[1] > found.distance[3]
 
 
@@ -51,7 +51,7 @@ TINY = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "in
 
 def test_tables_of_known_models_are_found_by_name():
     def of(model, grids=()):
-        return [(p.where, p.rows, p.grid) for p in places(model, grids)]
+        return [(p.where, p.rows, p.grid) for p in position_tables(model, grids)]
 
     gpt = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=1, n_head=4))
     assert of(gpt) == [("transformer.wpe", 24, [])]
@@ -65,5 +65,5 @@ def test_tables_of_known_models_are_found_by_name():
 
 
 def test_a_table_of_equal_rows_is_no_division_by_zero():
-    found = table("x", torch.ones(6, 4).double())
-    assert (found.shifts, sum(found.spectrum)) == (1.0, 0.0)
+    found = position_table("x", torch.ones(6, 4).double())
+    assert (found.shift_invariance, sum(found.spectrum)) == (1.0, 0.0)

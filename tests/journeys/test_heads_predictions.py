@@ -9,13 +9,13 @@ import torch
 from PIL import Image
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from equiscope.explore.heads.says import Voice, numbered
+from equiscope.explore.heads.predictions import PredictionReader, class_label
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import Line, unpack
-from equiscope.record.heads import patches
+from equiscope.record import TokenSequence, unpack
+from equiscope.record.heads import patch_sequence
 from equiscope.training import load_run, load_task
 from tests.cli.test_cli import equi
 from tests.journeys.heads import photo
@@ -43,7 +43,7 @@ def told(tab):
 def numbers_are(tab, looked):
     for layer, head, row, column in CHOSEN:
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
-        assert printed(tab) == pytest.approx(looked.found[layer].weigh(head)[row, column].item(), rel=2e-5)
+        assert printed(tab) == pytest.approx(looked.attentions[layer].recomputed_weights(head)[row, column].item(), rel=2e-5)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def timms():
     model, pixels = timm_vit()
     with torch.no_grad():
         chances = model(pixels).double().softmax(-1)[0]
-    line = patches([4, 4], 3, photo(32))
-    return Looked(model, (pixels,), {}, [line], "a ViT of timm", "timm", voice=Voice("class", numbered)), chances
+    line = patch_sequence([4, 4], 3, photo(32))
+    return HeadsPage(model, (pixels,), {}, [line], "a ViT of timm", "timm", reader=PredictionReader("class", class_label)), chances
 
 
 def test_a_vit_of_timm_says_its_classes_and_where_it_looked(watched, timms, tmp_path):
@@ -70,7 +70,7 @@ def test_the_class_token_is_shown_in_every_head_at_once(watched, timms, tmp_path
     pictures = tab.locator(".strip button")
     assert pictures.count() == 4
     for head in range(4):
-        row = looked.found[1].weigh(head)[0]
+        row = looked.attentions[1].recomputed_weights(head)[0]
         best = int(row[3:].argmax())
         where = f"row {best // 4 + 1}, column {best % 4 + 1}"
         wanted = f"H{head}: {row[3:].sum():.2f} of the weight on patches, most on {where}, "
@@ -88,11 +88,12 @@ def test_served_the_other_heads_are_asked_for_too(browser, timms):
     looked, _ = timms
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
-    with server(html(looked.content, policy=POLICY), 18395, {"/head": looked.answer}, {"/again": looked.again}) as running:
+    page = html(looked.content, policy=POLICY)
+    with server(page, 18395, {"/head": looked.answer_head}, {"/rerun": looked.answer_rerun}) as running:
         tab.goto(f"{running.url}#head=0.1&query=0")
         tab.locator(".strip button").nth(3).get_by_text("H3").wait_for()
         for head in range(4):
-            share = float(looked.found[0].weigh(head)[0, 3:].sum())
+            share = float(looked.attentions[0].recomputed_weights(head)[0, 3:].sum())
             assert tab.locator(".strip button").nth(head).inner_text() == f"H{head} · {share:.2f}"
     context.close()
 
@@ -104,7 +105,7 @@ def test_a_click_on_the_photograph_asks_that_patch(watched, timms, tmp_path):
     tab.locator(".photo").click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.3})
     place = 3 + 1 * 4 + 2
     assert tab.evaluate("equiscope.heads.state.row") == place
-    row = looked.found[0].weigh(1)[place]
+    row = looked.attentions[0].recomputed_weights(1)[place]
     assert printed(tab) == pytest.approx(float(row.max()), rel=2e-5)
     assert "“row 2, column 3”" in tab.locator(".layer-strip summary").inner_text()
 
@@ -125,19 +126,19 @@ def test_one_of_our_runs_says_the_garment_and_where_it_looks(watched, equi, tmp_
     wanted = {task.format.classes[int(i)]: float(chances[i]) for i in chances.topk(5).indices}
     assert told(tab) == pytest.approx(wanted, rel=1e-5)
     assert tab.locator(".predictions img").is_visible()
-    looked = Looked(model, asked.args, {}, asked.lines, "a run", "run")
+    looked = HeadsPage(model, asked.args, {}, asked.sequences, "a run", "run")
     for layer, head, row, column in [(0, 0, 0, 5), (1, 1, 9, 2)]:
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
-        assert printed(tab) == pytest.approx(looked.found[layer].weigh(head)[row, column].item(), rel=2e-5)
-    assert tab.locator(".strip button").count() == looked.found[1].heads
+        assert printed(tab) == pytest.approx(looked.attentions[layer].recomputed_weights(head)[row, column].item(), rel=2e-5)
+    assert tab.locator(".strip button").count() == looked.attentions[1].heads
     assert tab.locator(".before button").all_inner_texts() == (["class"] if readout == "class" else [])
 
 
 def test_a_language_model_says_the_next_token_after_the_chosen_one(watched, tmp_path):
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=32)).eval()
-    line = Line(name="text", kind="words", labels=SENTENCE[:8])
-    content = Looked(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2", voice=Voice("next", lambda i: f" word{i}")).file()
+    line = TokenSequence(name="text", kind="words", labels=SENTENCE[:8])
+    content = HeadsPage(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2", reader=PredictionReader("next", lambda i: f" word{i}")).file()
     with torch.no_grad():
         chances = model(IDS).logits[0].double().softmax(-1)
     tab = read(watched(1280), write(content, tmp_path / "page.html"))
@@ -153,7 +154,7 @@ def test_rolled_out_layers_lie_over_the_photograph(watched, timms, tmp_path):
     looked, _ = timms
     content = looked.file()
     tab = read(watched(1280), write(content, tmp_path / "page.html"), "head=2.0&query=0&key=5")
-    assert printed(tab) == pytest.approx(unpack(content.rolled[0].numbers.weights)[0, 0, 5], rel=1e-6)
+    assert printed(tab) == pytest.approx(unpack(content.rollout[0].tensors.weights)[0, 0, 5], rel=1e-6)
     assert tab.locator(".strip button").count() == 2
 
 

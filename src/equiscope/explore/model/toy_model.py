@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.explore.words.exhibit import numbers, seed_word
+from equiscope.explore.sentence.exhibit import numbers, seed_word
 from equiscope.models import Attention, Block, FeedForward, InputLayer, Model, Spec, build
 from equiscope.positions import Position
 from equiscope.program import watch
@@ -33,31 +33,31 @@ WIDEST = 32
 
 
 @dataclass(frozen=True)
-class Run:
-    """A traced model. own: whether it is the model itself, and no small one with a layer of each kind; names: along its axes."""
+class ToyRun:
+    """A recorded model. own: the model itself, not a toy model with a layer of each kind; axis_names: labels along its axes."""
 
     model: Model
     program: record.ProgramRecord
     own: bool
-    names: dict[str, list[str]]
-    said: str
+    axis_names: dict[str, list[str]]
+    note: str
 
 
-class Asked(nn.Module):
+class NamedInputModel(nn.Module):
     """A model whose inputs name themselves: what the tokens are, and where they stand."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, asking: "_Given", answering: "_Given | None" = None) -> Tensor:
+    def forward(self, asking: "_NamedInput", answering: "_NamedInput | None" = None) -> Tensor:
         source = None
         if answering is not None and self.model.encoder is not None:
             source = answering.tokens(self.model.encoder)
         return self.model(asking.tokens(self.model), source=source)
 
 
-class _Given:
+class _NamedInput:
     """Tokens, which name themselves; or ids or samples, with the positions that the model gives them."""
 
     def __init__(self, model: Model, value: Tensor | Tokens) -> None:
@@ -81,17 +81,17 @@ class _Given:
         return replace(model.tokens(self.value, types=self.kinds), positions=self.found.positions, order=self.found.order)
 
 
-def run(spec: Spec, own: Model | None = None, seed: int = 0) -> Run:
+def toy_run(spec: Spec, own: Model | None = None, seed: int = 0) -> ToyRun:
     """Trace the model itself where it is small and at hand, or a miniature with readable random weights."""
     if own is not None and _fits(own):
-        return _traced(deepcopy(own).double().eval(), True, "The numbers are those of this very model.")
-    model = miniature(spec, seed)
+        return _watched(deepcopy(own).double().eval(), True, "The numbers are those of this very model.")
+    model = toy_model(spec, seed)
     width, layers, a = model.spec.width, model.spec.layers, model.spec.blocks[0].attention
     said = (
         f"The numbers are those of a small model of the same make: {width} wide, {a.heads} head{'s'[: a.heads > 1]} of "
         f"{a.head_width or width // a.heads}, {layers} layer{'s'[: layers > 1]}, with random weights of few decimals."
     )
-    return _traced(model, False, said)
+    return _watched(model, False, said)
 
 
 def runs(spec: Spec) -> list[tuple[Block, int]]:
@@ -112,7 +112,7 @@ def alike(spec: Spec, one: Block, other: Block) -> bool:
 
 
 # --- a small model of the same make ----------------------------------------------------------------------------------
-def miniature(spec: Spec, seed: int = 0) -> Model:
+def toy_model(spec: Spec, seed: int = 0) -> Model:
     """In float64. Head widths grow until every scheme fits. Raises what the largest one raises where none fits."""
     for head_width in HEAD_WIDTHS:
         try:
@@ -120,7 +120,7 @@ def miniature(spec: Spec, seed: int = 0) -> Model:
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(_readable(name, tuple(parameter.shape), seed))
-            _traced(model, False, "")
+            _watched(model, False, "")
         except EquiscopeError as error:
             if head_width == HEAD_WIDTHS[-1]:
                 raise InputError(f"No small model of this make could be run: {error}") from error
@@ -214,15 +214,15 @@ def _fits(model: Model) -> bool:
     return size <= OWN and narrow and not any(p.is_meta for p in model.parameters())
 
 
-def _traced(model: Model, own: bool, said: str) -> Run:
+def _watched(model: Model, own: bool, said: str) -> ToyRun:
     words, names = _input(model.spec, WORDS)
     named = {"token": names, **_vocabulary(model.spec)}
-    inputs: list[_Given] = [_Given(model, words)]
+    inputs: list[_NamedInput] = [_NamedInput(model, words)]
     if model.encoder is not None:
         source, named["source"] = _input(model.encoder.spec, SOURCE)
-        inputs.append(_Given(model.encoder, source))
-    program = lowered(watch(Asked(model), *inputs), arrays=False)
-    return Run(model, program, own, named, said)
+        inputs.append(_NamedInput(model.encoder, source))
+    program = lowered(watch(NamedInputModel(model), *inputs), arrays=False)
+    return ToyRun(model, program, own, named, said)
 
 
 def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:

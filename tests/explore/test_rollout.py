@@ -7,10 +7,10 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5Model, ViTConfig, ViTModel
 
 from equiscope.errors import InputError
-from equiscope.explore.heads import rolled
-from equiscope.explore.pages.heads import Looked
-from equiscope.record import Line, Numbers, unpack
-from equiscope.record.heads import patches
+from equiscope.explore.heads import rollout
+from equiscope.explore.pages.heads import HeadsPage
+from equiscope.record import AttentionTensors, TokenSequence, unpack
+from equiscope.record.heads import patch_sequence
 
 WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
@@ -19,7 +19,7 @@ IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 def gpt2(layers=3):
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=4)).eval()
-    return Looked(model, (IDS,), {}, [Line(name="text", kind="words", labels=list(WORDS))], "a title", "a")
+    return HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=list(WORDS))], "a title", "a")
 
 
 def product(layers):
@@ -32,59 +32,59 @@ def product(layers):
 
 def test_it_is_the_product_of_the_layers_from_the_mean_and_from_the_largest_of_the_heads():
     made = gpt2()
-    (found,) = made.file().rolled
-    mean, most = unpack(found.numbers.weights).astype(float)
-    weights = [np.stack([one.weigh(h).numpy() for h in range(4)]) for one in made.found]
+    (found,) = made.file().rollout
+    mean, most = unpack(found.tensors.weights).astype(float)
+    weights = [np.stack([one.recomputed_weights(h).numpy() for h in range(4)]) for one in made.attentions]
     assert np.allclose(mean, product([w.mean(0) for w in weights]), atol=1e-7)
     largest = [w.max(0) / w.max(0).sum(-1, keepdims=True) for w in weights]
     assert np.allclose(most, product(largest), atol=1e-7)
     assert np.allclose(mean.sum(-1), 1, atol=1e-6)
     assert (np.triu(mean, 1) == 0).all(), "nothing comes from later tokens"
-    assert (found.where, found.asks, found.numbers.causal) == ("all layers, rolled out", 0, True)
-    assert "no explanation" in found.why
-    assert "3 layers" in found.why
+    assert (found.where, found.query_sequence, found.tensors.causal) == ("all layers, rolled out", 0, True)
+    assert "no explanation" in found.reason
+    assert "3 layers" in found.reason
 
 
 def test_it_is_asked_for_like_a_layer_after_the_last():
     made = gpt2()
-    kept = unpack(made.file().rolled[0].numbers.weights)
+    kept = unpack(made.file().rollout[0].tensors.weights)
     for head in range(2):
-        one = msgspec.json.decode(made.answer({"layer": "3", "head": str(head)}), type=Numbers)
+        one = msgspec.json.decode(made.answer_head({"layer": "3", "head": str(head)}), type=AttentionTensors)
         assert (unpack(one.weights)[0] == kept[head]).all()
-    assert made.content.rolled[0].numbers is None
+    assert made.content.rollout[0].tensors is None
     for layer, head in (("3", "2"), ("4", "0")):
         with pytest.raises(InputError, match="There are 3 layers here"):
-            made.answer({"layer": layer, "head": head})
+            made.answer_head({"layer": layer, "head": head})
 
 
 def test_of_many_tokens_it_is_made_when_it_is_asked_for(monkeypatch):
-    kept = unpack(gpt2().file().rolled[0].numbers.weights)
-    monkeypatch.setattr(rolled, "WHOLE", 4)
+    kept = unpack(gpt2().file().rollout[0].tensors.weights)
+    monkeypatch.setattr(rollout, "WHOLE", 4)
     made = gpt2()
-    assert made.file().rolled[0].numbers is None
-    assert "a page that is served shows it" in made.content.rolled[0].why
-    one = msgspec.json.decode(made.answer({"layer": "3", "head": "0"}), type=Numbers)
+    assert made.file().rollout[0].tensors is None
+    assert "a page that is served shows it" in made.content.rollout[0].reason
+    one = msgspec.json.decode(made.answer_head({"layer": "3", "head": "0"}), type=AttentionTensors)
     assert (unpack(one.weights)[0] == kept[0]).all()
-    monkeypatch.setattr(rolled, "LONGEST", 4)
-    assert gpt2().content.rolled == []
+    monkeypatch.setattr(rollout, "LONGEST", 4)
+    assert gpt2().content.rollout == []
 
 
 def test_patches_are_rolled_out_too():
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     torch.manual_seed(0)
     model = ViTModel(ViTConfig(image_size=32, patch_size=8, **sizes)).eval()
-    made = Looked(model, (), {"pixel_values": torch.randn(1, 3, 32, 32)}, [patches([4, 4], 1)], "a title", "vit")
-    assert unpack(made.file().rolled[0].numbers.weights).shape == (2, 17, 17)
+    made = HeadsPage(model, (), {"pixel_values": torch.randn(1, 3, 32, 32)}, [patch_sequence([4, 4], 1)], "a title", "vit")
+    assert unpack(made.file().rollout[0].tensors.weights).shape == (2, 17, 17)
 
 
 def test_where_tokens_look_elsewhere_too_or_there_is_one_layer_nothing_is_rolled_out():
-    assert gpt2(layers=1).content.rolled == []
+    assert gpt2(layers=1).content.rollout == []
     torch.manual_seed(0)
     config = T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0)
-    lines = [Line(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
-    made = Looked(T5Model(config).eval(), (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "t5")
-    assert [layer.asks for layer in made.content.rolled] == [0], "the encoder's"
+    lines = [TokenSequence(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
+    made = HeadsPage(T5Model(config).eval(), (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "t5")
+    assert [layer.query_sequence for layer in made.content.rollout] == [0], "the encoder's"
 
 
 def test_a_small_file_leaves_it_out():
-    assert gpt2().file(compact=True).rolled == []
+    assert gpt2().file(compact=True).rollout == []

@@ -11,9 +11,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from equiscope.errors import InputError
 from equiscope.explore.pages import heads
-from equiscope.explore.pages.heads import Looked
-from equiscope.record import Line, Numbers, unpack
-from equiscope.record.heads import patches
+from equiscope.explore.pages.heads import HeadsPage
+from equiscope.record import AttentionTensors, TokenSequence, unpack
+from equiscope.record.heads import patch_sequence
 
 WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
@@ -21,13 +21,13 @@ TINY = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 64, "num_hidde
 
 
 def line(name="text", labels=WORDS):
-    return Line(name=name, kind="words", labels=list(labels))
+    return TokenSequence(name=name, kind="words", labels=list(labels))
 
 
-def looked(model=None, args=(IDS,), kwargs=None, lines=None):
+def looked(model=None, args=(IDS,), kwargs=None, sequences=None):
     torch.manual_seed(0)
     model = model or LlamaForCausalLM(LlamaConfig(**TINY, num_key_value_heads=2)).eval()
-    return Looked(model, args, kwargs or {}, [line()] if lines is None else lines, "a title", "llama")
+    return HeadsPage(model, args, kwargs or {}, [line()] if lines is None else lines, "a title", "llama")
 
 
 def weights(numbers, head, group):
@@ -48,10 +48,10 @@ def test_numbers_of_the_file_give_the_weights_of_the_model():
     told.load_state_dict(LlamaForCausalLM(LlamaConfig(**TINY, num_key_value_heads=2)).state_dict())
     attentions = told(IDS, output_attentions=True).attentions
     content = made.file()
-    assert [layer.groups for layer in content.layers] == [2, 2]
+    assert [layer.kv_heads for layer in content.layers] == [2, 2]
     for layer, theirs in zip(content.layers, attentions, strict=True):
         for h in range(4):
-            assert np.allclose(weights(layer.numbers, h, h // 2), theirs[0, h].detach().numpy(), atol=1e-6)
+            assert np.allclose(weights(layer.tensors, h, h // 2), theirs[0, h].detach().numpy(), atol=1e-6)
 
 
 def test_the_page_says_what_it_shows():
@@ -59,48 +59,48 @@ def test_the_page_says_what_it_shows():
     assert content.summary.startswith("8 heads in 2 attentions, on 6 tokens: ")
     assert "to 1e-07 of it." in content.summary or "e-08 of it." in content.summary
     assert (content.model, content.dtype, content.served) == ("LlamaForCausalLM", "float32", False)
-    assert content.lines == [line()]
-    assert all(layer.rebuilt < 1e-6 and not layer.why for layer in content.layers)
+    assert content.sequences == [line()]
+    assert all(layer.reconstruction_error < 1e-6 and not layer.reason for layer in content.layers)
 
 
 def test_what_is_asked_for_one_by_one_is_what_a_file_holds():
     made = looked()
-    whole = made.file().layers[1].numbers
+    whole = made.file().layers[1].tensors
     for h in range(4):
-        one = msgspec.json.decode(made.answer({"layer": "1", "head": str(h)}), type=Numbers)
+        one = msgspec.json.decode(made.answer_head({"layer": "1", "head": str(h)}), type=AttentionTensors)
         assert np.array_equal(unpack(one.q)[0], unpack(whole.q)[h])
         assert np.array_equal(unpack(one.k)[0], unpack(whole.k)[h // 2])
     assert made.content.served
-    assert all(layer.numbers is None for layer in made.content.layers)
+    assert all(layer.tensors is None for layer in made.content.layers)
 
 
 @pytest.mark.parametrize("asked", [{}, {"layer": "0"}, {"layer": "x", "head": "0"}, {"layer": "-1", "head": "0"}])
 def test_a_question_without_two_numbers_is_refused(asked):
     with pytest.raises(InputError, match="two numbers from 0 on"):
-        looked().answer(asked)
+        looked().answer_head(asked)
 
 
 @pytest.mark.parametrize("asked", [("3", "0"), ("0", "4"), ("0", "999999")])
 def test_a_head_that_is_not_there_is_refused(asked):
     with pytest.raises(InputError, match="There are 2 layers here"):
-        looked().answer(dict(zip(("layer", "head"), asked, strict=True)))
+        looked().answer_head(dict(zip(("layer", "head"), asked, strict=True)))
 
 
 def test_a_large_file_is_narrower_and_says_so(monkeypatch):
     monkeypatch.setattr(heads, "WHOLE", 10)
     content = looked().file()
-    assert content.layers[0].numbers.q.dtype == "float16"
+    assert content.layers[0].tensors.q.dtype == "float16"
     assert "Queries, keys and values stand in this file as float16." in content.notes
-    assert 1e-7 < content.layers[0].rebuilt < 2e-3
+    assert 1e-7 < content.layers[0].reconstruction_error < 2e-3
 
 
 def test_what_is_too_large_for_a_file_is_left_out_and_says_so(monkeypatch):
     monkeypatch.setattr(heads, "WHOLE", 10)
     monkeypatch.setattr(heads, "MOST", 20)
     content = looked().file()
-    assert all(layer.numbers is None and "too large" in layer.why for layer in content.layers)
+    assert all(layer.tensors is None and "too large" in layer.reason for layer in content.layers)
     assert any("this file has the overview only" in note for note in content.notes)
-    assert content.layers[0].small
+    assert content.layers[0].thumbnail
 
 
 def test_two_towers_have_two_lines_also_where_they_are_as_long():
@@ -113,25 +113,28 @@ def test_two_towers_have_two_lines_also_where_they_are_as_long():
     for length in (4, 6):
         given = {"input_ids": IDS, "decoder_input_ids": IDS[:, :length]}
         content = looked(model, (), given, [line(), line("answer", WORDS[:length])]).file()
-        named = [(content.lines[layer.asks].name, content.lines[layer.answers].name, layer.cross) for layer in content.layers]
+        named = [
+            (content.sequences[layer.query_sequence].name, content.sequences[layer.key_sequence].name, layer.cross)
+            for layer in content.layers
+        ]
         assert named == [("text", "text", False), ("answer", "answer", False), ("answer", "text", True)]
 
 
 def test_rows_that_nobody_named_are_numbered():
-    content = looked(lines=[line(labels=["one", "two"])]).file()
-    assert [(found.name, found.labels) for found in content.lines] == [("6 tokens", list("012345"))]
+    content = looked(sequences=[line(labels=["one", "two"])]).file()
+    assert [(found.name, found.labels) for found in content.sequences] == [("6 tokens", list("012345"))]
 
 
 def test_of_many_lines_that_a_picture_may_have_the_one_that_fits_is_kept():
     layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 32, batch_first=True), 1).eval()
-    content = looked(layer, (torch.randn(1, 17, 32),), {}, [patches([4, 4], front) for front in (0, 1, 2)]).file()
-    assert [(found.before, found.grid) for found in content.lines] == [(1, [4, 4])]
-    assert content.lines[0].labels[:2] == ["class", "row 1, column 1"]
+    content = looked(layer, (torch.randn(1, 17, 32),), {}, [patch_sequence([4, 4], front) for front in (0, 1, 2)]).file()
+    assert [(found.prefix_tokens, found.grid) for found in content.sequences] == [(1, [4, 4])]
+    assert content.sequences[0].labels[:2] == ["class", "row 1, column 1"]
 
 
 def test_learned_places_are_on_the_page():
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=1, n_head=4)).eval()
-    (found,) = looked(model).file().places
+    (found,) = looked(model).file().position_tables
     assert (found.where, found.rows) == ("transformer.wpe", 24)
 
 

@@ -6,9 +6,9 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
 
 from equiscope.errors import InputError
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.program.attended import attended
-from equiscope.record import Line, Numbers, unpack
+from equiscope.record import AttentionTensors, TokenSequence, unpack
 
 WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
@@ -20,47 +20,50 @@ def gpt2(seed=0, layers=2, heads=4):
 
 
 def looked(model, words=WORDS, target="a", ids=IDS):
-    return Looked(model, (ids,), {}, [Line(name="text", kind="words", labels=list(words))], "a title", target)
+    return HeadsPage(model, (ids,), {}, [TokenSequence(name="text", kind="words", labels=list(words))], "a title", target)
 
 
 def both(one, other):
-    one.set_beside(other, ["a", "b"])
+    one.set_side_by_side(other, ["a", "b"])
     return one
 
 
 def test_the_figures_are_the_distances_of_the_models_weights():
     models = gpt2(0), gpt2(1)
-    found = both(looked(models[0]), looked(models[1], target="b")).content.beside
+    found = both(looked(models[0]), looked(models[1], target="b")).content.side_by_side
     ours, theirs = (attended(model, (IDS,)) for model in models)
-    for layer, row in enumerate(found.apart):
-        wanted = [((ours[layer].weigh(h) - theirs[layer].weigh(h)).abs().sum(-1) / 2).mean().item() for h in range(4)]
+    for layer, row in enumerate(found.total_variation):
+        wanted = [
+            ((ours[layer].recomputed_weights(h) - theirs[layer].recomputed_weights(h)).abs().sum(-1) / 2).mean().item()
+            for h in range(4)
+        ]
         assert row == pytest.approx(wanted, abs=1e-9)
         assert 0 < min(row) < max(row) < 1
     assert (found.names, found.target, found.model) == (["a", "b"], "b", "GPT2LMHeadModel")
 
 
 def test_a_model_beside_itself_is_not_apart():
-    found = both(looked(gpt2()), looked(gpt2())).content.beside
-    assert found.apart == [[0.0] * 4] * 2
+    found = both(looked(gpt2()), looked(gpt2())).content.side_by_side
+    assert found.total_variation == [[0.0] * 4] * 2
 
 
 def test_numbers_of_the_other_come_with_a_file_and_when_asked_for():
     made = both(looked(gpt2(0)), looked(gpt2(1)))
-    in_file = made.file().beside.layers[1].numbers
+    in_file = made.file().side_by_side.layers[1].tensors
     asked = {"layer": "1", "head": "2"}
-    mine, other = (msgspec.json.decode(made.answer(asked | more), type=Numbers) for more in ({}, {"of": "beside"}))
+    mine, other = (msgspec.json.decode(made.answer_head(asked | more), type=AttentionTensors) for more in ({}, {"of": "beside"}))
     assert (unpack(other.q)[0] == unpack(in_file.q)[2]).all()
     assert (unpack(other.q) != unpack(mine.q)).any()
-    assert made.content.beside.layers[1].numbers is None
+    assert made.content.side_by_side.layers[1].tensors is None
 
 
 def test_layers_without_a_partner_are_left_out_and_said():
     made = both(looked(gpt2(layers=3), target="deep"), looked(gpt2(1)))
-    assert [layer is None for layer in made.content.beside.layers] == [False, False, True]
-    assert made.content.beside.apart[2] == []
-    assert made.content.notes == ["Some layers have no partner of the same rows and as many heads: 1 of deep."]
+    assert [layer is None for layer in made.content.side_by_side.layers] == [False, False, True]
+    assert made.content.side_by_side.total_variation[2] == []
+    assert made.content.notes == ["Some layers have no partner with the same rows and as many heads: 1 of deep."]
     with pytest.raises(InputError, match="No other model has a layer beside layer 2"):
-        made.answer({"layer": "2", "head": "0", "of": "beside"})
+        made.answer_head({"layer": "2", "head": "0", "of": "beside"})
 
 
 def test_towers_are_compared_with_their_like():
@@ -72,10 +75,10 @@ def test_towers_are_compared_with_their_like():
     for layers in (1, 2):
         torch.manual_seed(layers)
         model = MarianMTModel(MarianConfig(**config.to_dict() | {"encoder_layers": layers})).eval()
-        lines = [Line(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
-        found.append(Looked(model, (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "marian"))
+        lines = [TokenSequence(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
+        found.append(HeadsPage(model, (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "marian"))
     made = both(*found).content
-    assert [layer.where for layer in made.layers] == [layer.where for layer in made.beside.layers]
+    assert [layer.where for layer in made.layers] == [layer.where for layer in made.side_by_side.layers]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import Line
+from equiscope.record import TokenSequence
 from tests.journeys.heads import SENTENCE
 from tests.journeys.test_heads import IDS, number, printed
 
@@ -34,9 +34,9 @@ def made():
     looked, theirs = [], []
     for seed, name, layers in ((0, "before", 3), (1, "after", 2)):
         model, weights = eager(seed, layers)
-        looked.append(Looked(model, (IDS,), {}, [Line(name="text", kind="words", labels=SENTENCE[:8])], "two models", name))
+        looked.append(HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "two models", name))
         theirs.append(weights)
-    looked[0].set_beside(looked[1], ["before", "<b>after</b>"])
+    looked[0].set_side_by_side(looked[1], ["before", "<b>after</b>"])
     return looked[0], theirs
 
 
@@ -110,7 +110,7 @@ def test_served_both_are_asked_for(browser, made):
     looked, (_, other) = made
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
-    with server(html(looked.content, policy=POLICY), 18895, {"/head": looked.answer}) as running:
+    with server(html(looked.content, policy=POLICY), 18895, {"/head": looked.answer_head}) as running:
         tab.goto(f"{running.url}#head=1.0&query=5&key=1&side=other")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(other[1][0][5, 1], rel=2e-5)

@@ -14,22 +14,22 @@ from transformers import (
     ViTModel,
 )
 
-from equiscope.explore.heads.says import ROWS, Voice, classes, says
+from equiscope.explore.heads.predictions import ROWS, PredictionReader, classes, predictions
 from equiscope.explore.pages import heads as room
-from equiscope.explore.pages.heads import Looked
-from equiscope.record import Heads, Line, unpack
-from equiscope.record.heads import patches
+from equiscope.explore.pages.heads import HeadsPage
+from equiscope.record import Heads, TokenSequence, unpack
+from equiscope.record.heads import patch_sequence
 
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
 def line(name="text", count=6):
-    return Line(name=name, kind="words", labels=[f"word {i}" for i in range(count)])
+    return TokenSequence(name=name, kind="words", labels=[f"word {i}" for i in range(count)])
 
 
 def chances(found, row=0):
-    return {found.names[int(i)]: p for i, p in zip(unpack(found.which)[row], unpack(found.shares)[row], strict=True)}
+    return {found.names[int(i)]: p for i, p in zip(unpack(found.indices)[row], unpack(found.probabilities)[row], strict=True)}
 
 
 def vit(kind=ViTForImageClassification, **more):
@@ -41,8 +41,10 @@ def vit(kind=ViTForImageClassification, **more):
 def test_the_classes_of_a_picture_are_those_of_the_model():
     model, pixels = vit()
     model.config.id2label = {i: f"thing {i}" for i in range(7)}
-    voice = Voice("class", lambda i: model.config.id2label[i])
-    made = Looked(model, (), {"pixel_values": pixels}, [patches([4, 4], 1)], "a title", "vit", voice=voice).content.says
+    voice = PredictionReader("class", lambda i: model.config.id2label[i])
+    made = HeadsPage(
+        model, (), {"pixel_values": pixels}, [patch_sequence([4, 4], 1)], "a title", "vit", reader=voice
+    ).content.predictions
     with torch.no_grad():
         wanted = model(pixel_values=pixels).logits.double().softmax(-1)[0]
     assert made.kind == "class"
@@ -55,10 +57,10 @@ def test_the_classes_of_a_picture_are_those_of_the_model():
 def test_after_each_token_the_next_one_is_told():
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)).eval()
-    made = Looked(model, (IDS,), {}, [line()], "a title", "gpt2", voice=Voice("next", str)).content.says
+    made = HeadsPage(model, (IDS,), {}, [line()], "a title", "gpt2", reader=PredictionReader("next", str)).content.predictions
     with torch.no_grad():
         wanted = model(IDS).logits[0].double().softmax(-1)
-    assert (made.kind, made.line, made.first, made.shares.shape) == ("next", 0, 0, [6, 5])
+    assert (made.kind, made.sequence, made.first_row, made.probabilities.shape) == ("next", 0, 0, [6, 5])
     for row in range(6):
         assert max(chances(made, row).items(), key=lambda one: one[1])[0] == str(int(wanted[row].argmax()))
         for name, chance in chances(made, row).items():
@@ -69,8 +71,8 @@ def test_when_the_tokens_move_the_answer_is_that_of_the_moved_ones():
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)).eval()
     order = [5, 0, 3, 1, 2, 4]
-    looked = Looked(model, (IDS,), {}, [line()], "a title", "gpt2", voice=Voice("next", str))
-    made = msgspec.json.decode(looked.again({"order": ",".join(map(str, order))}), type=Heads).says
+    looked = HeadsPage(model, (IDS,), {}, [line()], "a title", "gpt2", reader=PredictionReader("next", str))
+    made = msgspec.json.decode(looked.answer_rerun({"order": ",".join(map(str, order))}), type=Heads).predictions
     with torch.no_grad():
         wanted = model(IDS[:, order]).logits[0].double().softmax(-1)
     for name, chance in chances(made, 3).items():
@@ -79,13 +81,13 @@ def test_when_the_tokens_move_the_answer_is_that_of_the_moved_ones():
 
 def test_of_a_long_text_the_last_answer_is_kept():
     logits = torch.randn(1, ROWS + 1, 9, generator=torch.Generator().manual_seed(0))
-    made = says(logits, Voice("next", str), [line(count=ROWS + 1)])
-    assert (made.first, made.shares.shape) == (ROWS, [1, 5])
+    made = predictions(logits, PredictionReader("next", str), [line(count=ROWS + 1)])
+    assert (made.first_row, made.probabilities.shape) == (ROWS, [1, 5])
     assert max(chances(made).values()) == pytest.approx(float(logits[0, -1].double().softmax(-1).max()), rel=1e-6)
 
 
 def test_classes_that_are_likely_for_themselves_do_not_add_up():
-    made = says(torch.tensor([[2.0, 3.0, -1.0]]), Voice("class", str, apart=True), [])
+    made = predictions(torch.tensor([[2.0, 3.0, -1.0]]), PredictionReader("class", str, independent=True), [])
     assert chances(made)["1"] == pytest.approx(1 / (1 + np.exp(-3)), rel=1e-6)
     assert chances(made)["0"] == pytest.approx(1 / (1 + np.exp(-2)), rel=1e-6)
 
@@ -94,23 +96,23 @@ def test_classes_that_are_likely_for_themselves_do_not_add_up():
     ("output", "voice"),
     [
         (torch.zeros(1, 3), None),
-        (torch.zeros(1, 3), Voice("next", str)),
-        (torch.zeros(1, 6, 3), Voice("class", str)),
-        (torch.zeros(1, 5, 3), Voice("next", str)),
-        (torch.full((1, 3), torch.nan), Voice("class", str)),
-        (torch.zeros(1, 1), Voice("class", str)),
-        (("words",), Voice("class", str)),
-        ((), Voice("class", str)),
-        ({"loss": torch.zeros(1, 3)}, Voice("class", str)),
+        (torch.zeros(1, 3), PredictionReader("next", str)),
+        (torch.zeros(1, 6, 3), PredictionReader("class", str)),
+        (torch.zeros(1, 5, 3), PredictionReader("next", str)),
+        (torch.full((1, 3), torch.nan), PredictionReader("class", str)),
+        (torch.zeros(1, 1), PredictionReader("class", str)),
+        (("words",), PredictionReader("class", str)),
+        ((), PredictionReader("class", str)),
+        ({"loss": torch.zeros(1, 3)}, PredictionReader("class", str)),
     ],
 )
 def test_what_is_no_such_answer_is_not_told(output, voice):
-    assert says(output, voice, [line()]) is None
+    assert predictions(output, voice, [line()]) is None
 
 
 def test_a_model_without_an_answer_says_nothing():
     model, pixels = vit(ViTModel)
-    assert Looked(model, (), {"pixel_values": pixels}, [patches([4, 4], 1)], "a title", "vit").content.says is None
+    assert HeadsPage(model, (), {"pixel_values": pixels}, [patch_sequence([4, 4], 1)], "a title", "vit").content.predictions is None
 
 
 def test_a_class_without_a_name_has_its_number():
@@ -128,45 +130,51 @@ def marian():
     )  # fmt: skip
     model = MarianMTModel._from_config(config, attn_implementation="eager").eval()
     given = {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}
-    return model, given, Looked(model, (), given, [line(), line("answer", 4)], "a title", "marian", voice=Voice("next", str))
+    return (
+        model,
+        given,
+        HeadsPage(model, (), given, [line(), line("answer", 4)], "a title", "marian", reader=PredictionReader("next", str)),
+    )
 
 
 def test_means_across_are_those_of_the_model():
     model, given, looked = marian()
-    (found,) = looked.content.across
+    (found,) = looked.content.cross_alignments
     with torch.no_grad():
         theirs = model(**given, output_attentions=True).cross_attentions
-    assert [looked.content.lines[i].name for i in (found.asks, found.answers)] == ["answer", "text"]
+    assert [looked.content.sequences[i].name for i in (found.query_sequence, found.key_sequence)] == ["answer", "text"]
     assert all(looked.content.layers[i].cross for i in found.layers)
     assert np.allclose(unpack(found.weights), torch.stack([one[0].mean(0) for one in theirs]).numpy(), atol=1e-6)
 
 
 def test_the_answer_of_two_towers_follows_the_tokens_that_the_decoder_reads():
     _, _, looked = marian()
-    assert looked.content.lines[looked.content.says.line].name == "answer"
+    assert looked.content.sequences[looked.content.predictions.sequence].name == "answer"
 
 
 def test_how_straight_a_head_links_is_counted():
     _, _, looked = marian()
-    for number in looked.content.across[0].layers:
-        one = looked.found[number]
+    for number in looked.content.cross_alignments[0].layers:
+        one = looked.attentions[number]
         for head, told in enumerate(looked.content.layers[number].heads):
-            links = one.weigh(head).argmax(-1).tolist()
+            links = one.recomputed_weights(head).argmax(-1).tolist()
             met = [abs(m - n * 5 / 3) <= 1 for n, m in enumerate(links)]
             assert told.diagonal == pytest.approx(sum(met) / 4)
             near = sum(abs(m - n * 5 / 3) <= 1 for n in range(4) for m in range(6))
-            assert told.straight == pytest.approx(near / 24)
+            assert told.diagonal_chance == pytest.approx(near / 24)
     assert all(head.diagonal is None for layer in looked.content.layers if not layer.cross for head in layer.heads)
 
 
 def test_of_long_texts_no_means_are_kept(monkeypatch):
-    monkeypatch.setattr(room, "PAIRED", 10)
+    monkeypatch.setattr(room, "ALIGNED", 10)
     _, _, looked = marian()
-    (found,) = looked.content.across
+    (found,) = looked.content.cross_alignments
     assert found.weights is None
     assert len(found.layers) == 2
 
 
 def test_a_picture_is_not_aligned():
     model, pixels = vit()
-    assert Looked(model, (), {"pixel_values": pixels}, [patches([4, 4], 1)], "a title", "vit").content.across == []
+    assert (
+        HeadsPage(model, (), {"pixel_values": pixels}, [patch_sequence([4, 4], 1)], "a title", "vit").content.cross_alignments == []
+    )

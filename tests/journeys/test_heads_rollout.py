@@ -2,7 +2,7 @@
 
 import pytest
 
-from equiscope.explore.heads import rolled
+from equiscope.explore.heads import rollout
 from equiscope.explore.page import html
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def test_it_stands_after_the_layers_and_its_number_is_pythons(read):
     tab = read("gpt2", "head=2.0&query=6&key=3")
     made, _ = gpt2()
-    kept = unpack(made.file().rolled[0].numbers.weights)
+    kept = unpack(made.file().rollout[0].tensors.weights)
     assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: all layers, rolled out"
     assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, mean over heads"
     assert printed(tab) == pytest.approx(kept[0, 6, 3], rel=1e-6)
@@ -38,7 +38,7 @@ def test_figures_of_heads_do_not_count_it(read):
 
 def test_it_lies_over_the_picture(read):
     tab = read("vit", "head=2.0&query=0")
-    kept = unpack(vit()[0].file().rolled[0].numbers.weights)
+    kept = unpack(vit()[0].file().rollout[0].tensors.weights)
     assert tab.locator(".photo img").is_visible()
     assert "“class” 0 attends to" in tab.locator(".seeing > .said").inner_text()
     tab.evaluate("equiscope.heads.set({ row: 0, column: 5 })")
@@ -46,12 +46,12 @@ def test_it_lies_over_the_picture(read):
 
 
 def test_of_many_tokens_it_is_asked_for(browser, monkeypatch):
-    kept = unpack(gpt2()[0].file().rolled[0].numbers.weights)
-    monkeypatch.setattr(rolled, "WHOLE", 4)
+    kept = unpack(gpt2()[0].file().rollout[0].tensors.weights)
+    monkeypatch.setattr(rollout, "WHOLE", 4)
     made, _ = gpt2()
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
-    with server(html(made.content, policy=POLICY), 18695, {"/head": made.answer, "/again": made.again}) as running:
+    with server(html(made.content, policy=POLICY), 18695, {"/head": made.answer_head, "/rerun": made.answer_rerun}) as running:
         tab.goto(f"{running.url}#head=2.1&query=6&key=3")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)

@@ -5,13 +5,13 @@ import pytest
 import torch
 from transformers import MarianConfig, MarianMTModel, T5Config, T5ForConditionalGeneration
 
-from equiscope.explore.heads.says import Voice
+from equiscope.explore.heads.predictions import PredictionReader
 from equiscope.explore.page import html, write
 from equiscope.explore.pages import heads
-from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import Line
+from equiscope.record import TokenSequence
 from tests.journeys.test_heads import number
 
 pytestmark = pytest.mark.browser
@@ -45,10 +45,10 @@ def looked(kind):
         given = {"input_ids": IDS[0], "decoder_input_ids": IDS[1]}
         theirs = torch.stack([one[0] for one in model(**given, output_attentions=True).cross_attentions]).double().numpy()
     lines = [
-        Line(name=name, kind="words", labels=labels, words=pieces)
+        TokenSequence(name=name, kind="words", labels=labels, words=pieces)
         for name, labels, pieces in zip(("text", "answer"), (SOURCE, ANSWER), PIECES, strict=True)
     ]
-    return Looked(model, (), given, lines, "a translation", "tiny", voice=Voice("next", lambda i: f" word{i}")), theirs
+    return HeadsPage(model, (), given, lines, "a translation", "tiny", reader=PredictionReader("next", lambda i: f" word{i}")), theirs
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def value(tab):
 @pytest.mark.parametrize("chosen", ["", "align=1", "align=0.2"])
 def test_the_links_are_those_of_the_model(read, made, kind, chosen):
     looked, theirs = made(kind)
-    layers = looked.content.across[0].layers
+    layers = looked.content.cross_alignments[0].layers
     if chosen == "":
         wanted = theirs.mean((0, 1))
     elif chosen == "align=1":
@@ -100,8 +100,8 @@ def test_the_links_are_those_of_the_model(read, made, kind, chosen):
 
 
 def test_a_row_stands_for_the_word_that_is_predicted_there(read, made):
-    tab, told = read(), made(marian)[0].content.says
-    last = told.names[int(np.asarray(told.which.data).reshape(-1, 5)[-1, 0])]
+    tab, told = read(), made(marian)[0].content.predictions
+    last = told.names[int(np.asarray(told.indices.data).reshape(-1, 5)[-1, 0])]
     assert words(tab, 1).all_inner_texts() == [*(word.strip() for word in ANSWER[1:]), last.strip()]
     tab.get_by_role("button", name="input words").click()
     assert [text.strip() for text in words(tab, 1).all_inner_texts()] == [word.strip() for word in ANSWER]
@@ -123,12 +123,12 @@ def test_pieces_are_put_together(read, made):
 
 def test_the_share_of_links_on_the_diagonal_is_pythons(read, made):
     looked, _ = made(marian)
-    layer = looked.content.across[0].layers[1]
+    layer = looked.content.cross_alignments[0].layers[1]
     for head, told in enumerate(looked.content.layers[layer].heads):
         tab = read(f"align={layer}.{head}")
         said = tab.locator(".order").inner_text()
         assert said.startswith(f"{round(6 * told.diagonal)} of 6 strongest links")
-        assert f"chance level is {100 * told.straight:.0f} %" in said
+        assert f"chance level is {100 * told.diagonal_chance:.0f} %" in said
     tab.locator(".statistics thead").get_by_role("button", name="diagonal").click()
     first = tab.locator(".statistics tbody tr").first.inner_text()
     best = max(h.diagonal for layer in looked.content.layers for h in layer.heads if h.diagonal is not None)
@@ -198,7 +198,7 @@ def test_it_fits_a_phone_and_is_touched(read, made, dark):
 
 
 def test_of_a_long_text_one_head_is_shown(watched, monkeypatch, tmp_path):
-    monkeypatch.setattr(heads, "PAIRED", 10)
+    monkeypatch.setattr(heads, "ALIGNED", 10)
     made, theirs = looked(marian)
     tab = watched(1280)
     tab.goto(write(made.file(), tmp_path / "page.html").as_uri())
@@ -211,8 +211,9 @@ def test_served_a_head_is_asked_for(browser, made):
     looked, theirs = made(marian)
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
-    layer = looked.content.across[0].layers[1]
-    with server(html(looked.content, policy=POLICY), 18595, {"/head": looked.answer, "/again": looked.again}) as running:
+    layer = looked.content.cross_alignments[0].layers[1]
+    page = html(looked.content, policy=POLICY)
+    with server(page, 18595, {"/head": looked.answer_head, "/rerun": looked.answer_rerun}) as running:
         tab.goto(f"{running.url}#align={layer}.3&word=4")
         tab.locator(".alignment > .said .value").wait_for()
         assert value(tab) == pytest.approx(theirs[1, 3, 4].max(), rel=2e-5)
