@@ -19,9 +19,9 @@ from equiscope.record.rounded import ROUGH, weights
 def drawn(rows=40, columns=40, width=16, causal=True, strength=1.0, bias=None, mask=None, heads=4, kv_heads=2):
     """An attention of a few heads, with what it computed."""
     g = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(h, n, width, generator=g) for h, n in ((heads, rows), (groups, columns), (groups, columns)))
-    made = Attended("made", strength * q, k, v, width**-0.5, causal, bias=bias, mask=seen)
-    made.output = torch.stack([made.recomputed_weights(h).float() @ v[h * groups // heads] for h in range(heads)])
+    q, k, v = (torch.randn(h, n, width, generator=g) for h, n in ((heads, rows), (kv_heads, columns), (kv_heads, columns)))
+    made = Attended("made", strength * q, k, v, width**-0.5, causal, bias=bias, mask=mask)
+    made.output = torch.stack([made.recomputed_weights(h).float() @ v[h * kv_heads // heads] for h in range(heads)])
     return with_reconstruction_error(made)
 
 

@@ -27,7 +27,7 @@ def line(name="text", labels=WORDS):
 def looked(model=None, args=(IDS,), kwargs=None, sequences=None):
     torch.manual_seed(0)
     model = model or LlamaForCausalLM(LlamaConfig(**TINY, num_key_value_heads=2)).eval()
-    return HeadsPage(model, args, kwargs or {}, [line()] if lines is None else lines, "a title", "llama")
+    return HeadsPage(model, args, kwargs or {}, [line()] if sequences is None else sequences, "a title", "llama")
 
 
 def weights(numbers, head, group):

@@ -41,7 +41,7 @@ def test_it_is_the_product_of_the_layers_from_the_mean_and_from_the_largest_of_t
     assert np.allclose(mean.sum(-1), 1, atol=1e-6)
     assert (np.triu(mean, 1) == 0).all(), "nothing comes from later tokens"
     assert (found.where, found.query_sequence, found.tensors.causal) == ("all layers, rolled out", 0, True)
-    assert "no explanation" in found.reason
+    assert "does not explain" in found.reason
     assert "3 layers" in found.reason
 
 
@@ -62,7 +62,7 @@ def test_of_many_tokens_it_is_made_when_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(rollout, "WHOLE", 4)
     made = gpt2()
     assert made.file().rollout[0].tensors is None
-    assert "a page that is served shows it" in made.content.rollout[0].reason
+    assert "the served page computes it" in made.content.rollout[0].reason
     one = msgspec.json.decode(made.answer_head({"layer": "3", "head": "0"}), type=AttentionTensors)
     assert (unpack(one.weights)[0] == kept[0]).all()
     monkeypatch.setattr(rollout, "LONGEST", 4)

@@ -51,7 +51,7 @@ def test_numbers_of_the_other_come_with_a_file_and_when_asked_for():
     made = both(looked(gpt2(0)), looked(gpt2(1)))
     in_file = made.file().side_by_side.layers[1].tensors
     asked = {"layer": "1", "head": "2"}
-    mine, other = (msgspec.json.decode(made.answer_head(asked | more), type=AttentionTensors) for more in ({}, {"of": "beside"}))
+    mine, other = (msgspec.json.decode(made.answer_head(asked | more), type=AttentionTensors) for more in ({}, {"of": "side_by_side"}))
     assert (unpack(other.q)[0] == unpack(in_file.q)[2]).all()
     assert (unpack(other.q) != unpack(mine.q)).any()
     assert made.content.side_by_side.layers[1].tensors is None
@@ -62,8 +62,8 @@ def test_layers_without_a_partner_are_left_out_and_said():
     assert [layer is None for layer in made.content.side_by_side.layers] == [False, False, True]
     assert made.content.side_by_side.total_variation[2] == []
     assert made.content.notes == ["Some layers have no partner with the same rows and as many heads: 1 of deep."]
-    with pytest.raises(InputError, match="No other model has a layer beside layer 2"):
-        made.answer_head({"layer": "2", "head": "0", "of": "beside"})
+    with pytest.raises(InputError, match="No layer of another model is compared with layer 2"):
+        made.answer_head({"layer": "2", "head": "0", "of": "side_by_side"})
 
 
 def test_towers_are_compared_with_their_like():

@@ -27,7 +27,7 @@ from equiscope.explore.page import html, write
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
-from equiscope.record import TokenSequence, AttentionTensors, pack, unpack
+from equiscope.record import AttentionTensors, TokenSequence, pack, unpack
 from equiscope.record.heads import patch_sequence
 from tests.journeys.barriers import barriers
 from tests.journeys.heads import HOSTILE, RECORDS, SENTENCE, attended, large, photo, words
@@ -70,12 +70,16 @@ def vit():
 def bert():
     asked = {"input_ids": IDS, "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 1, 0, 0]])}
     model, theirs = eager(BertModel, BertConfig(**TINY, vocab_size=50), **asked)
-    return HeadsPage(model, (), asked, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BERT", "bert"), theirs
+    return HeadsPage(
+        model, (), asked, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BERT", "bert"
+    ), theirs
 
 
 def bloom():
     model, theirs = eager(BloomModel, BloomConfig(vocab_size=50, hidden_size=32, n_layer=2, n_head=4), input_ids=IDS)
-    return HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BLOOM", "bloom"), theirs
+    return HeadsPage(
+        model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BLOOM", "bloom"
+    ), theirs
 
 
 def t5():
@@ -583,7 +587,9 @@ def test_pictures_are_saved(read):
 
 def test_words_that_run_to_the_left_do(watched, tmp_path):
     labels = ["הכלב", " הזקן", " של", " the", " שכן", "."]
-    numbers = AttentionTensors(scale=0.5, causal=True, **{name: pack(np.eye(6, dtype=np.float32)[None]) for name in ("q", "k", "v")})
+    numbers = AttentionTensors(
+        scale=0.5, causal=True, **{name: pack(np.eye(6, dtype=np.float32)[None]) for name in ("q", "k", "v")}
+    )
     first = words().layers[0]
     layer = msgspec.structs.replace(first, heads=first.heads[:1], tensors=numbers, kv_heads=1)
     content = msgspec.structs.replace(words(), layers=[layer], sequences=[TokenSequence(name="text", kind="words", labels=labels)])

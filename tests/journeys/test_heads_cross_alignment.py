@@ -48,7 +48,9 @@ def looked(kind):
         TokenSequence(name=name, kind="words", labels=labels, words=pieces)
         for name, labels, pieces in zip(("text", "answer"), (SOURCE, ANSWER), PIECES, strict=True)
     ]
-    return HeadsPage(model, (), given, lines, "a translation", "tiny", reader=PredictionReader("next", lambda i: f" word{i}")), theirs
+    return HeadsPage(
+        model, (), given, lines, "a translation", "tiny", reader=PredictionReader("next", lambda i: f" word{i}")
+    ), theirs
 
 
 @pytest.fixture(scope="module")

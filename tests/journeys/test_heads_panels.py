@@ -41,7 +41,9 @@ def beside():
 
 def picture():
     model, pixels = timm_vit()
-    return HeadsPage(model, (pixels,), {}, [patch_sequence([4, 4], 3, photo(32))], "a ViT", "timm", reader=PredictionReader("class", class_label)).file()
+    return HeadsPage(
+        model, (pixels,), {}, [patch_sequence([4, 4], 3, photo(32))], "a ViT", "timm", reader=PredictionReader("class", class_label)
+    ).file()
 
 
 PAGES = {

@@ -138,7 +138,9 @@ def test_a_language_model_says_the_next_token_after_the_chosen_one(watched, tmp_
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=32)).eval()
     line = TokenSequence(name="text", kind="words", labels=SENTENCE[:8])
-    content = HeadsPage(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2", reader=PredictionReader("next", lambda i: f" word{i}")).file()
+    content = HeadsPage(
+        model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2", reader=PredictionReader("next", lambda i: f" word{i}")
+    ).file()
     with torch.no_grad():
         chances = model(IDS).logits[0].double().softmax(-1)
     tab = read(watched(1280), write(content, tmp_path / "page.html"))

@@ -40,7 +40,9 @@ def looked(kind, ids=IDS, labels=tuple(SENTENCE[:8])):
         for name, weight in model.named_parameters():
             if weight.ndim == 2 and "norm" not in name and "ln" not in name:
                 weight.mul_(4)  # so that heads choose
-    return HeadsPage(model, (ids,), {}, [TokenSequence(name="text", kind="words", labels=list(labels))], "a model that runs again", "x")
+    return HeadsPage(
+        model, (ids,), {}, [TokenSequence(name="text", kind="words", labels=list(labels))], "a model that runs again", "x"
+    )
 
 
 @pytest.fixture

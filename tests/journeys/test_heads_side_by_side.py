@@ -34,7 +34,9 @@ def made():
     looked, theirs = [], []
     for seed, name, layers in ((0, "before", 3), (1, "after", 2)):
         model, weights = eager(seed, layers)
-        looked.append(HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "two models", name))
+        looked.append(
+            HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=SENTENCE[:8])], "two models", name)
+        )
         theirs.append(weights)
     looked[0].set_side_by_side(looked[1], ["before", "<b>after</b>"])
     return looked[0], theirs

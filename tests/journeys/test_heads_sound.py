@@ -32,13 +32,13 @@ def wave():
 def content(prefix_tokens=0):
     made = sound()
     line = made.sequences[0]
-    labels = ["class"][:before] + line.labels[: 120 - before]
+    labels = ["class"][:prefix_tokens] + line.labels[: 120 - prefix_tokens]
     told = {
         "heard": sound_clip(wave(), RATE),
         "lasts": LASTS,
         "labels": labels,
-        "before": before,
-        "seconds": line.seconds[: 120 - before],
+        "prefix_tokens": prefix_tokens,
+        "seconds": line.seconds[: 120 - prefix_tokens],
     }
     return msgspec.structs.replace(made, sequences=[msgspec.structs.replace(line, **told)])
 
@@ -48,7 +48,7 @@ def read(watched, tmp_path):
     def open_page(fragment="head=0.0", wide=1280, dark=False, prefix_tokens=0):
         tab = watched(wide, dark, has_touch=wide < 500)
         tab.add_init_script(PLAYED)
-        tab.goto(f"{write(content(before), tmp_path / 'sound.html').as_uri()}#{fragment}")
+        tab.goto(f"{write(content(prefix_tokens), tmp_path / 'sound.html').as_uri()}#{fragment}")
         tab.wait_for_selector(".time canvas")
         return tab
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Array as ArrayRecord, Head, Heads, Layer, Numbers } from "../src/contract";
+import type { Array as ArrayRecord, HeadStatistics, Heads, AttentionLayer, AttentionTensors } from "../src/contract";
 import { firstChangedLayer, rerunSummary, shuffled } from "../src/heads/rerun";
 import { mergeWords, meanWeights, outputLabels, countDiagonal, strongest } from "../src/heads/alignment";
 import { rankedPairs, otherRecord, hasCounterpart, shownSide, distanceSummary } from "../src/heads/side_by_side";
@@ -23,7 +23,13 @@ import { Attention, type Interventions, headTensors, largest, most, movedWeight,
 const wave = (count: number, seed: number) =>
   Array.from({ length: count }, (_, i) => Math.sin(12.9898 * (i + 1) + 78.233 * seed) * 2);
 const array = (shape: number[], data: number[]): ArrayRecord => ({ shape, dtype: "float64", data });
-const drawn = (heads: number, layerGroups: number, n: number, m: number, more: Partial<Numbers> = {}): Numbers => ({
+const drawn = (
+  heads: number,
+  layerGroups: number,
+  n: number,
+  m: number,
+  more: Partial<AttentionTensors> = {},
+): AttentionTensors => ({
   scale: 0.5,
   q: array([heads, n, 3], wave(heads * n * 3, 1)),
   k: array([layerGroups, m, 3], wave(layerGroups * m * 3, 2)),
@@ -37,7 +43,7 @@ const softmax = (scores: number[], extra?: number): number[] => {
   return powers.map((p) => p / total);
 };
 /** Scores of a head, straight from the definition. */
-const scores = ({ q, k, scale }: Numbers, head: number, group: number): number[][] => {
+const scores = ({ q, k, scale }: AttentionTensors, head: number, group: number): number[][] => {
   const at = (x: ArrayRecord, g: number, row: number) =>
     (x.data as number[]).slice((g * x.shape[1] + row) * 3, (g * x.shape[1] + row) * 3 + 3);
   return Array.from({ length: q!.shape[1] }, (_, n) =>
@@ -83,14 +89,16 @@ describe("weights are the softmax over unmasked keys", () => {
 
   test("a masked key has no weight, and says why", () => {
     const seen = { shape: [1, 1, 3], dtype: "bool", data: [1, 0, 1] } as ArrayRecord;
-    const attention = new Attention(headTensors(drawn(1, 1, 3, 3, { seen, bias: array([1, 1, 3], [0, 0, -Infinity]) }), 0, 1));
+    const attention = new Attention(
+      headTensors(drawn(1, 1, 3, 3, { mask: seen, bias: array([1, 1, 3], [0, 0, -Infinity]) }), 0, 1),
+    );
     close(attention.row(1), [1, 0, 0]);
     expect([0, 1, 2].map((m) => attention.hidden(1, m))).toEqual(["", "the model's mask", "its score bias is −∞"]);
   });
 
   test("a fully masked row is 0, not NaN", () => {
     const seen = { shape: [1, 2, 2], dtype: "bool", data: [1, 1, 0, 0] } as ArrayRecord;
-    const attention = new Attention(headTensors(drawn(1, 1, 2, 2, { seen }), 0, 1));
+    const attention = new Attention(headTensors(drawn(1, 1, 2, 2, { mask: seen }), 0, 1));
     close(attention.row(1), [0, 0]);
     close(attention.column(0), [attention.row(0)[0], 0]);
   });
@@ -109,7 +117,7 @@ describe("weights are the softmax over unmasked keys", () => {
   });
 
   test("large scores do not overflow", () => {
-    const numbers: Numbers = { scale: 1, q: array([1, 1, 1], [1000]), k: array([1, 2, 1], [1, 0.999]) };
+    const numbers: AttentionTensors = { scale: 1, q: array([1, 1, 1], [1000]), k: array([1, 2, 1], [1, 0.999]) };
     close(new Attention(headTensors(numbers, 0, 1)).row(0), softmax([0, -1]));
   });
 
@@ -208,7 +216,7 @@ test("the largest are found in order", () => {
 });
 
 describe("the state is its link", () => {
-  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "key", show: "change", side: "other", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, align: [1, 3], word: 4, whole: true, rows: "input", hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
+  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "key", show: "change", side: "other", roles: ["first", "uniform"], causal: false, mask: false, bias: false, temperature: 0.5, align: [1, 3], word: 4, whole: true, rows: "input", hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
 
   test("and comes back from it", () => {
     expect(fromHash(`#${toHash(state)}`, [8, 8, 8])).toEqual(state);
@@ -270,13 +278,18 @@ describe("labels", () => {
   });
 });
 
-const head = (more: Partial<Head> = {}): Head => ({ role: "mixed", ...more });
-const layer = (more: Partial<Layer> = {}): Layer => ({ where: "", cross: false, asks: 0, answers: 0, groups: 1, heads: [head()], small: "", side: 1, ...more }); // prettier-ignore
-const record = (more: Partial<Heads> = {}): Heads => ({ title: "", summary: "", target: "", model: "", parameters: 0, dtype: "float32", lines: [{ name: "source", kind: "words", labels: ["a", "b"] }, { name: "answer", kind: "words", labels: ["c"] }], layers: [], places: [], notes: [], ...more }); // prettier-ignore
+const head = (more: Partial<HeadStatistics> = {}): HeadStatistics => ({ role: "mixed", ...more });
+const layer = (more: Partial<AttentionLayer> = {}): AttentionLayer => ({ where: "", cross: false, query_sequence: 0, key_sequence: 0, kv_heads: 1, heads: [head()], thumbnail: "", thumbnail_side: 1, ...more }); // prettier-ignore
+const record = (more: Partial<Heads> = {}): Heads => ({ title: "", summary: "", target: "", model: "", parameters: 0, dtype: "float32", sequences: [{ name: "source", kind: "words", labels: ["a", "b"] }, { name: "answer", kind: "words", labels: ["c"] }], layers: [], position_tables: [], notes: [], ...more }); // prettier-ignore
 
 test("layers are grouped by queries and keys, and counted from 0 there", () => {
   const found = record({
-    layers: [layer(), layer({ asks: 1, answers: 1 }), layer({ asks: 1, cross: true }), layer({ asks: 1, answers: 1 })],
+    layers: [
+      layer(),
+      layer({ query_sequence: 1, key_sequence: 1 }),
+      layer({ query_sequence: 1, cross: true }),
+      layer({ query_sequence: 1, key_sequence: 1 }),
+    ],
   });
   expect(layerGroups(found)).toEqual([
     { title: "source self-attention", layers: [0] },
@@ -296,7 +309,7 @@ test("a table is sorted by any column, and heads without the figure come last", 
 
 test("a cell is chosen for whoever chose none", () => {
   const now = new Attention(headTensors(drawn(1, 1, 4, 4, { causal: true }), 0, 1));
-  const asks = record().lines[0];
+  const asks = record().sequences[0];
   expect(selectedCell({ now, asks }, initial())).toEqual([3, largest(now.row(3))]);
   expect(selectedCell({ now, asks }, { ...initial(), row: 1, column: 99 })).toEqual([1, 3]);
   expect(selectedCell({ now, asks }, { ...initial(), by: "key", column: 1 })).toEqual([largest(now.column(1)), 1]);
@@ -322,10 +335,10 @@ test("of many tokens the largest that share a pixel is shown", () => {
 });
 
 test("a shift-invariant position table is told from one of absolute positions", () => {
-  expect(shiftSummary({ shifts: 0.97 })).toContain(
+  expect(shiftSummary({ shift_invariance: 0.97 })).toContain(
     "The distance between two positions explains 97 % of the variance of the cosines",
   );
-  expect(shiftSummary({ shifts: 0.1, grid: [7, 7] })).toContain(
+  expect(shiftSummary({ shift_invariance: 0.1, grid: [7, 7] })).toContain(
     "The distance between two patches explains only 10 % of the variance of the cosines",
   );
 });
@@ -336,7 +349,7 @@ describe("numbers", () => {
     ({ ok, status: ok ? 200 : 404, json: async () => body, text: async () => (ok ? "" : "No such head.\n") }) as Response;
 
   test("come from the record, without a question", async () => {
-    const supply = new HeadSource(record({ layers: [layer({ heads: [head(), head()], numbers })] }), () =>
+    const supply = new HeadSource(record({ layers: [layer({ heads: [head(), head()], tensors: numbers })] }), () =>
       Promise.reject(new Error("asked")),
     );
     expect((await supply.get(0, 1))!.q).toEqual(headTensors(numbers, 1, 2).q);
@@ -374,14 +387,18 @@ describe("a compact file has rounded numbers", () => {
 
   test("a letter is a weight on a scale of octaves", () => {
     const levels = [0, 3, 57, 58, 89, 90];
-    const head = headTensors({ scale: 1, about: 0.1225, letters: ["", letters(levels)], rows: 2, columns: 3 }, 1, 2);
+    const head = headTensors(
+      { scale: 1, relative_error: 0.1225, encoded_weights: ["", letters(levels)], rows: 2, columns: 3 },
+      1,
+      2,
+    );
     expect([head.rows, head.columns, head.about]).toEqual([2, 3, 0.1225]);
     const rows = [...new Attention(head).row(0), ...new Attention(head).row(1)];
     close(rows, [1, 0.5, 2 ** -19, 2 ** (-58 / 3), 2 ** (-89 / 3), 0]);
   });
 
   test("where it is causal what is later is not written", () => {
-    const head = headTensors({ scale: 1, causal: true, letters: [letters([3, 0, 3, 6, 6])], rows: 2, columns: 3 }, 0, 1);
+    const head = headTensors({ scale: 1, causal: true, encoded_weights: [letters([3, 0, 3, 6, 6])], rows: 2, columns: 3 }, 0, 1);
     close(new Attention(head).row(0), [0.5, 1, 0]);
     close(new Attention(head).row(1), [0.5, 0.25, 0.25]);
     expect(new Attention(head).hidden(0, 2)).toBe("causal mask");
@@ -393,12 +410,12 @@ describe("a compact file has rounded numbers", () => {
       dtype: "int8",
       data: btoa(String.fromCharCode(...data.map((x) => x & 255))),
     });
-    const numbers: Numbers = {
+    const numbers: AttentionTensors = {
       scale: 1,
       q: bytes([2, 2, 2], [1, 2, 3, 4, 5, -6, -127, 8]),
       k: bytes([1, 1, 2], [1, -1]),
-      q_step: array([2, 2], [1, 1, 0.5, 2]),
-      k_step: array([1, 1], [3]),
+      q_scale: array([2, 2], [1, 1, 0.5, 2]),
+      k_scale: array([1, 1], [3]),
     };
     const { q, k } = headTensors(numbers, 1, 2);
     expect([...q!]).toEqual([2.5, -3, -254, 16]);
@@ -407,7 +424,7 @@ describe("a compact file has rounded numbers", () => {
 
   test("thumbnails are made from letters as Python makes them", () => {
     const levels = [3, 0, 6, 9, 12, 3]; // rows of 1, 2 and 3
-    const numbers: Numbers = { scale: 1, causal: true, letters: [letters(levels)], rows: 3, columns: 3 };
+    const numbers: AttentionTensors = { scale: 1, causal: true, encoded_weights: [letters(levels)], rows: 3, columns: 3 };
     const root = (weight: number) => Math.round(255 * Math.sqrt(weight));
     expect([...thumbnail(numbers, 0, 3)]).toEqual([root(0.5), 0, 0, root(1), root(0.25), 0, root(0.125), root(0.0625), root(0.5)]);
     expect([...thumbnail(numbers, 0, 2)]).toEqual([root(1), root(0.25), root(1), root(0.5)]);
@@ -420,9 +437,9 @@ describe("a compact file has rounded numbers", () => {
 });
 
 describe("two models side by side", () => {
-  const layer = (where: string) => ({ where, asks: 0, answers: 0, cross: false, heads: [{ role: "even" }, { role: "mixed" }] }) as unknown as Layer; // prettier-ignore
-  const beside = { names: ["one", "other"], layers: [layer("b0"), null], apart: [[0.2, 0.6], []], target: "b", model: "B", parameters: 1, dtype: "float16" }; // prettier-ignore
-  const record = { layers: [layer("a0"), layer("a1")], lines: [{ name: "text" }], beside } as unknown as Heads;
+  const layer = (where: string) => ({ where, query_sequence: 0, key_sequence: 0, cross: false, heads: [{ role: "uniform" }, { role: "mixed" }] }) as unknown as AttentionLayer; // prettier-ignore
+  const beside = { names: ["one", "other"], layers: [layer("b0"), null], total_variation: [[0.2, 0.6], []], target: "b", model: "B", parameters: 1, dtype: "float16" }; // prettier-ignore
+  const record = { layers: [layer("a0"), layer("a1")], sequences: [{ name: "text" }], side_by_side: beside } as unknown as Heads;
 
   test("the largest distance comes first", () =>
     expect(rankedPairs(beside)).toEqual([
@@ -435,14 +452,14 @@ describe("two models side by side", () => {
     expect([0, 1].map((i) => hasCounterpart(record, i))).toEqual([true, false]);
     expect([0, 1].map((i) => shownSide({ record, state }, i))).toEqual(["difference", "this"]);
     expect(otherRecord(record)!.layers.map(({ where }) => where)).toEqual(["b0", "a1"]);
-    expect(otherRecord({ ...record, beside: null } as unknown as Heads)).toBeUndefined();
+    expect(otherRecord({ ...record, side_by_side: null } as unknown as Heads)).toBeUndefined();
   });
 
   test("the mean distance is given, or that nothing changed", () => {
     expect(distanceSummary(record, (i) => `layer ${i + 1}`)).toBe(
       "On average 40 % of a query's weight lies on other tokens in other.",
     );
-    const same = { ...record, beside: { ...beside, apart: [[0, 0], []] } } as unknown as Heads;
+    const same = { ...record, side_by_side: { ...beside, total_variation: [[0, 0], []] } } as unknown as Heads;
     expect(distanceSummary(same, String)).toBe("Every weight is the same in other.");
   });
 });
@@ -458,19 +475,19 @@ describe("the model runs again", () => {
   });
 
   test("the first layer above the rounding floor is named", () => {
-    const again = { run: 1, line: 0, order: [1, 0], start: 0, differs: [1e-7, 0.25], floor: [1e-6, 1e-6] };
+    const again = { run: 1, sequence: 0, order: [1, 0], offset: 0, max_differences: [1e-7, 0.25], rounding_floors: [1e-6, 1e-6] };
     const name = (layer: number) => `L${layer}`;
     expect(firstChangedLayer(again)).toBe(1);
     expect(rerunSummary(again, name)).toBe("L1 is the first layer that changes under the shuffle: a weight differs by 0.2500; the rounding floor is 1.0e-6."); // prettier-ignore
-    const shifted = { ...again, order: [], start: 9, differs: [0, 5e-8] };
+    const shifted = { ...again, order: [], offset: 9, max_differences: [0, 5e-8] };
     expect(firstChangedLayer(shifted)).toBeUndefined();
     expect(rerunSummary(shifted, name)).toBe("Every layer is invariant to the shift: no weight differs by more than 5.0e-8, which is within rounding."); // prettier-ignore
   });
 });
 
 test("rollouts stand after the layers, and are none of them", () => {
-  const [one, all] = ["a0", "all layers, rolled out"].map((where) => ({ where, asks: 0, answers: 0, heads: [{}, {}] }) as unknown as Layer); // prettier-ignore
-  const record = withRollout({ layers: [one], rolled: [all], lines: [{ name: "text" }] } as unknown as Heads);
+  const [one, all] = ["a0", "all layers, rolled out"].map((where) => ({ where, query_sequence: 0, key_sequence: 0, heads: [{}, {}] }) as unknown as AttentionLayer); // prettier-ignore
+  const record = withRollout({ layers: [one], rollout: [all], sequences: [{ name: "text" }] } as unknown as Heads);
   expect(record.layers.map((_, i) => isRollout(record, i))).toEqual([false, true]);
   expect(own(record)).toEqual([one]);
   expect(layerGroups(record).map(({ title }) => title)).toEqual(["text self-attention", "text: all layers, rolled out"]);
@@ -499,14 +516,20 @@ describe("words of one line and those of another", () => {
 
   test("an output row has the label of the next token", () => {
     const one = array([3, 1], [0, 1, 2]);
-    const predictions = { kind: "next" as const, names: ["a", "b", "end"], which: one, shares: array([3, 1], [1, 1, 1]), line: 0 };
+    const predictions = {
+      kind: "next" as const,
+      names: ["a", "b", "end"],
+      indices: one,
+      probabilities: array([3, 1], [1, 1, 1]),
+      sequence: 0,
+    };
     expect(outputLabels(["<s>", "a", "b"], 0, predictions)).toEqual(["a", "b", "end"]);
     expect(outputLabels(["<s>", "a", "b"], 1, predictions)).toEqual(["a", "b", "…"]);
     expect(outputLabels(["<s>"], 0, undefined)).toEqual(["…"]);
   });
 
   test("means are over a layer, or over all", () => {
-    const across = { asks: 1, answers: 0, layers: [3, 5], weights: array([2, 1, 2], [0.2, 0.8, 0.6, 0.4]) };
+    const across = { query_sequence: 1, key_sequence: 0, layers: [3, 5], weights: array([2, 1, 2], [0.2, 0.8, 0.6, 0.4]) };
     close(meanWeights(across, 5), [0.6, 0.4]);
     close(meanWeights(across, undefined), [0.4, 0.6]);
   });
@@ -517,9 +540,9 @@ describe("what is beside the weights", () => {
     const predictions = {
       kind: "next" as const,
       names: ["cat", "dog"],
-      which: array([2, 2], [1, 0, 0, 1]),
-      shares: array([2, 2], [0.75, 0.25, 0.5, 0.5]),
-      first: 4,
+      indices: array([2, 2], [1, 0, 0, 1]),
+      probabilities: array([2, 2], [0.75, 0.25, 0.5, 0.5]),
+      first_row: 4,
     };
     expect(predictionsAt(predictions, 4)).toEqual([["dog", 0.75], ["cat", 0.25]]); // prettier-ignore
     expect(predictionsAt(predictions, 5)[0]).toEqual(["cat", 0.5]);
@@ -527,7 +550,7 @@ describe("what is beside the weights", () => {
   });
 
   test("classes are predicted for the whole input", () =>
-    expect(predictionsAt({ kind: "class", names: ["cat"], which: array([1, 1], [0]), shares: array([1, 1], [1]) }, 7)).toEqual([["cat", 1]])); // prettier-ignore
+    expect(predictionsAt({ kind: "class", names: ["cat"], indices: array([1, 1], [0]), probabilities: array([1, 1], [1]) }, 7)).toEqual([["cat", 1]])); // prettier-ignore
 
   test("samples of 16 bits are numbers from -1 to 1", () =>
     expect([...decodeSamples({ rate: 8000, samples: btoa("\x00\x00\xff\x7f\x01\x80") })]).toEqual([0, 1, -1]));

@@ -14,7 +14,7 @@ function slow() {
 describe("the latest request", () => {
   test("gets its response, and every earlier one is aborted", async () => {
     const { asked, newest } = slow();
-    const found = [1, 2, 3].map((from) => newest.get(`/again?from=${from}`));
+    const found = [1, 2, 3].map((from) => newest.get(`/rerun?offset=${from}`));
     expect(asked.map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
     for (const from of [3, 2, 1]) asked[from - 1].answer(answer(from));
     expect(await Promise.all(found)).toEqual([undefined, undefined, 3]);
@@ -23,7 +23,7 @@ describe("the latest request", () => {
   test("drops a response that is aborted while its body is read", async () => {
     const body = vi.fn();
     const newest = new LatestRequest(async () => ({ ok: true, json: () => new Promise(body) }) as unknown as Response);
-    const first = newest.get("/again?from=1");
+    const first = newest.get("/rerun?offset=1");
     await Promise.resolve().then(() => undefined);
     newest.drop();
     body.mock.calls[0][0]("late");
@@ -32,23 +32,23 @@ describe("the latest request", () => {
 
   test("of another kind is not aborted", async () => {
     const [heads, runs] = [slow(), slow()];
-    const [head, run] = [heads.newest.get("/head?layer=0&head=0"), runs.newest.get("/again?from=1")];
+    const [head, run] = [heads.newest.get("/head?layer=0&head=0"), runs.newest.get("/rerun?offset=1")];
     heads.asked[0].answer(answer("[1]"));
     runs.asked[0].answer(answer("[2]"));
     expect([await head, await run]).toEqual([[1], [2]]);
   });
 
   test("fails with the sentence of the command", async () => {
-    const says = (said: Response) => new LatestRequest(async () => said).get("/again");
+    const says = (said: Response) => new LatestRequest(async () => said).get("/rerun");
     await expect(says(answer("The model could not do that.\n", 500))).rejects.toThrow("The model could not do that.");
     await expect(says(answer("", 503))).rejects.toThrow("The command responded with status 503.");
   });
 
   test("without a response says what to do; an aborted one says nothing", async () => {
     const gone = new LatestRequest(() => Promise.reject(new TypeError("Failed to fetch")));
-    await expect(gone.get("/again")).rejects.toThrow(NO_RESPONSE);
+    await expect(gone.get("/rerun")).rejects.toThrow(NO_RESPONSE);
     const left = new LatestRequest((_, { signal }) => new Promise((_, refuse) => (signal.onabort = () => refuse(signal.reason))));
-    const asked = left.get("/again");
+    const asked = left.get("/rerun");
     left.drop();
     expect(await asked).toBeUndefined();
   });

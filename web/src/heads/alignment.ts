@@ -1,7 +1,7 @@
 // Word alignment from cross-attention: each target word is linked to the source word that it attends to most, as lines between two
 // rows of words and as a grid, for one head, the mean of a layer's heads, or the mean of all layers.
 import { digits } from "../axis";
-import type { Across, Heads, Says } from "../contract";
+import type { CrossAlignment, Heads, Predictions } from "../contract";
 import { button, h, select, svg } from "../dom";
 import { part } from "../tensor";
 import { segmentedControl, type View } from "./detail";
@@ -62,8 +62,8 @@ export function countDiagonal(links: number[], columns: number): { met: number; 
 }
 
 /** Labels of the rows as outputs: the token that the model predicts at each position. */
-export function outputLabels(labels: string[], asks: number, says: Says | null | undefined): string[] {
-  const last = says?.kind === "next" && says.line === asks ? predictionsAt(says, labels.length - 1)[0]?.[0] : undefined;
+export function outputLabels(labels: string[], asks: number, says: Predictions | null | undefined): string[] {
+  const last = says?.kind === "next" && says.sequence === asks ? predictionsAt(says, labels.length - 1)[0]?.[0] : undefined;
   return [...labels.slice(1), last ?? "…"];
 }
 
@@ -71,7 +71,7 @@ export function outputLabels(labels: string[], asks: number, says: Says | null |
 type Chosen = [] | [number] | [number, number];
 
 export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
-  const groups = page.record.across ?? [];
+  const groups = page.record.cross_alignments ?? [];
   if (!groups.length) return undefined;
   const { record } = page;
   const status = h("p.notice", { role: "status", hidden: true });
@@ -109,7 +109,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
   let [key, wanted] = ["", ""];
   let view: View | undefined;
 
-  const group = (): Across => groups.find(({ layers }) => layers.includes(page.state.align[0] ?? -1)) ?? groups[0];
+  const group = (): CrossAlignment => groups.find(({ layers }) => layers.includes(page.state.align[0] ?? -1)) ?? groups[0];
   /** The selection; a single head where the record has no means. */
   const selection = (): Chosen => {
     const { align: asked } = page.state;
@@ -132,7 +132,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
     const given = page.more.ready(layer!, head!);
     if (given) return show(now, matrix(new Attention(given, NONE)));
     status.hidden = false;
-    status.textContent = page.more.has(layer!) ? "Loading the tensors of this head …" : record.layers[layer!].why || "The record has no tensors of this head."; // prettier-ignore
+    status.textContent = page.more.has(layer!) ? "Loading the tensors of this head …" : record.layers[layer!].reason || "The record has no tensors of this head."; // prettier-ignore
     if (page.more.has(layer!))
       page.more.get(layer!, head!).then(
         (found) => found && wanted === now && draw(),
@@ -141,14 +141,14 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
   }
 
   function show(now: string, weights: Float64Array): void {
-    const { asks, answers } = group();
-    const [who, whom] = [record.lines[asks], record.lines[answers]];
+    const { query_sequence: asks, key_sequence: answers } = group();
+    const [who, whom] = [record.sequences[asks], record.sequences[answers]];
     const { whole } = page.state;
     const input = page.state.rows === "input";
     intro.textContent = `Each ${who.name || "target"} word is linked to the ${whom.name || "source"} word that it attends to most.`;
     status.hidden = true;
     key = now;
-    links = { weights, targets: input ? who.labels : outputLabels(who.labels, asks, record.says), sources: whom.labels };
+    links = { weights, targets: input ? who.labels : outputLabels(who.labels, asks, record.predictions), sources: whom.labels };
     const [rows, columns] = [who.words ?? [], whom.words ?? []];
     if (whole && rows.length && columns.length)
       links = mergeWords(links, input ? rows : [...rows.slice(1), Math.max(...rows) + 1], columns);
@@ -175,7 +175,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
     const own = select("head", [...mean, ...heads], String(head ?? ""), (value) => page.set({ align: value === "" ? [layer!] : [layer!, Number(value)] })); // prettier-ignore
     const rows = segmentedControl("target words", [["output", "output words", "A row is labelled with the word that the model predicts there"], ["input", "input words", "A row is labelled with the word that the model reads there"]], (value) => page.set({ rows: value as HeadsState["rows"], word: undefined })); // prettier-ignore
     rows.draw(page.state.rows);
-    const pieces = [one.asks, one.answers].every((line) => record.lines[line].words?.length);
+    const pieces = [one.query_sequence, one.key_sequence].every((line) => record.sequences[line].words?.length);
     const join = h<HTMLInputElement>("input", { type: "checkbox", checked: page.state.whole, "aria-label": "whole words", onchange: () => page.set({ whole: join.checked, word: undefined }) }); // prettier-ignore
     const top = mostDiagonal(record, one);
     choices.replaceChildren(
@@ -217,9 +217,9 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
         to.focus();
       };
     };
-    const { asks, answers } = group();
-    row(links!.sources, "source", above, record.lines[answers].name || "source");
-    row(links!.targets, "target", below, record.lines[asks].name || "target");
+    const { query_sequence: asks, key_sequence: answers } = group();
+    row(links!.sources, "source", above, record.sequences[answers].name || "source");
+    row(links!.targets, "target", below, record.sequences[asks].name || "target");
     lay();
   }
 
@@ -304,7 +304,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
 }
 
 /** The mean over the heads of a layer, or over all layers. */
-export function meanWeights({ layers, weights }: Across, layer: number | undefined): Float64Array {
+export function meanWeights({ layers, weights }: CrossAlignment, layer: number | undefined): Float64Array {
   const [count, rows, columns] = weights!.shape;
   const size = rows * columns;
   if (layer !== undefined) return part(weights!, layers.indexOf(layer) * size, (layers.indexOf(layer) + 1) * size);
@@ -324,13 +324,13 @@ function matrix(attention: Attention): Float64Array {
 }
 
 /** The head whose largest weights lie most often on the diagonal. */
-function mostDiagonal(record: Heads, { layers }: Across) {
+function mostDiagonal(record: Heads, { layers }: CrossAlignment) {
   const all = layers.flatMap((layer, i) => record.layers[layer].heads.map(({ diagonal }, head) => ({ layer, head, share: diagonal ?? -1, name: `L${i}H${head}` }))); // prettier-ignore
   const top = all.sort((a, b) => b.share - a.share)[0];
   return top && top.share >= 0 ? top : undefined;
 }
 
-function viewOf({ weights, targets, sources }: Links, links: number[], { layers }: Across, record: Heads): View {
+function viewOf({ weights, targets, sources }: Links, links: number[], { layers }: CrossAlignment, record: Heads): View {
   const given = { rows: targets.length, columns: sources.length, width: 0, values: 0, scale: 1, causal: false, cap: 0, weights, about: 0 }; // prettier-ignore
   const attention = new Attention(given, NONE);
   const line = (labels: string[]) => ({ name: "", kind: "words" as const, labels });

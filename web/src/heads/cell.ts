@@ -25,7 +25,7 @@ export function cell(page: HeadsPage): { element: HTMLElement; draw(view: View, 
       h("p.pair-of", h("span.query", "query ", named(view.asks, row)), h("span.key", "key ", named(view.answers, column))),
       ...(score.hidden ? [h("p.notice", `Masked: ${score.hidden}. The weight is 0, whatever the query and the key are.`)] : []),
       h("div.ladder", steps(view, score), result(score, before, view.now.given.about)),
-      ...(score.products ? [products(view, score, row, column)] : view.now.given.about ? [] : [h("p.quiet", view.found.why || "The record has no queries and keys of this head: the weights are those of the model.")]), // prettier-ignore
+      ...(score.products ? [products(view, score, row, column)] : view.now.given.about ? [] : [h("p.quiet", view.found.reason || "The record has no queries and keys of this head: the weights are those of the model.")]), // prettier-ignore
       ...(view.now.given.about ? [h("p.quiet.left-out", leftOut(view))] : []),
       ...(view.now.given.v ? [brought(view, row, column, score.weight)] : []),
     );
@@ -124,7 +124,7 @@ export function cell(page: HeadsPage): { element: HTMLElement; draw(view: View, 
         "Contribution to the output: ",
         h("b", `weight × v, norm ${digits(Number((weight * size(own)).toPrecision(4)))}`),
       ),
-      h("p.quiet", `The sum over all keys has norm ${digits(Number(size(output).toPrecision(4)))}${found.rebuilt != null ? "; its difference from the model's own output is given above" : ""}.`), // prettier-ignore
+      h("p.quiet", `The sum over all keys has norm ${digits(Number(size(output).toPrecision(4)))}${found.reconstruction_error != null ? "; its difference from the model's own output is given above" : ""}.`), // prettier-ignore
       place,
     );
     if (brings) fill();

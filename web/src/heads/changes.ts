@@ -43,10 +43,10 @@ export function interventionControls(page: HeadsPage): { element: HTMLElement; d
     draw(view, column) {
       const { state } = page;
       const { now, before, found, answers } = view;
-      const hidden = state.hidden[found.answers] ?? [];
+      const hidden = state.hidden[found.key_sequence] ?? [];
       const computed = Boolean(now.given.q && now.given.k);
       const out = hidden.includes(column);
-      const hide = () => page.set({ hidden: { ...state.hidden, [found.answers]: out ? hidden.filter((i) => i !== column) : [...hidden, column].sort((a, b) => a - b) } }); // prettier-ignore
+      const hide = () => page.set({ hidden: { ...state.hidden, [found.key_sequence]: out ? hidden.filter((i) => i !== column) : [...hidden, column].sort((a, b) => a - b) } }); // prettier-ignore
       const focused = tools.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
       tools.replaceChildren(
         ...(computed && (now.given.causal || !found.cross) && now.given.rows > 1 ? [checkbox("causal", "causal mask", "A token attends only to positions up to its own", now.causal, (on) => page.set({ causal: on === now.given.causal ? undefined : on }))] : []), // prettier-ignore
@@ -55,7 +55,7 @@ export function interventionControls(page: HeadsPage): { element: HTMLElement; d
           ? [checkbox("bias", "bias", "The score bias that the model adds", state.bias, (bias) => page.set({ bias }))]
           : []),
         h("button", { type: "button", "data-key": "hide", onclick: hide, title: "No query attends to a masked token: the other keys share its weight" }, out ? "Unmask " : "Mask ", named(answers, column)), // prettier-ignore
-        ...hidden.filter((i) => i !== column).slice(0, 12).map((i) => h("button.chip-out", { type: "button", "data-key": `show-${i}`, title: `Unmask ${spoken(answers, i)}`, onclick: () => page.set({ hidden: { ...state.hidden, [found.answers]: hidden.filter((one) => one !== i) } }) }, named(answers, i), " ×")), // prettier-ignore
+        ...hidden.filter((i) => i !== column).slice(0, 12).map((i) => h("button.chip-out", { type: "button", "data-key": `show-${i}`, title: `Unmask ${spoken(answers, i)}`, onclick: () => page.set({ hidden: { ...state.hidden, [found.key_sequence]: hidden.filter((one) => one !== i) } }) }, named(answers, i), " ×")), // prettier-ignore
       );
       if (focused) [...tools.querySelectorAll<HTMLElement>("[data-key]")].find((one) => one.dataset.key === focused)?.focus();
       if (!heat.contains(document.activeElement) || drawn !== String(state.temperature)) {
@@ -82,7 +82,7 @@ export function interventionControls(page: HeadsPage): { element: HTMLElement; d
 /** The changes, a few words each. */
 function changeList({ now, found }: View, state: HeadsState): string[] {
   const { given, changes } = now;
-  const hidden = state.hidden[found.answers]?.length ?? 0;
+  const hidden = state.hidden[found.key_sequence]?.length ?? 0;
   const { length } = changes.edits;
   return [
     now.causal !== given.causal && `causal mask ${now.causal ? "on" : "off"}`,

@@ -1,5 +1,5 @@
 // One head: its tokens, tinted by the weights of the chosen query or key; the map of all weights; the number in the chosen cell.
-import type { Heads, Layer, Line } from "../contract";
+import type { Heads, AttentionLayer, TokenSequence } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
 import { hasCounterpart, type Side, shownSide, modelSwitch } from "./side_by_side";
@@ -24,9 +24,9 @@ const HEAVY = 2e7; // products of a whole map, above which a column waits until 
 export interface View {
   layer: number;
   head: number;
-  found: Layer;
-  asks: Line;
-  answers: Line;
+  found: AttentionLayer;
+  asks: TokenSequence;
+  answers: TokenSequence;
   same: boolean; // self-attention: queries and keys are the same tokens
   now: Attention;
   before: Attention;
@@ -124,7 +124,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     }
     trouble.hidden = true;
     waiting = "";
-    const line = found.answers;
+    const line = found.key_sequence;
     const apart = side === "difference";
     const changed = apart
       ? NONE
@@ -137,7 +137,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
       const tried = new Attention(given, changed);
       const other = against && new Attention(against, NONE);
       const [now, before] = [tried.changed ? tried : plain, apart ? other! : plain];
-      view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: apart || (signed && now.changed) }; // prettier-ignore
+      view = { layer, head, found, asks: record.sequences[found.query_sequence], answers: record.sequences[line], same: found.query_sequence === line && !found.cross, now, before, signed: apart || (signed && now.changed) }; // prettier-ignore
       if (other) put(view, other, side);
     }
     change.element.hidden = apart || isRollout(record, layer);
@@ -148,7 +148,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
 
   /** The same head of the other model, side by side. */
   function put(view: View, other: Attention, side: Side): void {
-    const { names } = record.beside!;
+    const { names } = record.side_by_side!;
     const [mine, name] = side === "this" ? names : [names[1], names[0]];
     const apart = side === "difference";
     view.against = { name, attention: other, view: apart ? undefined : { ...view, now: other, before: other, signed: false } };
@@ -160,7 +160,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   function wait(layer: number, head: number): void {
     trouble.hidden = false;
     if (!supply.has(layer)) {
-      trouble.textContent = record.layers[layer].why || "The record has no tensors of this head, only its thumbnail.";
+      trouble.textContent = record.layers[layer].reason || "The record has no tensors of this head, only its thumbnail.";
       return;
     }
     if (waiting === `${layer}.${head}`) return;
@@ -211,7 +211,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
           ? view.before.row(row)
           : view.before.column(column);
     const tint = view.signed && before ? weights.map((weight, i) => weight - before[i]) : weights;
-    const hidden = page.state.hidden[view.found.answers] ?? [];
+    const hidden = page.state.hidden[view.found.key_sequence] ?? [];
     const other = cursor && (asks ? cursor.column : cursor.row) === undefined ? largest(weights) : asks ? column : row;
     const mine: Shown = { chosen: asks ? row : column, signed: view.signed, hidden: [] };
     const theirs: Shown = { other, weights: tint, signed: view.signed, hidden: asks ? hidden : [], closed: asks ? (m) => view!.now.hidden(row, m) !== "" : (n) => view!.now.hidden(n, column) !== "" }; // prettier-ignore
@@ -275,7 +275,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   }
 
   function setLines({ found, asks, answers, same }: View): void {
-    const wanted = [found.asks, found.answers, same].join();
+    const wanted = [found.query_sequence, found.key_sequence, same].join();
     if (wanted === drawnLines) return;
     drawnLines = wanted;
     const state = () => page.state;
@@ -320,7 +320,7 @@ export function selectedCell({ now, asks }: Pick<View, "now" | "asks">, { row, c
     const at = within(column ?? (asks.kind === "patches" ? 0 : columns >> 1), columns);
     return [largest(now.column(at)), at];
   }
-  const at = within(row ?? (asks.kind === "patches" ? (asks.before ? 0 : rows >> 1) : rows - 1), rows);
+  const at = within(row ?? (asks.kind === "patches" ? (asks.prefix_tokens ? 0 : rows >> 1) : rows - 1), rows);
   return [at, column === undefined ? largest(now.row(at)) : within(column, columns)];
 }
 
@@ -335,10 +335,10 @@ function top(page: HeadsPage, record: Heads, layer: number, head: number): HTMLE
   const go = (by: number, text: string, title: string) =>
     button(text, title, () => page.open(...step(by)), { disabled: !step(by), "aria-label": title, "data-key": title });
   const counted = figures(found.heads[head]);
-  const about = found.numbers?.about;
+  const about = found.tensors?.relative_error;
   const title = headName(record, layer, head);
-  const far = page.record.beside?.apart[layer]?.[head];
-  const name = page.record.beside?.names[record === page.record ? 0 : 1];
+  const far = page.record.side_by_side?.total_variation[layer]?.[head];
+  const name = page.record.side_by_side?.names[record === page.record ? 0 : 1];
   return [
     h(
       "div.head",
@@ -355,13 +355,17 @@ function top(page: HeadsPage, record: Heads, layer: number, head: number): HTMLE
     h(
       "p.quiet.where",
       h("code", found.where),
-      found.groups !== found.heads.length &&
-        ` · grouped queries: ${found.groups} key/value heads for ${found.heads.length} query heads`,
+      found.kv_heads !== found.heads.length &&
+        ` · grouped queries: ${found.kv_heads} key/value heads for ${found.heads.length} query heads`,
       isRollout(page.record, layer) ? " · computed by the command in float64" : about ? ` · ran in ${record.dtype}; weights on this page have a relative error up to ${percent(about)}` : ` · ran in ${record.dtype}, recomputed here in float64`, // prettier-ignore
-      found.rebuilt != null && h("span.rebuilt", { title: "Difference from the model's own output: max |A·V − output| / max |output|" }, ` · check against the model${about ? " before rounding" : ""}: max |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
+      found.reconstruction_error != null && h("span.rebuilt", { title: "Difference from the model's own output: max |A·V − output| / max |output|" }, ` · check against the model${about ? " before rounding" : ""}: max |A V − output| = ${found.reconstruction_error === 0 ? "0" : found.reconstruction_error.toExponential(1)} of the largest output`), // prettier-ignore
     ),
-    ...(page.record.beside && !isRollout(page.record, layer) ? [h("p.pair-distance", far === undefined ? `${page.record.beside.names[1]} has no layer with the same rows and as many heads, so this one has no counterpart.` : `Distance of the two heads: ${far.toFixed(4)}. On average ${(100 * far).toPrecision(3)} % of a query's weight lies on other tokens.`)] : []), // prettier-ignore
-    h("p.quiet.counted", counted ? `Measured on this input: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
+    ...(page.record.side_by_side && !isRollout(page.record, layer) ? [h("p.pair-distance", far === undefined ? `${page.record.side_by_side.names[1]} has no layer with the same rows and as many heads, so this one has no counterpart.` : `Distance of the two heads: ${far.toFixed(4)}. On average ${(100 * far).toPrecision(3)} % of a query's weight lies on other tokens.`)] : []), // prettier-ignore
+    h(
+      "p.quiet.counted",
+      counted ? `Measured on this input: ${counted}.` : "",
+      found.reason ? h("span.why", ` ${found.reason}`) : "",
+    ),
   ];
 }
 

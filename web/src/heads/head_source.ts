@@ -1,6 +1,6 @@
 // The source of a head's tensors: the record inside the page, or the command on this machine, which serves one head per request.
 // The last few heads are cached. A new request aborts the one before.
-import type { Heads, Numbers } from "../contract";
+import type { Heads, AttentionTensors } from "../contract";
 import { LatestRequest, type Fetcher } from "./latest_request";
 import { headTensors, type HeadTensors } from "./weights";
 
@@ -20,13 +20,13 @@ export class HeadSource {
 
   /** Whether a head has tensors, loaded or to be requested. */
   has(layer: number): boolean {
-    return Boolean(this.record.served || this.record.layers[layer].numbers);
+    return Boolean(this.record.served || this.record.layers[layer].tensors);
   }
 
   /** The tensors, if they are loaded. */
   ready(layer: number, head: number): HeadTensors | undefined {
     const key = `${layer}.${head}`;
-    const { numbers, heads } = this.record.layers[layer];
+    const { tensors: numbers, heads } = this.record.layers[layer];
     const found = this.kept.get(key) ?? (numbers ? headTensors(numbers, head, heads.length) : undefined);
     return found && this.keep(key, found);
   }
@@ -36,7 +36,7 @@ export class HeadSource {
     const found = this.ready(layer, head);
     if (found || !this.record.served) return found;
     try {
-      const numbers = await this.newest.get<Numbers>(`/head?layer=${layer}&head=${head}${this.more}`);
+      const numbers = await this.newest.get<AttentionTensors>(`/head?layer=${layer}&head=${head}${this.more}`);
       return numbers && this.keep(`${layer}.${head}`, headTensors(numbers, 0, 1));
     } catch (error) {
       throw new Error(`The tensors of this head could not be loaded. ${(error as Error).message}`);

@@ -1,5 +1,5 @@
 // Token labels for display. Labels are untrusted: invisible characters are written out, and text of any direction is isolated.
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { h } from "../dom";
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu;
@@ -41,11 +41,11 @@ export function direction(labels: string[]): "ltr" | "rtl" {
 export const spaced = (labels: string[]): boolean => labels.some((label) => /^\s|\s$/.test(label));
 
 /** A label inside a sentence of the page, without the leading space of a byte-level tokenizer. */
-const quoted = (line: Line, place: number): string => visible(line.labels[place]?.replace(/^ (?=\S)/, ""), place);
+const quoted = (line: TokenSequence, place: number): string => visible(line.labels[place]?.replace(/^ (?=\S)/, ""), place);
 
 /** A token in a sentence of the page: “dog” and its position. */
-export const named = (line: Line, place: number): HTMLElement =>
+export const named = (line: TokenSequence, place: number): HTMLElement =>
   h("span.named", "“", h("bdi", quoted(line, place)), "” ", h("sub", String(place)));
 
 /** The same as text. */
-export const spoken = (line: Line, place: number): string => `“\u2068${quoted(line, place)}\u2069” (${place})`;
+export const spoken = (line: TokenSequence, place: number): string => `“\u2068${quoted(line, place)}\u2069” (${place})`;

@@ -1,7 +1,7 @@
 // One query in every head of a layer at once: thumbnails of the picture, lit where the weights are large. For a class token these are
 // its attention maps. A click opens the head.
 import { digits } from "../axis";
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { h } from "../dom";
 import { interventionsOf } from "./changes";
 import type { View } from "./detail";
@@ -42,7 +42,7 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
     title.replaceChildren("What ", named(line, row), ` attends to in each of the ${found.heads.length} heads of this layer`);
     if (!details.open) return;
     if (/^data:image\//.test(line.picture ?? "") && photo.src !== line.picture) photo.src = line.picture!;
-    const changes = found.heads.map((_, head) => interventionsOf(page.state, layer, head, found.answers));
+    const changes = found.heads.map((_, head) => interventionsOf(page.state, layer, head, found.key_sequence));
     const next = JSON.stringify([layer, changes]);
     if (next !== kept) {
       kept = next;
@@ -68,15 +68,15 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
       if (!made.has(head)) {
         const given = page.more.ready(layer, head) ?? (await page.more.get(layer, head).catch(() => undefined));
         if (mine !== filling || !given) return;
-        made.set(head, new Attention(given, interventionsOf(page.state, layer, head, found.answers)));
+        made.set(head, new Attention(given, interventionsOf(page.state, layer, head, found.key_sequence)));
       }
       paint(line, head, made.get(head)!.row(Math.min(row, made.get(head)!.given.rows - 1)));
     }
   }
 
-  function paint(line: Line, head: number, weights: Float64Array): void {
+  function paint(line: TokenSequence, head: number, weights: Float64Array): void {
     const [rows, columns] = line.grid!;
-    const before = line.before ?? 0;
+    const before = line.prefix_tokens ?? 0;
     const { canvas, told, press } = places[head];
     const { share, strengths } = patchTint(weights, before);
     const [width, height] = [Math.min(SIDE, (SIDE * columns) / rows), Math.min(SIDE, (SIDE * rows) / columns)];

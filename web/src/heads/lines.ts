@@ -1,6 +1,6 @@
 // A line of tokens to point at: words as text, patches as a picture, slices of a sound along time. Each shows the chosen token and
 // the weight of every token.
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { patches } from "./patches";
 import { slices } from "./slices";
 import { words } from "./words";
@@ -24,7 +24,7 @@ export interface LineView {
   draw(shown: Shown): void;
 }
 
-export function lineView(line: Line, label: string, listener: Listener): LineView {
+export function lineView(line: TokenSequence, label: string, listener: Listener): LineView {
   const cells = (line.grid?.[0] ?? 0) * (line.grid?.[1] ?? 0);
   if (line.kind === "patches" && cells) return patches(line, label, listener);
   if (line.kind === "slices" && line.labels.length > 1) return slices(line, label, listener);

@@ -1,6 +1,6 @@
 // All heads at once: a thumbnail of each head's weights, layers as rows, heads as columns, painted on one canvas. The colour is the
 // role of the head. Self-attention and cross-attention stand in groups of their own.
-import type { Heads, Layer } from "../contract";
+import type { Heads, AttentionLayer } from "../contract";
 import { h } from "../dom";
 import { bytesOf } from "../tensor";
 import { shownSide, distanceSquare } from "./side_by_side";
@@ -20,13 +20,13 @@ export interface Group {
 }
 
 /** Layers by the lines of their queries and keys, in the order of the record. */
-export function layerGroups(record: Pick<Heads, "layers" | "lines"> & Partial<Pick<Heads, "rolled">>): Group[] {
-  const { layers, lines } = record;
+export function layerGroups(record: Pick<Heads, "layers" | "sequences"> & Partial<Pick<Heads, "rollout">>): Group[] {
+  const { layers, sequences } = record;
   const found = new Map<string, Group>();
-  layers.forEach(({ asks, answers, cross }, index) => {
+  layers.forEach(({ query_sequence: asks, key_sequence: answers, cross }, index) => {
     const all = isRollout(record, index);
     const key = [asks, answers, cross, all].join();
-    const [who, whom] = [asks, answers].map((line) => lines[line]?.name || `line ${line + 1}`);
+    const [who, whom] = [asks, answers].map((line) => sequences[line]?.name || `line ${line + 1}`);
     const title = all
       ? `${who}: ${layers[index].where}`
       : asks === answers && !cross
@@ -45,7 +45,7 @@ export const number = (all: Group[], layer: number): number =>
 /** "L2H4", with the group where there are several. */
 export function headName(record: Heads, layer: number, head: number): string {
   if (isRollout(record, layer))
-    return `${rolloutName(record, layer, head)}${(record.rolled?.length ?? 0) > 1 ? ` (${record.lines[record.layers[layer].asks].name})` : ""}`;
+    return `${rolloutName(record, layer, head)}${(record.rollout?.length ?? 0) > 1 ? ` (${record.sequences[record.layers[layer].query_sequence].name})` : ""}`;
   return `${layerName(record, layer)}H${head}`;
 }
 
@@ -108,7 +108,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
         context.globalAlpha = lit ? 1 : 0.13;
         const which = shownSide(page, layer);
         if (page.other && page.state.side === "difference") {
-          distanceSquare(context, record.beside!.apart[layer]?.[i], [left(i), y], cell, ink);
+          distanceSquare(context, record.side_by_side!.total_variation[layer]?.[i], [left(i), y], cell, ink);
           context.globalAlpha = 1;
           return;
         }
@@ -147,13 +147,13 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
     const [layer, head] = place;
     const found = (shownSide(page, layer) === "other" ? page.other! : record).layers[layer].heads[head];
     const counted = figures(found);
-    const far = record.beside?.apart[layer]?.[head];
+    const far = record.side_by_side?.total_variation[layer]?.[head];
     said.replaceChildren(
       h("b", sentence(headName(record, layer, head))),
       " ",
       h("span.role", { "data-role": found.role }, ROLE_TEXT[found.role].title),
       far === undefined ? "" : ` distance ${far.toFixed(2)}.`,
-      h("span.quiet", counted ? ` ${counted}.` : "", record.layers[layer].why ? ` ${record.layers[layer].why}` : ""),
+      h("span.quiet", counted ? ` ${counted}.` : "", record.layers[layer].reason ? ` ${record.layers[layer].reason}` : ""),
     );
   };
 
@@ -213,10 +213,10 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 
 /** Thumbnails of heads, an image for each layer: painted on demand, and again when the colours change. */
 function pictures(record: Heads): (layer: number, head: number) => { image: HTMLCanvasElement; left: number; side: number } {
-  const made = new Map<Layer, { image: HTMLCanvasElement; colours: string }>();
+  const made = new Map<AttentionLayer, { image: HTMLCanvasElement; colours: string }>();
   return (layer, head) => {
     const found = record.layers[layer];
-    const side = Math.max(found.side, 1);
+    const side = Math.max(found.thumbnail_side, 1);
     const colours = ROLES.map((role) => css(`--${role}`)).join();
     if (made.get(found)?.colours !== colours) made.set(found, { image: strip(found, side), colours });
     return { image: made.get(found)!.image, left: head * side, side };
@@ -224,10 +224,13 @@ function pictures(record: Heads): (layer: number, head: number) => { image: HTML
 }
 
 /** The thumbnails of a layer's heads. */
-function strip({ small, numbers, side, heads }: Layer, wide: number): HTMLCanvasElement {
+function strip(
+  { thumbnail: small, tensors: numbers, thumbnail_side: side, heads }: AttentionLayer,
+  wide: number,
+): HTMLCanvasElement {
   const image = pixels(wide * Math.max(heads.length, 1), wide);
   const data = new ImageData(image.width, image.height);
-  const spelled = !small && Boolean(numbers?.letters?.length);
+  const spelled = !small && Boolean(numbers?.encoded_weights?.length);
   const [bytes, size] = [bytesOf(small), side * side];
   heads.forEach(({ role }, head) => {
     const paint = colour(`--${role}`);

@@ -102,8 +102,8 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
   };
   async function attention(layer: number, head: number, changed: boolean): Promise<Attention> {
     const given = await page.supply.get(layer, head);
-    if (!given) throw new Error(`Layer ${layer} has no tensors. ${record.layers[layer].why ?? ""}`);
-    return new Attention(given, changed ? interventionsOf(page.state, layer, head, record.layers[layer].answers) : NONE);
+    if (!given) throw new Error(`Layer ${layer} has no tensors. ${record.layers[layer].reason ?? ""}`);
+    return new Attention(given, changed ? interventionsOf(page.state, layer, head, record.layers[layer].key_sequence) : NONE);
   }
 
   let shown = parts(page);
@@ -111,8 +111,8 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
   document.body.classList.add("heads");
   root.replaceChildren(
     header(whole),
-    h("main", { id: "story" }, record.served && rerunPanel(page), record.layers.length ? desk : h("p.notice", "This model computes no attention on this input."), !record.served && rerunPanel(page), positionTables(record.places)), // prettier-ignore
-    h("footer", record.served ? "equiscope: this page loads the tensors of a head from the command on this machine, and nothing from anywhere else." : `equiscope: ${record.layers.some(({ numbers }) => numbers?.about) ? "this is a compact file, and its weights are rounded" : "every weight on this page is computed in your browser from the tensors inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
+    h("main", { id: "story" }, record.served && rerunPanel(page), record.layers.length ? desk : h("p.notice", "This model computes no attention on this input."), !record.served && rerunPanel(page), positionTables(record.position_tables)), // prettier-ignore
+    h("footer", record.served ? "equiscope: this page loads the tensors of a head from the command on this machine, and nothing from anywhere else." : `equiscope: ${record.layers.some(({ tensors: numbers }) => numbers?.relative_error) ? "this is a compact file, and its weights are rounded" : "every weight on this page is computed in your browser from the tensors inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
   );
 
   /** all: not only the chosen head. */
@@ -139,7 +139,7 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
 /** The sources of a record's tensors: of its own run, and of the other model. */
 function sources(record: Heads) {
   const other = otherRecord(record);
-  const [supply, more] = [0, 1].map(() => new HeadSource(record, undefined, record.again ? `&run=${record.again.run}` : ""));
+  const [supply, more] = [0, 1].map(() => new HeadSource(record, undefined, record.rerun ? `&run=${record.rerun.run}` : ""));
   return other ? { supply, more, other, others: new HeadSource(other, undefined, "&of=side_by_side") } : { supply, more };
 }
 
@@ -184,7 +184,7 @@ const address = (hash: string): string => (hash ? `#${hash}` : location.pathname
 const calm = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 
 function header(record: Heads): HTMLElement {
-  const { layers, lines, notes, parameters } = record;
+  const { layers, sequences: lines, notes, parameters } = record;
   const count = layers.reduce((sum, { heads }) => sum + heads.length, 0);
   const facts: [string, string][] = [
     ["model", record.model],
@@ -195,7 +195,10 @@ function header(record: Heads): HTMLElement {
       lines.map(({ labels, kind, name }) => `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind}`).join("; "),
     ],
     ["ran in", record.dtype],
-    ["compared with", record.beside ? `${record.beside.model}, ${record.beside.parameters.toLocaleString("en")} parameters` : ""],
+    [
+      "compared with",
+      record.side_by_side ? `${record.side_by_side.model}, ${record.side_by_side.parameters.toLocaleString("en")} parameters` : "",
+    ],
   ];
   return h(
     "header",

@@ -1,5 +1,5 @@
 // Patches on their picture: it is lit where the weights are large. Prefix tokens (class token, registers) stand beside it.
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { h } from "../dom";
 import { front } from "./prefix_tokens";
 import { type LineView, type Listener, tintScale, type Shown } from "./lines";
@@ -7,9 +7,9 @@ import { colour, fitted, pixel, pixels, sized } from "./canvas";
 
 const LARGE = 520; // pixels, at most, of the longer side
 
-export function patches(line: Line, label: string, listener: Listener): LineView {
+export function patches(line: TokenSequence, label: string, listener: Listener): LineView {
   const [rows, columns] = line.grid!;
-  const [before, cells] = [line.before ?? 0, rows * columns];
+  const [before, cells] = [line.prefix_tokens ?? 0, rows * columns];
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const [frame, other] = [h("i.frame"), h("i.frame.other")];
   const wide = Math.min(LARGE, (LARGE * columns) / rows);

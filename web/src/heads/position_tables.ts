@@ -1,20 +1,20 @@
 // Learned position embeddings: the cosine similarity of rows by distance, the spectrum of the table, and whether it is close to
 // shift-invariant.
 import { axis, digits } from "../axis";
-import type { Places } from "../contract";
+import type { PositionTable } from "../contract";
 import { h, svg } from "../dom";
 import { unpack } from "../tensor";
 import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 
 const LARGE = 300;
 
-export function positionTables(found: Places[]): HTMLElement | undefined {
+export function positionTables(found: PositionTable[]): HTMLElement | undefined {
   if (!found.length) return undefined;
   return h("section.part.position-tables", h("h2", "Learned position embeddings"), found.map(table));
 }
 
 /** How much of the cosines the distance explains, as one sentence. */
-export function shiftSummary({ shifts: share, grid }: Pick<Places, "shifts" | "grid">): string {
+export function shiftSummary({ shift_invariance: share, grid }: Pick<PositionTable, "shift_invariance" | "grid">): string {
   const percent = `${(100 * share).toFixed(share > 0.995 ? 1 : 0)} %`;
   const means = grid?.length ? "The distance between two patches" : "The distance between two positions";
   if (share >= 0.9) return `${means} explains ${percent} of the variance of the cosines: the table is close to shift-invariant.`;
@@ -23,7 +23,7 @@ export function shiftSummary({ shifts: share, grid }: Pick<Places, "shifts" | "g
   return `${means} explains only ${percent} of the variance of the cosines: the table encodes absolute positions.`;
 }
 
-function table(found: Places): HTMLElement {
+function table(found: PositionTable): HTMLElement {
   const { where, rows, width, grid } = found;
   const shape = grid?.length ? `${grid.join(" by ")} patches` : `${rows.toLocaleString("en")} positions`;
   return h(
@@ -45,7 +45,7 @@ function table(found: Places): HTMLElement {
 }
 
 /** Cosine similarity of rows as a picture: blue where positive, orange where negative. */
-function cosines({ cosines: array, step, where }: Places): HTMLElement {
+function cosines({ cosines: array, step, where }: PositionTable): HTMLElement {
   const { data, shape } = unpack(array);
   const side = shape[0];
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });

@@ -1,14 +1,17 @@
 // The model's predictions in the pass whose attention is shown: classes beside the picture or sound, or the next token after the
 // chosen one. The command computed the probabilities.
 import { digits } from "../axis";
-import type { Says } from "../contract";
+import type { Predictions } from "../contract";
 import { h } from "../dom";
 import { part } from "../tensor";
 import { named, visible } from "./labels";
 import type { HeadsPage } from "./page";
 
 /** Predictions and their probabilities at a token, the most probable first; empty where none are recorded. */
-export function predictionsAt({ kind, names, which, shares, first = 0 }: Says, row: number): [string, number][] {
+export function predictionsAt(
+  { kind, names, indices: which, probabilities: shares, first_row: first = 0 }: Predictions,
+  row: number,
+): [string, number][] {
   const [rows, wide] = shares.shape;
   const at = kind === "class" ? 0 : row - first;
   if (at < 0 || at >= rows) return [];
@@ -17,9 +20,9 @@ export function predictionsAt({ kind, names, which, shares, first = 0 }: Says, r
 }
 
 export function predictionPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
-  const found = page.record.says;
+  const found = page.record.predictions;
   if (!found) return undefined;
-  const line = page.record.lines[found.line ?? 0];
+  const line = page.record.sequences[found.sequence ?? 0];
   const picture = found.kind === "class" && line.kind === "patches" && /^data:image\//.test(line.picture ?? "");
   const after = h("p.quiet", { "aria-live": "polite" });
   const list = h("ol.prediction-list");
@@ -33,11 +36,11 @@ export function predictionPanel(page: HeadsPage): { element: HTMLElement; draw()
   return {
     element,
     draw() {
-      const [rows] = found.shares.shape;
-      const last = (found.first ?? 0) + rows - 1;
+      const [rows] = found.probabilities.shape;
+      const last = (found.first_row ?? 0) + rows - 1;
       const { open, row } = page.state;
-      const mine = open && page.record.layers[open[0]]?.asks === found.line ? row : undefined;
-      const at = found.kind === "class" ? 0 : Math.max(found.first ?? 0, Math.min(mine ?? last, last));
+      const mine = open && page.record.layers[open[0]]?.query_sequence === found.sequence ? row : undefined;
+      const at = found.kind === "class" ? 0 : Math.max(found.first_row ?? 0, Math.min(mine ?? last, last));
       if (at === drawn) return;
       drawn = at;
       const best = predictionsAt(found, at);

@@ -1,11 +1,11 @@
 // Prefix tokens as buttons: a class token, registers.
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { h } from "../dom";
 import { brief, visible } from "./labels";
 import type { Listener, Shown } from "./lines";
 
-export function front(line: Line, listener: Listener, title: string) {
-  const buttons = Array.from({ length: line.before ?? 0 }, (_, i) => {
+export function front(line: TokenSequence, listener: Listener, title: string) {
+  const buttons = Array.from({ length: line.prefix_tokens ?? 0 }, (_, i) => {
     const press = () => listener.pick(i);
     return h("button.token", { type: "button", title: visible(line.labels[i], i), onclick: press, onpointerenter: () => listener.point(i), onpointerleave: () => listener.point(undefined) }, h("bdi", brief(line.labels[i], i))); // prettier-ignore
   });

@@ -1,6 +1,6 @@
 // Rerun: the machine that serves the page runs the model again, on the same tokens in another order or at other positions. The page
 // shows how far the weights of each layer change, beside the rounding floor.
-import type { Again, Heads } from "../contract";
+import type { Rerun, Heads } from "../contract";
 import { button, h } from "../dom";
 import { layerName } from "./mosaic";
 import { LatestRequest, type Fetcher } from "./latest_request";
@@ -22,39 +22,42 @@ export function shuffled(count: number, chance: () => number = Math.random): num
 }
 
 /** The first layer whose weights change by more than the rounding floor; undefined where none does. */
-export const firstChangedLayer = ({ differs, floor }: Pick<Again, "differs" | "floor">): number | undefined => {
-  const first = differs.findIndex((difference, layer) => difference > floor[layer]);
+export const firstChangedLayer = ({
+  max_differences: differences,
+  rounding_floors: floors,
+}: Pick<Rerun, "max_differences" | "rounding_floors">): number | undefined => {
+  const first = differences.findIndex((difference, layer) => difference > floors[layer]);
   return first < 0 ? undefined : first;
 };
 
 const small = (value: number): string => (value === 0 ? "0" : value < 1e-3 ? value.toExponential(1) : value.toFixed(4));
 
 /** The outcome as one sentence. */
-export function rerunSummary(again: Again, name: (layer: number) => string): string {
-  const what = again.order.length ? (again.start ? "the shuffle and the shift" : "the shuffle") : "the shift";
+export function rerunSummary(again: Rerun, name: (layer: number) => string): string {
+  const what = again.order.length ? (again.offset ? "the shuffle and the shift" : "the shuffle") : "the shift";
   const first = firstChangedLayer(again);
-  const most = Math.max(...again.differs);
+  const most = Math.max(...again.max_differences);
   if (first === undefined) {
     const property = again.order.length ? "equivariant to" : "invariant to";
     return `Every layer is ${property} ${what}: no weight differs by more than ${small(most)}, which is within rounding.`;
   }
-  return `${name(first)} is the first layer that changes under ${what}: a weight differs by ${small(again.differs[first])}; the rounding floor is ${small(again.floor[first])}.`;
+  return `${name(first)} is the first layer that changes under ${what}: a weight differs by ${small(again.max_differences[first])}; the rounding floor is ${small(again.rounding_floors[first])}.`;
 }
 
 export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefined {
-  const { live, served } = page.record;
+  const { rerun_options: live, served } = page.record;
   if (!live) return undefined;
   const heading = h("h2", "Rerun: shuffle or shift the tokens");
   if (!served) {
     const where = "This file does not contain the model. Run the same command without --export: the served page can shuffle or shift the tokens and run the model again."; // prettier-ignore
     return h("section.part.rerun", heading, h("p.quiet", where));
   }
-  const { line, shuffle, slide } = live;
+  const { sequence: line, no_shuffle: shuffle, no_shift: slide } = live;
   const status = h("p.said", { role: "status" });
   const result = h("div.rerun-result");
   const by = h<HTMLInputElement>("input", { type: "number", min: 1, max: 1000000, step: 1, value: FIRST, "aria-label": "shift in positions" }); // prettier-ignore
   const drag = h<HTMLInputElement>("input", { type: "range", min: 1, max: FAR, step: 1, value: FIRST, "aria-label": "drag to shift the text" }); // prettier-ignore
-  const rerunShifted = () => void run(`from=${encodeURIComponent(by.value)}`);
+  const rerunShifted = () => void run(`offset=${encodeURIComponent(by.value)}`);
   drag.oninput = () => {
     by.value = drag.value;
     rerunShifted(); // requests for the values passed on the way are stale
@@ -74,7 +77,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
     showProgress();
     stop.hidden = false;
     try {
-      const record = await newest.get<Heads>(`/again?${question}`);
+      const record = await newest.get<Heads>(`/rerun?${question}`);
       if (!record) return;
       page.renew(record);
       finish("");
@@ -92,7 +95,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
     status.textContent = said;
   }
 
-  const length = () => page.first.lines[line].labels.length;
+  const length = () => page.first.sequences[line].labels.length;
   const stop = button("Cancel", "Do not wait for the result", () => finish("Cancelled."));
   stop.hidden = true;
   const back = button("Back to the first run", "Show the original order and positions", () => {
@@ -102,30 +105,30 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
   });
 
   function results(record: Heads): HTMLElement[] {
-    const again = record.again!;
+    const again = record.rerun!;
     const name = (layer: number) => {
       const title = layerName(record, layer);
       return title.charAt(0).toUpperCase() + title.slice(1);
     };
-    const moved = [again.order.length && "in another order", again.start && `shifted by ${again.start.toLocaleString("en")} positions`].filter(Boolean).join(", "); // prettier-ignore
+    const moved = [again.order.length && "in another order", again.offset && `shifted by ${again.offset.toLocaleString("en")} positions`].filter(Boolean).join(", "); // prettier-ignore
     const body = h("tbody");
-    const most = Math.max(...again.differs, 1e-12);
+    const most = Math.max(...again.max_differences, 1e-12);
     const row = (difference: number, layer: number) =>
       h(
         "tr",
-        { "data-changed": String(difference > again.floor[layer]) },
+        { "data-changed": String(difference > again.rounding_floors[layer]) },
         h("th", { scope: "row" }, name(layer)),
         h("td.far", { style: `--share:${(difference / most).toFixed(3)}` }, small(difference)),
-        h("td", small(again.floor[layer])),
-        h("td", difference > again.floor[layer] ? "changes" : "does not change"),
+        h("td", small(again.rounding_floors[layer])),
+        h("td", difference > again.rounding_floors[layer] ? "changes" : "does not change"),
       );
-    const fill = (count: number) => body.replaceChildren(...again.differs.slice(0, count).map(row));
+    const fill = (count: number) => body.replaceChildren(...again.max_differences.slice(0, count).map(row));
     fill(ROWS);
-    const all = button(`All ${again.differs.length} layers`, "Show every layer", () => {
-      fill(again.differs.length);
+    const all = button(`All ${again.max_differences.length} layers`, "Show every layer", () => {
+      fill(again.max_differences.length);
       all.hidden = true;
     });
-    all.hidden = again.differs.length <= ROWS;
+    all.hidden = again.max_differences.length <= ROWS;
     const how = again.order.length
       ? "Difference: the largest |weight − weight| of any head between this run and the first one, with rows and columns permuted as the tokens."
       : "Difference: the largest |weight − weight| of any head between this run and the first one.";
@@ -134,7 +137,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
       h("p", `Everything below shows run ${again.run}: the tokens ${moved}. `, back),
       h("div.scroll", { tabindex: 0, role: "region", "aria-label": "difference of each layer" }, h("table", h("caption.spoken", "Difference of each layer"), h("thead", h("tr", ["layer", "difference", "rounding floor", "verdict"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
       h("div.buttons", all),
-      h("p.quiet", `${how} The rounding floor is measured: the first run again with the output of every module off by one unit in the last place, times 4${again.start ? "; for a shift, plus the rounding of angles at such positions" : ""}.`), // prettier-ignore
+      h("p.quiet", `${how} The rounding floor is measured: the first run again with the output of every module off by one unit in the last place, times 4${again.offset ? "; for a shift, plus the rounding of angles at such positions" : ""}.`), // prettier-ignore
     ];
   }
 

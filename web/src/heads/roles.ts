@@ -1,5 +1,5 @@
 // The roles of heads in words. The figures are measured; the role follows from them.
-import type { Head } from "../contract";
+import type { HeadStatistics } from "../contract";
 import { h } from "../dom";
 import type { Role } from "./state";
 
@@ -8,7 +8,7 @@ export const ROLE_TEXT: Record<Role, { title: string; about: string }> = {
   self: { title: "same token", about: "attends to the query token itself" },
   first: { title: "first token", about: "attends to the first token, an attention sink whose value often contributes little" },
   content: { title: "content", about: "attends by content, whatever the positions" },
-  even: { title: "uniform", about: "attends almost uniformly to all unmasked tokens" },
+  uniform: { title: "uniform", about: "attends almost uniformly to all unmasked tokens" },
   mixed: { title: "mixed", about: "combines several of these" },
 };
 
@@ -37,21 +37,21 @@ export const FIGURES: { name: Figure; title: string; about: string }[] = [
 ];
 
 /** A figure as it stands in a table. */
-export const figure = (head: Head, name: Figure): string => {
+export const figure = (head: HeadStatistics, name: Figure): string => {
   const value = head[name];
   if (value === null || value === undefined) return "–";
-  const chance = name === "diagonal" && head.straight != null ? ` (${head.straight.toFixed(2)})` : "";
+  const chance = name === "diagonal" && head.diagonal_chance != null ? ` (${head.diagonal_chance.toFixed(2)})` : "";
   return value.toFixed(name === "distance" ? 1 : 2) + chance;
 };
 
 /** "previous 0.93, same 0.02, ...": what a screen reader says of a head. */
-export const figures = (head: Head): string =>
+export const figures = (head: HeadStatistics): string =>
   FIGURES.filter(({ name }) => head[name] != null)
     .map(({ name, title }) => `${title} ${figure(head, name)}`)
     .join(", ");
 
 /** The figures that any of these heads has. */
-export const presentFigures = (heads: Head[]) =>
+export const presentFigures = (heads: HeadStatistics[]) =>
   FIGURES.filter(({ name }) => name !== "diagonal" || heads.some((head) => head[name] != null));
 
 export const badge = (role: Role): HTMLElement => h("span.role", { "data-role": role }, ROLE_TEXT[role].title);

@@ -1,6 +1,6 @@
 // Rounded numbers of a compact file: weights as letters on a logarithmic scale, vectors as bytes with a step for each row.
 // See record/rounded.py, which wrote them.
-import type { Array as ArrayRecord, Numbers } from "../contract";
+import type { Array as ArrayRecord, AttentionTensors } from "../contract";
 import { digits } from "../axis";
 import { part } from "../tensor";
 
@@ -9,12 +9,12 @@ const level = (code: number): number => code - FIRST - (code > SKIPPED ? 1 : 0);
 const WEIGHTS = Float64Array.from({ length: 128 }, (_, code) => (level(code) >= LEAST ? 0 : 2 ** (-level(code) / OCTAVE)));
 
 /** How many weights of row n are written: all, or with a causal mask those up to its own position. */
-const wide = (n: number, { causal, rows, columns }: Numbers): number =>
+const wide = (n: number, { causal, rows, columns }: AttentionTensors): number =>
   causal ? Math.max(0, Math.min(columns!, n + 1 + columns! - rows!)) : columns!;
 
 /** Weights [N, M] of a head. */
-export function decodeWeights(numbers: Numbers, head: number): Float64Array {
-  const [text, rows, columns] = [numbers.letters![head], numbers.rows!, numbers.columns!];
+export function decodeWeights(numbers: AttentionTensors, head: number): Float64Array {
+  const [text, rows, columns] = [numbers.encoded_weights![head], numbers.rows!, numbers.columns!];
   const found = new Float64Array(rows * columns);
   for (let n = 0, at = 0; n < rows; n++)
     for (let m = 0, end = wide(n, numbers); m < end; m++) found[n * columns + m] = WEIGHTS[text.charCodeAt(at++)];
@@ -22,8 +22,8 @@ export function decodeWeights(numbers: Numbers, head: number): Float64Array {
 }
 
 /** [side, side] of 255 · √(largest weight) in each cell, as Python makes thumbnails. */
-export function thumbnail(numbers: Numbers, head: number, side: number): Uint8Array {
-  const [text, rows, columns] = [numbers.letters![head], numbers.rows!, numbers.columns!];
+export function thumbnail(numbers: AttentionTensors, head: number, side: number): Uint8Array {
+  const [text, rows, columns] = [numbers.encoded_weights![head], numbers.rows!, numbers.columns!];
   const codes = new Uint8Array(side * side).fill(127); // the smallest code is the largest weight
   const first = Int32Array.from({ length: columns }, (_, m) => Math.floor((m * side) / columns));
   const last = Int32Array.from({ length: columns }, (_, m) => Math.ceil(((m + 1) * side) / columns) - 1);

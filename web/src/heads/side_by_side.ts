@@ -1,5 +1,5 @@
 // Two models side by side on the same input: which of them is shown, and the distance between each pair of heads.
-import type { Beside, Heads, Layer } from "../contract";
+import type { SideBySide, Heads, AttentionLayer } from "../contract";
 import { button, h } from "../dom";
 import { segmentedControl } from "./detail";
 import { headName, layerName } from "./mosaic";
@@ -13,17 +13,17 @@ const ROWS = 12;
 
 /** The other model as a record of its own; a layer without a counterpart is that of the first model. */
 export const otherRecord = (record: Heads): Heads | undefined =>
-  record.beside
+  record.side_by_side
     ? {
         ...record,
-        model: record.beside.model,
-        dtype: record.beside.dtype,
-        layers: record.layers.map((layer, i) => record.beside!.layers[i] ?? layer),
+        model: record.side_by_side.model,
+        dtype: record.side_by_side.dtype,
+        layers: record.layers.map((layer, i) => record.side_by_side!.layers[i] ?? layer),
       }
     : undefined;
 
 /** Whether a layer has a counterpart in the other model. */
-export const hasCounterpart = ({ beside }: Heads, layer: number): boolean => Boolean(beside?.layers[layer]);
+export const hasCounterpart = ({ side_by_side: beside }: Heads, layer: number): boolean => Boolean(beside?.layers[layer]);
 
 /** Which model a layer shows: the first where it has no counterpart. */
 export const shownSide = ({ record, state }: Pick<HeadsPage, "record" | "state">, layer: number): Side =>
@@ -31,7 +31,7 @@ export const shownSide = ({ record, state }: Pick<HeadsPage, "record" | "state">
 
 /** A switch between the two models and their difference. */
 export function modelSwitch(page: HeadsPage) {
-  const [one, other] = page.record.beside!.names;
+  const [one, other] = page.record.side_by_side!.names;
   return segmentedControl(
     "which model",
     [
@@ -50,8 +50,8 @@ export interface Pair {
 }
 
 /** All pairs of heads, the largest distance first. */
-export const rankedPairs = ({ apart }: Pick<Beside, "apart">): Pair[] =>
-  apart
+export const rankedPairs = ({ total_variation }: Pick<SideBySide, "total_variation">): Pair[] =>
+  total_variation
     .flatMap((row, layer) => row.map((far, head) => ({ layer, head, apart: far })))
     .sort((a, b) => b.apart - a.apart || a.layer - b.layer || a.head - b.head);
 
@@ -76,14 +76,17 @@ export function distanceSquare(
 const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 
 /** The distances in one sentence. */
-export function distanceSummary({ beside, layers }: Pick<Heads, "beside" | "layers">, name: (layer: number) => string): string {
-  const pairs = rankedPairs(beside!);
+export function distanceSummary(
+  { side_by_side: other, layers }: Pick<Heads, "side_by_side" | "layers">,
+  name: (layer: number) => string,
+): string {
+  const pairs = rankedPairs(other!);
   const mean = (row: number[]) => row.reduce((sum, far) => sum + far, 0) / row.length;
-  const by = layers.map((_, layer) => ({ layer, far: beside!.apart[layer] ?? [] })).filter(({ far }) => far.length);
+  const by = layers.map((_, layer) => ({ layer, far: other!.total_variation[layer] ?? [] })).filter(({ far }) => far.length);
   const ranked = by.map(({ layer, far }) => ({ layer, far: mean(far) })).sort((a, b) => b.far - a.far);
   const [most, least] = [ranked[0], ranked.at(-1)!];
-  const all = `On average ${percent(mean(pairs.map(({ apart }) => apart)))} of a query's weight lies on other tokens in ${beside!.names[1]}`;
-  if (pairs[0].apart === 0) return `Every weight is the same in ${beside!.names[1]}.`;
+  const all = `On average ${percent(mean(pairs.map(({ apart }) => apart)))} of a query's weight lies on other tokens in ${other!.names[1]}`;
+  if (pairs[0].apart === 0) return `Every weight is the same in ${other!.names[1]}.`;
   return ranked.length > 1
     ? `${all}: most in ${name(most.layer)} (${percent(most.far)}), least in ${name(least.layer)} (${percent(least.far)}).`
     : `${all}.`;
@@ -92,7 +95,7 @@ export function distanceSummary({ beside, layers }: Pick<Heads, "beside" | "laye
 /** The pairs of heads as a table, the largest distance first. */
 export function pairTable(page: HeadsPage): { element: HTMLElement; draw(): void } {
   const { record } = page;
-  const beside = record.beside!;
+  const beside = record.side_by_side!;
   const pairs = rankedPairs(beside);
   const name = (layer: number) => layerName(record, layer);
   let shown = ROWS;
@@ -102,7 +105,7 @@ export function pairTable(page: HeadsPage): { element: HTMLElement; draw(): void
     body.replaceChildren(
       ...pairs.slice(0, shown).map(({ layer, head, apart }) => {
         const title = headName(record, layer, head);
-        const [one, other] = [record.layers[layer], beside.layers[layer] as Layer].map(({ heads }) => heads[head].role);
+        const [one, other] = [record.layers[layer], beside.layers[layer] as AttentionLayer].map(({ heads }) => heads[head].role);
         const open = page.state.open?.[0] === layer && page.state.open[1] === head;
         return h(
           "tr",

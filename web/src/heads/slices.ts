@@ -1,7 +1,7 @@
 // Slices of a sound along time: the waveform, where the record has the sound, and under it a bar for each slice, as high as its
 // weight. The axis is in seconds. The sound is played as a whole, or one slice of it.
 import { axis } from "../axis";
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { button, h } from "../dom";
 import { front } from "./prefix_tokens";
 import { nextIndex, type LineView, type Listener, tintScale, type Shown } from "./lines";
@@ -10,16 +10,16 @@ import { envelope, type Player, player, decodeSamples } from "./sound";
 
 const [HIGH, FOOT, WAVE, GAP] = [110, 20, 76, 6]; // pixels
 
-export function slices(line: Line, label: string, listener: Listener): LineView {
-  const before = line.before ?? 0;
+export function slices(line: TokenSequence, label: string, listener: Listener): LineView {
+  const before = line.prefix_tokens ?? 0;
   const count = line.labels.length - before;
   const times = line.seconds ?? [];
   const timed = times.length === count;
-  const heard = timed ? (line.heard ?? undefined) : undefined;
+  const heard = timed ? (line.sound ?? undefined) : undefined;
   const samples = heard && decodeSamples(heard);
   const step = timed ? (times[count - 1] - times[0]) / Math.max(1, count - 1) : 1;
   const begins = (i: number) => (timed ? times[i] : i);
-  const ends = (i: number) => begins(i) + (timed ? line.lasts || step : 1);
+  const ends = (i: number) => begins(i) + (timed ? line.duration || step : 1);
   const last = Math.max(ends(count - 1), heard && samples ? samples.length / heard.rate : 0);
   const bar = (i: number) => (i + 1 < count ? begins(i + 1) : Math.min(last, begins(i) + (step || last)));
   const top = heard ? WAVE + GAP : 0;
@@ -35,7 +35,7 @@ export function slices(line: Line, label: string, listener: Listener): LineView 
   let wave: [number, number][] = [];
 
   /** Buttons that play the sound, with the duration of what they play. */
-  function playing(sound: NonNullable<Line["heard"]>, wave: Float32Array<ArrayBuffer>) {
+  function playing(sound: NonNullable<TokenSequence["sound"]>, wave: Float32Array<ArrayBuffer>) {
     let made: Player | undefined;
     const tell = (at: number | undefined) => {
       head.hidden = at === undefined;

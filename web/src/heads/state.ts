@@ -1,8 +1,8 @@
 // The selection on the page of all heads. It is the link to the page and the browser's history.
-import type { Head } from "../contract";
+import type { HeadStatistics } from "../contract";
 
-export type Role = Head["role"];
-export const ROLES: Role[] = ["previous", "self", "first", "content", "even", "mixed"];
+export type Role = HeadStatistics["role"];
+export const ROLES: Role[] = ["previous", "self", "first", "content", "uniform", "mixed"];
 export const [COLDEST, HOTTEST] = [0.1, 10]; // temperatures
 
 /** One number of a head's queries or keys that was overwritten. */

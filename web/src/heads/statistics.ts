@@ -1,5 +1,5 @@
 // The statistics of all heads as a table: sorted by any column, some rows at a time, so that a page of many heads stays light.
-import type { Head } from "../contract";
+import type { HeadStatistics } from "../contract";
 import { button, h } from "../dom";
 import { headName, layerGroups, number } from "./mosaic";
 import type { HeadsPage } from "./page";
@@ -12,7 +12,7 @@ const ROWS = 12;
 interface Row {
   layer: number;
   head: number;
-  found: Head;
+  found: HeadStatistics;
 }
 
 type Sort = { by: Figure | "place" | "role"; down: boolean };
@@ -61,7 +61,7 @@ export function statistics(page: HeadsPage): { element: HTMLElement; draw(): voi
       else cell.removeAttribute("aria-sort");
     }
     const { about: meaning } = columns.find(({ by }) => by === sort.by)!;
-    about.textContent = `${meaning} Means over the queries that may attend to two or more keys${record.beside ? `, in ${record.beside.names[page.state.side === "other" ? 1 : 0]}` : ""}.`;
+    about.textContent = `${meaning} Means over the queries that may attend to two or more keys${record.side_by_side ? `, in ${record.side_by_side.names[page.state.side === "other" ? 1 : 0]}` : ""}.`;
     const several = grouped.length > 1;
     body.replaceChildren(
       ...sorted(lit, sort)

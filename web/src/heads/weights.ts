@@ -1,6 +1,6 @@
 // The attention weights of a head in float64: softmax over the unmasked keys of (softcap(scale · q·k) + bias) / temperature. One row
 // costs O(keys), and so does a column once the normalizer of each row is known.
-import type { Array as ArrayRecord, Numbers } from "../contract";
+import type { Array as ArrayRecord, AttentionTensors } from "../contract";
 import { part } from "../tensor";
 import { decodeWeights, dequantized } from "./rounded";
 import type { Edit } from "./state";
@@ -43,7 +43,7 @@ export interface Interventions {
 export const NONE: Interventions = { mask: true, bias: true, temperature: 1, hidden: [], edits: [] };
 
 /** One head of [H, ...]; of [G, ...] the one that it shares: number h·G // H. */
-export function headTensors(numbers: Numbers, head: number, heads: number): HeadTensors {
+export function headTensors(numbers: AttentionTensors, head: number, heads: number): HeadTensors {
   const own = (array: ArrayRecord | null | undefined): Float64Array | undefined => {
     if (!array) return undefined;
     const size = array.shape.slice(1).reduce((product, length) => product * length, 1);
@@ -64,14 +64,14 @@ export function headTensors(numbers: Numbers, head: number, heads: number): Head
     scale: numbers.scale,
     causal: numbers.causal ?? false,
     cap: numbers.cap ?? 0,
-    q: vectors(q, numbers.q_step),
-    k: vectors(k, numbers.k_step),
+    q: vectors(q, numbers.q_scale),
+    k: vectors(k, numbers.k_scale),
     v: own(v),
     bias: table(numbers.bias) ?? undefined,
-    seen: table(numbers.seen) ?? undefined,
+    seen: table(numbers.mask) ?? undefined,
     sink: own(numbers.sink)?.[0],
-    weights: numbers.letters?.length ? decodeWeights(numbers, head) : own(weights),
-    about: numbers.about ?? 0,
+    weights: numbers.encoded_weights?.length ? decodeWeights(numbers, head) : own(weights),
+    about: numbers.relative_error ?? 0,
   };
 }
 

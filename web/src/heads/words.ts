@@ -1,5 +1,5 @@
 // Tokens as text: any script, in its own direction, tinted by weight. A long text shows a window of tokens, and a band for all of it.
-import type { Line } from "../contract";
+import type { TokenSequence } from "../contract";
 import { button, h } from "../dom";
 import { direction, shown as seen, spaced, visible } from "./labels";
 import { nextIndex, type LineView, type Listener, tintScale, type Shown } from "./lines";
@@ -8,7 +8,7 @@ import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 const [ALL, WINDOW, BAND] = [520, 320, 30]; // tokens, tokens, pixels
 let views = 0;
 
-export function words(line: Line, label: string, listener: Listener): LineView {
+export function words(line: TokenSequence, label: string, listener: Listener): LineView {
   const { labels } = line;
   const id = `line-${++views}`;
   const long = labels.length > ALL;
