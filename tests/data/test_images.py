@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image, ImageCms
 
-from equiscope.data import Images, images
+from equiscope.data import Images
 from equiscope.data.images import Pictures, normal
 from equiscope.data.picture_files import LABELS, PICTURES, converted, list_pictures, picture, read_idx
 from equiscope.data.views import Views
@@ -113,11 +113,10 @@ def test_an_archive_and_a_table_read_as_their_folder_does(tmp_path):
         assert levels(found, "train") == [0, 1, 2, 0, 1, 2]
 
 
-def test_what_is_larger_than_memory_is_the_same_in_a_mapped_file(tmp_path, monkeypatch):
+def test_what_is_larger_than_memory_is_the_same_in_a_mapped_file(tmp_path):
     folder = str(classes(tmp_path, {"cat": 4, "dog": 3}))
     held = Pictures(Images(train=folder, held_out=1))
-    monkeypatch.setattr(images, "IN_MEMORY", 0)
-    mapped = Pictures(Images(train=folder, held_out=1))
+    mapped = Pictures(Images(train=folder, held_out=1), bytes_in_memory=0)
     for part in ("train", "validation"):
         assert torch.equal(held.parts[part].images, mapped.parts[part].images)
 

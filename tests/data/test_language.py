@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from equiscope.data import Language, Missing, Passages, language
-from equiscope.data.language import IGNORED
+from equiscope.data import Language, Missing, Passages
+from equiscope.data.language import IGNORED, SMALL
 from equiscope.errors import InputError
 from equiscope.tokens import by_characters
 from tests.training.small import SAMPLE
@@ -22,8 +22,8 @@ def text(tmp_path):
     return path
 
 
-def passages(text, **changes):
-    return Passages(Language(**{"train": str(text), "context": 16, **changes}), seed=5)
+def passages(text, cached_from=SMALL, **changes):
+    return Passages(Language(**{"train": str(text), "context": 16, **changes}), seed=5, cached_from=cached_from)
 
 
 def test_an_epoch_reads_every_place_once_and_begins_elsewhere_the_next_time(text):
@@ -79,9 +79,8 @@ def test_passages_that_overlap_know_what_came_before(text):
 def test_a_large_text_is_mapped_and_gives_the_same_passages(text, tokens, tmp_path, monkeypatch):
     monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
     plain = passages(text, tokens=tokens, vocabulary=300)
-    monkeypatch.setattr(language, "SMALL", 0)
     for _ in range(2):
-        mapped = passages(text, tokens=tokens, vocabulary=300)
+        mapped = passages(text, 0, tokens=tokens, vocabulary=300)
         assert isinstance(mapped.ids["train"], np.memmap)
         assert mapped.tokenizer.inner.to_str() == plain.tokenizer.inner.to_str()
         for step in (0, 7):
@@ -106,18 +105,16 @@ def test_a_text_is_never_in_memory_as_a_whole(text, tokens, tmp_path, monkeypatc
 
 def test_a_changed_text_is_another_line(text, tmp_path, monkeypatch):
     monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(language, "SMALL", 0)
-    before = passages(text).ids["train"].tolist()
+    before = passages(text, 0).ids["train"].tolist()
     text.write_text(text.read_text(encoding="utf-8").replace("the", "THE"), encoding="utf-8")
-    assert passages(text).ids["train"].tolist() != before
+    assert passages(text, 0).ids["train"].tolist() != before
 
 
 def test_the_same_bytes_read_as_another_kind_are_another_line(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(language, "SMALL", 0)
     for name in ("a.txt", "a.jsonl"):
         (tmp_path / name).write_text('{"text": "some words of a text"}\n' * 40)
-    plain, fields = (passages(tmp_path / name, tokens="bytes") for name in ("a.txt", "a.jsonl"))
+    plain, fields = (passages(tmp_path / name, 0, tokens="bytes") for name in ("a.txt", "a.jsonl"))
     assert plain.tokenizer.decode(plain.ids["train"][:9].tolist()) == '{"text": '
     assert fields.tokenizer.decode(fields.ids["train"][:9].tolist()) == "some word"
 

@@ -9,10 +9,9 @@ import soundfile
 import torch
 
 from equiscope.data import Missing, Sounds
-from equiscope.data import sounds as room
 from equiscope.data.sampler import generator
 from equiscope.data.sound_augment import SoundAugment, changed, hidden
-from equiscope.data.sounds import Recordings, SoundClip, SoundFormat, band_statistics, features, tokens_of
+from equiscope.data.sounds import FEW, Recordings, SoundClip, SoundFormat, band_statistics, features, tokens_of
 from equiscope.errors import InputError
 from equiscope.symmetry import relative_error
 from equiscope.tokens import frames, log_mel, spectrogram_patches
@@ -39,8 +38,9 @@ def voices(tmp_path):
     return tmp_path / "voices"
 
 
-def recordings_of(folder, **changes):
-    return Recordings(Sounds(**{"train": str(folder), "pattern": PATTERN, **changes}), seed=3)
+def recordings_of(folder, samples_in_memory=FEW, **changes):
+    config = Sounds(**{"train": str(folder), "pattern": PATTERN, **changes})
+    return Recordings(config, seed=3, samples_in_memory=samples_in_memory)
 
 
 def heard(mean, deviation):
@@ -152,10 +152,9 @@ def test_a_file_that_changed_its_name_is_other_data(voices):
     assert recordings_of(voices).sources[0].sha256 != before
 
 
-def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices, monkeypatch):
+def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices):
     memory = recordings_of(voices, mels=16)
-    monkeypatch.setattr(room, "FEW", 5000)
-    spilled = recordings_of(voices, mels=16)
+    spilled = recordings_of(voices, 5000, mels=16)
     assert spilled.waves.file is not None
     assert spilled.format == memory.format
     for step in range(3):

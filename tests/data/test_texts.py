@@ -6,20 +6,19 @@ import io
 import json
 import lzma
 import tarfile
+from functools import partial
 
 import pytest
 
 from equiscope.data import texts as room
-from equiscope.data.texts import decoded, documents, files, stretches, texts
+from equiscope.data.texts import decoded, files
 from equiscope.errors import InputError
 
 HEADER = "<teiHeader><p>not this</p></teiHeader>"
 TEI = f'<TEI xmlns="http://www.tei-c.org/ns/1.0">{HEADER}<text><body><head>One</head>{{}}</body></text></TEI>'
 
 
-@pytest.fixture(autouse=True)
-def in_small_stretches(monkeypatch):
-    monkeypatch.setattr(room, "STRETCH", 7)
+texts, stretches, documents = (partial(read, stretch=7) for read in (room.texts, room.stretches, room.documents))
 
 
 def put(path, content):

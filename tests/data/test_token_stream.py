@@ -2,6 +2,7 @@
 
 import os
 import unicodedata
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,19 +15,17 @@ from equiscope.data.token_stream import (
     cached_facts,
     cached_stream,
     character_table,
-    cut,
-    encode_in_memory,
 )
 from equiscope.errors import InputError
 from equiscope.tokens import Tokenizer, by_bytes, by_characters, by_pieces, by_words
 
+cut, encode_in_memory = partial(room.cut, length=64), partial(room.encode_in_memory, stretch=64)
 TEXT = "Größe und cafe\u0301: €5, 😀 and don't; the end.\n\n  Two\tlines here.\n" * 40
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(room, "WHOLE", 64)
 
 
 TOKENIZERS = {"characters": by_characters, "bytes": lambda text: by_bytes(), "pieces": lambda text: by_pieces(text, 300)}
@@ -91,9 +90,8 @@ def test_a_separator_has_the_same_ids_wherever_stretches_end(separator):
     assert tokenizer.decode(whole) == text
 
 
-def test_a_text_without_spaces_is_cut_all_the_same(monkeypatch):
-    monkeypatch.setattr(room, "MOST", 128)
-    found = list(cut(["人" * 1000]))
+def test_a_text_without_spaces_is_cut_all_the_same():
+    found = list(cut(["人" * 1000], most=128))
     assert "".join(found) == "人" * 1000
     assert max(map(len, found)) == 128
 

@@ -107,8 +107,10 @@ class Pictures:
     raises  InputError naming the file, and the place in it, of what is missing, damaged, of another size, or of no known class
     """
 
-    def __init__(self, config: Images, seed: int = 0, recipe_folder: Path | None = None) -> None:
-        self.config, self.seed = config, seed
+    def __init__(
+        self, config: Images, seed: int = 0, recipe_folder: Path | None = None, bytes_in_memory: int = IN_MEMORY
+    ) -> None:  # fmt: skip
+        self.config, self.seed, self.bytes_in_memory = config, seed, bytes_in_memory
         if twice := sorted({name for name in config.classes or () if (config.classes or ()).count(name) > 1}):
             raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
         if config.test is not None and config.test_held_out:
@@ -220,7 +222,8 @@ class Pictures:
                     f"{where} has {shape[0]}×{shape[1]} pixels, but those before it {self.size[0]}×{self.size[1]}. "
                     f"Set data.size = [{self.size[0]}, {self.size[1]}] to bring all to one size."
                 )
-            block = _block(len(given.names), self.channels, *self.size) if block is None else block
+            if block is None:
+                block = _block(len(given.names), self.channels, *self.size, in_memory=self.bytes_in_memory)
             block[i] = converted(picture, self.size, self.channels)
         assert block is not None
         return torch.from_numpy(block)
@@ -283,9 +286,9 @@ def _one(name: str, recipe_folder: Path | None) -> Path:
     return paths[0]
 
 
-def _block(*shape: int) -> np.ndarray:
+def _block(*shape: int, in_memory: int = IN_MEMORY) -> np.ndarray:
     """Room for bytes; what is large lies in a file without a name, which ends with the process."""
-    if math.prod(shape) <= IN_MEMORY:
+    if math.prod(shape) <= in_memory:
         return np.empty(shape, np.uint8)
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, np.uint8, "w+", shape=shape)

@@ -82,21 +82,23 @@ class Passages:
     """The texts of a `Language`, opened and looked at: a tokenizer, and a line of ids for each part.
 
     unknown  the id of what the tokenizer does not know, where it has one
+    cached_from  bytes of files from which on ids are kept in the cache and mapped
     whole    whether ids say all of a text: a tokenizer from elsewhere may drop capitals or spaces
     raises  InputError for files that are missing, empty, undecodable, or shorter than one passage, and for characters that a
             tokenizer from elsewhere does not know
     """
 
     def __init__(
-        self, config: Language, seed: int = 0, recipe_folder: Path | None = None, tokenizer: Tokenizer | None = None
-    ) -> None:
+        self, config: Language, seed: int = 0, recipe_folder: Path | None = None, tokenizer: Tokenizer | None = None,
+        cached_from: int = SMALL,
+    ) -> None:  # fmt: skip
         self.config = config
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
         named, self.notes = spread(named, recipe_folder, is_text_file, False)
         self.paths = {part: files(find_files(name, recipe_folder)) for part, name in named.items() if name is not None}
         self.notes += separator_notes(chain.from_iterable(self.paths.values()), [config.field])
         self.sources: list[Source] = sources(self.paths)
-        self.cached = sum(source.bytes for source in self.sources) >= SMALL
+        self.cached = sum(source.bytes for source in self.sources) >= cached_from
         self.cut = self._cut() if "validation" not in self.paths else 0
         parts: list[str] = [part for part in ("train", "validation", "test") if part in self.paths or part == "validation"]
         self.tokenizer = tokenizer or self._tokenizer(parts, recipe_folder)

@@ -88,14 +88,14 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 class WaveStore:
     """Waves, in memory as long as they are few; later ones lie in a file without a name, and are read when they are asked for."""
 
-    def __init__(self) -> None:
-        self.held = 0
+    def __init__(self, samples: int = FEW) -> None:
+        self.held, self.samples = 0, samples
         self.file: IO[bytes] | None = None
 
     def put(self, wave: Tensor) -> Callable[[], Tensor]:
         """Keep a wave [T]; what is returned gives it back. Raises InputError where the disk is full."""
         self.held += len(wave)
-        if self.held <= FEW:
+        if self.held <= self.samples:
             return lambda: wave
         try:
             if self.file is None:
@@ -105,7 +105,7 @@ class WaveStore:
             file.write(wave.numpy().tobytes())
         except OSError as error:
             raise InputError(
-                f"More than {FEW:,} samples are kept in a file of {tempfile.gettempdir()}, which cannot be written: "
+                f"More than {self.samples:,} samples are kept in a file of {tempfile.gettempdir()}, which cannot be written: "
                 f"{error.strerror}. Make room, or set TMPDIR to another folder."
             ) from error
         return lambda: self._read(place, len(wave))
@@ -155,7 +155,9 @@ class Recordings:
     raises  InputError naming the file that is missing, unreadable, empty, too short, of another rate, or without a class
     """
 
-    def __init__(self, config: Sounds, seed: int = 0, recipe_folder: Path | None = None) -> None:
+    def __init__(
+        self, config: Sounds, seed: int = 0, recipe_folder: Path | None = None, samples_in_memory: int = FEW
+    ) -> None:  # fmt: skip
         self.config, self.seed = config, seed
         if config.tokens == "patches" and config.mels % config.patch[1]:
             raise InputError(f"data.patch has {config.patch[1]} bands, which do not divide the {config.mels} of data.mels.")
@@ -167,7 +169,7 @@ class Recordings:
             (path for name in named.values() if name for path in find_files(name, recipe_folder)), ("path", "label")
         )
         self.sources: list[Source] = []
-        self.rate, self.waves = config.rate or 0, WaveStore()
+        self.rate, self.waves = config.rate or 0, WaveStore(samples_in_memory)
         whole = {part: self._read(part, name, recipe_folder) for part, name in named.items() if name is not None}
         self.parts: dict[str, list[SoundClip]] = parted(config, whole, seed)
         _one_label(self.parts)

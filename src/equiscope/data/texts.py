@@ -63,30 +63,31 @@ def _no_text(path: Path) -> InputError:
     return InputError(f"{path} has no text in it. Texts are files that end in {', '.join(ENDINGS)}, compressed or not.")
 
 
-def texts(paths: Iterable[Path], field: str = "text") -> Iterator[str]:
+def texts(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH) -> Iterator[str]:
     """The documents of files, in order, each whole. Raises InputError as `documents`."""
-    for document in documents(paths, field):
+    for document in documents(paths, field, stretch):
         yield "".join(document)
 
 
-def stretches(paths: Iterable[Path], field: str = "text", separator: str | None = None) -> Iterator[str]:
+def stretches(paths: Iterable[Path], field: str = "text", separator: str | None = None, stretch: int = STRETCH) -> Iterator[str]:
     """All documents as one text, the separator or an empty line between two, a stretch at a time. Raises as `documents`."""
-    for i, document in enumerate(documents(paths, field)):
+    for i, document in enumerate(documents(paths, field, stretch)):
         if i:
             yield separator or BETWEEN
         yield from document
 
 
-def documents(paths: Iterable[Path], field: str = "text") -> Iterator[Iterator[str]]:
+def documents(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH) -> Iterator[Iterator[str]]:
     """The documents of files, in order, each in stretches: read one before you ask for the next.
 
+    stretch  bytes that are read at once
     raises  InputError naming the file and line of what cannot be read, and files without a text
     """
     for path in paths:
         seen = [False]
         for name, content in _members(path):
             try:
-                for document in _documents(name, content, field):
+                for document in _documents(name, content, field, stretch):
                     yield _watched(document, seen, path)
             except DAMAGED as error:
                 raise _damaged(path, error) from error
@@ -133,12 +134,12 @@ def _members(path: Path) -> Iterator[tuple[str, Readable]]:
         raise _damaged(path, error) from error
 
 
-def _decoded(file: Readable | io.BytesIO, name: str) -> Iterator[str]:
+def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> Iterator[str]:
     """UTF-8 a stretch at a time. Raises InputError with the line of the first byte that is none."""
     decoder, ends = codecs.getincrementaldecoder("utf-8-sig")(), io.IncrementalNewlineDecoder(None, translate=True)
     read, lines = 0, 1
     while True:
-        content = file.read(STRETCH)
+        content = file.read(stretch)
         try:
             text = ends.decode(decoder.decode(content, final=not content), final=not content)
         except UnicodeDecodeError as error:
@@ -156,10 +157,10 @@ def _decoded(file: Readable | io.BytesIO, name: str) -> Iterator[str]:
         read, lines = read + len(content), lines + content.count(b"\n")
 
 
-def _lines(file: Readable, name: str) -> Iterator[str]:
+def _lines(file: Readable, name: str, stretch: int) -> Iterator[str]:
     """The lines of a file, each with its end."""
     rest = ""
-    for text in _decoded(file, name):
+    for text in _decoded(file, name, stretch):
         *whole, rest = (rest + text).split("\n")
         for line in whole:
             yield line + "\n"
@@ -173,16 +174,16 @@ def _kind(name: str) -> str:
     return endings[-1] if endings else ""
 
 
-def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]:
+def _documents(name: str, file: Readable, field: str, stretch: int) -> Iterator[Iterator[str]]:
     kind = _kind(name)
     if kind == ".xml":
         yield iter([tei(_all(file, name), name)])
     elif kind in (".jsonl", ".ndjson"):
-        for number, line in enumerate(_lines(file, name), 1):
+        for number, line in enumerate(_lines(file, name, stretch), 1):
             if line.strip():
                 yield iter([_field(line, field, f"{name}, line {number}")])
     elif kind in (".csv", ".tsv"):
-        for text in _column(file, name, field):
+        for text in _column(file, name, field, stretch):
             yield iter([text])
     elif kind == ".arrow":
         for text in _rows(name, field):
@@ -192,7 +193,7 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
     elif kind == ".json":
         raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
     else:
-        yield _decoded(file, name)
+        yield _decoded(file, name, stretch)
 
 
 def _all(file: Readable, name: str) -> bytes:
@@ -220,9 +221,9 @@ def parsed(line: str, where: str) -> Any:
         raise InputError(f"{where} is not JSON: {error}. Correct the line.") from error
 
 
-def _column(file: Readable, name: str, field: str) -> Iterator[str]:
+def _column(file: Readable, name: str, field: str, stretch: int) -> Iterator[str]:
     """A column of a table, in which texts may be long."""
-    for line, row in records(_lines(file, name), name, [field], "Set data.field.", sys.maxsize):
+    for line, row in records(_lines(file, name, stretch), name, [field], "Set data.field.", sys.maxsize):
         if field not in row:
             raise InputError(f"{name}, line {line} ends before its {field!r}. Correct the line.")
         yield row[field]

@@ -103,11 +103,12 @@ def cached_facts(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]
 
 
 def encode_in_memory(
-    tokenizer: Tokenizer, text: Iterable[str], separator: str | None = None, kind: type[np.unsignedinteger] | None = None
-) -> TokenStream:
+    tokenizer: Tokenizer, text: Iterable[str], separator: str | None = None, kind: type[np.unsignedinteger] | None = None,
+    stretch: int = WHOLE,
+) -> TokenStream:  # fmt: skip
     """The line of a text, in memory."""
     kind = kind or smallest(tokenizer)
-    rows = list(encoded(tokenizer, text, kind, separator))
+    rows = list(encoded(tokenizer, text, kind, separator, stretch))
     return TokenStream(np.concatenate([np.zeros(0, kind), *(ids for ids, _ in rows)]), sum(long for _, long in rows))
 
 
@@ -131,12 +132,12 @@ def smallest(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
 
 # --- text to ids ------------------------------------------------------------------------------------------------------
 def encoded(
-    tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger], separator: str | None = None
+    tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger], separator: str | None = None, stretch: int = WHOLE
 ) -> Iterator[tuple[np.ndarray, int]]:
     """Ids of a text, a stretch at a time, and how many characters (composed, NFC) each stands for."""
     table, bytes_ = character_table(tokenizer), byte_table(tokenizer)
-    for stretch in cut(text, separator or ""):
-        given = readable(stretch)
+    for part in cut(text, separator or "", stretch):
+        given = readable(part)
         whole = unicodedata.normalize("NFC", given)
         if table is not None:
             yield character_ids(table, whole).astype(kind), len(whole)
@@ -148,17 +149,17 @@ def encoded(
             yield np.array(list(chain.from_iterable(ids)), kind), len(whole)
 
 
-def cut(text: Iterable[str], separator: str = "") -> Iterator[str]:
-    """The same text in longer stretches, each of which ends where a document or a word does: neither word nor separator is torn."""
+def cut(text: Iterable[str], separator: str = "", length: int = WHOLE, most: int = MOST) -> Iterator[str]:
+    """The same text in stretches of `length` characters or more, at most `most`. Each ends where a document or a word does."""
     rest = ""
     for stretch in text:
         rest += stretch
-        while len(rest) >= WHOLE:
+        while len(rest) >= length:
             head = rest[: len(rest) - len(separator)]  # what may have begun behind it is not whole yet
             end = rest.rfind(separator) + len(separator) if separator and separator in rest else _end(head)
-            if not end and len(rest) < MOST:
+            if not end and len(rest) < most:
                 break
-            end = end or head.rfind("\n") + 1 or min(MOST, len(head))
+            end = end or head.rfind("\n") + 1 or min(most, len(head))
             yield rest[:end]
             rest = rest[end:]
     if rest:
