@@ -46,6 +46,11 @@ def test_what_fast_ways_of_attention_save_can_be_measured():
     assert "| Shaw, 4x256, 1024 tokens |" in done.stdout
 
 
+def test_the_readme_shows_the_verdicts_that_are_measured():
+    done = run("benchmarks.verdicts", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_what_muon_saves_can_be_measured():
     done = run("benchmarks.muon", "--quick")
     assert done.returncode == 0, done.stderr
