@@ -96,8 +96,8 @@ def inside(module: str, value: str, row: int, column: int) -> Callable[[Page], N
 
 def asked(page: Page) -> dict | None:
     """Both pictures of a molecule and what is measured, when the models have answered."""
-    page.locator(".seen[data-stays=true]").wait_for()
-    page.locator(".seen[data-stays=false]").wait_for()
+    page.locator(".model-card[data-holds=true]").wait_for()
+    page.locator(".model-card[data-holds=false]").wait_for()
     page.wait_for_timeout(1500)  # until it is drawn finely
     return around(".two")(page)
 
@@ -129,7 +129,7 @@ SHOTS: dict[str, Shot] = {
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=60", WIDE, around(".said", ".stack")),
-    "molecule": ("turn=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
+    "molecule": ("rotation=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
     "masks": ("mask=causal.window-3&cell=4.3", WIDE, around(".part h2", ".mask-panel")),
     "patches": ("see=picture&token=109&number=100", WIDE, around(".said", ".beside")),
 }  # fmt: skip

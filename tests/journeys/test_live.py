@@ -77,7 +77,7 @@ def test_pointing_reads_the_number_of_the_record(read):
     told = readout(tab)
     expected = run().points[int(told["step"]) - 1]
     assert 25 < expected.step < 35
-    assert (told["training loss"], told["learning rate"], told["gradient"]) == (expected.loss, expected.rate, expected.norm)
+    assert (told["training loss"], told["learning rate"], told["gradient norm"]) == (expected.loss, expected.rate, expected.norm)
 
 
 def test_the_keyboard_walks_along_the_curve_and_is_told_where_it_is(read):

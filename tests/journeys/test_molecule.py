@@ -44,7 +44,7 @@ FRAMES = """() => new Promise((done) => {
   const begin = performance.now();
   const step = () => {
     frames += 1;
-    equiscope.desk.turn([Math.cos(0.01), 0, Math.sin(0.01), 0], false);
+    equiscope.desk.rotate([Math.cos(0.01), 0, Math.sin(0.01), 0], false);
     if (performance.now() - begin < 3000) requestAnimationFrame(step);
     else done(frames / 3);
   };
@@ -125,7 +125,7 @@ def energies_stay(tab, record, mirrored=False):
         stays = solver.group == "E(3)" or (solver.group == "SE(3)" and not mirrored)
         assert (difference <= 100 * floor) is stays, solver.name
         assert (cell(tab, solver.name, 6) < FEW) is stays, solver.name
-        assert tab.locator(f'.part tr[data-model="{solver.name}"] .badge').first.inner_text() == ("stays" if stays else "moves")
+        assert tab.locator(f'.part tr[data-model="{solver.name}"] .badge').first.inner_text() == ("invariant" if stays else "not invariant")
 
 
 def test_it_opens_as_the_file_says_and_answers_as_python(see, pages):
@@ -155,11 +155,11 @@ def test_keys_turn_what_the_models_are_given(see, pages):
         assert relative_error(wanted[name]["forces"], start[name]["forces"] @ by.mT) < FEW
     strays = relative_error(wanted["plain"]["forces"], start["plain"]["forces"] @ by.mT)
     assert cell(tab, "plain", 6) == pytest.approx(strays, rel=1e-9)
-    assert tab.locator(".seen").first.get_attribute("data-stays") == "true"
-    assert tab.locator(".seen").last.get_attribute("data-stays") == "false"
+    assert tab.locator(".model-card").first.get_attribute("data-holds") == "true"
+    assert tab.locator(".model-card").last.get_attribute("data-holds") == "false"
     tab.keyboard.press("Control+z")
-    assert "turn=" in tab.evaluate("equiscope.desk.link()")
-    tab.get_by_role("button", name="Straighten").click()
+    assert "rotation=" in tab.evaluate("equiscope.desk.link()")
+    tab.get_by_role("button", name="Reset rotation").click()
     answered(tab)
     assert torch.equal(positions(tab), before)
 
@@ -185,17 +185,17 @@ def test_a_slider_turns_it_for_those_who_see_no_picture(see, pages):
     record = pages("handed")[1]
     tab = see()
     before = positions(tab)
-    tab.get_by_label("about the upright axis").fill("90")
+    tab.get_by_label("about the vertical axis").fill("90")
     answered(tab)
     assert relative_error(positions(tab), before @ turned(90, (0, 1, 0)).mT) < FEW
     k = record.angles.index(90.0)
     plain = next(one for one in record.solvers if one.name == "plain")
     assert cell(tab, "plain", 2) == pytest.approx(plain.energies[k], rel=1e-9), "the recorded curve, about the same axis"
-    assert tab.locator("svg.curve circle.turned").count() >= 3
+    assert tab.locator("svg.curve circle.sample").count() >= 3
     tab.wait_for_function(
         "() => document.querySelector('[role=status]').textContent.includes('plain transformer: energy moves by')"
     )
-    assert "E(3) transformer: energy stays" in tab.locator("[role=status]").inner_text()
+    assert "E(3) transformer: energy invariant" in tab.locator("[role=status]").inner_text()
 
 
 def test_a_mirror_tells_the_groups_apart(see, pages):
@@ -205,10 +205,10 @@ def test_a_mirror_tells_the_groups_apart(see, pages):
     answered(tab)
     same(tab, record)
     energies_stay(tab, record, mirrored=True)
-    assert [card.get_attribute("data-stays") for card in tab.locator(".seen").all()] == ["true", "false"]
+    assert [card.get_attribute("data-holds") for card in tab.locator(".model-card").all()] == ["true", "false"]
     tab.get_by_label("mirror image").uncheck()
     answered(tab)
-    assert [card.get_attribute("data-stays") for card in tab.locator(".seen").all()] == ["true", "true"]
+    assert [card.get_attribute("data-holds") for card in tab.locator(".model-card").all()] == ["true", "true"]
 
 
 def test_an_atom_is_chosen_and_its_attention_is_the_models(see, pages):
@@ -217,8 +217,8 @@ def test_an_atom_is_chosen_and_its_attention_is_the_models(see, pages):
     tab.locator("table.atoms").get_by_role("button", name="Br1").focus()
     tab.keyboard.press("Enter")
     assert tab.evaluate("equiscope.desk.state.atom") == 4
-    tab.get_by_label("layer", exact=True).select_option("2")
-    tab.get_by_label("head", exact=True).select_option("3")
+    tab.get_by_label("layer", exact=True).select_option("1")
+    tab.get_by_label("head", exact=True).select_option("2")
     tab.wait_for_timeout(250)
     wanted = python(record, positions(tab))
     rows = tab.locator('[aria-label="attention of the chosen atom"] tbody tr').all()
@@ -246,7 +246,7 @@ def test_an_atom_is_chosen_and_its_attention_is_the_models(see, pages):
 
 def test_a_dragged_atom_moves_and_forces_follow(see, pages):
     record = pages("handed")[1]
-    tab = see(fragment="turn=0.9,0.1,0.4,0.1")
+    tab = see(fragment="rotation=0.9,0.1,0.4,0.1")
     before = positions(tab)
     front = int(before[:, 2].argmax())
     at = tab.evaluate("(i) => [...equiscope.desk.seen(i)]", front)
@@ -277,7 +277,7 @@ def test_a_dragged_atom_moves_and_forces_follow(see, pages):
     step = (positions(tab) - middle)[front]
     assert step.tolist() == pytest.approx([-0.05, 0.05, 0.05], abs=1e-12)
     same(tab, record)
-    tab.get_by_role("button", name="Put back").click()
+    tab.get_by_role("button", name="Restore positions").click()
     answered(tab)
     assert relative_error(positions(tab), before) < 1e-14
 
@@ -290,16 +290,16 @@ def test_frames_are_replayed(see, pages):
     assert relative_error(positions(tab), torch.tensor(unpack(record.frames)[2])) < 1e-15
     assert "frame 3" in tab.locator(".frames").inner_text()
     same(tab, record)
-    tab.get_by_label("about the sideways axis").fill("40")
+    tab.get_by_label("about the horizontal axis").fill("40")
     answered(tab)
     energies_stay(tab, record)
 
 
-def test_learned_arrows_turn_along(see):
-    tab = see(fragment="turn=0.9,0.1,0.4,0.1&right=se3")
-    tab.get_by_label("arrows").select_option("3")
+def test_learned_vectors_are_equivariant(see):
+    tab = see(fragment="rotation=0.9,0.1,0.4,0.1&right=se3")
+    tab.get_by_label("vectors").select_option("2")
     answered(tab)
-    assert tab.evaluate("equiscope.desk.state.arrows") == "3"
+    assert tab.evaluate("equiscope.desk.state.arrows") == "2"
     found = tab.evaluate("""() => { const { now, still, by } = equiscope.desk.known[0];
       return { now: [...now.arrows], still: [...still.arrows], by: [...by] }; }""")
     now, still = (torch.tensor(found[name]).view(5, 3, 8)[:, :, 2].double() for name in ("now", "still"))
@@ -309,15 +309,15 @@ def test_learned_arrows_turn_along(see):
 
 def test_it_turns_by_itself_until_somebody_touches_it(see):
     tab = see(calm=False)
-    play = tab.get_by_role("button", name="▶ Turn it")
+    play = tab.get_by_role("button", name="▶ Rotate")
     play.click()
     tab.wait_for_function("() => equiscope.desk.known[0].degrees > 1")
     stage(tab).focus()
     tab.keyboard.press("ArrowLeft")
-    assert tab.get_by_role("button", name="▶ Turn it").get_attribute("aria-pressed") == "false"
-    turn = tab.evaluate("equiscope.desk.state.turn")
+    assert tab.get_by_role("button", name="▶ Rotate").get_attribute("aria-pressed") == "false"
+    turn = tab.evaluate("equiscope.desk.state.rotation")
     tab.wait_for_timeout(200)
-    assert tab.evaluate("equiscope.desk.state.turn") == turn
+    assert tab.evaluate("equiscope.desk.state.rotation") == turn
 
 
 def test_one_atom_alone(see, pages):
@@ -326,9 +326,9 @@ def test_one_atom_alone(see, pages):
     tab.keyboard.press("ArrowLeft")
     answered(tab)
     same(tab, pages("neon")[1])
-    assert [card.get_attribute("data-stays") for card in tab.locator(".seen").all()] == ["true", "false"]
-    assert "nothing pulls at it" in tab.locator(".seen").first.inner_text()
-    assert "forces differ" in tab.locator(".seen").last.inner_text(), "which are none in nature"
+    assert [card.get_attribute("data-holds") for card in tab.locator(".model-card").all()] == ["true", "false"]
+    assert "all forces are 0" in tab.locator(".model-card").first.inner_text()
+    assert "forces differ" in tab.locator(".model-card").last.inner_text(), "which are none in nature"
     assert not re.search(r"NaN|undefined|Infinity", tab.locator("main").inner_text())
 
 
@@ -352,7 +352,7 @@ def test_without_a_worker_the_page_computes_itself(see, pages):
 
 @pytest.mark.parametrize(("wide", "dark"), [(390, False), (1280, True)])
 def test_it_is_accessible_and_fits(see, wide, dark):
-    tab = see(wide=wide, dark=dark, fragment="atom=2&turn=0.9,0.1,0.4,0.1", bypass_csp=True)
+    tab = see(wide=wide, dark=dark, fragment="atom=2&rotation=0.9,0.1,0.4,0.1", bypass_csp=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide
     assert barriers(tab) == []
 

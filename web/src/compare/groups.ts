@@ -80,7 +80,11 @@ export const steps = ({ curve }: Trial): [number, number | null][] => (curve ?? 
 
 /** At other sizes than those of training, over the seeds. */
 export const extrapolated = ({ trials }: Group): At[] =>
-  at(trials.flatMap((trial) => (trial.extrapolation ?? []).map(({ factor, value }): [number, number | null] => [factor, value ?? null])));
+  at(
+    trials.flatMap((trial) =>
+      (trial.extrapolation ?? []).map(({ factor, value }): [number, number | null] => [factor, value ?? null]),
+    ),
+  );
 
 /** Sizes that no seed of a candidate supports, with the first reason. */
 export function unsupported(group: Group): Extrapolation[] {

@@ -1,4 +1,4 @@
-// The atoms as a table, which is also how the keyboard chooses one; and how the chosen one is moved without a pointer.
+// The atoms as a table, with buttons to choose an atom and to move it without a pointer.
 import { button, h } from "../dom";
 import type { MoleculeDesk } from "./desk";
 import { NUDGE } from "./pointer";
@@ -17,19 +17,14 @@ export function atomTable(desk: MoleculeDesk, stage: Stage): { element: HTMLElem
   const element = h(
     "section.part",
     h("h2", "The atoms"),
-    h(
-      "p.quiet",
-      "Places in Å as the molecule is seen now, which is what the models are given; energies and forces by ",
-      title,
-      ".",
-    ),
+    h("p.quiet", "Positions in Å after the rotation, as the models get them; energies and forces of ", title, "."),
     mover(desk),
     h(
       "div.scroll.tall",
       { tabindex: 0, role: "region", "aria-label": "atoms" },
       h(
         "table.numbers.atoms",
-        h("caption.spoken", "Atoms, their places, energies and forces"),
+        h("caption.spoken", "Atoms with positions, energies and forces"),
         h(
           "thead",
           h(
@@ -63,7 +58,7 @@ export function atomTable(desk: MoleculeDesk, stage: Stage): { element: HTMLElem
   return { element, draw };
 }
 
-/** Moves the chosen atom in six directions of the screen. */
+/** Buttons that move the chosen atom in six directions of the screen. */
 function mover(desk: MoleculeDesk): HTMLElement {
   const ways: [string, string, Three][] = [
     ["←", "left", [-1, 0, 0]],
@@ -75,8 +70,8 @@ function mover(desk: MoleculeDesk): HTMLElement {
   ];
   const name = h("b");
   const keys = ways.map(([text, title, way]) => button(text, `Move the chosen atom ${title} by 0.05 Å`, () => desk.move(desk.state.atom, way.map((part) => part * NUDGE) as unknown as Three), { "aria-label": `Move it ${title}` })); // prettier-ignore
-  const back = button("Put back", "Put all atoms back where the file has them", () =>
-    desk.change({ moved: {} }, "All atoms are back."),
+  const back = button("Restore positions", "Restore the positions of the file", () =>
+    desk.change({ moved: {} }, "All positions are restored."),
   );
   const element = h("div.mover", { role: "group", "aria-label": "move the chosen atom" }, h("span", "Move ", name, " by 0.05 Å:"), keys, back); // prettier-ignore
   desk.keep(() => {

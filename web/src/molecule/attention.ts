@@ -1,17 +1,18 @@
-// Whom the chosen atom looks at, in one head of one layer, as numbers.
-import { h, numbered, select } from "../dom";
+// The attention of the chosen atom in one head, as numbers.
+import { h, select } from "../dom";
 import type { MoleculeDesk } from "./desk";
 import type { Stage } from "./stage";
 
-export function looking(desk: MoleculeDesk, stages: Stage[]): { element: HTMLElement; draw(): void } {
+export function attentionTable(desk: MoleculeDesk, stages: Stage[]): { element: HTMLElement; draw(): void } {
   const most = (of: "layers" | "heads") => Math.max(...desk.record.solvers.map((one) => one[of]));
-  const from1 = (count: number) => numbered(Array.from({ length: count }, (_, i) => i + 1));
-  const layer = select("layer", from1(most("layers")), String(desk.state.layer + 1), (value) => desk.change({ layer: Number(value) - 1 }, "", false)); // prettier-ignore
-  const head = select("head", from1(most("heads")), String(desk.state.head + 1), (value) => desk.change({ head: Number(value) - 1 }, "", false)); // prettier-ignore
-  const atoms = select("atom", [{ name: "0", title: "none" }, ...desk.names.map((name, i) => ({ name: String(i + 1), title: name }))], String(desk.state.atom + 1), (value) => desk.change({ atom: Number(value) - 1 }, "", false)); // prettier-ignore
+  const options = (letter: string, count: number) =>
+    Array.from({ length: count }, (_, i) => ({ name: String(i), title: `${letter}${i}` }));
+  const layer = select("layer", options("L", most("layers")), String(desk.state.layer), (value) => desk.change({ layer: Number(value) }, "", false)); // prettier-ignore
+  const head = select("head", options("H", most("heads")), String(desk.state.head), (value) => desk.change({ head: Number(value) }, "", false)); // prettier-ignore
+  const atoms = select("atom", [{ name: "-1", title: "none" }, ...desk.names.map((name, i) => ({ name: String(i), title: name }))], String(desk.state.atom), (value) => desk.change({ atom: Number(value) }, "", false)); // prettier-ignore
   const said = h("p.quiet");
   const place = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "attention of the chosen atom" });
-  const element = h("section.part", h("h2", "Whom an atom looks at"), h("div.controls", atoms, layer, head), said, place);
+  const element = h("section.part", h("h2", "Attention of an atom"), h("div.controls", atoms, layer, head), said, place);
 
   function draw(): void {
     const { atom } = desk.state;
@@ -20,12 +21,12 @@ export function looking(desk: MoleculeDesk, stages: Stage[]): { element: HTMLEle
       [head, desk.state.head],
       [atoms, atom],
     ] as [HTMLElement, number][])
-      choice.querySelector("select")!.value = String(value + 1);
+      choice.querySelector("select")!.value = String(value);
     place.hidden = atom < 0;
     said.textContent =
       atom < 0
-        ? "Choose an atom: here, in the picture, or in the table below. Its attention is drawn as bonds, as thick as the weights are large."
-        : `Weights of ${desk.names[atom]} as the models computed them for the molecule as it stands now; each column sums to 1. Scores of the models that know about turns are made of what stays, so these numbers stay too.`;
+        ? "Choose an atom here, in the picture, or in the table below. Its attention weights are drawn as bonds; their thickness is the weight. Layers and heads are counted from 0."
+        : `Attention weights of the query ${desk.names[atom]} for the rotated molecule; each column sums to 1. The scores of an equivariant model are computed from invariants, so its weights are invariant.`;
     if (atom < 0) return;
     const found = stages.map((stage) => stage.weights());
     const order = desk.names.map((_, i) => i).sort((a, b) => (found[0]?.[b] ?? 0) - (found[0]?.[a] ?? 0));
@@ -38,7 +39,7 @@ export function looking(desk: MoleculeDesk, stages: Stage[]): { element: HTMLEle
           "thead",
           h(
             "tr",
-            h("th", { scope: "col" }, "to"),
+            h("th", { scope: "col" }, "key"),
             stages.map((stage) => h("th", { scope: "col" }, desk.model(stage.solver).title)),
           ),
         ),

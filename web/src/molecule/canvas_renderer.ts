@@ -1,9 +1,9 @@
-// Draws a scene on a plain canvas, far things first: where a browser has no WebGL.
-import type { Paint } from "./palette";
-import type { Painter } from "./renderer";
+// Draws a scene on a 2D canvas, far objects first, where a browser has no WebGL.
+import type { Palette } from "./palette";
+import type { Renderer } from "./renderer";
 import { type Arrow, type Ball, type Scene, SHAFT, type Stick, TIP, type View } from "./scene";
 
-export class Flat implements Painter {
+export class CanvasRenderer implements Renderer {
   readonly kind = "flat";
   private readonly pen: CanvasRenderingContext2D;
   private fine = 1;
@@ -20,7 +20,7 @@ export class Flat implements Painter {
     [this.canvas.width, this.canvas.height] = [Math.round(wide * this.fine), Math.round(high * this.fine)];
   }
 
-  draw(scene: Scene, { ink }: Paint): void {
+  draw(scene: Scene, { ink }: Palette): void {
     const { pen } = this;
     pen.setTransform(this.fine, 0, 0, this.fine, 0, 0);
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);

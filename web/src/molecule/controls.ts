@@ -1,14 +1,14 @@
-// What turns, mirrors and replays the molecule without a pointer.
+// Controls that rotate, mirror and replay the molecule.
 import { button, h, select, slider } from "../dom";
 import type { MoleculeDesk } from "./desk";
-import { about, DEGREE, ofAngles, STILL, type Three } from "./rotation";
+import { rotationAbout, DEGREE, ofAngles, IDENTITY, type Three } from "./rotation";
 
-const ROUND = 12; // seconds of a whole turn
-const CALM = 15; // degrees of a step, for who asked for less motion
+const ROUND = 12; // seconds of a full rotation
+const CALM = 15; // degrees of a step under prefers-reduced-motion
 
 export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
-  const names = ["about the upright axis", "about the sideways axis", "about the line of sight"];
-  const turns = names.map((name, k) =>
+  const names = ["about the vertical axis", "about the horizontal axis", "about the line of sight"];
+  const sliders = names.map((name, k) =>
     slider(
       name,
       k === 1 ? [-90, 90] : [-180, 180],
@@ -17,13 +17,13 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
         const angles = [...desk.angles] as [number, number, number];
         angles[k] = value;
         desk.rest();
-        desk.change({ turn: ofAngles(angles as Three) }, "", first);
+        desk.change({ rotation: ofAngles(angles as Three) }, "", first);
       },
       (value) => `${value}°`,
     ),
   );
   const play = spinner(desk);
-  const mirror = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.change({ mirror: mirror.checked }, mirror.checked ? "This is the mirror image." : "This is the molecule itself.") }); // prettier-ignore
+  const mirror = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.change({ mirror: mirror.checked }, mirror.checked ? "Mirrored." : "Not mirrored.") }); // prettier-ignore
   const labels = h<HTMLInputElement>("input", {
     type: "checkbox",
     onchange: () => desk.change({ labels: labels.checked }, "", false),
@@ -31,36 +31,36 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
   const most = Math.max(...desk.record.solvers.map((one) => one.arrows));
   const kinds = [
     { name: "forces", title: "forces" },
-    ...Array.from({ length: most }, (_, i) => ({ name: String(i + 1), title: `learned arrow ${i + 1}` })),
+    ...Array.from({ length: most }, (_, i) => ({ name: String(i), title: `learned vector ${i}` })),
     { name: "none", title: "none" },
   ];
-  const arrows = select("arrows", kinds, desk.state.arrows, (name) => desk.change({ arrows: name }, "", false));
+  const arrows = select("vectors", kinds, desk.state.arrows, (name) => desk.change({ arrows: name }, "", false));
   const frames = replay(desk);
   const element = h(
-    "section.part.turning",
-    { "aria-label": "turn the molecule" },
-    h("div.turns", turns),
+    "section.part.rotation-controls",
+    { "aria-label": "rotate the molecule" },
+    h("div.sliders", sliders),
     h(
       "div.controls",
       play,
-      button("Straighten", "Turn it back to how it stands in the file", () =>
-        desk.change({ turn: STILL, mirror: false }, "Turned back."),
+      button("Reset rotation", "Restore the orientation of the file", () =>
+        desk.change({ rotation: IDENTITY, mirror: false }, "Rotation reset."),
       ),
       h("label.choice", mirror, h("span", "mirror image")),
       arrows,
-      h("label.choice", labels, h("span", "names of atoms")),
+      h("label.choice", labels, h("span", "atom names")),
     ),
     frames.element,
-    h("p#keys.quiet", "Drag to turn. Tap an atom to see whom it looks at, then drag that atom to move it. Arrow keys turn too; with Shift they move the chosen atom."), // prettier-ignore
+    h("p#keys.quiet", "Drag to rotate. Tap an atom to see its attention, then drag that atom to move it. Arrow keys rotate; with Shift they move the chosen atom."), // prettier-ignore
     legend(desk),
   );
 
   function draw(): void {
-    turns.forEach((turn, k) => {
-      const input = turn.querySelector("input")!;
+    sliders.forEach((one, k) => {
+      const input = one.querySelector("input")!;
       const value = String(Math.round(desk.angles[k]) || 0);
       if (document.activeElement !== input) input.value = value;
-      turn.querySelector("output")!.textContent = `${value.replace("-", "−")}°`;
+      one.querySelector("output")!.textContent = `${value.replace("-", "−")}°`;
       input.setAttribute("aria-valuetext", `${value} degrees`);
     });
     mirror.checked = desk.state.mirror;
@@ -71,26 +71,26 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
   return { element, draw };
 }
 
-/** Turns the molecule by itself, until somebody touches it. */
+/** Rotates the molecule continuously, until somebody touches it. */
 function spinner(desk: MoleculeDesk): HTMLElement {
   const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   let [running, before] = [0, 0];
   const stop = () => {
     cancelAnimationFrame(running);
     running = 0;
-    play.textContent = "▶ Turn it";
+    play.textContent = "▶ Rotate";
     play.setAttribute("aria-pressed", "false");
   };
   const step = (now: number) => {
     const wait = calm() ? 500 : 0;
     if (now - before >= wait) {
       const far = calm() ? CALM : Math.min(now - before, 100) * (0.36 / ROUND);
-      desk.turn(about([0.25, 1, 0.1], far * DEGREE), false);
+      desk.rotate(rotationAbout([0.25, 1, 0.1], far * DEGREE), false);
       before = now;
     }
     running = requestAnimationFrame(step);
   };
-  const play = button("▶ Turn it", "Let it turn by itself", () => {
+  const play = button("▶ Rotate", "Rotate continuously", () => {
     if (running) return stop();
     desk.history.push(desk.state);
     before = performance.now();
@@ -104,7 +104,7 @@ function spinner(desk: MoleculeDesk): HTMLElement {
   return play;
 }
 
-/** Geometries of the file, one after the other. */
+/** The frames of the file. */
 function replay(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
   const many = desk.record.said.length;
   const said = h("span.quiet");

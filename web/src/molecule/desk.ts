@@ -1,18 +1,18 @@
-// The desk of the molecule: what a person has done, where the atoms are, and what the models answer there.
+// The desk of the molecule page: its state, the positions of the atoms, and the outputs of the models.
 import type { Molecule, Solver, Species } from "../contract";
 import { History } from "../state";
 import { unpack } from "../tensor";
 import { bonds, place } from "./scene";
-import { Solvers } from "./worker_client";
+import { ModelRunner } from "./worker_client";
 import type { Answers, Question } from "./solver";
 import { initial, type MoleculeState, near, toHash } from "./state";
-import { after, angles, degrees, matrix, type Matrix, MIRROR, STILL, type Three, times, transposed, type Turn, turned } from "./rotation"; // prettier-ignore
+import { compose, angles, degrees, matrix, type Matrix, MIRROR, IDENTITY, type Three, matmul, transpose, type Rotation, rotated } from "./rotation"; // prettier-ignore
 
-/** still: of the molecule as it stands in the file, with atoms moved; now: of the same, turned. Both belong to the same geometry. */
-export interface Known {
+/** still: outputs before rotation, with atoms moved; now: after rotation. Both are of the same geometry. */
+export interface ModelState {
   still?: Answers;
   now?: Answers;
-  by: Matrix; // what stands between the two
+  by: Matrix; // the transformation between the two
   degrees: number;
   mirrored: boolean;
 }
@@ -24,8 +24,8 @@ export class MoleculeDesk {
   readonly kinds: Species[]; // of each atom
   readonly names: string[]; // C1, C2, H1
   readonly radii: number[];
-  readonly solvers: Solvers;
-  readonly known: Known[];
+  readonly solvers: ModelRunner;
+  readonly known: ModelState[];
   told = "";
   failure = "";
   private readonly frames: Float64Array;
@@ -48,9 +48,9 @@ export class MoleculeDesk {
       return `${symbol}${times.get(symbol)}`;
     });
     this.radii = this.kinds.map(({ radius }) => radius);
-    this.known = record.solvers.map(() => ({ by: matrix(STILL), degrees: 0, mirrored: false }));
+    this.known = record.solvers.map(() => ({ by: matrix(IDENTITY), degrees: 0, mirrored: false }));
     this.stills = record.solvers.map(() => "");
-    this.solvers = new Solvers(
+    this.solvers = new ModelRunner(
       record,
       (question, answers) => this.answered(question, answers),
       (why) => this.fail(why),
@@ -58,12 +58,12 @@ export class MoleculeDesk {
     this.ask();
   }
 
-  // --- where the atoms are -------------------------------------------------------------------------------------------------
+  // --- positions of atoms --------------------------------------------------------------------------------------------------
   get atoms(): number {
     return this.kinds.length;
   }
 
-  /** Places [N·3] as in the file, with what was moved, before any turn. */
+  /** Positions [N·3] of the file with moved atoms, before rotation. */
   get base(): Float64Array {
     const { frame, moved } = this.state;
     const size = 3 * this.atoms;
@@ -72,32 +72,32 @@ export class MoleculeDesk {
     return out;
   }
 
-  /** The mirror, then the turn. */
+  /** The mirror, then the rotation. */
   get motion(): Matrix {
-    const by = matrix(this.state.turn);
-    return this.state.mirror ? times(by, MIRROR) : by;
+    const by = matrix(this.state.rotation);
+    return this.state.mirror ? matmul(by, MIRROR) : by;
   }
 
-  /** Places as they are seen, which is what the models are given. */
+  /** Positions after rotation, the input of the models. */
   get positions(): Float64Array {
-    return turned(this.base, this.motion);
+    return rotated(this.base, this.motion);
   }
 
-  /** Where an atom is seen. */
+  /** The position of an atom after rotation. */
   seen(atom: number): Three {
     return place(this.positions, atom);
   }
 
-  /** Degrees about the upright axis, the sideways one, and the line of sight. */
+  /** Degrees about the vertical axis, the horizontal axis, and the line of sight. */
   get angles(): Three {
-    return angles(this.state.turn);
+    return angles(this.state.rotation);
   }
 
   get bonds(): [number, number][] {
     return bonds(this.base, this.radii);
   }
 
-  /** The largest distance of an atom from the middle, over all frames. */
+  /** The largest distance of an atom from the centre, over all frames. */
   get reach(): number {
     let most = 0;
     for (let i = 0; i < this.frames.length; i += 3) most = Math.max(most, Math.hypot(this.frames[i], this.frames[i + 1], this.frames[i + 2])); // prettier-ignore
@@ -112,7 +112,7 @@ export class MoleculeDesk {
     return this.record.solvers[index];
   }
 
-  // --- what the models say -------------------------------------------------------------------------------------------------
+  // --- outputs of the models -----------------------------------------------------------------------------------------------
   private ask(): void {
     const { frame, moved } = this.state;
     const still = JSON.stringify([frame, moved]);
@@ -127,11 +127,11 @@ export class MoleculeDesk {
   }
 
   private asked(still: string): Question["about"] {
-    return { still, by: this.motion, degrees: degrees(this.state.turn), mirrored: this.state.mirror };
+    return { still, by: this.motion, degrees: degrees(this.state.rotation), mirrored: this.state.mirror };
   }
 
   private answered({ solver, key, about }: Question, answers: Answers): void {
-    if (about.still !== this.stills[solver]) return; // of a geometry that has gone
+    if (about.still !== this.stills[solver]) return; // of an earlier geometry
     const known = this.known[solver];
     if (key === "still") known.still = answers;
     else Object.assign(known, { now: answers, by: about.by, degrees: about.degrees, mirrored: about.mirrored });
@@ -141,31 +141,31 @@ export class MoleculeDesk {
   }
 
   private fail(why: string): void {
-    this.failure = `The models could not be asked (${why}).`;
+    this.failure = `The models could not be run (${why}).`;
     this.refresh();
   }
 
-  /** Called whenever a model has answered. */
+  /** Call a listener whenever a model has new outputs. */
   hear(one: (solver: number) => void): void {
     this.heard.push(one);
   }
 
-  // --- what a person does --------------------------------------------------------------------------------------------------
-  /** said: what to tell those who do not see it. */
+  // --- changes -------------------------------------------------------------------------------------------------------------
+  /** said: the announcement for a screen reader. */
   change(change: Partial<MoleculeState>, said = "", undoable = true): void {
     if (undoable) this.history.push(this.state);
     this.state = { ...this.state, ...change };
     this.told = said;
-    if ("turn" in change || "mirror" in change || "frame" in change || "moved" in change) this.ask();
+    if ("rotation" in change || "mirror" in change || "frame" in change || "moved" in change) this.ask();
     this.refresh();
     clearTimeout(this.later);
     this.later = window.setTimeout(() => history.replaceState(null, "", `#${this.link()}`), 300);
   }
 
-  /** Turn on, about axes of the screen. */
-  turn(by: Turn, undoable = true): void {
-    const turn = after(by, this.state.turn);
-    this.change({ turn }, "", undoable);
+  /** Rotate further, about axes of the screen. */
+  rotate(by: Rotation, undoable = true): void {
+    const rotation = compose(by, this.state.rotation);
+    this.change({ rotation }, "", undoable);
   }
 
   /** -1: none. */
@@ -174,27 +174,27 @@ export class MoleculeDesk {
     this.change({ atom: now }, now < 0 ? "No atom is chosen." : `${this.names[now]}, ${this.kinds[now].name}, is chosen.`, false);
   }
 
-  /** Whoever turns the molecule by itself stops here. */
+  /** Stops the continuous rotation. */
   rest: () => void = () => {};
 
-  /** Move an atom by so many Å as it is seen. */
+  /** Move an atom by a vector in Å, in screen coordinates. */
   move(atom: number, by: Three, undoable = true): void {
-    const back = turned(Float64Array.from(by), transposed(this.motion));
+    const back = rotated(Float64Array.from(by), transpose(this.motion));
     const before = this.state.moved[atom] ?? [0, 0, 0];
     const to = near([before[0] + back[0], before[1] + back[1], before[2] + back[2]]);
     this.change({ moved: { ...this.state.moved, [atom]: to } }, `${this.names[atom]} was moved.`, undoable);
   }
 
   undo(): void {
-    this.follow(this.history.undo(this.state), "Taken back.");
+    this.follow(this.history.undo(this.state), "Undone.");
   }
 
   redo(): void {
-    this.follow(this.history.redo(this.state), "Done again.");
+    this.follow(this.history.redo(this.state), "Redone.");
   }
 
   reset(): void {
-    this.change(initial(this.record), "Back to the beginning.");
+    this.change(initial(this.record), "Reset.");
   }
 
   follow(state: MoleculeState | undefined, said: string): void {
@@ -206,13 +206,13 @@ export class MoleculeDesk {
   }
 
   // --- drawing -------------------------------------------------------------------------------------------------------------
-  /** Do now, and again at most once a frame whenever something changes. */
+  /** Draw now, and at most once a frame whenever something changes. */
   keep(draw: () => void): void {
     draw();
     this.parts.push(draw);
   }
 
-  /** The same for what is read and not followed: a few times a second. */
+  /** The same, a few times a second: for text. */
   keepSlowly(draw: () => void): void {
     let [waiting, last] = [0, 0];
     this.keep(() => {

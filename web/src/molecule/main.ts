@@ -2,7 +2,7 @@
 import type { Molecule } from "../contract";
 import { read, unreadable } from "../read";
 import type { MoleculeDesk } from "./desk";
-import { reveal } from "./page";
+import { mount } from "./page";
 import "../style.css";
 
 /** What a script on the page may reach, as `equiscope.desk`. */
@@ -10,4 +10,4 @@ export let desk: MoleculeDesk | undefined;
 
 const place = document.getElementById("app");
 const record = document.getElementById("molecule");
-if (place && record) read<Molecule>(record).then((found) => (desk = reveal(found, place)), unreadable(place));
+if (place && record) read<Molecule>(record).then((found) => (desk = mount(found, place)), unreadable(place));

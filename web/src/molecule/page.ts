@@ -1,4 +1,4 @@
-// The page of a molecule: two models beside each other, what turns it, and what is measured.
+// The page of a molecule: two models side by side, controls that rotate it, and what is measured.
 import type { Molecule } from "../contract";
 import { button, h } from "../dom";
 import { download } from "../figure";
@@ -7,21 +7,21 @@ import { card } from "./card";
 import { controls } from "./controls";
 import { curve } from "./curve";
 import { MoleculeDesk } from "./desk";
-import { looking } from "./attention";
-import { gap, measured } from "./equivariance";
+import { attentionTable } from "./attention";
+import { gap, measure } from "./equivariance";
 import { numbers } from "./numbers";
 import type { Stage } from "./stage";
 import { fromHash } from "./state";
 import "./molecule.css";
 
-const QUIET = 700; // milliseconds without a change, after which the answers are told
+const QUIET = 700; // milliseconds without a change before the announcement
 
-export function reveal(record: Molecule, root: HTMLElement): MoleculeDesk {
+export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
   const desk = new MoleculeDesk(record, fromHash(location.hash, record));
   const cards = [card(desk, "left"), card(desk, "right")];
   const stages = cards.map(({ stage }) => stage);
   const turning = controls(desk);
-  const parts = [turning, ...cards, numbers(desk), curve(desk), looking(desk, stages), atomTable(desk, stages[0])];
+  const parts = [turning, ...cards, numbers(desk), curve(desk), attentionTable(desk, stages), atomTable(desk, stages[0])];
   const [, , , ...below] = parts;
   const failed = h("p.failed", { role: "alert", hidden: true });
   document.body.classList.add("molecule");
@@ -33,9 +33,9 @@ export function reveal(record: Molecule, root: HTMLElement): MoleculeDesk {
         h("p.brand", "equiscope ", h("span", "explore")),
         h(
           "div.buttons",
-          button("↶ Undo", "Take the last change back (Ctrl+Z)", () => desk.undo()),
-          button("Reset", "Back to the beginning", () => desk.reset()),
-          button("PNG", "Save both pictures as one PNG", () => saved(stages)),
+          button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
+          button("Reset", "Back to the initial state", () => desk.reset()),
+          button("PNG", "Save both pictures as one PNG", () => savePictures(stages)),
         ),
       ),
       h("h1", record.title),
@@ -52,7 +52,7 @@ export function reveal(record: Molecule, root: HTMLElement): MoleculeDesk {
       failed,
       turning.element,
       below.map(({ element }) => element),
-      told(desk),
+      announcer(desk),
     ),
     h("footer", "equiscope: every energy, force and weight is computed in your browser, in float64, by the operations that PyTorch ran. It works offline and sends nothing anywhere."), // prettier-ignore
   );
@@ -66,15 +66,15 @@ export function reveal(record: Molecule, root: HTMLElement): MoleculeDesk {
   return desk;
 }
 
-/** Says what came of a turn when it is over. */
-function told(desk: MoleculeDesk): HTMLElement {
+/** Announces the outcome after a rotation. */
+function announcer(desk: MoleculeDesk): HTMLElement {
   const said = h("p.spoken", { role: "status" });
   let later = 0;
   const sum = () => {
     const found = desk.record.solvers.map((model, i) => {
-      const { energy } = measured(model, desk.known[i]) ?? {};
+      const { energy } = measure(model, desk.known[i]) ?? {};
       if (!energy) return "";
-      return `${model.title}: energy ${energy.stays ? "stays" : `moves by ${gap(energy.difference)}`}`;
+      return `${model.title}: energy ${energy.holds ? "invariant" : `differs by ${gap(energy.difference)}`}`;
     });
     said.textContent = `${desk.told} ${found.join("; ")}.`;
   };
@@ -98,7 +98,7 @@ function listen(desk: MoleculeDesk): void {
 }
 
 /** The stages side by side, as they are. */
-function saved(stages: Stage[]): void {
+function savePictures(stages: Stage[]): void {
   const canvas = document.createElement("canvas");
   const boxes = stages.map((stage) => stage.element.getBoundingClientRect());
   const fine = 2;
@@ -109,7 +109,7 @@ function saved(stages: Stage[]): void {
   pen.fillRect(0, 0, canvas.width, canvas.height);
   let left = 0;
   stages.forEach((stage, i) => {
-    stage.render(); // what is drawn in space is there until the next frame only
+    stage.render(); // WebGL keeps its pixels until the next frame only
     for (const layer of stage.element.querySelectorAll("canvas"))
       pen.drawImage(layer, left, 0, fine * boxes[i].width, fine * boxes[i].height);
     left += fine * boxes[i].width;

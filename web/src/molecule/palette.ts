@@ -1,8 +1,8 @@
-// The colours of the scene on light and on dark paper.
-export interface Paint {
+// The colours of the scene, light and dark.
+export interface Palette {
   dark: boolean;
   ink: string; // of outlines
-  paper: string; // into which far things fade
+  paper: string; // into which far objects fade
   text: string;
   arrow: string;
   ghost: string;
@@ -11,7 +11,7 @@ export interface Paint {
   weight(share: number): string;
 }
 
-export function paint(): Paint {
+export function palette(): Palette {
   const style = getComputedStyle(document.documentElement);
   const named = (name: string) => style.getPropertyValue(name).trim();
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;

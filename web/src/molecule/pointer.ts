@@ -1,6 +1,6 @@
-// Hands on a stage: a pointer turns the molecule or drags the chosen atom; a tap chooses; keys do all of it too.
+// Pointer and keyboard on a stage: a drag rotates the molecule or moves the chosen atom; a tap chooses; keys do the same.
 import type { Stage } from "./stage";
-import { about, after, DEGREE, type Three } from "./rotation";
+import { rotationAbout, compose, DEGREE, type Three } from "./rotation";
 
 const STEP = 5 * DEGREE;
 const FINE = 1 * DEGREE;
@@ -25,9 +25,9 @@ const WAYS: Record<string, Three> = {
   PageDown: [0, 0, -1],
 };
 export const KEYS =
-  "Arrow keys turn the molecule by 5 degrees, with Alt by 1; Page Up and Page Down roll it. N and P choose the next and the previous atom, Escape none. With Shift the same keys move the chosen atom by 0.05 Å, Page Up nearer and Page Down away.";
+  "Arrow keys rotate the molecule by 5 degrees, with Alt by 1; Page Up and Page Down roll it. N and P choose the next and the previous atom, Escape none. With Shift the same keys move the chosen atom by 0.05 Å, Page Up nearer and Page Down away.";
 
-export function hands(stage: Stage, area: HTMLElement): void {
+export function pointerControls(stage: Stage, area: HTMLElement): void {
   const { desk } = stage;
   let held: { id: number; x: number; y: number; atom: number; moved: boolean } | undefined;
   const at = (event: PointerEvent) => {
@@ -59,7 +59,7 @@ export function hands(stage: Stage, area: HTMLElement): void {
     if (held.atom >= 0) {
       const pixels = stage.view.scale * stage.view.seen(desk.seen(held.atom)).near;
       desk.move(held.atom, [dx / pixels, -dy / pixels, 0], first);
-    } else desk.turn(after(about([0, 1, 0], dx * SLOW), about([1, 0, 0], dy * SLOW)), first);
+    } else desk.rotate(compose(rotationAbout([0, 1, 0], dx * SLOW), rotationAbout([1, 0, 0], dy * SLOW)), first);
   });
   const up = (event: PointerEvent) => {
     if (!held || event.pointerId !== held.id) return;
@@ -76,7 +76,7 @@ export function hands(stage: Stage, area: HTMLElement): void {
     const { atom } = desk.state;
     if (event.shiftKey && event.key in WAYS && atom >= 0)
       desk.move(atom, WAYS[event.key].map((part) => part * NUDGE) as unknown as Three); // prettier-ignore
-    else if (event.key in TURNS) desk.turn(about(TURNS[event.key], event.altKey ? FINE : STEP));
+    else if (event.key in TURNS) desk.rotate(rotationAbout(TURNS[event.key], event.altKey ? FINE : STEP));
     else if (event.key === "n" || event.key === "N") desk.choose((atom + 1) % desk.atoms);
     else if (event.key === "p" || event.key === "P") desk.choose((Math.max(atom, 0) + desk.atoms - 1) % desk.atoms);
     else if (event.key === "Escape" && atom >= 0) desk.choose(-1);

@@ -1,10 +1,10 @@
-// Whoever draws a scene: in space (WebGL), or flat where there is none.
-import type { Paint } from "./palette";
+// The interface of the two renderers: WebGL, or a 2D canvas.
+import type { Palette } from "./palette";
 import type { Scene } from "./scene";
 
-export interface Painter {
+export interface Renderer {
   readonly kind: "solid" | "flat";
   /** fine: dots of the canvas for one pixel of the page. */
   size(wide: number, high: number, fine: number): void;
-  draw(scene: Scene, paint: Paint): void;
+  draw(scene: Scene, palette: Palette): void;
 }

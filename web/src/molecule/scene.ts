@@ -1,4 +1,4 @@
-// What is drawn, as plain numbers: balls, sticks and arrows in Å. Two painters draw the same: one in space, one flat.
+// The scene as plain data: balls, sticks and arrows in Å, drawn by either renderer.
 import type { Species } from "../contract";
 import type { Three } from "./rotation";
 
@@ -17,7 +17,7 @@ export interface Stick {
   flat?: boolean;
 }
 
-/** faint: where an arrow would stand if it had turned along. */
+/** faint: the arrow of an equivariant model, for comparison. */
 export interface Arrow {
   from: Three;
   to: Three;
@@ -38,17 +38,17 @@ const STRETCH = 1.25; // two atoms are joined where they are no further apart th
 
 export const ballOf = (element: Species): number => 0.12 + 0.36 * element.radius;
 
-/** Pairs of atoms that are joined. */
+/** Pairs of bonded atoms. */
 export function bonds(at: Float64Array, radii: number[]): [number, number][] {
   const found: [number, number][] = [];
   for (let i = 0; i < radii.length; i++)
-    for (let j = i + 1; j < radii.length; j++) if (apart(at, i, j) < STRETCH * (radii[i] + radii[j])) found.push([i, j]);
+    for (let j = i + 1; j < radii.length; j++) if (relativeError(at, i, j) < STRETCH * (radii[i] + radii[j])) found.push([i, j]);
   return found;
 }
 
 export const place = (at: ArrayLike<number>, i: number): Three => [at[3 * i], at[3 * i + 1], at[3 * i + 2]];
 
-export function apart(at: ArrayLike<number>, i: number, j: number): number {
+export function relativeError(at: ArrayLike<number>, i: number, j: number): number {
   return Math.hypot(at[3 * i] - at[3 * j], at[3 * i + 1] - at[3 * j + 1], at[3 * i + 2] - at[3 * j + 2]);
 }
 
@@ -68,7 +68,7 @@ export function sticks(at: Float64Array, joined: [number, number][], colours: st
   });
 }
 
-/** Arrows at the atoms; scale: Å for one unit. Those that would not be seen are left out. */
+/** Arrows at the atoms; scale: Å for one unit. Arrows too short to be visible are left out. */
 export function arrows(at: Float64Array, ways: Float64Array, scale: number, colour: string, faint: boolean): Arrow[] {
   const made: Arrow[] = [];
   for (let i = 0; i < at.length / 3; i++) {
@@ -80,8 +80,13 @@ export function arrows(at: Float64Array, ways: Float64Array, scale: number, colo
   return made;
 }
 
-/** Weights that an atom gives others, as sticks as thick as they are large. */
-export function looks(at: Float64Array, atom: number, weights: ArrayLike<number>, colour: (share: number) => string): Stick[] {
+/** The attention weights of an atom as sticks; their thickness is the weight. */
+export function attentionSticks(
+  at: Float64Array,
+  atom: number,
+  weights: ArrayLike<number>,
+  colour: (share: number) => string,
+): Stick[] {
   const made: Stick[] = [];
   const most = Math.max(...Array.from(weights).filter((_, j) => j !== atom), 1e-12);
   for (let j = 0; j < weights.length; j++) {
@@ -91,12 +96,12 @@ export function looks(at: Float64Array, atom: number, weights: ArrayLike<number>
   return made;
 }
 
-/** How a place in space comes onto the screen: from far in front, with some perspective. `reach` is the largest distance from the middle. */
+/** The projection onto the screen, with some perspective. `reach` is the largest distance from the centre. */
 export class View {
   private wide = 1;
   private high = 1;
   readonly distance: number;
-  readonly angle: number; // of the view, upright, in radians
+  readonly angle: number; // vertical field of view in radians
   constructor(readonly reach: number) {
     this.distance = reach * 4;
     this.angle = 2 * Math.asin(1 / 4);
@@ -106,18 +111,18 @@ export class View {
     [this.wide, this.high] = [wide, high];
   }
 
-  /** Of the camera, upright: the smaller side holds all. */
+  /** The vertical field of view of the camera: the smaller side holds everything. */
   get upright(): number {
     const narrow = Math.min(1, this.wide / this.high);
     return 2 * Math.atan(Math.tan(this.angle / 2) / narrow);
   }
 
-  /** Pixels of one Å in the middle. */
+  /** Pixels of one Å at the centre. */
   get scale(): number {
     return this.high / 2 / Math.tan(this.upright / 2) / this.distance;
   }
 
-  /** Pixels from the left and the top; how much larger things are there than in the middle. */
+  /** Pixels from the left and the top, and the magnification relative to the centre. */
   seen([x, y, z]: Three): { x: number; y: number; near: number } {
     const near = this.distance / Math.max(this.distance - z, this.distance / 10);
     return { x: this.wide / 2 + x * this.scale * near, y: this.high / 2 - y * this.scale * near, near };

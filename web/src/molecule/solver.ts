@@ -1,4 +1,4 @@
-// A model of the record as a function of places.
+// A model of the record as a function of positions.
 import { computation } from "../computation";
 import type { Solver } from "../contract";
 
@@ -11,15 +11,15 @@ export interface Answers {
 }
 export interface Question {
   solver: number;
-  key: string; // of what is asked for: a newer question with the same key takes its place
+  key: string; // a newer request with the same key replaces this one
   positions: Float64Array;
-  about: { still: string; by: readonly number[]; degrees: number; mirrored: boolean }; // which geometry, and how it was turned
+  about: { still: string; by: readonly number[]; degrees: number; mirrored: boolean }; // the geometry and its rotation
 }
 
-export type Ask = (positions: Float64Array) => Answers;
+export type ModelFunction = (positions: Float64Array) => Answers;
 
-/** A model of the record as a function of places [N·3]. */
-export function solver({ computation: record }: Solver): Ask {
+/** A model of the record as a function of positions [N·3]. */
+export function solver({ computation: record }: Solver): ModelFunction {
   const run = computation(record);
   const asked = ["energy", "each", "forces", "weights", ...("arrows" in record.outputs ? ["arrows"] : [])];
   return (positions) => {

@@ -1,20 +1,20 @@
-// A stage: the molecule as one model sees it, with its arrows and whom the chosen atom looks at. Turned by pointer and keys.
+// A stage: the molecule with the vectors of one model and the attention of the chosen atom. Pointer and keys rotate it.
 import { h } from "../dom";
 import type { MoleculeDesk } from "./desk";
-import { Flat } from "./canvas_renderer";
-import { hands } from "./pointer";
-import { apart, channel, row } from "./equivariance";
-import { light, type Paint, paint } from "./palette";
-import type { Painter } from "./renderer";
-import { arrows, ballOf, looks, place, type Scene, sticks, View } from "./scene";
-import { Solid } from "./webgl_renderer";
-import { times, transposed, turned } from "./rotation";
+import { CanvasRenderer } from "./canvas_renderer";
+import { pointerControls } from "./pointer";
+import { relativeError, channel, row } from "./equivariance";
+import { light, type Palette, palette } from "./palette";
+import type { Renderer } from "./renderer";
+import { arrows, ballOf, attentionSticks, place, type Scene, sticks, View } from "./scene";
+import { WebglRenderer } from "./webgl_renderer";
+import { matmul, transpose, rotated } from "./rotation";
 
-const LONGEST = 1.5; // Å on the screen of the longest arrow at the beginning
-const REST = 160; // milliseconds without a change, after which the picture is drawn finely
-const PAUSE = 2000; // milliseconds that are no frame, but a pause
-const SLOW = 30; // milliseconds of a frame, beyond which it is drawn coarsely while it moves
-const SAME = 1e-6; // of their size: arrows closer than this cover each other
+const LONGEST = 1.5; // Å on the screen of the longest arrow at first
+const REST = 160; // milliseconds without a change before the scene is drawn at full resolution
+const PAUSE = 2000; // milliseconds between frames that count as a pause
+const SLOW = 30; // milliseconds of a frame above which the resolution drops during motion
+const SAME = 1e-6; // relative: arrows closer than this coincide
 
 export class Stage {
   readonly element: HTMLElement;
@@ -22,13 +22,13 @@ export class Stage {
   private readonly canvas = h<HTMLCanvasElement>("canvas.scene", { "aria-hidden": "true" });
   private readonly over: HTMLCanvasElement;
   private readonly scales = new Map<string, number>();
-  private painter: Painter;
-  private paint: Paint = paint();
+  private renderer: Renderer;
+  private palette: Palette = palette();
   private size = { wide: 0, high: 0 };
   private fine = 0;
   private drawn = -Infinity;
   private later = 0;
-  private pace = 16; // milliseconds of a frame, of late
+  private pace = 16; // running mean of the milliseconds of a frame
 
   constructor(
     readonly desk: MoleculeDesk,
@@ -43,20 +43,20 @@ export class Stage {
       "data-side": side,
     });
     this.element = h("div.stage", this.canvas, this.over);
-    this.painter = this.painted();
-    this.element.dataset.painter = this.painter.kind;
-    hands(this, this.over);
+    this.renderer = this.createRenderer();
+    this.element.dataset.renderer = this.renderer.kind;
+    pointerControls(this, this.over);
     new ResizeObserver(() => this.fit()).observe(this.element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
   }
 
-  private painted(): Painter {
+  private createRenderer(): Renderer {
     try {
-      return new Solid(this.canvas, this.view, this.desk.atoms);
+      return new WebglRenderer(this.canvas, this.view, this.desk.atoms);
     } catch {
-      const fresh = h<HTMLCanvasElement>("canvas.scene", { "aria-hidden": "true" }); // one that was asked for WebGL gives nothing else
+      const fresh = h<HTMLCanvasElement>("canvas.scene", { "aria-hidden": "true" }); // a canvas with a WebGL context has no 2D context
       this.canvas.replaceWith(fresh);
-      return new Flat(fresh, this.view);
+      return new CanvasRenderer(fresh, this.view);
     }
   }
 
@@ -65,7 +65,7 @@ export class Stage {
   }
 
   private recolour(): void {
-    this.paint = paint();
+    this.palette = palette();
     this.desk.refresh();
   }
 
@@ -85,7 +85,7 @@ export class Stage {
     const [now, before] = [performance.now(), this.drawn];
     const gap = now - before;
     if (gap < PAUSE) this.pace += 0.2 * (gap - this.pace);
-    const rest = Math.max(REST, 4 * this.pace); // where frames are slow, the next one may be long in coming
+    const rest = Math.max(REST, 4 * this.pace); // with slow frames the next one may come late
     this.drawn = now;
     this.render(gap < rest ? Math.min(devicePixelRatio, this.pace > 2 * SLOW ? 0.5 : this.pace > SLOW ? 0.75 : 1) : undefined);
     clearTimeout(this.later);
@@ -93,45 +93,45 @@ export class Stage {
     this.label(this.desk.positions);
   }
 
-  /** What somebody hears who does not see it. */
+  /** The description for a screen reader. */
   tell(): void {
     this.over.setAttribute("aria-label", this.words());
   }
 
-  /** Coarsely while it moves; twice as fine as the screen when it rests, which smooths all edges. */
+  /** Low resolution during motion; twice the resolution of the screen at rest, which antialiases. */
   render(fine = Math.min(2 * devicePixelRatio, 3)): void {
-    if (fine !== this.fine) this.painter.size(this.size.wide, this.size.high, fine);
+    if (fine !== this.fine) this.renderer.size(this.size.wide, this.size.high, fine);
     this.fine = fine;
-    this.painter.draw(this.scene(), this.paint);
+    this.renderer.draw(this.scene(), this.palette);
   }
 
-  // --- what is drawn -------------------------------------------------------------------------------------------------------
+  // --- the scene -----------------------------------------------------------------------------------------------------------
   private scene(): Scene {
-    const { desk, paint: colours } = this;
+    const { desk, palette: colours } = this;
     const { state } = desk;
     const at = desk.positions;
     const tints = desk.kinds.map(({ colour }) => colours.atom(colour));
     const balls = desk.kinds.map((kind, i) => ({ at: place(at, i), radius: ballOf(kind), colour: tints[i] }));
     const scene: Scene = { balls, sticks: sticks(at, desk.bonds, tints), arrows: [] };
     const weights = this.weights();
-    if (weights) scene.sticks.push(...looks(at, state.atom, weights, colours.weight));
+    if (weights) scene.sticks.push(...attentionSticks(at, state.atom, weights, colours.weight));
     const found = this.arrows();
     if (found) {
       const { now, wanted, scale } = found;
       scene.arrows.push(...arrows(at, now, scale, colours.arrow, false));
-      if (apart(now, wanted) > SAME) scene.arrows.push(...arrows(at, wanted, scale, colours.ghost, true));
+      if (relativeError(now, wanted) > SAME) scene.arrows.push(...arrows(at, wanted, scale, colours.ghost, true));
     }
     return scene;
   }
 
-  /** Arrows as the model gives them here, and as they would stand if they had turned along with the molecule. */
+  /** The model's vectors after rotation, and the rotated vectors from before, which an equivariant model gives. */
   arrows(): { now: Float64Array; wanted: Float64Array; scale: number } | undefined {
     const { desk } = this;
     const known = desk.known[this.solver];
     const [now, still] = [this.chosen(known.now), this.chosen(known.still)];
     if (!now || !still) return undefined;
-    const carried = times(desk.motion, transposed(known.by)); // what was turned since they were asked goes along
-    return { now: turned(now, carried), wanted: turned(still, desk.motion), scale: this.scale(still) };
+    const carried = matmul(desk.motion, transpose(known.by)); // includes the rotation since the request
+    return { now: rotated(now, carried), wanted: rotated(still, desk.motion), scale: this.scale(still) };
   }
 
   private chosen(answers: { forces: Float64Array; arrows?: Float64Array } | undefined): Float64Array | undefined {
@@ -139,10 +139,10 @@ export class Stage {
     if (!answers || which === "none") return undefined;
     if (which === "forces") return answers.forces;
     const many = this.desk.model(this.solver).arrows;
-    return answers.arrows && Number(which) <= many ? channel(answers.arrows, Number(which) - 1, many) : undefined;
+    return answers.arrows && Number(which) < many ? channel(answers.arrows, Number(which), many) : undefined;
   }
 
-  /** Å for one unit, the same for all geometries, so that a longer arrow is a stronger one. */
+  /** Å for one unit, the same for all geometries, so that lengths are comparable. */
   private scale(ways: Float64Array): number {
     const key = `${this.solver} ${this.desk.state.arrows}`;
     if (!this.scales.has(key)) {
@@ -153,7 +153,7 @@ export class Stage {
     return this.scales.get(key) ?? 0;
   }
 
-  /** Whom the chosen atom looks at. */
+  /** The attention weights of the chosen atom. */
   weights(): Float64Array | undefined {
     const { desk } = this;
     const { atom, layer, head } = desk.state;
@@ -163,9 +163,9 @@ export class Stage {
     return row(found, desk.atoms, heads, Math.min(layer, layers - 1), Math.min(head, heads - 1), atom);
   }
 
-  /** The names of atoms that nothing covers, and a ring about the chosen one. */
+  /** The names of visible atoms, and a ring around the chosen one. */
   private label(at: Float64Array): void {
-    const { desk, view, paint: colours } = this;
+    const { desk, view, palette: colours } = this;
     const pen = this.over.getContext("2d")!;
     const fine = this.over.width / this.size.wide;
     pen.setTransform(fine, 0, 0, fine, 0, 0);
@@ -200,10 +200,10 @@ export class Stage {
     const [by, known] = [desk.angles.map((angle) => Math.round(angle)), desk.known[this.solver]];
     const energy = known.now ? `, energy ${known.now.energy.toPrecision(6)} ${desk.model(this.solver).unit}` : "";
     const chosen = desk.state.atom >= 0 ? `, ${desk.names[desk.state.atom]} is chosen` : "";
-    return `${desk.record.title}, asked of the ${desk.model(this.solver).title}: ${desk.atoms} atoms, turned by ${by[0]}, ${by[1]} and ${by[2]} degrees${desk.state.mirror ? ", mirrored" : ""}${energy}${chosen}`;
+    return `${desk.record.title}, ${desk.model(this.solver).title}: ${desk.atoms} atoms, rotated by ${by[0]}, ${by[1]} and ${by[2]} degrees${desk.state.mirror ? ", mirrored" : ""}${energy}${chosen}`;
   }
 
-  /** The atom at a place of the screen, the nearest to the eye; -1 where there is none. */
+  /** The atom at a point of the screen, the nearest to the viewer; -1 where there is none. */
   atomAt(x: number, y: number, reach = 4): number {
     const at = this.desk.positions;
     let [best, nearest] = [-1, -Infinity];

@@ -1,13 +1,13 @@
-// What a person has done with the molecule. It is the link to the page, and what undo brings back.
+// The state of the molecule page. It is the link to the page and the undo history.
 import type { Molecule } from "../contract";
 import { whole } from "../state";
-import { degrees, STILL, type Three, type Turn, unit } from "./rotation";
+import { degrees, IDENTITY, type Three, type Rotation, unit } from "./rotation";
 
-/** left, right: names of the models that are drawn. moved: what was added to the places of atoms, in Å, before any turn.
- * arrows: "forces", "none", or the number of a learned arrow. atom: the chosen one, -1 for none. */
+/** left, right: names of the models. moved: displacements of atoms in Å, before rotation.
+ * arrows: "forces", "none", or the index of a learned vector. atom: the chosen one, -1 for none. */
 export interface MoleculeState {
   frame: number;
-  turn: Turn;
+  rotation: Rotation;
   mirror: boolean;
   moved: Record<number, Three>;
   atom: number;
@@ -20,13 +20,13 @@ export interface MoleculeState {
   curve: "energies" | "forces";
 }
 
-export const FAR = 3; // Å, further than which nobody drags an atom
+export const FAR = 3; // Å, the largest displacement of an atom
 
 export function initial(record: Molecule): MoleculeState {
   const [first, last] = [record.solvers[0], record.solvers.at(-1)!];
   return {
     frame: record.frame,
-    turn: STILL,
+    rotation: IDENTITY,
     mirror: false,
     moved: {},
     atom: -1,
@@ -40,54 +40,51 @@ export function initial(record: Molecule): MoleculeState {
   };
 }
 
-/** What differs from the beginning, as a URL fragment; frames, atoms, layers and heads count from 1 there. */
+/** What differs from the initial state, as a URL fragment. Frames and atoms count from 1 there, as in files; layers and heads from 0. */
 export function toHash(state: MoleculeState, record: Molecule): string {
   const [begin, parts] = [initial(record), new URLSearchParams()];
   if (state.frame !== begin.frame) parts.set("frame", String(state.frame + 1));
-  if (degrees(state.turn) > 1e-9) parts.set("turn", state.turn.map((part) => part.toFixed(5)).join(","));
+  if (degrees(state.rotation) > 1e-9) parts.set("rotation", state.rotation.map((part) => part.toFixed(5)).join(","));
   if (state.mirror) parts.set("mirror", "on");
   if (state.atom >= 0) parts.set("atom", String(state.atom + 1));
-  for (const name of ["left", "right", "arrows", "curve"] as const) if (state[name] !== begin[name]) parts.set(name, state[name]);
-  for (const name of ["layer", "head"] as const) if (state[name]) parts.set(name, String(state[name] + 1));
+  for (const name of ["left", "right", "curve"] as const) if (state[name] !== begin[name]) parts.set(name, state[name]);
+  if (state.arrows !== begin.arrows) parts.set("vectors", state.arrows);
+  for (const name of ["layer", "head"] as const) if (state[name]) parts.set(name, String(state[name]));
   if (state.labels !== begin.labels) parts.set("labels", state.labels ? "on" : "off");
   const moved = Object.entries(state.moved).map(([atom, by]) => [Number(atom) + 1, ...by.map((part) => part.toFixed(3))].join(","));
   if (moved.length) parts.set("moved", moved.join(";"));
   return parts.toString();
 }
 
-/** The state that a fragment describes; whatever does not fit falls back to the beginning. */
+/** The state that a fragment describes; what is invalid keeps its initial value. */
 export function fromHash(hash: string, record: Molecule): MoleculeState {
   const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
   const from1 = (name: string, most: number) => (whole(parts.get(name), 1, most) ?? NaN) - 1;
   const known = (name: "left" | "right") => record.solvers.find((one) => one.name === parts.get(name))?.name ?? state[name];
-  const [frame, atom, layer, head] = [
-    from1("frame", record.said.length),
-    from1("atom", record.atoms.length),
-    from1("layer", Math.max(...record.solvers.map((one) => one.layers))),
-    from1("head", Math.max(...record.solvers.map((one) => one.heads))),
-  ];
-  const arrows = parts.get("arrows") ?? "";
+  const [frame, atom] = [from1("frame", record.said.length), from1("atom", record.atoms.length)];
+  const [layer, head] = (["layer", "head"] as const).map((name) => whole(parts.get(name), 0, Math.max(...record.solvers.map((one) => one[`${name}s`])) - 1) ?? 0); // prettier-ignore
+  const arrows = parts.get("vectors") ?? "";
   const many = Math.max(...record.solvers.map((one) => one.arrows));
   return {
     ...state,
     frame: Number.isNaN(frame) ? state.frame : frame,
-    turn: turnOf(parts.get("turn")),
+    rotation: rotationOf(parts.get("rotation")),
     mirror: parts.get("mirror") === "on",
     moved: movedOf(parts.get("moved"), record.atoms.length),
     atom: Number.isNaN(atom) ? -1 : atom,
     left: known("left"),
     right: known("right"),
-    arrows: arrows === "none" || (/^\d{1,4}$/.test(arrows) && Number(arrows) >= 1 && Number(arrows) <= many) ? arrows : "forces",
-    layer: Number.isNaN(layer) ? 0 : layer,
-    head: Number.isNaN(head) ? 0 : head,
+    arrows: arrows === "none" || (/^\d{1,4}$/.test(arrows) && Number(arrows) < many) ? arrows : "forces",
+    layer,
+    head,
     labels: parts.has("labels") ? parts.get("labels") === "on" : state.labels,
     curve: parts.get("curve") === "forces" ? "forces" : "energies",
   };
 }
 
-function turnOf(text: string | null): Turn {
+function rotationOf(text: string | null): Rotation {
   const found = numbers(text, ",");
-  return found.length === 4 && found.some((part) => part !== 0) ? unit(found as unknown as Turn) : STILL;
+  return found.length === 4 && found.some((part) => part !== 0) ? unit(found as unknown as Rotation) : IDENTITY;
 }
 
 function movedOf(text: string | null, atoms: number): Record<number, Three> {

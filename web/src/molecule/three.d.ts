@@ -13,7 +13,7 @@ declare module "three" {
     identity(): this;
   }
   export class Matrix4 {
-    compose(place: Vector3, turn: Quaternion, scale: Vector3): this;
+    compose(place: Vector3, rotation: Quaternion, scale: Vector3): this;
   }
   export class Object3D {
     position: Vector3;

@@ -1,4 +1,4 @@
-// Draws a scene with WebGL: one call for all balls, one for all sticks, one for all arrow heads. Light enough for a software renderer.
+// Draws a scene with WebGL: one draw call for all balls, one for all sticks, one for all arrow heads. Fast enough in software.
 import {
   BackSide,
   type BufferGeometry,
@@ -17,16 +17,16 @@ import {
   Vector3,
   WebGLRenderer,
 } from "three";
-import type { Paint } from "./palette";
-import type { Painter } from "./renderer";
+import type { Palette } from "./palette";
+import type { Renderer } from "./renderer";
 import { type Scene, SHAFT, TIP, type View } from "./scene";
 import type { Three } from "./rotation";
 
-const LINE = 0.026; // Å, how far an outline stands out
+const LINE = 0.026; // Å, width of an outline
 const MANY = 30; // balls, beyond which sticks have fewer corners
 const SUN = "vec3(-0.34, 0.57, 0.75)";
 const UP = new Vector3(0, 1, 0);
-// Little work for each corner and each dot, as a processor without a graphics card has to do it.
+// Little work for each vertex and fragment, for machines without a GPU.
 const SHARED = `
 uniform vec3 ink;
 uniform vec3 paper;
@@ -55,7 +55,7 @@ void main() {
   gl_FragColor = vec4(shade, opacity);
 }`,
 };
-// A ball is a square that looks at the eye, on which every dot knows how far the ball stands out there.
+// A ball is a billboard: every fragment computes its own depth and normal.
 const BALLS = {
   corners: `
 varying vec3 tint;
@@ -89,7 +89,7 @@ void main() {
 }`,
 };
 
-/** Alike things, each with its own place, size and colour; `outline`: their back sides, a little larger, in ink. */
+/** Instances of one geometry, each with its own position, size and colour; `skin`: their back faces, enlarged, as outlines. */
 class Many {
   private mesh?: InstancedMesh;
   private shell?: InstancedMesh;
@@ -112,12 +112,12 @@ class Many {
     this.count = 0;
   }
 
-  put(at: Three, turn: Quaternion, [x, y, z]: Three, colour: string): void {
+  put(at: Three, rotation: Quaternion, [x, y, z]: Three, colour: string): void {
     if (!this.mesh) return;
     this.at.set(...at);
-    this.mesh.setMatrixAt(this.count, this.matrix.compose(this.at, turn, this.scale.set(x, y, z)));
+    this.mesh.setMatrixAt(this.count, this.matrix.compose(this.at, rotation, this.scale.set(x, y, z)));
     this.mesh.setColorAt(this.count, this.colour.set(colour));
-    this.shell?.setMatrixAt(this.count, this.matrix.compose(this.at, turn, this.scale.set(x + LINE, y, z + LINE)));
+    this.shell?.setMatrixAt(this.count, this.matrix.compose(this.at, rotation, this.scale.set(x + LINE, y, z + LINE)));
     this.count++;
   }
 
@@ -148,14 +148,14 @@ class Many {
   }
 }
 
-export class Solid implements Painter {
+export class WebglRenderer implements Renderer {
   readonly kind = "solid";
   private readonly renderer: WebGLRenderer;
   private readonly room = new Room();
   private readonly camera: PerspectiveCamera;
   private readonly groups: Record<"balls" | "sticks" | "bands" | "shafts" | "tips" | "faintShafts" | "faintTips", Many>;
   private readonly shared = { ink: { value: new Color() }, paper: { value: new Color() }, depth: { value: new Vector2() } };
-  private readonly turn = new Quaternion();
+  private readonly quaternion = new Quaternion();
   private readonly way = new Vector3();
 
   /** many: how many balls there will be; small ones need fewer corners. Throws where there is no WebGL. */
@@ -206,12 +206,12 @@ export class Solid implements Painter {
     this.camera.updateProjectionMatrix();
   }
 
-  draw(scene: Scene, { ink, paper }: Paint): void {
+  draw(scene: Scene, { ink, paper }: Palette): void {
     this.shared.ink.value.set(ink);
     this.shared.paper.value.set(paper);
     const { balls, sticks, bands, shafts, tips, faintShafts, faintTips } = this.groups;
     balls.begin(scene.balls.length);
-    for (const { at, radius, colour } of scene.balls) balls.put(at, this.turn.identity(), [radius, radius, radius], colour);
+    for (const { at, radius, colour } of scene.balls) balls.put(at, this.quaternion.identity(), [radius, radius, radius], colour);
     for (const group of [sticks, bands]) group.begin(scene.sticks.length);
     for (const { from, to, radius, colour, flat } of scene.sticks) this.along(flat ? bands : sticks, from, to, radius, colour);
     for (const group of [shafts, tips, faintShafts, faintTips]) group.begin(scene.arrows.length);
@@ -231,6 +231,6 @@ export class Solid implements Painter {
     if (!(long > 0)) return;
     this.way.set((to[0] - from[0]) / long, (to[1] - from[1]) / long, (to[2] - from[2]) / long);
     const middle: Three = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2, (from[2] + to[2]) / 2];
-    group.put(middle, this.turn.setFromUnitVectors(UP, this.way), [radius, long, radius], colour);
+    group.put(middle, this.quaternion.setFromUnitVectors(UP, this.way), [radius, long, radius], colour);
   }
 }

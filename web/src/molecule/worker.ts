@@ -1,9 +1,9 @@
-// Beside the page: computes what models answer, so that drawing never waits.
+// The worker: runs the models, so that drawing never waits.
 import type { Solver } from "../contract";
-import { type Ask, type Question, solver } from "./solver";
+import { type ModelFunction, type Question, solver } from "./solver";
 
 let made: Solver[] = [];
-const ready: Ask[] = [];
+const ready: ModelFunction[] = [];
 
 addEventListener("message", ({ data }: MessageEvent<Solver[] | Question>) => {
   if (Array.isArray(data)) {

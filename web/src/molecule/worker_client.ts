@@ -1,20 +1,20 @@
-// The models of the page at work: in a worker, so that turning stays fluid; where there is none, between two frames. The newest
-// question of a kind counts: one that waits is replaced by a newer one.
+// Runs the models in a worker, so that rotation stays fluid, or on the main thread where there is none. A waiting request is replaced
+// by a newer one of its kind.
 import type { Molecule } from "../contract";
-import { type Answers, type Ask, type Question, solver } from "./solver";
+import { type Answers, type ModelFunction, type Question, solver } from "./solver";
 import Beside from "./worker?worker&inline";
 
 const REST = 60; // milliseconds at most
 
 type Done = (question: Question, answers: Answers) => void;
 
-export class Solvers {
+export class ModelRunner {
   private readonly waiting = new Map<string, Question>();
   private working: Question | undefined;
   private resting = false;
   private begun = 0;
   private worker: Worker | undefined;
-  private readonly here: Ask[] = [];
+  private readonly here: ModelFunction[] = [];
 
   constructor(
     private readonly record: Molecule,
@@ -39,7 +39,7 @@ export class Solvers {
     this.next();
   }
 
-  /** Whether there is nothing left to answer. */
+  /** Whether no request is waiting. */
   get idle(): boolean {
     return !this.working && this.waiting.size === 0;
   }
@@ -60,7 +60,7 @@ export class Solvers {
     this.working = undefined;
     if ("failed" in found) this.failed(found.failed);
     else this.done(question, found);
-    this.resting = true; // as long as it worked: the picture needs the processor too
+    this.resting = true; // as long as it worked: drawing needs the processor too
     setTimeout(() => {
       this.resting = false;
       this.next();
@@ -75,7 +75,7 @@ export class Solvers {
     }
   }
 
-  /** No worker may run here: answer in the page itself. */
+  /** No worker is available: run on the main thread. */
   private alone(): void {
     this.worker?.terminate();
     this.worker = undefined;
