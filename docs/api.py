@@ -150,6 +150,7 @@ def convert(lines: list[str]) -> list[str]:
             rst += [_term(entry["key"]), f"    {inline(entry['text'])}"]
             state = "entries"
         elif indent and state == "entries":
+            rst += [""] * line.lstrip().startswith('"')  # one of several values
             rst.append(f"    {inline(line.strip())}")
         elif indent or line.startswith(">>>"):
             if state != "block":
