@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from equiscope.study import STUDIES, Finding
+from equiscope.study import STUDIES, StudyResult
 from equiscope.study.plot import draw
 
 FOLDER = Path(__file__).parent
@@ -36,12 +36,12 @@ $ equiscope study scaling --out findings    # JSON, PNG and SVG; pictures need: 
 """
 
 
-def page(findings: list[Finding]) -> str:
+def page(findings: list[StudyResult]) -> str:
     machine = f"torch {torch.__version__}, one thread, {platform.machine()}"
     return HEAD + f"Times are of one machine: {machine}.\n\n" + "\n".join(section(found) for found in findings)
 
 
-def section(found: Finding) -> str:
+def section(found: StudyResult) -> str:
     cells = [
         [heading.replace("|", "\\|") for heading in found.table.heading],
         ["---"] * len(found.table.heading),

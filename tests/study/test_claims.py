@@ -17,8 +17,8 @@ from equiscope.errors import InputError
 from equiscope.positions import Rope, Sinusoidal, T5Bias
 from equiscope.positions.scaling import Yarn
 from equiscope.study import claims
-from equiscope.study.base import silently
-from equiscope.study.claims import LEDGER, VERDICTS, Measured, Setting, known, ruled
+from equiscope.study.base import no_progress
+from equiscope.study.claims import LEDGER, VERDICTS, Measurement, Setting, claim_named, verdict_of
 from equiscope.tokens import Tokens
 
 pytestmark = pytest.mark.xdist_group("claims")
@@ -47,13 +47,13 @@ def test_the_ledger_has_forty_sentences_or_more_each_under_a_name_of_its_own():
 def test_no_claim_is_left_out_of_the_ledger():
     files = {p.stem for p in Path(claims.__file__).parent.glob("*.py")} - {"__init__", "base"}
     modules = [importlib.import_module(f"equiscope.study.claims.{file}") for file in files]
-    written = {v.name for m in modules for v in vars(m).values() if isinstance(v, claims.Claim)}
+    written = {v.name for m in modules for v in vars(m).values() if isinstance(v, claims.LedgerClaim)}
     assert written == set(NAMES)
 
 
 @every
 def test_a_claim_is_a_sentence_with_a_source_and_a_command(name):
-    claim = known(name)
+    claim = claim_named(name)
     assert claim.statement.endswith(".")
     assert any(c.isdigit() for c in claim.source), "a year"
     assert claim.command == f"equiscope study claims {name}"
@@ -73,21 +73,21 @@ def test_a_verdict_comes_with_the_figures_that_it_follows_from(rulings, name):
 
 @every
 def test_no_verdict_is_written_down(name):
-    source = inspect.getsource(known(name).measure)
-    assert "ruled(" in source
+    source = inspect.getsource(claim_named(name).measure)
+    assert "verdict_of(" in source
     assert not any(f'"{verdict}"' in source for verdict in VERDICTS)
 
 
 @every
 def test_the_same_seed_gives_the_same_figure_whatever_was_measured_before(setting, rulings, name):
-    if known(name).timed:
+    if claim_named(name).timed:
         pytest.skip("its figure holds times")
-    again = known(name).run(setting)
+    again = claim_named(name).run(setting)
     assert (again.figure, again.verdict) == (rulings[name].figure, rulings[name].verdict)
 
 
 def test_another_seed_gives_other_figures_and_the_same_verdicts(rulings):
-    cheap = [c for c in LEDGER if "setting.finding" not in inspect.getsource(c.measure) and not c.timed]
+    cheap = [c for c in LEDGER if "setting.result" not in inspect.getsource(c.measure) and not c.timed]
     some = {c.name: c.run(Setting(quick=True, seed=1)) for c in cheap[::4]}
     assert {n: r.verdict for n, r in some.items()} == {n: rulings[n].verdict for n in some}
     assert any(r.figure != rulings[n].figure for n, r in some.items())
@@ -111,23 +111,23 @@ def test_studies_are_measured_once_for_all_claims():
 
     def each(items, what):
         counts.append(what)
-        return silently(items)
+        return no_progress(items)
 
     setting = Setting(quick=True, each=each)
     for name in ("large-products-saturate", "maximum-prevents-overflow", "variance-of-a-product-is-its-width"):
-        known(name).run(setting)
+        claim_named(name).run(setting)
     assert counts == ["widths"]
 
 
 def test_a_claim_leaves_torch_as_it_was():
     before, threads = torch.get_rng_state(), torch.get_num_threads()
-    known("rope-is-relative").run(Setting(quick=True, seed=7))
+    claim_named("rope-is-relative").run(Setting(quick=True, seed=7))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_num_threads() == threads
 
 
 def test_what_held_everywhere_is_true_what_held_somewhere_within_limits():
-    assert [ruled(True), ruled(True, True), ruled(False, True), ruled(False)] == [
+    assert [verdict_of(True), verdict_of(True, True), verdict_of(False, True), verdict_of(False)] == [
         "true",
         "true",
         "true within limits",
@@ -147,8 +147,8 @@ def test_what_held_everywhere_is_true_what_held_somewhere_within_limits():
         ("weights-are-low-rank", "true within limits"),
         ("scale-is-for-stability", "false"),
         ("rope-is-relative", "true"),
-        ("causal-masks-tell-order", "true within limits"),
-        ("greedy-finds-the-best", "false"),
+        ("causal-masks-encode-order", "true within limits"),
+        ("greedy-decoding-finds-the-best", "false"),
     ],
 )
 def test_a_claim_that_people_argue_about_has_the_verdict_of_the_mathematics(rulings, name, verdict):
@@ -157,9 +157,9 @@ def test_a_claim_that_people_argue_about_has_the_verdict_of_the_mathematics(ruli
 
 # --- verdicts follow what is measured: break the thing, and they flip --------------------------------------------------
 def flipped(monkeypatch, name, module, part, broken):
-    before = known(name).run(Setting(quick=True)).verdict
+    before = claim_named(name).run(Setting(quick=True)).verdict
     monkeypatch.setattr(importlib.import_module(f"equiscope.study.claims.{module}"), part, broken)
-    return before, known(name).run(Setting(quick=True)).verdict
+    return before, claim_named(name).run(Setting(quick=True)).verdict
 
 
 def sigmoid_attention(*sizes, **more):
@@ -169,14 +169,14 @@ def sigmoid_attention(*sizes, **more):
 BROKEN = {
     "rope-is-relative": ("rotations", "Rope", lambda **_: Rope(key_speed=0.5), "false"),
     "rotary-layouts-are-one": ("rotations", "half_from_interleaved", lambda weight, heads: weight, "false"),
-    "outputs-are-mixes": ("attention", "MultiHeadAttention", sigmoid_attention, "false"),
+    "outputs-are-convex-combinations": ("attention", "MultiHeadAttention", sigmoid_attention, "false"),
     "rows-sum-to-one": ("attention", "MultiHeadAttention", sigmoid_attention, "false"),
     "scores-have-rank-k": ("attention", "scaled_dot", lambda q, k: torch.randn(len(q), len(k)).double(), "false"),
     "weights-are-low-rank": ("attention", "scaled_dot", lambda q, k: torch.zeros(len(q), len(k)).double(), "true"),
     "a-convolution-is-attention": ("cases", "convolution_as_attention", lambda conv: convolution_as_attention(conv, 1.0), "false"),
     "linear-attention-is-an-rnn": ("cases", "recurrence_of", lambda attention: lambda tokens: tokens.x, "false"),
     "attention-is-permutation-equivariant": ("symmetry", "NoPosition", Sinusoidal, "false"),
-    "pooled-rows-ignore-the-order": ("symmetry", "NoPosition", Sinusoidal, "false"),
+    "pooled-outputs-ignore-the-order": ("symmetry", "NoPosition", Sinusoidal, "false"),
     "t5-buckets-saturate": ("biases", "T5Bias", lambda: T5Bias(far=512), "false"),
     "layer-norm-ignores-shift-and-scale": (
         "depth",
@@ -185,11 +185,11 @@ BROKEN = {
         "false",
     ),
     "packing-changes-nothing": ("tokens", "pack", lambda parts: Tokens.of(torch.cat([p.x for p in parts])), "false"),
-    "ninety-two-dimensions-turn": ("rotations", "Rope", lambda base=1e4: Rope(base=2 * base), "false"),
+    "ninety-two-dimensions-complete-a-period": ("rotations", "Rope", lambda base=1e4: Rope(base=2 * base), "false"),
     "wavelengths-reach-ten-thousand": ("sinusoids", "Sinusoidal", lambda: Sinusoidal(base=100), "false"),
     "attention-costs-most": ("cost", "_parts", lambda n, d: (9 * n, n), "true"),
     "memory-is-quadratic": ("cost", "largest", lambda call: call.args[0].x.shape[-2] ** 2, "true"),
-    "rope-keeps-lengths": ("rotations", "Rope", lambda scaling=None: Rope(scaling=scaling or Yarn(4.0, 1024)), "false"),
+    "rope-preserves-norms": ("rotations", "Rope", lambda scaling=None: Rope(scaling=scaling or Yarn(4.0, 1024)), "false"),
     "sinusoids-decay-monotonically": ("sinusoids", "_products", lambda scheme, width, far: torch.linspace(1, 0, far + 1), "true"),
 }
 
@@ -212,14 +212,14 @@ def short(monkeypatch):
     return few
 
 
-@pytest.mark.parametrize("name", ["rope-is-relative", "sinusoids-decay-monotonically", "bytes-write-anything"])
+@pytest.mark.parametrize("name", ["rope-is-relative", "sinusoids-decay-monotonically", "byte-tokens-encode-any-text"])
 def test_the_command_of_a_claim_reproduces_its_figure(equi, rulings, name):  # noqa: F811
-    code, out, err = equi(*known(name).command.split()[1:], "--quick")
+    code, out, err = equi(*claim_named(name).command.split()[1:], "--quick")
     assert (code, err) == (0, "")
-    assert out.startswith(f"“{known(name).statement}”")
+    assert out.startswith(f"“{claim_named(name).statement}”")
     assert rulings[name].figure in out
     assert f"\n{rulings[name].verdict}\n" in out
-    assert known(name).source in out
+    assert claim_named(name).source in out
 
 
 def test_one_claim_as_json_is_its_ruling(equi, rulings):  # noqa: F811
@@ -273,7 +273,7 @@ def test_an_unknown_claim_is_one_sentence_with_the_nearest_name(equi):  # noqa: 
     assert err.startswith("equiscope: The ledger has no claim called 'rope-is-relativ'. The nearest: rope-is-relative")
     assert err.count("\n") == 1
     with pytest.raises(InputError, match=rf"--list names all {len(LEDGER)}"):
-        known("zzz")
+        claim_named("zzz")
 
 
 @pytest.mark.parametrize(
@@ -334,4 +334,4 @@ def test_a_page_drifts_where_words_verdicts_or_numbers_do_and_not_where_times_do
 
 
 def test_a_measured_claim_needs_no_limits_and_no_picture():
-    assert Measured("It is 1.", "true").limits == ""
+    assert Measurement("It is 1.", "true").limits == ""

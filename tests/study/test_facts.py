@@ -14,11 +14,11 @@ ROUNDING = 1e-14  # float64 has 2e-16; sums of some dozens of terms stay below t
 
 # --- lookup -----------------------------------------------------------------------------------------------------------
 def test_larger_scores_make_a_harder_look_up(found):
-    finding = found("lookup")
-    largest, distance = ([row[i] for row in finding.table.rows] for i in (1, 3))
+    result = found("lookup")
+    largest, distance = ([row[i] for row in result.table.rows] for i in (1, 3))
     assert largest == sorted(largest)
     assert distance == sorted(distance, reverse=True)
-    assert finding.numbers["largest weight, x1"] < 0.4 < 0.95 < finding.numbers["largest weight, x100"]
+    assert result.numbers["largest weight, x1"] < 0.4 < 0.95 < result.numbers["largest weight, x100"]
 
 
 def test_rows_of_attention_sum_to_one_and_stay_in_the_span_of_the_values(found):
@@ -115,8 +115,8 @@ def test_step_by_step_is_torchs_rnn(found):
 # --- collide ----------------------------------------------------------------------------------------------------------
 def test_one_sine_takes_nineteen_values_and_a_pair_tells_exactly_one_period_apart(found):
     numbers = found("collide").numbers
-    assert (numbers["one sine"], numbers["pair"], numbers["pair, one place more"]) == (19, 36, 36)
-    assert numbers["ladder"] == numbers["places"]
+    assert (numbers["one sine"], numbers["pair"], numbers["pair, one position more"]) == (19, 36, 36)
+    assert numbers["ladder"] == numbers["positions"]
     assert numbers["i and 18 - i"] < ROUNDING
 
 
@@ -152,13 +152,13 @@ def test_a_larger_base_forgets_later(found):
 def test_random_directions_meet_as_the_formula_says_and_places_do_not(found):
     numbers = found("orthogonality").numbers
     assert numbers["random at 64"] == pytest.approx(numbers["formula at 64"], rel=0.05)  # 2000 pairs: 1.7 %
-    assert numbers["between places"] == pytest.approx(0.58, abs=0.005)
+    assert numbers["between positions"] == pytest.approx(0.58, abs=0.005)
 
 
 def test_both_can_be_read_from_the_sum(found):
     numbers = found("orthogonality").numbers
     assert numbers["word read at 64"] > 0.9
-    assert numbers["place read at 64"] > 0.2  # guessing: 0.02
+    assert numbers["position read at 64"] > 0.2  # guessing: 0.02
 
 
 def test_neighbours_and_analogies_stay_while_all_words_share_a_place(found):
@@ -169,25 +169,25 @@ def test_neighbours_and_analogies_stay_while_all_words_share_a_place(found):
 
 def test_a_missing_corpus_is_said(monkeypatch):
     monkeypatch.setattr("equiscope.study.orthogonality.FOLDERS", ("nowhere",))
-    from equiscope.study import named
+    from equiscope.study import study_named
 
-    finding = named("orthogonality").run(quick=True)
-    assert "seeded random table" in finding.data
-    assert finding.numbers["neighbours kept, one place, sinusoidal"] == 1
+    result = study_named("orthogonality").run(quick=True)
+    assert "seeded random table" in result.data
+    assert result.numbers["neighbours kept, one position, sinusoidal"] == 1
 
 
 # --- split ------------------------------------------------------------------------------------------------------------
 def test_four_matrices_sum_to_the_score_and_one_knows_places_only(found):
     numbers = found("split").numbers
     assert numbers["sum against the score"] < ROUNDING
-    assert numbers["place-place, another text"] == 0
+    assert numbers["position-position, another text"] == 0
     assert sum(numbers[f"share of {part}"] for part in split.PARTS) == pytest.approx(1)
 
 
 def test_sinusoids_offer_the_distance_and_weights_must_take_it(found):
     numbers = found("split").numbers
-    assert numbers["place-place off its diagonals, W = 1"] < ROUNDING
-    assert numbers["place-place off its diagonals, W random"] > 0.3
+    assert numbers["position-position off its diagonals, W = 1"] < ROUNDING
+    assert numbers["position-position off its diagonals, W random"] > 0.3
     p = Sinusoidal().encode(torch.arange(6, dtype=torch.float64)[:, None], 8)
     assert split.off_diagonals(p @ p.T) < ROUNDING
 

@@ -9,18 +9,18 @@ import torch
 
 from equiscope import study
 from equiscope.errors import InputError, UnknownName
-from equiscope.study import STUDIES, named, plot
-from equiscope.study.base import Line, Table, silently, turn_by_turn
+from equiscope.study import STUDIES, plot, study_named
+from equiscope.study.base import Curve, ResultTable, no_progress, time_interleaved
 
 pytestmark = pytest.mark.xdist_group("findings")
 NAMES = [s.name for s in STUDIES]
 every = pytest.mark.parametrize("name", NAMES)
 
 
-def without_times(finding):
+def without_times(result):
     """What does not depend on the clock."""
-    rows = [[c for h, c in zip(finding.table.heading, r, strict=True) if "(ms)" not in h] for r in finding.table.rows]
-    return finding.numbers, rows, [n for n in finding.notes if " ms" not in n]
+    rows = [[c for h, c in zip(result.table.heading, r, strict=True) if "(ms)" not in h] for r in result.table.rows]
+    return result.numbers, rows, [n for n in result.notes if " ms" not in n]
 
 
 def test_every_file_of_the_room_is_listed():
@@ -31,43 +31,43 @@ def test_every_file_of_the_room_is_listed():
 
 @every
 def test_a_study_asks_a_question_and_names_its_source(name):
-    assert named(name).question.endswith("?")
-    assert named(name).source
+    assert study_named(name).question.endswith("?")
+    assert study_named(name).source
 
 
 @every
 def test_the_same_seed_finds_the_same(found, name):
-    first, again = without_times(found(name)), without_times(named(name).run(quick=True))
+    first, again = without_times(found(name)), without_times(study_named(name).run(quick=True))
     assert first == again
 
 
 def test_another_seed_finds_something_else(found):
-    assert named("scaling").run(seed=1, quick=True).numbers != found("scaling").numbers
+    assert study_named("scaling").run(seed=1, quick=True).numbers != found("scaling").numbers
 
 
 def test_a_study_leaves_torch_as_it_was():
     before, threads = torch.get_rng_state(), torch.get_num_threads()
-    named("lookup").run(seed=5, quick=True)
+    study_named("lookup").run(seed=5, quick=True)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_num_threads() == threads
 
 
 def test_a_negative_seed_is_refused():
     with pytest.raises(InputError, match="A seed is 0 or larger, but got -1"):
-        named("lookup").run(seed=-1)
+        study_named("lookup").run(seed=-1)
 
 
 def test_an_unknown_study_lists_the_known_ones():
     with pytest.raises(UnknownName, match=r"no study called 'scalling'. Known: lookup, scaling"):
-        named("scalling")
+        study_named("scalling")
 
 
 @every
 def test_a_finding_is_plain_data_that_json_holds(found, name):
     data = json.loads(found(name).to_json())
     assert (data["study"], data["seed"], data["quick"]) == (name, 0, True)
-    assert data["question"] == named(name).question
-    assert data["made"]["torch"] == torch.__version__
+    assert data["question"] == study_named(name).question
+    assert data["environment"]["torch"] == torch.__version__
     assert all(v is None or math.isfinite(v) for v in data["numbers"].values())
 
 
@@ -81,10 +81,10 @@ def test_an_answer_quotes_numbers_that_it_measured(found, name):
 
 @every
 def test_curves_and_rows_are_as_long_as_their_axes(found, name):
-    finding = found(name)
-    assert finding.table.rows
-    assert all(len(row) == len(finding.table.heading) for row in finding.table.cells())
-    for panel in finding.panels:
+    result = found(name)
+    assert result.table.rows
+    assert all(len(row) == len(result.table.heading) for row in result.table.cells())
+    for panel in result.panels:
         assert bool(panel.matrix) != bool(panel.lines)
         assert all(len(line.x) == len(line.y) > 1 for line in panel.lines)
 
@@ -116,13 +116,13 @@ def test_without_matplotlib_the_message_says_what_to_install(found, tmp_path, mo
 def test_numbers_are_written_as_a_person_writes_them():
     values = (None, True, "word", 1024, 0.0, 0.31415, 12345.678, 1.6e-05, 4.4e-16, 3e12)
     wanted = ("–", "yes", "word", "1024", "0", "0.314", "12346", "1.60e-05", "4.4e-16", "3.00e+12")
-    assert tuple(map(study.shown, values)) == wanted
-    assert Table(["N", "sort (ms)"], [[4, 0.5]]).cells() == [["4", "0.5 ms"]]
+    assert tuple(map(study.fmt, values)) == wanted
+    assert ResultTable(["N", "sort (ms)"], [[4, 0.5]]).cells() == [["4", "0.5 ms"]]
 
 
-def test_rivals_run_turn_by_turn_and_the_first_turn_is_not_counted():
+def test_rivals_alternate_and_the_first_round_is_not_counted():
     calls = []
-    taken = turn_by_turn({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3)
+    taken = time_interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3)
     assert "".join(calls) == "abababab"
     assert all(0 <= low <= middle <= high for middle, low, high in taken.values())
 
@@ -132,8 +132,8 @@ def test_progress_wraps_the_long_loops():
 
     def each(items, what):
         seen.append(what)
-        return silently(items)
+        return no_progress(items)
 
-    named("scaling").run(quick=True, each=each)
+    study_named("scaling").run(quick=True, each=each)
     assert seen == ["widths"]
-    assert isinstance(named("lookup").run(quick=True).panels[0].lines[0], Line)
+    assert isinstance(study_named("lookup").run(quick=True).panels[0].lines[0], Curve)

@@ -69,7 +69,7 @@ def test_a_mistake_is_refused_with_the_next_step(equi, words, wanted):  # noqa: 
 def test_an_answer_in_text_has_its_table_and_notes(equi):  # noqa: F811
     code, out, err = equi("study", "lookup", "--quick")
     assert (code, err) == (0, "")
-    assert out.startswith("What does attention look up?")
+    assert out.startswith("What does attention return?")
     assert "largest weight" in out
     assert "Seed 0, quick form." in out
 
@@ -107,8 +107,8 @@ def test_the_check_forgives_rounding_and_times_and_nothing_else(script):
 
 
 def test_a_page_drifts_where_words_or_numbers_do(script, found, capsys):
-    finding = found("lookup")
-    page = script.page([finding])
+    result = found("lookup")
+    page = script.page([result])
     assert script.drift(page, page.replace("one thread", "a hundred")) == []  # the machine is not compared
     assert script.drift(page, page.replace("look-up", "lookup", 1))
     assert script.drift(page, script.page([])) == ["lookup: only in one of them"]

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from equiscope import outputs
-from equiscope.cli.study import HINT, ready, shown_progress
+from equiscope.cli.study import HINT, ready, terminal_progress
 from equiscope.errors import InputError
-from equiscope.study.base import shown
-from equiscope.study.claims import LEDGER, THEMES, VERDICTS, Claim, Ruling, Setting, Verdict, known, ledger_to_json
+from equiscope.study.base import fmt
+from equiscope.study.claims import LEDGER, THEMES, VERDICTS, ClaimResult, LedgerClaim, Setting, Verdict, claim_named, ledger_to_json
 from equiscope.study.plot import draw
 
 COLOURS: dict[Verdict, str] = {"true": "green", "true within limits": "yellow", "false": "red"}
@@ -25,7 +25,7 @@ def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool, 
             raise InputError("--list measures nothing, so there is nothing to write. Leave out --list or --out.")
         _list(json)
         return
-    chosen = [known(name)] if name is not None else list(LEDGER)
+    chosen = [claim_named(name)] if name is not None else list(LEDGER)
     pictures = [f"{claim.name}.{kind}" for claim in chosen for kind in ("png", "svg")[: 1 + (name is not None)]]
     ready(out, [f"{name or 'claims'}.json", *pictures])
     rulings = _measured(chosen, Setting(quick, seed), live=name is None and not json)
@@ -38,7 +38,7 @@ def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool, 
             print(f"wrote {path}", file=sys.stderr)
 
 
-def write(rulings: Sequence[Ruling], folder: Path, name: str) -> list[Path]:
+def write(rulings: Sequence[ClaimResult], folder: Path, name: str) -> list[Path]:
     """The rulings as JSON and their pictures as PNG; of one alone also as SVG. Raises InputError where matplotlib is missing."""
     outputs.make_folder(folder, HINT)
     alone = len(rulings) == 1
@@ -47,13 +47,13 @@ def write(rulings: Sequence[Ruling], folder: Path, name: str) -> list[Path]:
     return [data, *(draw(r.to_draw(), folder / f"{r.name}.{kind}") for r in rulings if r.panels for kind in kinds)]
 
 
-def _measured(chosen: Sequence[Claim], setting: Setting, live: bool) -> list[Ruling]:
+def _measured(chosen: Sequence[LedgerClaim], setting: Setting, live: bool) -> list[ClaimResult]:
     """One ruling a claim; live: each theme is shown as soon as it is measured."""
     console = _console()
-    rulings: list[Ruling] = []
+    rulings: list[ClaimResult] = []
     themes = {name: [c for c in claims if c in chosen] for name, claims in THEMES.items()}
     for theme, claims in themes.items():
-        of_theme = [claim.run(setting) for claim in shown_progress(claims, theme)] if claims else []
+        of_theme = [claim.run(setting) for claim in terminal_progress(claims, theme)] if claims else []
         rulings += of_theme
         if live:
             _theme(console, theme, of_theme)
@@ -65,7 +65,7 @@ def _measured(chosen: Sequence[Claim], setting: Setting, live: bool) -> list[Rul
     return rulings
 
 
-def _theme(console: Console, theme: str, rulings: Sequence[Ruling]) -> None:
+def _theme(console: Console, theme: str, rulings: Sequence[ClaimResult]) -> None:
     table = Table(
         title=theme, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False, padding=(0, 2, 1, 0)
     )
@@ -76,7 +76,7 @@ def _theme(console: Console, theme: str, rulings: Sequence[Ruling]) -> None:
     console.print(table)
 
 
-def _body(ruling: Ruling) -> Table:
+def _body(ruling: ClaimResult) -> Table:
     """Name, sentence and figure, one below the other; no markup is read out of them."""
     body = Table.grid()
     body.add_column()
@@ -89,7 +89,7 @@ def _plain(line: str) -> str:
     return line.replace("[", r"\[")
 
 
-def _one(ruling: Ruling) -> None:
+def _one(ruling: ClaimResult) -> None:
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     console.print(f"“{ruling.statement}”\n", style="bold", markup=False)
     console.print(f"{ruling.verdict}\n", style=f"bold {COLOURS[ruling.verdict]}", markup=False)
@@ -100,7 +100,7 @@ def _one(ruling: Ruling) -> None:
     table.add_column()
     table.add_column(justify="right")
     for name, value in ruling.numbers.items():
-        table.add_row(_plain(name), shown(value))
+        table.add_row(_plain(name), fmt(value))
     console.print(table)
     form = ", quick form" if ruling.quick else ""
     console.print(f"\nStated in: {ruling.source}.\nData: {ruling.data}. Seed {ruling.seed}{form}.", style="dim", markup=False)

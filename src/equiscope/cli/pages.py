@@ -35,11 +35,11 @@ def graph(said: Said) -> Messages:
 
 
 def cost(said: Said) -> Cost:
-    from equiscope.cli.study import shown_progress
+    from equiscope.cli.study import terminal_progress
     from equiscope.explore.pages.cost import cost
     from equiscope.study.speed import speeds
 
-    return cost(speeds(seed=said.seed, each=shown_progress))
+    return cost(speeds(seed=said.seed, each=terminal_progress))
 
 
 def tokens(said: Said) -> Tokenised:

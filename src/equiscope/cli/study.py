@@ -12,7 +12,7 @@ from rich.table import Table
 
 from equiscope import outputs
 from equiscope.errors import InputError
-from equiscope.study import STUDIES, Finding, named
+from equiscope.study import STUDIES, StudyResult, study_named
 from equiscope.study.plot import draw, installed
 
 HINT = "Choose another folder with --out."
@@ -31,9 +31,9 @@ def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick:
             raise InputError(f"--out writes one study. Name it: equiscope study {STUDIES[0].name} --out {out}.")
         _list(json)
         return
-    study = named(name)
+    study = study_named(name)
     ready(out, [f"{study.name}.{kind}" for kind in ("json", "png", "svg")])
-    found = study.run(seed, quick, shown_progress)
+    found = study.run(seed, quick, terminal_progress)
     if json:
         print(found.to_json())
     else:
@@ -43,7 +43,7 @@ def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick:
             print(f"wrote {path}", file=sys.stderr)
 
 
-def write(found: Finding, folder: Path) -> list[Path]:
+def write(found: StudyResult, folder: Path) -> list[Path]:
     """The finding as JSON and its picture as PNG and SVG. Raises InputError where matplotlib is missing."""
     outputs.make_folder(folder, HINT)
     data = outputs.write(folder / f"{found.study}.json", found.to_json() + "\n", HINT)
@@ -57,7 +57,7 @@ def ready(out: Path | None, names: Iterable[str]) -> None:
         outputs.check_files(out, names, HINT)
 
 
-def shown_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
+def terminal_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
     """On a terminal, how far the study is; on the error stream, so that a pipe gets the answer alone."""
     console = Console(stderr=True)
     yield from track(list(items), what, console=console, transient=True, disable=not console.is_terminal)
@@ -73,7 +73,7 @@ def _list(json: bool) -> None:
     print("\nequiscope study NAME answers one of them; equiscope study claims measures what the literature says of transformers.")
 
 
-def _text(found: Finding) -> None:
+def _text(found: StudyResult) -> None:
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     console.print(f"{found.question}\n", style="bold", markup=False)
     console.print(f"{found.answer}\n", markup=False)

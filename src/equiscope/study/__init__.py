@@ -20,17 +20,17 @@ from equiscope.study import (
     split,
     token_back,
 )
-from equiscope.study.base import Finding, Line, Panel, Study, Table, shown
+from equiscope.study.base import Curve, Panel, ResultTable, Study, StudyResult, fmt
 
 STUDIES: tuple[Study, ...] = (
     lookup.STUDY, scaling.STUDY, depth.STUDY, reach.STUDY, cost.STUDY, parallel.STUDY, approximate.STUDY,
     collide.STUDY, decay.STUDY, orthogonality.STUDY, split.STUDY, token_back.STUDY,
 )  # fmt: skip
 
-__all__ = ["STUDIES", "Finding", "Line", "Panel", "Study", "Table", "named", "shown"]
+__all__ = ["STUDIES", "StudyResult", "Curve", "Panel", "Study", "ResultTable", "study_named", "fmt"]
 
 
-def named(name: str) -> Study:
+def study_named(name: str) -> Study:
     """The study of this name. Raises UnknownName with the list."""
     for study in STUDIES:
         if study.name == name:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from equiscope.attention import Blocks, Dilated, LinearAttention, Linformer, Mask, MultiHeadAttention, Nystrom, Window
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown, timed, turn_by_turn
+from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult, fmt, time_interleaved, timing_curve
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
@@ -19,8 +19,8 @@ WIDTH, HEADS = 64, 4
 A = TypeVar("A", bound=MultiHeadAttention)
 
 
-def measure(quick: bool, each: Each) -> Finding:
-    """A random text of N tokens; budgets are keys (or mixed rows, or landmarks) that each query meets."""
+def measure(quick: bool, each: Each) -> StudyResult:
+    """A random text of N tokens; budgets are keys (or mixed rows, or landmarks) that each query attends to."""
     length = 64 if quick else 256
     tokens = Tokens.of(torch.randn(length, WIDTH, dtype=torch.float64))
     budgets = [b for b in (4, 8, 16, 32, 64, 128, 256) if b <= length]
@@ -42,32 +42,32 @@ def measure(quick: bool, each: Each) -> Finding:
     best = min(errors, key=lambda name: errors[name][middle])
     answer = (
         f"With a quarter of {length} keys, untrained: "
-        + ", ".join(f"{name} is off by {shown(found[middle])}" for name, found in errors.items())
-        + f" of the exact output's size; the feature map elu + 1 by {shown(linear)} at any budget. The closest is {best}."
+        + ", ".join(f"{name} is off by {fmt(found[middle])}" for name, found in errors.items())
+        + f" of the exact output's size; the feature map elu + 1 by {fmt(linear)} at any budget. The closest is {best}."
     )
     notes = [
         "All are measured on the same queries, keys and values, against softmax over all keys, with random weights.",
-        f"Dilation with a step of 1 is exact ({shown(errors['dilated'][-1])}); Nystrom with a landmark for every token is exact "
-        f"up to its pseudo-inverse ({shown(errors['Nystrom'][-1])}). Linformer mixes at random here, so more rows help it slowly.",
-        "Windows, blocks and dilation are masks: what they save is computed by kernels that skip hidden blocks (FlexAttention on a "
+        f"Dilation with a step of 1 is exact ({fmt(errors['dilated'][-1])}); Nystrom with a landmark for every token is exact "
+        f"up to its pseudo-inverse ({fmt(errors['Nystrom'][-1])}). Linformer mixes at random here, so more rows help it slowly.",
+        "Windows, blocks and dilation are masks: they save time with kernels that skip masked blocks (FlexAttention on a "
         "GPU); on a CPU every pair is computed, so no time of theirs is drawn. Times: forward, float32, width "
         f"{WIDTH}, budgets of 32, one thread; the band spans the middle half.",
-        f"At {lengths[-1]} tokens exact attention takes {shown(times[lengths[-1]]['exact'][0])} ms, linear attention "
-        f"{shown(times[lengths[-1]]['linear'][0])}, Linformer {shown(times[lengths[-1]]['Linformer'][0])}, Nystrom "
-        f"{shown(times[lengths[-1]]['Nystrom'][0])}.",
+        f"At {lengths[-1]} tokens exact attention takes {fmt(times[lengths[-1]]['exact'][0])} ms, linear attention "
+        f"{fmt(times[lengths[-1]]['linear'][0])}, Linformer {fmt(times[lengths[-1]]['Linformer'][0])}, Nystrom "
+        f"{fmt(times[lengths[-1]]['Nystrom'][0])}.",
         "Multi-head, grouped, chunked and fused attention are exact and stand in the tests, not here.",
     ]
     x = [float(n) for n in lengths]
     seen = {name: [e if e > 1e-9 else None for e in found] for name, found in errors.items()}  # exact: not on a log scale
-    lines = [Line(name, [float(b) for b in budgets], found, marked=True) for name, found in seen.items()]
-    lines.append(Line("linear (elu + 1)", [float(b) for b in budgets], [linear] * len(budgets)))
+    lines = [Curve(name, [float(b) for b in budgets], found, marked=True) for name, found in seen.items()]
+    lines.append(Curve("linear (elu + 1)", [float(b) for b in budgets], [linear] * len(budgets)))
     rows: list[list[Cell]] = [[b, *(found[i] for found in errors.values()), linear] for i, b in enumerate(budgets)]
-    return Finding(
+    return StudyResult(
         "What cheaper attention leaves out", answer, numbers,
-        [Panel("error against exact attention", "keys that a query meets", "relative error", lines, log="xy"),
-         Panel("milliseconds", "N", "", [timed(name, x, [t[name] for t in times.values()]) for name in times[lengths[0]]],
+        [Panel("error against exact attention", "keys that a query attends to", "relative error", lines, log="xy"),
+         Panel("milliseconds", "N", "", [timing_curve(name, x, [t[name] for t in times.values()]) for name in times[lengths[0]]],
                log="xy")],
-        Table(["budget", *errors, "linear"], rows), notes,
+        ResultTable(["budget", *errors, "linear"], rows), notes,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def _times(n: int, rounds: int) -> dict[str, tuple[float, float, float]]:
         "exact": MultiHeadAttention(WIDTH, HEADS), "linear": LinearAttention(WIDTH, HEADS),
         "Linformer": Linformer(WIDTH, HEADS, longest=n, rank=32), "Nystrom": Nystrom(WIDTH, HEADS, landmarks=32),
     }  # fmt: skip
-    return turn_by_turn({name: partial(kind, tokens) for name, kind in kinds.items()}, rounds)
+    return time_interleaved({name: partial(kind, tokens) for name, kind in kinds.items()}, rounds)
 
 
 def _own(attention: LinearAttention | Linformer | Nystrom, tokens: Tokens, seed: int) -> float:

@@ -1,7 +1,7 @@
-"""A study: one question about transformers, answered by measuring.
+"""A study: one question about transformers, answered by measurements.
 
-`run` gives a Finding: plain data with an answer sentence whose numbers were measured a moment ago, curves, a table and notes.
-The same seed gives the same finding, except for times; torch's own generator stays where it was.
+`run` returns a StudyResult: plain data with an answer that quotes the measured numbers, curves, a table and notes. The same seed
+gives the same result, except for times; the state of torch's own generator does not change.
 """
 
 import json
@@ -23,8 +23,8 @@ Cell = str | float | int | bool | None
 
 
 @dataclass(frozen=True)
-class Line:
-    """A curve. dashed: what a formula says; marked: single points; low and high: the spread around y; None: no value."""
+class Curve:
+    """A curve. dashed: values of a formula; marked: single points; low and high: the spread around y; None: no value."""
 
     name: str
     x: list[float]
@@ -42,39 +42,39 @@ class Panel:
     title: str
     x: str
     y: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Curve] = field(default_factory=list)
     matrix: list[list[float]] | None = None
     log: str = ""
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of numbers and words; a heading that ends in "(ms)" says that its column holds times of this machine."""
+class ResultTable:
+    """Rows of numbers and words; a heading that ends in "(ms)" marks a column of times on this machine."""
 
     heading: list[str]
     rows: Sequence[Sequence[Cell]]
 
     def cells(self) -> list[list[str]]:
         """The rows as a person reads them."""
-        return [[shown(c) + (" ms" if h.endswith("(ms)") else "") for h, c in zip(self.heading, r, strict=True)] for r in self.rows]
+        return [[fmt(c) + (" ms" if h.endswith("(ms)") else "") for h, c in zip(self.heading, r, strict=True)] for r in self.rows]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What was found.
+class StudyResult:
+    """The result of a study.
 
-    title    what it says, in a few words
+    title    the result in a few words
     answer   one or two sentences with the measured numbers
-    numbers  the numbers of the answer and of its notes, by name; None where there is none
+    numbers  of the answer and its notes, by name; None where there is none
     data     what was measured on
-    made     versions and machine
+    environment  versions and machine
     """
 
     title: str
     answer: str
     numbers: Mapping[str, float | None]
     panels: list[Panel]
-    table: Table
+    table: ResultTable
     notes: list[str] = field(default_factory=list)
     data: str = "seeded random numbers"
     study: str = ""
@@ -82,7 +82,7 @@ class Finding:
     source: str = ""
     seed: int = 0
     quick: bool = False
-    made: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """All of it; a number that is not finite is a mistake of ours and is refused."""
@@ -96,21 +96,25 @@ class Study:
     name: str
     question: str
     source: str
-    measure: Callable[[bool, Each], Finding]
+    measure: Callable[[bool, Each], StudyResult]
 
-    def run(self, seed: int = 0, quick: bool = False, each: Each | None = None) -> Finding:
-        """Measure now, on one thread: small matrices are faster there, rounded alike everywhere, and their times are steady.
+    def run(self, seed: int = 0, quick: bool = False, each: Each | None = None) -> StudyResult:
+        """Measure on one thread: small matrices are faster there, rounding is the same everywhere, and times are steady.
 
-        each  wraps the long loops, so that a terminal can show how far they are
+        each  wraps the long loops, so that a terminal can show progress
         """
-        with settled(seed):
-            found = self.measure(quick, each or silently)
-        return replace(found, study=self.name, question=self.question, source=self.source, seed=seed, quick=quick, made=made())
+        with seeded(seed):
+            found = self.measure(quick, each or no_progress)
+        return replace(
+            found, study=self.name, question=self.question, source=self.source, seed=seed, quick=quick, environment=environment()
+        )
 
 
 @contextmanager
-def settled(seed: int) -> Iterator[None]:
-    """torch's generator begins with this seed, on one thread; both are afterwards as they were. Raises InputError below 0."""
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, torch's generator has this seed and torch uses one thread; afterwards both are restored. Raises InputError below
+    0.
+    """
     if seed < 0:
         raise InputError(f"A seed is 0 or larger, but got {seed}.")
     before = torch.get_num_threads()
@@ -123,18 +127,18 @@ def settled(seed: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def made() -> dict[str, str]:
-    """Versions and machine of what `settled` runs."""
+def environment() -> dict[str, str]:
+    """Versions and machine of a measurement."""
     return {"torch": torch.__version__, "threads": "1", "machine": platform.machine()}
 
 
-def silently(items: Iterable[Any], what: str = "") -> Iterator[Any]:
-    """The items, and nothing shown."""
+def no_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
+    """The items, without a progress display."""
     yield from items
 
 
-def shown(value: Cell) -> str:
-    """A number with three digits, as a person writes it; whole numbers in full."""
+def fmt(value: Cell) -> str:
+    """A number with three significant digits; whole numbers in full."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -154,8 +158,8 @@ def mean_of(values: Iterable[float]) -> float:
     return math.fsum(found) / len(found)
 
 
-def turn_by_turn(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, tuple[float, float, float]]:
-    """Milliseconds of each rival as (median, lower, upper quartile): one call to warm up, then A B A B ..., `rounds` times."""
+def time_interleaved(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, tuple[float, float, float]]:
+    """Milliseconds of each rival as (median, lower, upper quartile): one warm-up call, then A B A B ..., `rounds` times."""
     taken: dict[str, list[float]] = {name: [] for name in rivals}
     with torch.no_grad():
         for turn in range(rounds + 1):
@@ -168,7 +172,7 @@ def turn_by_turn(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[s
     return {name: (middle, low, high) for name, (low, middle, high) in spread.items()}
 
 
-def timed(name: str, x: list[float], times: list[tuple[float, float, float]]) -> Line:
-    """Times of `turn_by_turn` as a curve with its spread."""
+def timing_curve(name: str, x: list[float], times: list[tuple[float, float, float]]) -> Curve:
+    """Times of `time_interleaved` as a curve with its spread."""
     middle, low, high = (list(column) for column in zip(*times, strict=True))
-    return Line(name, x, [*middle], low=low, high=high)
+    return Curve(name, x, [*middle], low=low, high=high)

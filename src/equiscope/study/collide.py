@@ -1,6 +1,6 @@
-"""Which encodings give one row to two places, and why a sine needs its cosine.
+"""Which encodings give two positions the same vector, and why a sine needs its cosine.
 
-One idea: count the different rows among the first N places; then ask for the linear map that moves every place on by 5.
+One idea: count the different rows among the first N positions; then ask for the linear map that moves every position on by 5.
 Source: Vaswani et al. 2017, section 3.5 ("for any fixed offset k, PE(pos+k) is a linear function of PE(pos)").
 """
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from equiscope.explore.sentence.clocks import best_map_error
 from equiscope.positions import Added, Index, Learned, Sinusoidal
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult, fmt
 
 PERIOD, WIDTH, STEPS, FITTED = 36, 8, 5, 105
 SAME = 1e-9  # rows closer than this are one row: float64 has 1e-16, the closest different rows below are 1e-2 apart
 
 
-def measure(quick: bool, each: Each) -> Finding:
-    """Encodings of 1 .. 8 features on up to 10 000 places."""
+def measure(quick: bool, each: Each) -> StudyResult:
+    """Encodings of 1 .. 8 features on up to 10 000 positions."""
     many = 300 if quick else 10_000
     encodings: dict[str, Tensor] = {
         "one sine": _encode(Sinusoidal(waves="sine", period=PERIOD), 1, many),
@@ -26,47 +26,50 @@ def measure(quick: bool, each: Each) -> Finding:
         "index": _encode(Index(), 1, many),
     }
     count = {name: {n: different(p[:n]) for n in (PERIOD, PERIOD + 1, 4 * PERIOD, many)} for name, p in encodings.items()}
-    places = range(1, 4 * PERIOD + 1, 7 if quick else 1)
+    positions = range(1, 4 * PERIOD + 1, 7 if quick else 1)
     curves = [
-        Line(name, [float(n) for n in places], [float(different(p[:n])) for n in places])
+        Curve(name, [float(n) for n in positions], [float(different(p[:n])) for n in positions])
         for name, p in each(list(encodings.items()), "encodings")
         if name not in ("learned", "index")
     ]
     turned = torch.arange(FITTED, dtype=torch.float64)[:, None] * Sinusoidal().frequencies(WIDTH)
     sines, both = (best_map_error(table, STEPS) for table in (turned.sin(), torch.cat([turned.sin(), turned.cos()], 1)))
-    halves, pairs = (Sinusoidal(layout=layout).encode(_places(50), WIDTH) for layout in ("half", "interleaved"))
+    halves, pairs = (Sinusoidal(layout=layout).encode(_positions(50), WIDTH) for layout in ("half", "interleaved"))
     order = torch.arange(WIDTH).view(-1, 2).T.flatten()
     sine = encodings["one sine"]
     numbers: dict[str, float | None] = {
         "one sine": count["one sine"][PERIOD], "pair": count["sine + cosine"][PERIOD],
-        "pair, one place more": count["sine + cosine"][PERIOD + 1], "ladder": count["ladder"][many], "places": many,
+        "pair, one position more": count["sine + cosine"][PERIOD + 1], "ladder": count["ladder"][many], "positions": many,
         "sines only": sines, "sine + cosine": both, "order of columns": (halves - pairs[:, order]).abs().max().item(),
         "i and 18 - i": (sine[: PERIOD // 2 + 1] - sine[: PERIOD // 2 + 1].flip(0)).abs().max().item(),
         "closest rows of the ladder": closest(encodings["ladder"][:many]),
     }  # fmt: skip
     answer = (
-        f"One sine of period {PERIOD} takes {count['one sine'][PERIOD]} values on {PERIOD} places. Sine and cosine together take "
-        f"{count['sine + cosine'][PERIOD]}, and on one place more still {count['sine + cosine'][PERIOD + 1]}: exactly one period. "
-        f"The ladder of {WIDTH // 2} clocks tells {count['ladder'][many]} of {many} places apart. The best linear map from place i "
-        f"to i + {STEPS} leaves {shown(sines)} with sines only and {shown(both)} with sine and cosine."
+        f"One sine of period {PERIOD} takes {count['one sine'][PERIOD]} values on {PERIOD} positions. Sine and cosine together "
+        "take "
+        f"{count['sine + cosine'][PERIOD]}, and on one position more still {count['sine + cosine'][PERIOD + 1]}: exactly one "
+        "period. "
+        f"The ladder of {WIDTH // 2} frequencies distinguishes {count['ladder'][many]} of {many} positions. The best linear map "
+        "from position i "
+        f"to i + {STEPS} leaves {fmt(sines)} with sines only and {fmt(both)} with sine and cosine."
     )
     notes = [
-        f"Places i and 18 − i share a sine: their largest difference is {shown(numbers['i and 18 - i'])}.",
+        f"Positions i and 18 − i share a sine: their largest difference is {fmt(numbers['i and 18 - i'])}.",
         f"All sines first or sine and cosine side by side: the columns are permuted and differ by "
-        f"{shown(numbers['order of columns'])} otherwise.",
-        f"Of the ladder the two closest rows among {many} are {shown(numbers['closest rows of the ladder'])} apart, of length "
-        f"{shown((WIDTH / 2) ** 0.5)} each. Rows closer than {SAME} count as one.",
-        f"The map is the least-squares one on {FITTED} places, width {WIDTH}; the error is relative. "
+        f"{fmt(numbers['order of columns'])} otherwise.",
+        f"Of the ladder the two closest rows among {many} are {fmt(numbers['closest rows of the ladder'])} apart, of length "
+        f"{fmt((WIDTH / 2) ** 0.5)} each. Rows closer than {SAME} count as one.",
+        f"The map is the least-squares one on {FITTED} positions, width {WIDTH}; the error is relative. "
         "A learned table and the index collide nowhere.",
     ]
     first = [float(i) for i in range(PERIOD + 1)]
-    waves = [Line(f"feature {j}", first, encodings["sine + cosine"][: PERIOD + 1, j].tolist(), marked=True) for j in (0, 1)]
+    waves = [Curve(f"feature {j}", first, encodings["sine + cosine"][: PERIOD + 1, j].tolist(), marked=True) for j in (0, 1)]
     rows: list[list[Cell]] = [[name, encodings[name].shape[1], *c.values()] for name, c in count.items()]
-    return Finding(
-        "One sine collides, sine and cosine tell a period apart", answer, numbers,
-        [Panel("different rows among the first N places", "N", "different rows", curves),
-         Panel(f"sine and cosine of period {PERIOD}", "place", "", waves)],
-        Table(["encoding", "features", *(f"of {n} places" for n in (PERIOD, PERIOD + 1, 4 * PERIOD, many))], rows), notes,
+    return StudyResult(
+        "One sine collides, sine and cosine distinguish a period", answer, numbers,
+        [Panel("different rows among the first N positions", "N", "different rows", curves),
+         Panel(f"sine and cosine of period {PERIOD}", "position", "", waves)],
+        ResultTable(["encoding", "features", *(f"of {n} positions" for n in (PERIOD, PERIOD + 1, 4 * PERIOD, many))], rows), notes,
         data="the encodings themselves; nothing is random but the learned table",
     )  # fmt: skip
 
@@ -86,12 +89,12 @@ def closest(rows: Tensor) -> float:
     return best
 
 
-def _places(many: int) -> Tensor:
+def _positions(many: int) -> Tensor:
     return torch.arange(many, dtype=torch.float64)[:, None]
 
 
 def _encode(scheme: Added, width: int, many: int) -> Tensor:
-    return scheme.sized(width, 1, width).double().encode(_places(many), width).detach()
+    return scheme.sized(width, 1, width).double().encode(_positions(many), width).detach()
 
 
-STUDY = Study("collide", "Which encodings give one row to two places?", "Vaswani 2017, section 3.5", measure)
+STUDY = Study("collide", "Which encodings give two positions the same vector?", "Vaswani 2017, section 3.5", measure)

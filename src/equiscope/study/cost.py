@@ -16,7 +16,7 @@ from equiscope.attention import Causal, Mask, MultiHeadAttention, eager_attentio
 from equiscope.attention.multihead import Backend
 from equiscope.blocks import FeedForwardNetwork
 from equiscope.positions import NoPosition
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, timed, turn_by_turn
+from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult, time_interleaved, timing_curve
 from equiscope.tokens import Tokens
 
 FORMULAS: dict[str, tuple[str, Callable[[int, int], int]]] = {
@@ -25,7 +25,7 @@ FORMULAS: dict[str, tuple[str, Callable[[int, int], int]]] = {
 }  # fmt: skip
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """Count at several N and D, find the crossings by counting, time at D = 64."""
     sizes = [(16, 16), (64, 16), (48, 32)] if quick else [(16, 16), (64, 16), (48, 32), (128, 64), (512, 64), (1024, 128)]
     counted = {(n, d): multiply_adds(n, d) for n, d in each(sizes, "sizes")}
@@ -58,16 +58,17 @@ def measure(quick: bool, each: Each) -> Finding:
     wider = {d: _times(256, d, 3 if quick else 9) for d in each(widths, "widths")}
     x = [float(n) for n in lengths]
     rows: list[list[Cell]] = [[n, d, *counted[n, d].values()] for n, d in sizes]
-    counts = [Line(f"{part} {text}", x, [float(formula(n, 64)) for n in lengths]) for part, (text, formula) in FORMULAS.items()]
-    return Finding(
+    counts = [Curve(f"{part} {text}", x, [float(formula(n, 64)) for n in lengths]) for part, (text, formula) in FORMULAS.items()]
+    return StudyResult(
         "Attention grows with N squared and overtakes the feed-forward", answer, numbers,
         [Panel("multiply-adds at D = 64", "N", "", counts, log="xy"),
-         Panel("milliseconds at D = 64", "N", "", [timed(part, x, [t[part] for t in times.values()]) for part in times[lengths[0]]],
+         Panel("milliseconds at D = 64", "N", "",
+               [timing_curve(part, x, [t[part] for t in times.values()]) for part in times[lengths[0]]],
                log="xy"),
          Panel("milliseconds at N = 256", "D", "",
-               [timed(part, [float(d) for d in widths], [t[part] for t in wider.values()]) for part in wider[widths[0]]],
+               [timing_curve(part, [float(d) for d in widths], [t[part] for t in wider.values()]) for part in wider[widths[0]]],
                log="xy")],
-        Table(["N", "D", *FORMULAS], rows), notes,
+        ResultTable(["N", "D", *FORMULAS], rows), notes,
     )  # fmt: skip
 
 
@@ -120,10 +121,10 @@ def _times(n: int, d: int, rounds: int) -> dict[str, tuple[float, float, float]]
     q, k, v = attention.project(tokens, tokens, NoPosition())
     rivals = {
         "attention": lambda: attention(tokens),
-        "its look-up": lambda: eager_attention(q, k, v),
+        "attention without projections": lambda: eager_attention(q, k, v),
         "feed-forward": lambda: forward(tokens.x),
     }
-    return turn_by_turn(rivals, rounds)
+    return time_interleaved(rivals, rounds)
 
 
 STUDY = Study(

@@ -1,6 +1,6 @@
-"""How alike two places look, the further they are apart.
+"""How the similarity of two positions falls with their distance.
 
-One idea: the product of two encodings, or of one vector turned by two places, or the weight that a bias alone leaves.
+One idea: the product of two encodings, or of one vector rotated by two positions, or the weight under a bias alone.
 Source: Vaswani et al. 2017, section 3.5; Su et al. 2021, section 3.4.3; Press et al. 2022, section 3.
 """
 
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from equiscope.positions import Added, Alibi, Kerple, Learned, Pope, Position, Rope, Sinusoidal, XPos
-from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, mean_of, shown
+from equiscope.study.base import Curve, Each, Panel, ResultTable, Study, StudyResult, fmt, mean_of
 from equiscope.symmetry import relative_error
 
 WIDTH, HEADS = 64, 8
 
 
-def measure(quick: bool, each: Each) -> Finding:
-    """Distances 0 .. 256, width 64: encodings as cosines, turned vectors as cosines, biases as weights."""
+def measure(quick: bool, each: Each) -> StudyResult:
+    """Distances 0 .. 256, width 64: encodings as cosines, rotated vectors as cosines, biases as weights."""
     length, samples = (64, 50) if quick else (256, 500)
     at = torch.arange(length + 1, dtype=torch.float64)[:, None]
     vectors = torch.randn(samples, 1, WIDTH, dtype=torch.float64)
@@ -38,28 +38,28 @@ def measure(quick: bool, each: Each) -> Finding:
     }  # fmt: skip
     answer = (
         f"Similarity first falls below one half after {_steps(numbers, 'sinusoidal')} for sinusoids and {_steps(numbers, 'rope')} "
-        f"for a vector turned by RoPE (width {WIDTH}), and ALiBi's steepest and flattest head halve a weight after "
+        f"for a vector rotated by RoPE (width {WIDTH}), and ALiBi's steepest and flattest head halve a weight after "
         f"{_steps(numbers, f'alibi, head 1 of {HEADS}')} and {_steps(numbers, f'alibi, head {HEADS} of {HEADS}')}."
     )
     notes = [
-        f"ALiBi falls for ever. Sinusoids and RoPE level off: the slow clocks hardly turn, and RoPE's mean over distances "
-        f"{length // 2}..{length} is {shown(numbers['rope, mean of the far half'])}.",
-        f"Sinusoids and RoPE of one base have the same clocks: a vector with equal pairs, turned, gives the curve of the "
-        f"sinusoids up to {shown(same)}. Single random vectors scatter around it by {shown(numbers['rope, spread'])}.",
-        "A learned table starts without any decay: what it knows of distance it has to learn. So does T5's, which is not drawn.",
-        f"xPos shrinks the product by distance, to {shown(curves['xpos'][-1].item())} of itself at {length}; PoPE turns lengths "
-        f"that are never negative, and keeps {shown(curves['pope'][-1].item())}. KERPLE, untrained, is below one half after "
+        f"ALiBi falls for ever. Sinusoids and RoPE level off: low frequencies change little, and RoPE's mean over distances "
+        f"{length // 2}..{length} is {fmt(numbers['rope, mean of the far half'])}.",
+        f"Sinusoids and RoPE of one base have the same frequencies: a vector with equal pairs, rotated, gives the curve of the "
+        f"sinusoids up to {fmt(same)}. Single random vectors scatter around it by {fmt(numbers['rope, spread'])}.",
+        "A learned table starts without any decay: it has to learn the distance. So does T5's, which is not drawn.",
+        f"xPos shrinks the product by distance, to {fmt(curves['xpos'][-1].item())} of itself at {length}; PoPE rotates magnitudes "
+        f"that are never negative, and keeps {fmt(curves['pope'][-1].item())}. KERPLE, untrained, is below one half after "
         f"{_steps(numbers, 'kerple, untrained')}.",
     ]
     x = [float(d) for d in range(length + 1)]
-    panels = [("cosine of two encodings", list(added)), ("cosine of one vector, turned twice", list(turned)),
+    panels = [("cosine of two encodings", list(added)), ("cosine of one vector, rotated twice", list(turned)),
               ("weight left by the bias", [n for n in curves if n.startswith(("alibi", "kerple"))])]  # fmt: skip
     bands = {"rope": alike["rope"]}  # one is enough to see how vectors scatter
     far = [d for d in (1, 4, 16, 64, 256) if d <= length]
-    return Finding(
-        "Clocks level off, a linear bias does not", answer, numbers,
+    return StudyResult(
+        "Rotations level off, a linear bias does not", answer, numbers,
         [Panel(title, "distance", "similarity", [_curve(n, x, curves[n], bands.get(n)) for n in names]) for title, names in panels],
-        Table(["scheme", *(f"at {d}" for d in far), "below one half at"],
+        ResultTable(["scheme", *(f"at {d}" for d in far), "below one half at"],
               [[n, *(c[d].item() for d in far), half(c)] for n, c in curves.items()]), notes,
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def _by_distance(similar: Tensor) -> Tensor:
 
 
 def _turned(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
-    """[S, N]: each vector as a query at every place with itself as a key at place 0, relative to the product there."""
+    """[S, N]: each vector as a query at every position with itself as a key at position 0, relative to the product there."""
     with torch.no_grad():
         asked, found = scheme.rotate(vectors.expand(-1, len(at), -1), at, "query"), scheme.rotate(vectors, at[:1], "key")
     product = (asked * found).sum(-1)
@@ -107,11 +107,11 @@ def _bare(scheme: Rope, at: Tensor) -> Tensor:
     return _turned(scheme, torch.ones(1, 1, WIDTH, dtype=torch.float64), at)[0]
 
 
-def _curve(name: str, x: list[float], y: Tensor, samples: Tensor | None) -> Line:
+def _curve(name: str, x: list[float], y: Tensor, samples: Tensor | None) -> Curve:
     if samples is None:
-        return Line(name, x, y.tolist())
+        return Curve(name, x, y.tolist())
     low, high = samples.quantile(torch.tensor([0.1, 0.9], dtype=samples.dtype), dim=0)
-    return Line(f"{name} (mean; 80 % of vectors)", x, y.tolist(), low=low.tolist(), high=high.tolist())
+    return Curve(f"{name} (mean; 80 % of vectors)", x, y.tolist(), low=low.tolist(), high=high.tolist())
 
 
 STUDY = Study("decay", "How does similarity fall with distance?", "Su 2021, section 3.4.3; Press 2022, section 3", measure)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equiscope.models import Attention, Block, Norm, Spec, build
-from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.study.base import Curve, Each, Panel, ResultTable, Study, StudyResult, fmt
 from equiscope.tokens import Tokens
 
 WIDTH, LENGTH = 32, 8
@@ -22,7 +22,7 @@ ORDERS: dict[str, Norm | None] = {
 KINDS = {f"{name}, {'residual' if r else 'no residual'}": (norm, r) for r in (True, False) for name, norm in ORDERS.items()}
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """Ten kinds of block, 48 layers deep, at random parameters; medians over seeds."""
     layers, samples = (16, 1) if quick else (48, 9)
     runs = {kind: [_sizes(*KINDS[kind], layers) for _ in range(samples)] for kind in each(list(KINDS), "kinds of block")}
@@ -32,7 +32,7 @@ def measure(quick: bool, each: Each) -> Finding:
     numbers: dict[str, float | None] = {f"gradient, {k}": g[0].item() for k, g in gradient.items()}
     numbers |= {f"growth, {k}": (s[-1] / s[0]).item() for k, s in size.items()}
     numbers |= {f"words apart, {k}": a[-1].item() for k, a in apart.items()}
-    arrives, stays = ({k: shown(numbers[f"{what}, {k}"]) for k in KINDS} for what in ("gradient", "words apart"))
+    arrives, stays = ({k: fmt(numbers[f"{what}, {k}"]) for k in KINDS} for what in ("gradient", "words apart"))
     answer = (
         f"After {layers} layers without a norm, the gradient at the input is {arrives['no norm, residual']} times that at the top "
         f"with a residual, and {arrives['no norm, no residual']} without. A norm brings it to {arrives['pre, residual']} (pre) and "
@@ -41,12 +41,12 @@ def measure(quick: bool, each: Each) -> Finding:
         f"{stays['pre, no residual']}."
     )
     notes = [
-        f"Without a norm the stream of the residual grows {shown(numbers['growth, no norm, residual'])}-fold; with pre "
-        f"{shown(numbers['growth, pre, residual'])}-fold, so that upper layers change it less; with post "
-        f"{shown(numbers['growth, post, residual'])}-fold, since every norm divides the whole stream.",
+        f"Without a norm the stream of the residual grows {fmt(numbers['growth, no norm, residual'])}-fold; with pre "
+        f"{fmt(numbers['growth, pre, residual'])}-fold, so that upper layers change it less; with post "
+        f"{fmt(numbers['growth, post, residual'])}-fold, since every norm divides the whole stream.",
         f"Norms alone, without a residual, also keep the gradient from vanishing ({arrives['pre, no residual']} pre, "
         f"{arrives['post, no residual']} post). But untrained attention averages, and the words become one word.",
-        f"RMSNorm in the place of LayerNorm, with a residual: the gradient comes to {arrives['pre (RMS), residual']} (pre) and "
+        f"RMSNorm instead of LayerNorm, with a residual: the gradient comes to {arrives['pre (RMS), residual']} (pre) and "
         f"{arrives['post (RMS), residual']} (post), and words differ in {stays['pre (RMS), residual']} and "
         f"{stays['post (RMS), residual']} of the stream: what holds sizes is the division, not the mean that is taken off.",
         f"Width {WIDTH}, {LENGTH} words, 2 heads, GELU, weights of variance 1 / inputs, untrained; the gradient starts in a random "
@@ -54,11 +54,11 @@ def measure(quick: bool, each: Each) -> Finding:
     ]
     x = [float(i) for i in range(layers + 1)]
     panels = (("size of a feature (rms)", size), ("gradient, relative to the top", gradient), ("how far words are apart", apart))
-    return Finding(
+    return StudyResult(
         "Norms keep sizes; pre-norm and residual together keep words apart", answer, numbers,
-        [Panel(title, "layer", "", [Line(k, x, y.clamp_min(1e-17).tolist()) for k, y in found.items()], log="y")
+        [Panel(title, "layer", "", [Curve(k, x, y.clamp_min(1e-17).tolist()) for k, y in found.items()], log="y")
          for title, found in panels],
-        Table(["block", "gradient at 0 / at the top", "size at the top / at 0", "words apart at the top"],
+        ResultTable(["block", "gradient at 0 / at the top", "size at the top / at 0", "words apart at the top"],
               [[k, *(numbers[f"{what}, {k}"] for what in ("gradient", "growth", "words apart"))] for k in KINDS]), notes,
     )  # fmt: skip
 

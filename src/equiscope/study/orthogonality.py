@@ -1,6 +1,6 @@
-"""Adding a place does not drown the word: in many dimensions two things hardly meet, and a linear map reads both.
+"""Adding a position does not hide the word: in many dimensions random vectors are nearly orthogonal, and a linear map reads both.
 
-One idea: random directions have a mean |cos| of √(2/(πD)). Sinusoids are not random, so real words and places are measured too.
+One idea: random directions have a mean |cos| of √(2/(πD)). Sinusoids are not random, so real words and positions are measured too.
 The table of words is fitted in closed form (positive pointwise mutual information, then singular vectors), so that it is the
 same everywhere. Source: Levy & Goldberg 2014, "Neural Word Embedding as Implicit Matrix Factorization".
 """
@@ -16,46 +16,48 @@ from torch import Tensor
 
 from equiscope.errors import EquiscopeError
 from equiscope.positions import SCHEMES, Added, Concatenated, Position, Sinusoidal
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult, fmt
 
-WIDTH, PLACES, NEAREST, WINDOW, PROBED = 64, 100, 5, 4, 50
+WIDTH, POSITIONS, NEAREST, WINDOW, PROBED = 64, 100, 5, 4, 50
 FOLDERS = (os.environ.get("EQUISCOPE_DATA"), "../shared/data", "shared/data")
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """Angles for D = 2 .. 1024; a table of 1000 words of width 64; probes for D = 2 .. 128."""
     widths, pairs = ([4, 64, 1024], 2000) if quick else ([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], 20_000)
     chance = [mean_cosine(*torch.randn(2, pairs, d, dtype=torch.float64)) for d in each(widths, "widths of random vectors")]
     formula = [math.sqrt(2 / (math.pi * d)) for d in widths]
     names, vectors, data = _words(300 if quick else 1000)
     table = _sized(vectors[:, :WIDTH])
-    at = torch.arange(PLACES, dtype=torch.float64)[:, None]
-    places = Sinusoidal().encode(at, WIDTH)
-    first, second = torch.triu_indices(PLACES, PLACES, 1)
-    between = mean_cosine(places[first], places[second])
-    meeting = mean_cosine(table[:, None], places[None])
+    at = torch.arange(POSITIONS, dtype=torch.float64)[:, None]
+    positions = Sinusoidal().encode(at, WIDTH)
+    first, second = torch.triu_indices(POSITIONS, POSITIONS, 1)
+    between = mean_cosine(positions[first], positions[second])
+    meeting = mean_cosine(table[:, None], positions[None])
     probe_widths = [8, 64] if quick else [4, 8, 16, 24, 32, 48, 64, 96, 128]
     probes = {d: _probes(_sized(vectors[:PROBED, :d]), Sinusoidal().encode(at[:PROBED], d)) for d in each(probe_widths, "probes")}
     kept, skipped = _kept(table, 50 if quick else 300)
     numbers = {
-        "random at 64": chance[widths.index(64)], "formula at 64": formula[widths.index(64)], "between places": between,
-        "word and place": meeting, "word read at 64": probes[64][0], "place read at 64": probes[64][1],
+        "random at 64": chance[widths.index(64)], "formula at 64": formula[widths.index(64)], "between positions": between,
+        "word and position": meeting, "word read at 64": probes[64][0], "position read at 64": probes[64][1],
         "worst ratio to the formula": max(abs(r / f - 1) for r, f in zip(chance[1:], formula[1:], strict=True)),
     } | {f"{what}, {name}": v for name, row in kept.items() for what, v in zip(KEPT, row, strict=True)}  # fmt: skip
     answer = (
-        f"At D = 64 random vectors have a mean |cos| of {shown(chance[widths.index(64)])}; √(2/(πD)) is "
-        f"{shown(formula[widths.index(64)])}. Sinusoids are not random: {shown(between)} between places. Words and places meet at "
-        f"{shown(meeting)}. From their sum a linear probe reads the word in {shown(100 * probes[64][0])} % and the place in "
-        f"{shown(100 * probes[64][1])} % of unseen pairs."
+        f"At D = 64 random vectors have a mean |cos| of {fmt(chance[widths.index(64)])}; √(2/(πD)) is "
+        f"{fmt(formula[widths.index(64)])}. Sinusoids are not random: {fmt(between)} between positions. Between words and "
+        "positions it is "
+        f"{fmt(meeting)}. From their sum a linear probe reads the word in {fmt(100 * probes[64][0])} % and the position in "
+        f"{fmt(100 * probes[64][1])} % of unseen pairs."
     )
     shared = min(row[i] for row in kept.values() for i in (0, 1))
     notes = [
-        f"While all words share a place, {shown(100 * shared)} % of neighbours and analogies stay, under every scheme that adds: "
-        "differences of words do not change. With each word at its own place they depend on how large the encoding is.",
-        f"Words have length √D = {shown(WIDTH**0.5)}, a sinusoid √(D/2). Neighbours: the {NEAREST} nearest by distance; analogy: "
+        f"While all words share a position, {fmt(100 * shared)} % of neighbours and analogies stay, under every scheme that adds: "
+        "differences of words do not change. With each word at its own position they depend on how large the encoding is.",
+        f"Words have length √D = {fmt(WIDTH**0.5)}, a sinusoid √(D/2). Neighbours: the {NEAREST} nearest by distance; analogy: "
         "the word nearest to b − a + c. An untrained learned table is small (0.02 a feature), the index has no bound.",
-        f"Probes: least squares (ridge) on 70 % of all {PROBED} × {PROBED} pairs of word and place, tested on the others; guessing "
-        f"gives {shown(100 / PROBED)} %.",
+        f"Probes: least squares (ridge) on 70 % of all {PROBED} × {PROBED} pairs of word and position, tested on the others; "
+        "guessing "
+        f"gives {fmt(100 / PROBED)} %.",
     ]  # fmt: skip
     if names:
         king = names.index("king") if "king" in names else 0
@@ -65,17 +67,22 @@ def measure(quick: bool, each: Each) -> Finding:
         notes.append(f"Left out, since they need more than one coordinate: {', '.join(skipped)}.")
     x, px = [float(d) for d in widths], [float(d) for d in probe_widths]
     rows: list[list[Cell]] = [[name, *row] for name, row in kept.items()]
-    return Finding(
-        "In many dimensions word and place stay readable", answer, numbers,
-        [Panel("mean |cos| of random vectors", "D", "", [Line("measured", x, [*chance], marked=True),
-                                                         Line("√(2/(πD))", x, [*formula], dashed=True)], log="xy"),
-         Panel("read from word + place by a linear map", "D", "right, unseen pairs",
-               [Line(n, px, [probes[d][i] for d in probe_widths]) for i, n in enumerate(("the word", "the place"))], log="x")],
-        Table(["scheme", *KEPT], rows), notes, data=data,
+    return StudyResult(
+        "In many dimensions word and position stay readable", answer, numbers,
+        [Panel("mean |cos| of random vectors", "D", "", [Curve("measured", x, [*chance], marked=True),
+                                                         Curve("√(2/(πD))", x, [*formula], dashed=True)], log="xy"),
+         Panel("read from word + position by a linear map", "D", "right, unseen pairs",
+               [Curve(n, px, [probes[d][i] for d in probe_widths]) for i, n in enumerate(("the word", "the position"))], log="x")],
+        ResultTable(["scheme", *KEPT], rows), notes, data=data,
     )  # fmt: skip
 
 
-KEPT = ("neighbours kept, one place", "analogies kept, one place", "neighbours kept, own places", "analogies kept, own places")
+KEPT = (
+    "neighbours kept, one position",
+    "analogies kept, one position",
+    "neighbours kept, own positions",
+    "analogies kept, own positions",
+)
 
 
 def mean_cosine(a: Tensor, b: Tensor) -> float:
@@ -86,7 +93,7 @@ def mean_cosine(a: Tensor, b: Tensor) -> float:
 def _kept(table: Tensor, triples: int) -> tuple[dict[str, tuple[float, ...]], list[str]]:
     """What each adding scheme keeps of neighbours and analogies; the names of those that do not fit one coordinate."""
     asked = torch.stack([torch.randperm(len(table))[:3] for _ in range(triples)])
-    own, one = torch.randint(PLACES, (len(table), 1)).double(), torch.full((len(table), 1), 7.0, dtype=torch.float64)
+    own, one = torch.randint(POSITIONS, (len(table), 1)).double(), torch.full((len(table), 1), 7.0, dtype=torch.float64)
     near, answers = _nearest(table), _analogies(table, asked)
     found: dict[str, tuple[float, ...]] = {}
     skipped = []
@@ -120,10 +127,10 @@ def _analogies(rows: Tensor, asked: Tensor) -> Tensor:
     return torch.cdist(b - a + c, rows).scatter(1, asked, float("inf")).argmin(-1)
 
 
-def _probes(words: Tensor, places: Tensor) -> tuple[float, float]:
-    """Share of unseen pairs whose word, and whose place, a linear map reads from their sum."""
-    word, place = (i.flatten() for i in torch.meshgrid(torch.arange(len(words)), torch.arange(len(places)), indexing="ij"))
-    rows = torch.cat([words[word] + places[place], torch.ones(len(word), 1, dtype=words.dtype)], 1)
+def _probes(words: Tensor, positions: Tensor) -> tuple[float, float]:
+    """Share of unseen pairs whose word, and whose position, a linear map reads from their sum."""
+    word, position = (i.flatten() for i in torch.meshgrid(torch.arange(len(words)), torch.arange(len(positions)), indexing="ij"))
+    rows = torch.cat([words[word] + positions[position], torch.ones(len(word), 1, dtype=words.dtype)], 1)
     seen = torch.rand(len(word)) < 0.7
     square = rows[seen].T @ rows[seen]
     square += 1e-6 * len(square) * torch.eye(len(square), dtype=rows.dtype)  # slow clocks are nearly constant columns
@@ -133,7 +140,7 @@ def _probes(words: Tensor, places: Tensor) -> tuple[float, float]:
         weights = torch.linalg.solve(square, rows[seen].T @ wanted[seen])
         return ((rows[~seen] @ weights).argmax(-1) == target[~seen]).double().mean().item()
 
-    return right(word), right(place)
+    return right(word), right(position)
 
 
 def _words(many: int) -> tuple[list[str], Tensor, str]:
@@ -163,4 +170,6 @@ def _sized(rows: Tensor) -> Tensor:
     return rows / rows.norm(dim=-1, keepdim=True) * math.sqrt(rows.shape[-1])
 
 
-STUDY = Study("orthogonality", "Does adding a place drown the word?", "Vaswani 2017, section 3.5; the measurements: ours", measure)
+STUDY = Study(
+    "orthogonality", "Does adding a position hide the word?", "Vaswani 2017, section 3.5; the measurements: ours", measure
+)

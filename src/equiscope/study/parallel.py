@@ -1,6 +1,6 @@
 """All positions at once against one step after the other: attention and a recurrent net of the same width.
 
-One idea: a recurrent net has N steps that wait for one another; attention has one, with N times as much to do in it.
+One idea: a recurrent net has N sequential steps; attention has one, with N times as much work in it.
 Source: Vaswani et al. 2017, section 4 and table 1 (sequential operations).
 """
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.attention import MultiHeadAttention
-from equiscope.study.base import Cell, Each, Finding, Panel, Study, Table, shown, timed, turn_by_turn
+from equiscope.study.base import Cell, Each, Panel, ResultTable, Study, StudyResult, fmt, time_interleaved, timing_curve
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
 WIDTH = 64
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """Width 64, forward, float32: attention (torch's fused kernel), the RNN in one call of torch, the RNN step by step."""
     lengths, rounds = ([16, 64, 256], 3) if quick else ([16, 32, 64, 128, 256, 512, 1024, 2048], 9)
     attention, rnn = MultiHeadAttention(WIDTH, heads=4), nn.RNN(WIDTH, WIDTH, batch_first=True)
@@ -28,24 +28,25 @@ def measure(quick: bool, each: Each) -> Finding:
     rivals = list(times[lengths[0]])
     n = lengths[-2]
     answer = (
-        f"An RNN needs N steps that wait for one another ({', '.join(f'{c} at N = {m}' for m, c in chain.items())}, counted), "
+        f"An RNN needs N sequential steps ({', '.join(f'{c} at N = {m}' for m, c in chain.items())}, counted), "
         f"attention one. At N = {n} and width {WIDTH}: "
-        + ", ".join(f"{rival} {shown(times[n][rival][0])} ms" for rival in rivals) + "."
+        + ", ".join(f"{rival} {fmt(times[n][rival][0])} ms" for rival in rivals) + "."
     )  # fmt: skip
     notes = [
         "On one core, as here, attention gains by making few large products instead of many small ones; its work grows as N "
         "squared, so a long text can lose. Cores and GPUs take its rows at once, and cannot do so with an RNN's steps.",
-        f"Both RNNs are one net: their outputs differ by {'rounding' if agree < 1e-5 else shown(agree)}.",
+        f"Both RNNs are one net: their outputs differ by {'rounding' if agree < 1e-5 else fmt(agree)}.",
         f"Medians of {rounds} calls made turn by turn, without gradient; one sequence, one thread.",
     ]
     rows: list[list[Cell]] = [[m, *(v for r in rivals for v in t[r][:1])] for m, t in times.items()]
     x_axis = [float(m) for m in lengths]
-    return Finding(
+    return StudyResult(
         "One step for all positions, or N steps in a row", answer,
         {"steps at N = 16": chain[16], "steps at N = 64": chain[64], "both RNNs": agree},
-        [Panel(f"forward at width {WIDTH}", "N", "milliseconds", [timed(r, x_axis, [t[r] for t in times.values()]) for r in rivals],
+        [Panel(f"forward at width {WIDTH}", "N", "milliseconds", [
+            timing_curve(r, x_axis, [t[r] for t in times.values()]) for r in rivals],
                log="xy")],
-        Table(["N", *(f"{r} (ms)" for r in rivals)], rows), notes,
+        ResultTable(["N", *(f"{r} (ms)" for r in rivals)], rows), notes,
     )  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def _times(attention: MultiHeadAttention, rnn: nn.RNN, n: int, rounds: int) -> d
         "RNN, torch's": lambda: rnn(x)[0],
         "RNN, step by step": lambda: one_by_one(rnn, x),
     }
-    return turn_by_turn(rivals, rounds)
+    return time_interleaved(rivals, rounds)
 
 
 STUDY = Study("parallel", "Why all positions at once?", "Vaswani 2017, section 4", measure)

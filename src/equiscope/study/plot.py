@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from equiscope import outputs
 from equiscope.errors import InputError
-from equiscope.study.base import Finding, Line, Panel
+from equiscope.study.base import Curve, Panel, StudyResult
 from equiscope.tokens.extra import needed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ STYLE: Any = {
 }  # fmt: skip
 
 
-def draw(finding: Finding, path: Path) -> Path:
+def draw(result: StudyResult, path: Path) -> Path:
     """All panels of a finding, side by side, as PNG or SVG by the name's ending.
 
     raises  InputError for another ending, and where matplotlib is not installed
@@ -31,7 +31,7 @@ def draw(finding: Finding, path: Path) -> Path:
     matplotlib = installed()
     kind, drawn = path.suffix[1:], BytesIO()
     with matplotlib.rc_context(STYLE):
-        _figure(finding).savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+        _figure(result).savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return outputs.write(path, drawn.getvalue())
 
 
@@ -40,17 +40,17 @@ def installed() -> Any:
     return needed("matplotlib", "study", "A picture", "use --json")
 
 
-def _figure(finding: Finding) -> "Figure":
+def _figure(result: StudyResult) -> "Figure":
     from matplotlib.figure import Figure
 
-    many, matrices = len(finding.panels), finding.panels[0].matrix is not None
-    names = {tuple(line.name for line in panel.lines) for panel in finding.panels}
+    many, matrices = len(result.panels), result.panels[0].matrix is not None
+    names = {tuple(line.name for line in panel.lines) for panel in result.panels}
     together = len(names) == 1 and max(map(len, names)) > 1 and (many > 1 or max(map(len, names)) > 6)
     width, height = (2.1, 2.6) if matrices else (3.9, 3.3)
     figure = Figure(figsize=(max(5.0, width * many) + 1.6 * together, height), layout="constrained")
-    figure.suptitle(finding.title, fontsize=11)
-    largest = max((abs(v) for p in finding.panels if p.matrix for row in p.matrix for v in row), default=1.0)
-    for axes, panel in zip(figure.subplots(1, many, squeeze=False)[0], finding.panels, strict=True):
+    figure.suptitle(result.title, fontsize=11)
+    largest = max((abs(v) for p in result.panels if p.matrix for row in p.matrix for v in row), default=1.0)
+    for axes, panel in zip(figure.subplots(1, many, squeeze=False)[0], result.panels, strict=True):
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         if panel.matrix:
             axes.imshow(panel.matrix, cmap="RdBu_r", vmin=-largest, vmax=largest)
@@ -74,7 +74,7 @@ def _lines(axes: "Axes", panel: Panel, legend: bool) -> None:
         axes.legend()
 
 
-def _line(axes: "Axes", line: Line, colour: str, style: str) -> None:
+def _line(axes: "Axes", line: Curve, colour: str, style: str) -> None:
     y = [float("nan") if v is None else v for v in line.y]
     if line.dashed:
         axes.plot(line.x, y, "--", color="#5f6b76", linewidth=1.1, label=line.name)

@@ -1,6 +1,6 @@
-"""How far an input reaches: the gradient of one output with respect to every input, against their distance.
+"""Receptive fields: the gradient of one output with respect to every input, against their distance.
 
-One idea: an LSTM forgets step by step, a stack of convolutions sees its window and nothing else, attention sees all alike.
+One idea: an LSTM forgets step by step, a stack of convolutions depends on its window only, attention on all words alike.
 Source: Hochreiter & Schmidhuber 1997; Luo et al. 2016 (receptive fields); Vaswani et al. 2017, table 1 (path lengths).
 """
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.attention import MultiHeadAttention
-from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.study.base import Curve, Each, Panel, ResultTable, Study, StudyResult, fmt
 from equiscope.tokens import Tokens
 
 WIDTH, LENGTH, LAYERS, KERNEL, MOVED = 32, 64, 8, 3, 5
 FAR = [0, 1, 2, 4, 8, 9, 16, 32, 63]
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """64 words of width 32, read at the last one; untrained nets, medians over nets of the gradient's size."""
     nets = {
         "LSTM": _lstm,
@@ -39,28 +39,28 @@ def measure(quick: bool, each: Each) -> Finding:
         "shift, zeros, at the edge": equivariance[False][1],
     }  # fmt: skip
     answer = (
-        f"In an LSTM the gradient shrinks {shown(fading)}-fold a step, to {shown(lstm[63].item())} of itself at 63 words; {LAYERS} "
-        f"convolutions of {KERNEL} reach {edge} words and exactly {shown(numbers['convolutions beyond'])} beyond; one attention "
-        f"layer reaches a word 63 away {shown(numbers['attention at 63 / at 1'])} times as strongly as its neighbour."
+        f"In an LSTM the gradient shrinks {fmt(fading)}-fold a step, to {fmt(lstm[63].item())} of itself at 63 words; {LAYERS} "
+        f"convolutions of {KERNEL} reach {edge} words and exactly {fmt(numbers['convolutions beyond'])} beyond; one attention "
+        f"layer reaches a word 63 away {fmt(numbers['attention at 63 / at 1'])} times as strongly as its neighbour."
     )
     notes = [
-        f"The convolutions commute with a shift: on a circle up to {shown(numbers['shift, circular'])}; with zeros at the ends "
-        f"up to {shown(numbers['shift, zeros, inside'])} further than {LAYERS} words from the ends, and within that distance the "
-        f"error is {shown(numbers['shift, zeros, at the edge'])}.",
+        f"The convolutions commute with a shift: on a circle up to {fmt(numbers['shift, circular'])}; with zeros at the ends "
+        f"up to {fmt(numbers['shift, zeros, inside'])} further than {LAYERS} words from the ends, and within that distance the "
+        f"error is {fmt(numbers['shift, zeros, at the edge'])}.",
         "What sets the reach: for convolutions the kernel and the layers, for an LSTM its gates "
         "(torch's random ones here: a trained forget gate near 1 reaches further), for attention only the mask.",
         f"Kernels of {KERNEL} along a line: a stack of {KERNEL}×{KERNEL} reaches as far along each axis of an image.",
-        "All curves are relative to distance 0, where attention has only its look-up: no residual is added here.",
+        "All curves are relative to distance 0; attention is used without its residual here.",
     ]
     x = [float(d) for d in range(LENGTH)]
-    lines = [Line(name, x, [v if v > 0 else None for v in c.tolist()]) for name, c in curves.items()]
-    return Finding(
+    lines = [Curve(name, x, [v if v > 0 else None for v in c.tolist()]) for name, c in curves.items()]
+    return StudyResult(
         "An LSTM fades, convolutions end, attention reaches all", answer, numbers,
         [Panel("gradient of the last output, relative", "words back", "", lines, log="y"),
-         Panel(f"{LAYERS} convolutions of words moved by {MOVED}: error of the moved output", "place", "relative error", [
-             Line("a circle" if circular else "zeros at the ends", x, e.clamp_min(1e-17).tolist()) for circular, e in moved.items()
+         Panel(f"{LAYERS} convolutions of words moved by {MOVED}: error of the moved output", "position", "relative error", [
+             Curve("a circle" if circular else "zeros at the ends", x, e.clamp_min(1e-17).tolist()) for circular, e in moved.items()
          ], log="y")],
-        Table(["net", *(f"at {d}" for d in FAR)], [[name, *(c[d].item() for d in FAR)] for name, c in curves.items()]), notes,
+        ResultTable(["net", *(f"at {d}" for d in FAR)], [[name, *(c[d].item() for d in FAR)] for name, c in curves.items()]), notes,
     )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def _median(net: Callable[[Tensor], Tensor], nets: int) -> Tensor:
 
 
 def _shift_error(circular: bool) -> Tensor:
-    """How far the convolutions of moved words are from moved outputs, at each place, relative to a row's size: [N]."""
+    """How far the convolutions of moved words are from moved outputs, at each position, relative to a row's size: [N]."""
     x = torch.randn(LENGTH, WIDTH, dtype=torch.float64)
     state = torch.random.get_rng_state()
     y = stack(x, circular)
@@ -114,4 +114,4 @@ def _worst(error: Tensor, inside: bool) -> float:
     return (error[middle] if inside else torch.cat([error[: middle.start], error[middle.stop :]])).max().item()
 
 
-STUDY = Study("reach", "How far does an input reach?", "Vaswani 2017, table 1", measure)
+STUDY = Study("reach", "How large is the receptive field?", "Vaswani 2017, table 1", measure)

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from equiscope import functional
 from equiscope.attention import scaled_dot
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult, fmt
 
 KEYS = 16
 KINDS = ("not scaled", "scaled")
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """Rows of 16 scores at widths 4 .. 1024."""
     widths = [4, 32, 1024] if quick else [4, 8, 16, 32, 64, 128, 256, 512, 1024]
     rows = 1000 if quick else 8000
@@ -37,30 +37,30 @@ def measure(quick: bool, each: Each) -> Finding:
         "power of the mean": _power(widths[wide:], [r["mean gradient"] for r in raw[wide:]]),
     }  # fmt: skip
     answer = (
-        f"The variance of q·k is {shown(numbers['variance / K, not scaled'])} K, of the scaled score "
-        f"{shown(numbers['variance, scaled'])}. Without the scale the median gradient of softmax falls from "
-        f"{shown(first['median gradient'])} at K = {widths[0]} to {shown(last['median gradient'])} at K = {widths[-1]}; with it "
-        f"{shown(scaled[-1]['median gradient'])} remains."
+        f"The variance of q·k is {fmt(numbers['variance / K, not scaled'])} K, of the scaled score "
+        f"{fmt(numbers['variance, scaled'])}. Without the scale the median gradient of softmax falls from "
+        f"{fmt(first['median gradient'])} at K = {widths[0]} to {fmt(last['median gradient'])} at K = {widths[-1]}; with it "
+        f"{fmt(scaled[-1]['median gradient'])} remains."
     )
     columns = ["variance", "median entropy", "mean entropy", "median gradient", "mean gradient"]
     table: list[list[Cell]] = [[k, kind, *(found[kind][i][c] for c in columns)] for kind in KINDS for i, k in enumerate(widths)]
     notes = [
-        f"The mean gradient falls only from {shown(first['mean gradient'])} to {shown(last['mean gradient'])}: rows in which two "
-        f"scores happen to be close still learn. From K = {widths[wide]} on it falls as K^{shown(numbers['power of the mean'])}; "
+        f"The mean gradient falls only from {fmt(first['mean gradient'])} to {fmt(last['mean gradient'])}: rows in which two "
+        f"scores happen to be close still learn. From K = {widths[wide]} on it falls as K^{fmt(numbers['power of the mean'])}; "
         "1/√K would be K^-0.5.",
         f"Saturation is what the scale prevents. Overflow is prevented by subtracting the row's maximum: without that, "
-        f"{shown(100 * last['overflows'])} % of the unscaled rows at K = {widths[-1]} are not finite in float32; "
-        f"with it, {shown(100 * last['overflows, subtracted'])} %.",
+        f"{fmt(100 * last['overflows'])} % of the unscaled rows at K = {widths[-1]} are not finite in float32; "
+        f"with it, {fmt(100 * last['overflows, subtracted'])} %.",
         f"Gradient: the Frobenius norm of ∂softmax/∂scores for one query and {KEYS} keys. Entropy in nats, at most ln {KEYS} = "
-        f"{shown(math.log(KEYS))}.",
+        f"{fmt(math.log(KEYS))}.",
     ]
-    return Finding(
+    return StudyResult(
         "Scores grow with K, and softmax saturates", answer, numbers,
         [_panel("variance of the scores", "variance", widths, found, [("K", [float(k) for k in widths])]),
          _panel("entropy of softmax (median)", "median entropy", widths, found, [], "x"),
          _panel("gradient of softmax", "median gradient", widths, found, [
              ("mean, not scaled", [r["mean gradient"] for r in raw])])],
-        Table(["K", "scores", *columns], table), notes,
+        ResultTable(["K", "scores", *columns], table), notes,
     )  # fmt: skip
 
 
@@ -93,8 +93,8 @@ def _panel(
     formulas: list[tuple[str, list[float]]], log: str = "xy",
 ) -> Panel:  # fmt: skip
     x = [float(w) for w in widths]
-    lines = [Line(kind, x, [r[column] for r in rows]) for kind, rows in found.items()]
-    return Panel(title, "K", column.split()[-1], lines + [Line(n, x, [*y], dashed=True) for n, y in formulas], log=log)
+    lines = [Curve(kind, x, [r[column] for r in rows]) for kind, rows in found.items()]
+    return Panel(title, "K", column.split()[-1], lines + [Curve(n, x, [*y], dashed=True) for n, y in formulas], log=log)
 
 
 STUDY = Study("scaling", "Why are scores divided by √K?", "Vaswani 2017, section 3.2.1", measure)

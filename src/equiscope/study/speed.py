@@ -1,7 +1,7 @@
-"""Speed: how long the two parts of a layer take on this machine, beside what they multiply.
+"""Speed: the time of the two parts of a layer on this machine, against their multiply-adds.
 
-One idea: were every multiply-add worth the same time, all parts would lie on one line. Small ones lie above it, for a call
-costs time before its first product; attention does, for its softmax and its tables are no products.
+One idea: if every multiply-add took the same time, all parts would lie on one line. Small ones lie above it, because of the
+overhead of a call; attention does, because of its softmax and its score tables.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import torch
 from equiscope.attention import MultiHeadAttention
 from equiscope.blocks import FeedForwardNetwork
 from equiscope.record.cost import Rate, Run, Speeds, Timed
-from equiscope.study.base import Each, settled, silently, turn_by_turn
+from equiscope.study.base import Each, no_progress, seeded, time_interleaved
 from equiscope.study.cost import count
 from equiscope.tokens import Tokens
 from equiscope.training.folder import processor
@@ -24,7 +24,7 @@ HEADS = [(256, 256, h) for h in (1, 2, 4, 16, 32, 64)]
 QUICK = [(16, 32), (64, 32), (64, 64)], [(64, 64, 1)]
 
 
-def speeds(quick: bool = False, seed: int = 0, each: Each = silently) -> Speeds:
+def speeds(quick: bool = False, seed: int = 0, each: Each = no_progress) -> Speeds:
     """Time attention (torch's fused kernel, and step by step) and the feed-forward, forward, in float32, on one thread.
 
     quick  three small sizes, three rounds: to try it
@@ -33,7 +33,7 @@ def speeds(quick: bool = False, seed: int = 0, each: Each = silently) -> Speeds:
     sizes, others = QUICK if quick else (SIZES, HEADS)
     rounds = 3 if quick else 5
     plan = [(n, d, max(1, d // HEAD), True) for n, d in sizes] + [(*one, False) for one in others]
-    with settled(seed):
+    with seeded(seed):
         timed = [one for n, d, h, fitted in each(plan, "timing") for one in _timed(n, d, h, fitted, rounds)]
         threads = torch.get_num_threads()
     rates = [fitted for part in PARTS if (fitted := rate(part, timed))]
@@ -48,7 +48,7 @@ def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timed]
     runs: dict[str, Callable[[], object]] = {"attention": lambda: fused(tokens), "step by step": lambda: eager(tokens)}
     if fitted:
         runs["feed-forward"] = lambda: forward(tokens.x)
-    times, attending, alone = turn_by_turn(runs, rounds), count(lambda: eager(tokens)), count(lambda: forward(tokens.x))
+    times, attending, alone = time_interleaved(runs, rounds), count(lambda: eager(tokens)), count(lambda: forward(tokens.x))
     return [
         Timed(
             part=part, n=n, d=d, heads=0 if part == "feed-forward" else heads,
@@ -60,7 +60,7 @@ def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timed]
 
 
 def rate(part: Run, timed: list[Timed]) -> Rate | None:
-    """Overhead + multiply-adds / rate with the least squared relative error; None where no rate fits (noise, or one size)."""
+    """Fit overhead + multiply-adds / rate with least squared relative error; None if no rate fits (noise, or one size)."""
     known = [(one.multiply_adds, one.median) for one in timed if one.part == part and one.fitted and one.median > 0]
     one, work, square = (sum(w**i / t**2 for w, t in known) for i in range(3))
     first, second = sum(1 / t for _, t in known), sum(w / t for w, t in known)

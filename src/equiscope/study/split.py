@@ -1,4 +1,4 @@
-"""What adding a position does to the scores: four matrices, of which three know places.
+"""What adding a position does to the scores: four matrices, of which three depend on positions.
 
 One idea: (x + p) W (x + p)ᵀ = x W xᵀ + x W pᵀ + p W xᵀ + p W pᵀ, with W = W_Q W_Kᵀ / √K.
 Source: the expansion is in Dai et al. 2019, section 3.3, and He et al. 2020 (DeBERTa), section 3.1.
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from equiscope.attention import scaled_dot, score_split
 from equiscope.positions import Sinusoidal
-from equiscope.study.base import Cell, Each, Finding, Panel, Study, Table, mean_of, shown
+from equiscope.study.base import Cell, Each, Panel, ResultTable, Study, StudyResult, fmt, mean_of
 from equiscope.symmetry import relative_error
 
 WIDTH, LENGTH = 32, 24
-PARTS = ("word–word", "word–place", "place–word", "place–place")
+PARTS = ("word–word", "word–position", "position–word", "position–position")
 
 
-def measure(quick: bool, each: Each) -> Finding:
-    """24 words of width 32, sinusoids, one head with random weights; sizes of words from 1/4 of a place's to 4 times."""
+def measure(quick: bool, each: Each) -> StudyResult:
+    """24 words of width 32, sinusoids, one head with random weights; sizes of words from 1/4 of a position's to 4 times."""
     p = Sinusoidal().encode(torch.arange(LENGTH, dtype=torch.float64)[:, None], WIDTH)
     sizes = [0.25, 1.0, 4.0]
     runs = {s: [_run(p, s) for _ in range(3 if quick else 40)] for s in each(sizes, "sizes of the words")}
@@ -29,36 +29,38 @@ def measure(quick: bool, each: Each) -> Finding:
     numbers: dict[str, float | None] = {
         "sum against the score": max(run["off"] for of_size in runs.values() for run in of_size),
         **{f"share of {part}": found[1.0][part] for part in PARTS},
-        "place-place, another text": relative_error(other[3], parts[3]),
-        "place-place off its diagonals, W random": mean_of(run["off the diagonals"] for run in runs[1.0]),
-        "place-place off its diagonals, W = 1": off_diagonals(plain[3]),
+        "position-position, another text": relative_error(other[3], parts[3]),
+        "position-position off its diagonals, W random": mean_of(run["off the diagonals"] for run in runs[1.0]),
+        "position-position off its diagonals, W = 1": off_diagonals(plain[3]),
     }
     answer = (
-        f"The four matrices sum to the score up to {shown(numbers['sum against the score'])}. With words as long as places, "
-        + ", ".join(f"{part} is {shown(100 * found[1.0][part])} %" for part in PARTS)
+        f"The four matrices sum to the score up to {fmt(numbers['sum against the score'])}. With words as long as positions, "
+        + ", ".join(f"{part} is {fmt(100 * found[1.0][part])} %" for part in PARTS)
         + " of the squared size."
     )
     notes = [
-        f"Place–place is the same matrix for every text (another text: difference {shown(numbers['place-place, another text'])}). "
-        f"It depends on i − j alone for W = 1 (off its diagonals {shown(numbers['place-place off its diagonals, W = 1'])}), and "
-        f"not for random W ({shown(numbers['place-place off its diagonals, W random'])}): sinusoids offer the distance, W has "
-        "to take it.",
-        "Word–place and place–word ask where a word likes to look, and from where: schemes without them exist (ALiBi, T5).",
+        "Place–position is the same matrix for every text (another text: difference "
+        f"{fmt(numbers['position-position, another text'])}). "
+        f"It depends on i − j alone for W = 1 (off its diagonals {fmt(numbers['position-position off its diagonals, W = 1'])}), "
+        "and "
+        f"not for random W ({fmt(numbers['position-position off its diagonals, W random'])}): sinusoids encode the distance, but "
+        "W has to use it.",
+        "Word–position and position–word let a word prefer certain positions: schemes without them exist (ALiBi, T5).",
         f"Sinusoids of width {WIDTH}; shares are means over words and weights. Off the diagonals: what remains of a matrix "
         "after the mean of each diagonal is subtracted, relative.",
     ]
     whole = torch.stack(parts).sum(0)
     titles = [*PARTS, "their sum, the score"]
     rows: list[list[Cell]] = [[s, *(found[s][part] for part in PARTS)] for s in sizes]
-    return Finding(
-        "Adding places makes four kinds of score", answer, numbers,
+    return StudyResult(
+        "Adding positions makes four kinds of score", answer, numbers,
         [Panel(title, "key", "query", matrix=m.tolist()) for title, m in zip(titles, (*parts, whole), strict=True)],
-        Table(["length of a word / of a place", *(f"share of {part}" for part in PARTS)], rows), notes,
+        ResultTable(["length of a word / of a position", *(f"share of {part}" for part in PARTS)], rows), notes,
     )  # fmt: skip
 
 
 def _words(size: float) -> Tensor:
-    """Random words, `size` times as long as a place, whose length is √(D/2)."""
+    """Random words, `size` times as long as a position, whose length is √(D/2)."""
     return size * torch.randn(LENGTH, WIDTH, dtype=torch.float64) / 2**0.5
 
 

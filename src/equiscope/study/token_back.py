@@ -1,4 +1,4 @@
-"""Which scheme learns relative position fastest: the task is to name the token that stood k places earlier.
+"""Which scheme learns relative position fastest: the task is to name the token that stood k positions earlier.
 
 One idea: one layer, random tokens, so nothing but the distance helps; count the steps until 95 % of the answers are right.
 Trained in float64, so that rounding, which differs between machines, has no time to grow.
@@ -12,14 +12,14 @@ from torch import Tensor
 from equiscope.errors import EquiscopeError
 from equiscope.models import Attention, Block, Model, Spec, build
 from equiscope.positions import SCHEMES, Position
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table
+from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult
 
 TOKENS, LENGTH, WIDTH, HEADS, BACK = 8, 12, 32, 4, 3
 BATCH, RATE, ENOUGH, EVERY = 32, 1e-2, 0.95, 5
 SHORT = ("none", "sinusoidal", "rope", "alibi")  # the schemes of the quick form
 
 
-def measure(quick: bool, each: Each) -> Finding:
+def measure(quick: bool, each: Each) -> StudyResult:
     """Every scheme of one coordinate, with a causal mask; several seeds of weights and data."""
     steps, seeds = (50, 1) if quick else (200, 3)
     models: dict[str, list[Model]] = {}
@@ -46,9 +46,9 @@ def measure(quick: bool, each: Each) -> Finding:
     notes = [
         f"Not within {steps} steps: {', '.join(not_there) or 'none'}. Guessing gives {chance:.1%}.",
         f"One layer of width {WIDTH}, {HEADS} heads, no feed-forward, causal mask, {LENGTH} random tokens of {TOKENS} kinds, "
-        f"the token {BACK} back; Adam, rate {RATE:g}, batches of {BATCH}, looked at every {EVERY} steps. One rate for all: a "
+        f"the token {BACK} back; Adam, rate {RATE:g}, batches of {BATCH}, evaluated every {EVERY} steps. One rate for all: a "
         "scheme may do better with its own.",
-        "Without positions there is only the mask, which tells how many words are before, not which; a bias that falls with "
+        "Without positions there is only the mask, which encodes how many words come before, not which; a bias that falls with "
         "distance (ALiBi) can only prefer nearer words.",
     ] + ([f"Left out, since they need more than one coordinate: {', '.join(skipped)}."] if skipped else [])  # fmt: skip
     rows: list[list[Cell]] = [
@@ -56,12 +56,12 @@ def measure(quick: bool, each: Each) -> Finding:
         for name, r in ((name, reached[name]) for name in order)
     ]
     x = [float(s) for s in range(EVERY, steps + 1, EVERY)]
-    lines = [Line(name, x, [median(v) for v in zip(*(_held(c, len(x)) for c in runs[name]), strict=True)]) for name in order]
-    return Finding(
+    lines = [Curve(name, x, [median(v) for v in zip(*(_held(c, len(x)) for c in runs[name]), strict=True)]) for name in order]
+    return StudyResult(
         "Where relative position comes for free, it is learned first", answer,
         {f"steps, {name}": median(r) if median(r) <= steps else None for name, r in reached.items()} | {"chance": chance},
         [Panel(f"the token {BACK} back", "step", "share of right answers (median)", lines)],
-        Table(["scheme", f"steps to {ENOUGH:.0%} (median)", "of all seeds", "right at the end (median)"], rows), notes,
+        ResultTable(["scheme", f"steps to {ENOUGH:.0%} (median)", "of all seeds", "right at the end (median)"], rows), notes,
         data=f"random tokens, {seeds} seeds of weights and tokens",
     )  # fmt: skip
 

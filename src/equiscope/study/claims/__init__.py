@@ -1,4 +1,4 @@
-"""The ledger of claims: what people say about transformers, one sentence each, measured when asked, with a verdict.
+"""The ledger of claims: statements of the literature about transformers, one sentence each, measured on demand, with a verdict.
 
 `LEDGER` is the one list. A new claim is one decorated function in the file of its theme.
 """
@@ -7,43 +7,54 @@ from difflib import get_close_matches
 
 from equiscope.errors import InputError
 from equiscope.study.claims import attention, biases, cases, cost, depth, models, rotations, sinusoids, symmetry, tokens
-from equiscope.study.claims.base import ROUNDING, VERDICTS, Claim, Measured, Ruling, Setting, Verdict, claim, ledger_to_json, ruled
+from equiscope.study.claims.base import (
+    ROUNDING,
+    VERDICTS,
+    ClaimResult,
+    LedgerClaim,
+    Measurement,
+    Setting,
+    Verdict,
+    claim,
+    ledger_to_json,
+    verdict_of,
+)
 
-THEMES: dict[str, tuple[Claim, ...]] = {
-    theme: tuple(found for found in vars(file).values() if isinstance(found, Claim))
+THEMES: dict[str, tuple[LedgerClaim, ...]] = {
+    theme: tuple(found for found in vars(file).values() if isinstance(found, LedgerClaim))
     for theme, file in {
         "Attention": attention,
-        "What attention also is": cases,
+        "Attention as other models": cases,
         "Positions that are added": sinusoids,
-        "Positions that turn": rotations,
-        "Positions that act on scores": biases,
-        "Order, places and reach": symmetry,
+        "Positions that rotate": rotations,
+        "Positions as score biases": biases,
+        "Symmetries and receptive fields": symmetry,
         "Tokens": tokens,
         "Blocks and depth": depth,
-        "Training and writing": models,
+        "Training and generation": models,
         "Cost": cost,
     }.items()
 }
-LEDGER: tuple[Claim, ...] = tuple(claim for claims in THEMES.values() for claim in claims)
+LEDGER: tuple[LedgerClaim, ...] = tuple(claim for claims in THEMES.values() for claim in claims)
 
 __all__ = [
     "LEDGER",
     "ROUNDING",
     "THEMES",
     "VERDICTS",
-    "Claim",
-    "Measured",
-    "Ruling",
+    "LedgerClaim",
+    "Measurement",
+    "ClaimResult",
     "Setting",
     "Verdict",
     "claim",
-    "known",
+    "claim_named",
     "ledger_to_json",
-    "ruled",
+    "verdict_of",
 ]
 
 
-def known(name: str) -> Claim:
+def claim_named(name: str) -> LedgerClaim:
     """The claim of this name. Raises InputError with the nearest names."""
     for each in LEDGER:
         if each.name == name:

@@ -1,10 +1,10 @@
-"""A claim: one sentence of the literature, measured on the running code; the measurement decides the verdict.
+"""A claim: one sentence of the literature, tested on the running code; the measurement decides the verdict.
 
-    true                it held wherever it was measured
+    true                it held in every test
     true within limits  it held under a condition that can be named, and failed without it
-    false               it failed where the sentence says that it holds
+    false               it failed where the sentence claims it
 
-A claim's function measures and hands the outcome of its tests to `ruled`; no verdict is written down anywhere. The same seed
+A claim's function measures and passes the outcomes of its tests to `verdict_of`; no verdict is written down anywhere. The same seed
 gives the same figures, except for times.
 """
 
@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, made, settled, silently
+from equiscope.study.base import Curve, Each, Panel, ResultTable, Study, StudyResult, environment, no_progress, seeded
 from equiscope.tokens import Tokens
 
 Verdict = Literal["true", "true within limits", "false"]
@@ -24,18 +24,18 @@ VERDICTS: tuple[Verdict, ...] = ("true", "true within limits", "false")
 ROUNDING = 1e-12  # relative, in float64 (2e-16); sums of some thousand terms stay below it, every violation here is above 1e-6
 
 
-def ruled(everywhere: bool, somewhere: bool = False) -> Verdict:
-    """The verdict on a sentence that held everywhere it was measured, or only under the condition that its limits name."""
+def verdict_of(everywhere: bool, somewhere: bool = False) -> Verdict:
+    """The verdict on a claim that held in every test (everywhere), or only under the condition that its limits name (somewhere)."""
     return "true" if everywhere else "true within limits" if somewhere else "false"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What came out.
+class Measurement:
+    """The measurement of a claim.
 
     figure   a sentence with the measured numbers
-    verdict  what follows, by `ruled`
-    limits   where it holds and where not; what a reader should know besides
+    verdict  by `verdict_of`
+    limits   where the claim holds and where it does not; further remarks
     numbers  the numbers, by name; None where there is none
     data     what was measured on
     """
@@ -49,21 +49,21 @@ class Measured:
 
 
 class Setting:
-    """How to measure: the quick form or the full one, with which seed; and what studies found, each measured once."""
+    """How to measure: quick or full, with which seed; and the results of studies, each measured once."""
 
-    def __init__(self, quick: bool = False, seed: int = 0, each: Each = silently) -> None:
+    def __init__(self, quick: bool = False, seed: int = 0, each: Each = no_progress) -> None:
         self.quick, self.seed, self.each = quick, seed, each
-        self._found: dict[str, Finding] = {}
+        self._found: dict[str, StudyResult] = {}
 
-    def finding(self, study: Study) -> Finding:
+    def result(self, study: Study) -> StudyResult:
         if study.name not in self._found:
             self._found[study.name] = study.run(self.seed, self.quick, self.each)
         return self._found[study.name]
 
 
 @dataclass(frozen=True)
-class Ruling:
-    """A claim with what was measured: plain data."""
+class ClaimResult:
+    """A claim with its measurement: plain data."""
 
     name: str
     statement: str
@@ -78,58 +78,58 @@ class Ruling:
     timed: bool
     seed: int
     quick: bool
-    made: dict[str, str]
+    environment: dict[str, str]
 
     def to_json(self) -> str:
         """All of it; a number that is not finite is a mistake of ours and is refused."""
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
 
-    def to_draw(self) -> Finding:
-        """What a picture of it needs."""
-        return Finding(f"{self.name}: {self.verdict}", self.figure, self.numbers, self.panels, Table([], []))
+    def to_draw(self) -> StudyResult:
+        """The part of the result that a picture needs."""
+        return StudyResult(f"{self.name}: {self.verdict}", self.figure, self.numbers, self.panels, ResultTable([], []))
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A sentence as the literature has it.
+class LedgerClaim:
+    """A sentence of the literature.
 
     source   where it stands
-    measure  what is done about it
-    timed    the figure holds times of this machine, and the verdict follows from them
+    measure  the function that tests it
+    timed    the verdict depends on times of this machine
     """
 
     name: str
     statement: str
     source: str
-    measure: Callable[[Setting], Measured]
+    measure: Callable[[Setting], Measurement]
     timed: bool = False
 
     @property
     def command(self) -> str:
         return f"equiscope study claims {self.name}"
 
-    def run(self, setting: Setting | None = None) -> Ruling:
+    def run(self, setting: Setting | None = None) -> ClaimResult:
         """Measure now, on one thread."""
         setting = setting or Setting()
-        with settled(setting.seed):
+        with seeded(setting.seed):
             found = self.measure(setting)
-        return Ruling(
+        return ClaimResult(
             self.name, self.statement, self.source, self.command, found.verdict, found.figure, found.limits, found.numbers,
-            found.panels, found.data, self.timed, setting.seed, setting.quick, made(),
+            found.panels, found.data, self.timed, setting.seed, setting.quick, environment(),
         )  # fmt: skip
 
 
-def ledger_to_json(rulings: Sequence[Ruling]) -> str:
-    """Several rulings, with how many there are of each verdict."""
+def ledger_to_json(rulings: Sequence[ClaimResult]) -> str:
+    """Several results, with the count of each verdict."""
     counts = {verdict: sum(r.verdict == verdict for r in rulings) for verdict in VERDICTS}
     return json.dumps({"counts": counts, "claims": [asdict(r) for r in rulings]}, ensure_ascii=False, allow_nan=False)
 
 
-def claim(statement: str, source: str, timed: bool = False) -> Callable[[Callable[[Setting], Measured]], Claim]:
-    """A function that measures becomes a claim, which has its name."""
+def claim(statement: str, source: str, timed: bool = False) -> Callable[[Callable[[Setting], Measurement]], LedgerClaim]:
+    """Decorator: a function that measures becomes a claim with its name."""
 
-    def named(measure: Callable[[Setting], Measured]) -> Claim:
-        return Claim(measure.__name__.replace("_", "-"), statement, source, measure, timed)
+    def named(measure: Callable[[Setting], Measurement]) -> LedgerClaim:
+        return LedgerClaim(measure.__name__.replace("_", "-"), statement, source, measure, timed)
 
     return named
 
@@ -141,21 +141,21 @@ def normal(*shape: int) -> Tensor:
 
 
 def text(length: int, width: int) -> Tokens:
-    """Random words at places 0, 1, ..."""
+    """Random words at positions 0, 1, ..."""
     return Tokens.of(normal(length, width))
 
 
-def counted(length: int) -> Tensor:
-    """Places [N, 1]: 0, 1, ..."""
+def position_column(length: int) -> Tensor:
+    """Positions [N, 1]: 0, 1, ..."""
     return torch.arange(length, dtype=torch.float64)[:, None]
 
 
-def curve(name: str, x: Tensor | list[float] | list[int], y: Tensor | list[float], dashed: bool = False) -> Line:
+def curve(name: str, x: Tensor | list[float] | list[int], y: Tensor | list[float], dashed: bool = False) -> Curve:
     """A line of a picture."""
-    return Line(name, _plain(x), [*_plain(y)], dashed)
+    return Curve(name, _plain(x), [*_plain(y)], dashed)
 
 
-def picture(title: str, x: str, y: str, *lines: Line, log: str = "") -> list[Panel]:
+def figure_panel(title: str, x: str, y: str, *lines: Curve, log: str = "") -> list[Panel]:
     """One panel with these lines."""
     return [Panel(title, x, y, [*lines], log=log)]
 

@@ -1,4 +1,4 @@
-"""Claims about positions that act on scores, and about what all relative schemes share."""
+"""Claims about position schemes that add a bias to the scores, and about all relative schemes."""
 
 from dataclasses import replace
 
@@ -23,14 +23,25 @@ from equiscope.positions import (
     TransformerXL,
     XPos,
 )
-from equiscope.study.base import shown
-from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, counted, curve, normal, picture, ruled, text
+from equiscope.study.base import fmt
+from equiscope.study.claims.base import (
+    ROUNDING,
+    Measurement,
+    Setting,
+    claim,
+    curve,
+    figure_panel,
+    normal,
+    position_column,
+    text,
+    verdict_of,
+)
 from equiscope.symmetry import Shift, relative_error
 from equiscope.tokens import Tokens
 
 
-@claim("ALiBi's scores know the distance of two words, not where the text starts.", "Press 2022, section 3")
-def alibi_is_relative(setting: Setting) -> Measured:
+@claim("ALiBi's scores depend on the distance of two words, not on where the text starts.", "Press 2022, section 3")
+def alibi_is_relative(setting: Setting) -> Measurement:
     tokens = text(10, 16)
     attention = MultiHeadAttention(16, heads=4, mask=Causal()).double()
     logits, outputs = {}, {}
@@ -39,12 +50,12 @@ def alibi_is_relative(setting: Setting) -> Measured:
         moved = Shift(1000).on_input(tokens)
         logits[kind] = relative_error(_bias(scheme, moved.positions), _bias(scheme, tokens.positions))
         outputs[kind] = relative_error(attention(moved, scheme), attention(tokens, scheme))
-    return Measured(
-        f"Moved by 1000 places, the biases −m|i−j| change by {shown(logits['symmetric'])}. In the form of the authors' code and "
-        f"of BLOOM, +m·j, they change by {shown(logits['key'])} times their size, all of a row alike, and outputs by "
-        f"{shown(outputs['key'])}.",
-        ruled(max(logits.values()) < ROUNDING and max(outputs.values()) < ROUNDING, max(outputs.values()) < ROUNDING),
-        "Outputs always; scores in the form of the paper only. A sink or a sigmoid would notice the other form.",
+    return Measurement(
+        f"Moved by 1000 positions, the biases −m|i−j| change by {fmt(logits['symmetric'])}. In the form of the authors' code and "
+        f"of BLOOM, +m·j, they change by {fmt(logits['key'])} times their size, all of a row alike, and outputs by "
+        f"{fmt(outputs['key'])}.",
+        verdict_of(max(logits.values()) < ROUNDING and max(outputs.values()) < ROUNDING, max(outputs.values()) < ROUNDING),
+        "Outputs always; scores in the form of the paper only. A sink or a sigmoid is sensitive to the other form.",
         {f"scores, {k}": e for k, e in logits.items()} | {f"outputs, {k}": e for k, e in outputs.items()},
     )
 
@@ -56,15 +67,15 @@ def _bias(scheme: Position, at: Tensor, heads: int = 4) -> Tensor:
     return bias.expand(heads, len(at), len(at))
 
 
-@claim("Every head of ALiBi penalises a word more, the farther it is.", "Press 2022, section 3")
-def alibi_is_monotone(setting: Setting) -> Measured:
+@claim("In every head of ALiBi, the penalty grows with the distance.", "Press 2022, section 3")
+def alibi_is_monotone(setting: Setting) -> Measurement:
     curves = _penalties(Alibi().sized(64, 8, 8), 256)
     rises = int((curves.diff(dim=-1) >= 0).sum())
     halves = [int((c.exp() < 0.5).nonzero()[0]) for c in curves]
-    return Measured(
-        f"In 8 heads and {curves.shape[-1] - 1} steps the penalty lets up {rises} times; weights are halved after {halves[0]} "
+    return Measurement(
+        f"In 8 heads and {curves.shape[-1] - 1} steps the penalty decreases {rises} times; weights are halved after {halves[0]} "
         f"(steepest) to {halves[-1]} steps.",
-        ruled(rises == 0),
+        verdict_of(rises == 0),
         "",
         {"rises": rises, "half, steepest": halves[0], "half, flattest": halves[-1]},
     )
@@ -72,45 +83,47 @@ def alibi_is_monotone(setting: Setting) -> Measured:
 
 def _penalties(scheme: Position, far: int) -> Tensor:
     """[H, N]: the bias for a key 0, 1, ... steps back."""
-    bias = scheme.score_bias(torch.arange(8)[:, None, None], (torch.zeros(1, 1, dtype=torch.float64),), (-counted(far + 1).T,))
+    bias = scheme.score_bias(
+        torch.arange(8)[:, None, None], (torch.zeros(1, 1, dtype=torch.float64),), (-position_column(far + 1).T,)
+    )
     assert bias is not None
     return bias.squeeze(-2)
 
 
-@claim("ALiBi extrapolates, since words beyond the trained length hardly count.", "Press 2022, section 3")
-def alibi_fades_far_words(setting: Setting) -> Measured:
+@claim("ALiBi extrapolates, since words beyond the trained length get almost no weight.", "Press 2022, section 3")
+def alibi_suppresses_distant_tokens(setting: Setting) -> Measurement:
     lengths = (64, 1024)
     weights = _penalties(Alibi().sized(64, 8, 8), 8 * max(lengths) - 1).exp()
     beyond = {t: [(w[t : 8 * t].sum() / w[: 8 * t].sum()).item() for w in weights] for t in lengths}
     quiet = {t: sum(b < 0.01 for b in found) for t, found in beyond.items()}
-    return Measured(
+    return Measurement(
         f"With equal words, the share of the weights beyond T in a text of 8 T is below 1 % in {quiet[64]} of 8 heads for T = 64 "
-        f"(flattest head: {shown(100 * beyond[64][-1])} %) and in {quiet[1024]} of 8 for T = 1024 "
-        f"({shown(100 * beyond[1024][-1])} %).",
-        ruled(all(q == 8 for q in quiet.values()), any(quiet.values())),
+        f"(flattest head: {fmt(100 * beyond[64][-1])} %) and in {quiet[1024]} of 8 for T = 1024 "
+        f"({fmt(100 * beyond[1024][-1])} %).",
+        verdict_of(all(q == 8 for q in quiet.values()), any(quiet.values())),
         "For the steep heads, and for T well above 1/slope: the flattest slope is 1/256. That scores exist at any length is true "
         "of every scheme without a table.",
         {f"beyond {t}, head {h + 1}": b for t, found in beyond.items() for h, b in enumerate(found)},
-        picture(
+        figure_panel(
             "share of weights beyond T, at 8 T", "head", "", *[curve(f"T = {t}", list(range(1, 9)), b) for t, b in beyond.items()]
         ),
     )
 
 
 @claim("Beyond an offset of 128, T5 gives all distances the same bias.", "Raffel 2020, section 2.1")
-def t5_buckets_saturate(setting: Setting) -> Measured:
+def t5_buckets_saturate(setting: Setting) -> Measurement:
     scheme = T5Bias().sized(64, 8, 8).double()
     with torch.no_grad():
         curves = _penalties(scheme, 1000)
     changes = (curves[0].diff() != 0).nonzero().flatten() + 1
     last, values = int(changes[-1]), len(changes) + 1
-    return Measured(
+    return Measurement(
         f"Keys behind the query have {values} buckets; the last begins {last} steps back, and the bias is one number from there "
         "to 1000.",
-        ruled(last <= 128),
+        verdict_of(last <= 128),
         f"Already from {last} on: logarithmic buckets are rounded down.",
         {"last change": last, "buckets": values},
-        picture("bias of one head, untrained", "steps back", "", curve("T5", list(range(1001)), curves[0]), log="x"),
+        figure_panel("bias of one head, untrained", "steps back", "", curve("T5", list(range(1001)), curves[0]), log="x"),
     )
 
 
@@ -118,7 +131,7 @@ def t5_buckets_saturate(setting: Setting) -> Measured:
     "Methods called relative depend on the distance of two words only.",
     "Dufter 2022, “Position Information in Transformers”, section 3",
 )
-def relative_schemes_are_relative(setting: Setting) -> Measured:
+def relative_schemes_are_relative(setting: Setting) -> Measurement:
     schemes: tuple[Position, ...] = (
         Rope(),
         XPos(),
@@ -140,12 +153,12 @@ def relative_schemes_are_relative(setting: Setting) -> Measured:
                 parameter.normal_()
             errors[scheme.name] = relative_error(attention(Shift(5000).on_input(tokens), made), attention(tokens, made))
     broken = [name for name, e in errors.items() if e > 1e-9]
-    return Measured(
+    return Measurement(
         f"Of {len(errors)} schemes at random parameters, {len(errors) - len(broken)} give the same output to a text moved by 5000 "
-        f"places, up to {shown(max(e for n, e in errors.items() if n not in broken))}"
-        + (f"; not so {', '.join(f'{n} ({shown(errors[n])})' for n in broken)}." if broken else "."),
-        ruled(not broken, len(broken) < len(errors) / 2),
-        "FIRE divides by the query's own place, and so knows where the text starts." if "fire" in broken else "",
+        f"positions, up to {fmt(max(e for n, e in errors.items() if n not in broken))}"
+        + (f"; not so {', '.join(f'{n} ({fmt(errors[n])})' for n in broken)}." if broken else "."),
+        verdict_of(not broken, len(broken) < len(errors) / 2),
+        "FIRE divides by the query's own position, and so depends on where the text starts." if "fire" in broken else "",
         errors,
     )
 
@@ -154,7 +167,7 @@ def relative_schemes_are_relative(setting: Setting) -> Measured:
     "With a padding mask, padding on the left changes nothing.",
     "Hugging Face 2024, “Generation with LLMs”, wrong padding side",
 )
-def left_padding_is_harmless(setting: Setting) -> Measured:
+def left_padding_is_harmless(setting: Setting) -> Measurement:
     x, errors = normal(8, 16), {}
     for scheme in (Sinusoidal(), Learned(64), Rope(), Alibi(), T5Bias()):
         model = build(Spec(16, layers=2, block=Block(Attention(heads=2, position=scheme, causal=True)))).double()
@@ -168,10 +181,10 @@ def left_padding_is_harmless(setting: Setting) -> Measured:
                 told = replace(padded, positions=(padded.positions - 5).clamp(min=0))
                 counted_on = relative_error(model(told)[5:], model(Tokens.of(x)))
     keeps = [name for name, e in errors.items() if e < 1e-9]
-    return Measured(
-        f"Five padded words in front change the answer by {', '.join(f'{shown(e)} ({name})' for name, e in errors.items())}; with "
-        f"places counted from the first word, {shown(counted_on)} (learned).",
-        ruled(len(keeps) == len(errors), bool(keeps)),
-        f"For schemes that a shift does not change ({', '.join(keeps)}); others need places that skip the padding.",
-        errors | {"learned, places counted on": counted_on},
+    return Measurement(
+        f"Five padded words in front change the answer by {', '.join(f'{fmt(e)} ({name})' for name, e in errors.items())}; with "
+        f"positions counted from the first word, {fmt(counted_on)} (learned).",
+        verdict_of(len(keeps) == len(errors), bool(keeps)),
+        f"For schemes that a shift does not change ({', '.join(keeps)}); others need positions that do not count the padding.",
+        errors | {"learned, positions counted on": counted_on},
     )

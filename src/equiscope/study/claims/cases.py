@@ -1,4 +1,4 @@
-"""Claims about what attention also is: convolutions, recurrences, graphs, kernels, memories; and what comes near it."""
+"""Claims that relate attention to convolutions, recurrences, graphs, kernels and memories; and approximations of it."""
 
 import math
 
@@ -16,13 +16,13 @@ from equiscope.attention import (
     unrolled_rnn_as_mlp,
 )
 from equiscope.study import approximate
-from equiscope.study.base import shown
-from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, normal, ruled, text
+from equiscope.study.base import fmt
+from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, normal, text, verdict_of
 from equiscope.symmetry import relative_error
 
 
 @claim("Multi-head self-attention with relative positions can express any convolution.", "Cordonnier 2020, theorem 1")
-def a_convolution_is_attention(setting: Setting) -> Measured:
+def a_convolution_is_attention(setting: Setting) -> Measurement:
     errors = {}
     for name, layer in {
         "3 × 3": nn.Conv2d(3, 5, 3),
@@ -33,27 +33,27 @@ def a_convolution_is_attention(setting: Setting) -> Measured:
         x = normal(2, 3, 8, 8)
         with torch.no_grad():
             errors[name] = relative_error(convolution_as_attention(layer)(x), layer(x))
-    return Measured(
+    return Measurement(
         "Nine heads, one for each number of the kernel, equal torch's convolution: "
-        f"{', '.join(f'{n} up to {shown(e)}' for n, e in errors.items())}.",
-        ruled(max(errors.values()) < ROUNDING),
+        f"{', '.join(f'{n} up to {fmt(e)}' for n, e in errors.items())}.",
+        verdict_of(max(errors.values()) < ROUNDING),
         "It takes K² heads for a K × K kernel, and a null key for zeros around the picture.",
         errors,
     )
 
 
 @claim("A convolution is a dense layer whose matrix repeats itself along diagonals.", "Goodfellow 2016, section 9.1")
-def a_convolution_is_a_toeplitz_matrix(setting: Setting) -> Measured:
+def a_convolution_is_a_toeplitz_matrix(setting: Setting) -> Measurement:
     layer, x = nn.Conv1d(1, 1, 3, padding=1).double(), normal(1, 1, 16)
     dense = convolution_as_dense(layer, (16,))
     with torch.no_grad():
         error = relative_error(dense(x.flatten(1)), layer(x).flatten(1))
     diagonals = max((dense.weight.diagonal(d) - dense.weight.diagonal(d)[0]).abs().max().item() for d in range(-15, 16))
     filled = (dense.weight != 0).double().mean().item()
-    return Measured(
-        f"The dense layer of 16 cells gives the convolution up to {shown(error)}; along each diagonal its numbers differ by "
-        f"{shown(diagonals)}, and {shown(100 * filled)} % of them are not 0.",
-        ruled(error < ROUNDING and diagonals == 0),
+    return Measurement(
+        f"The dense layer of 16 cells gives the convolution up to {fmt(error)}; along each diagonal its numbers differ by "
+        f"{fmt(diagonals)}, and {fmt(100 * filled)} % of them are not 0.",
+        verdict_of(error < ROUNDING and diagonals == 0),
         "",
         {"error": error, "along a diagonal": diagonals, "filled": filled},
     )
@@ -63,29 +63,28 @@ def a_convolution_is_a_toeplitz_matrix(setting: Setting) -> Measured:
     "A recurrent network, unrolled, is a deep feed-forward network whose layers share their weights.",
     "Goodfellow 2016, section 10.1",
 )
-def an_unrolled_rnn_is_an_mlp(setting: Setting) -> Measured:
+def an_unrolled_rnn_is_an_mlp(setting: Setting) -> Measurement:
     rnn, x = nn.RNN(4, 8, batch_first=True).double(), normal(2, 12, 4)
     deep = unrolled_rnn_as_mlp(rnn, 12)
     with torch.no_grad():
         error = relative_error(deep(x), rnn(x)[0])
     many = len({id(layer) for layer in deep.layers})
-    return Measured(
-        f"12 layers with {many} set of weights give torch's RNN over 12 steps up to {shown(error)}.",
-        ruled(error < ROUNDING and many == 1),
+    return Measurement(
+        f"12 layers with {many} set of weights give torch's RNN over 12 steps up to {fmt(error)}.",
+        verdict_of(error < ROUNDING and many == 1),
         "It reads an input in every layer.",
         {"error": error, "different layers": many},
     )
 
 
 @claim("Causal linear attention is a recurrent network.", "Katharopoulos 2020, section 3.4, equations 18 to 20")
-def linear_attention_is_an_rnn(setting: Setting) -> Measured:
+def linear_attention_is_an_rnn(setting: Setting) -> Measurement:
     attention, tokens = LinearAttention(16, heads=2, mask=Causal()).double(), text(96, 16)
     error = relative_error(recurrence_of(attention)(tokens), attention(tokens))
     state = 2 * 8 * 8 + 2 * 8
-    return Measured(
-        f"Row after row, with a state of {state} numbers that does not grow, gives the parallel form up to {shown(error)}, 96 "
-        "words.",
-        ruled(error < ROUNDING),
+    return Measurement(
+        f"Row after row, with a state of {state} numbers that does not grow, gives the parallel form up to {fmt(error)}, 96 words.",
+        verdict_of(error < ROUNDING),
         "Softmax attention has no such finite state: its cache grows with every word.",
         {"error": error},
     )
@@ -95,15 +94,15 @@ def linear_attention_is_an_rnn(setting: Setting) -> Measured:
     "A transformer is a graph network: attention is message passing on the complete graph.",
     "Joshi 2020, “Transformers are Graph Neural Networks”",
 )
-def attention_is_message_passing(setting: Setting) -> Measured:
+def attention_is_message_passing(setting: Setting) -> Measurement:
     graph, tokens = GraphAttention(16, heads=2).double(), text(10, 16)
     every = torch.cartesian_prod(torch.arange(10), torch.arange(10)).T
     full = relative_error(graph(tokens, every), graph.attention(tokens))
     fewer = relative_error(graph(tokens, every[:, :-10]), graph.attention(tokens))
-    return Measured(
-        f"Messages along all 100 edges of 10 words equal attention up to {shown(full)}; without the last 10 edges they are off by "
-        f"{shown(fewer)}.",
-        ruled(full < ROUNDING < fewer),
+    return Measurement(
+        f"Messages along all 100 edges of 10 words equal attention up to {fmt(full)}; without the last 10 edges they are off by "
+        f"{fmt(fewer)}.",
+        verdict_of(full < ROUNDING < fewer),
         "",
         {"all edges": full, "ten fewer": fewer},
     )
@@ -113,14 +112,14 @@ def attention_is_message_passing(setting: Setting) -> Measured:
     "Attention is kernel smoothing (Nadaraya–Watson) with a Gaussian kernel.",
     "Zhang 2023, “Dive into Deep Learning”, section 11.3; Tsai 2019, abstract",
 )
-def attention_is_gaussian_smoothing(setting: Setting) -> Measured:
+def attention_is_gaussian_smoothing(setting: Setting) -> Measurement:
     q, k, v = normal(20, 8), normal(30, 8), normal(30, 5)
     sized = k / k.norm(dim=-1, keepdim=True) * math.sqrt(8)
     equal, free = (relative_error(_smoothed(q, keys, v), eager_attention(q, keys, v)) for keys in (sized, k))
-    return Measured(
-        f"With a bandwidth of K^¼ both agree up to {shown(equal)} where keys have one length, and differ by {shown(free)} where "
+    return Measurement(
+        f"With a bandwidth of K^¼ both agree up to {fmt(equal)} where keys have one length, and differ by {fmt(free)} where "
         "keys are random.",
-        ruled(free < ROUNDING, equal < ROUNDING),
+        verdict_of(free < ROUNDING, equal < ROUNDING),
         "Keys of one length (a norm of the keys sees to it). Else the kernel is exp(q·k), which is not symmetric and prefers "
         "long keys.",
         {"keys of one length": equal, "random keys": free},
@@ -138,7 +137,7 @@ def _smoothed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     "Attention is the update of a modern Hopfield network: one step retrieves a stored pattern.",
     "Ramsauer 2021, section 2, equation 3, and theorem 4",
 )
-def attention_retrieves_a_pattern(setting: Setting) -> Measured:
+def attention_retrieves_a_pattern(setting: Setting) -> Measurement:
     many, width = (200 if setting.quick else 2000), 64
     stored = normal(many, width)
     noisy = stored[:50] + 0.5 * normal(50, width)
@@ -147,10 +146,10 @@ def attention_retrieves_a_pattern(setting: Setting) -> Measured:
         for beta in (0.01, 0.125, 1.0)
     }
     start = relative_error(noisy, stored[:50])
-    return Measured(
-        f"Of {many} random patterns of width {width}, a query that is off by {shown(start)} comes, in one step, to within "
-        f"{shown(errors[1.0])} of its pattern at β = 1, {shown(errors[0.125])} at β = 1/√K and {shown(errors[0.01])} at β = 0.01.",
-        ruled(max(errors.values()) < 1e-3, errors[1.0] < 1e-3),
+    return Measurement(
+        f"Of {many} random patterns of width {width}, a query that is off by {fmt(start)} comes, in one step, to within "
+        f"{fmt(errors[1.0])} of its pattern at β = 1, {fmt(errors[0.125])} at β = 1/√K and {fmt(errors[0.01])} at β = 0.01.",
+        verdict_of(max(errors.values()) < 1e-3, errors[1.0] < 1e-3),
         "With β large against the distance of the patterns. With attention's own 1/√K the step ends in a mean of several.",
         {f"error at beta = {b:g}": e for b, e in errors.items()} | {"error before": start},
     )
@@ -160,17 +159,17 @@ def attention_retrieves_a_pattern(setting: Setting) -> Measured:
     "Cheaper kinds of attention are good approximations of full attention.",
     "Xiong 2021 (Nyströmformer), abstract; Wang 2020 (Linformer), section 4",
 )
-def cheap_attention_approximates(setting: Setting) -> Measured:
-    found = setting.finding(approximate.STUDY)
+def cheap_attention_approximates(setting: Setting) -> Measurement:
+    found = setting.result(approximate.STUDY)
     kinds = ("sliding window", "blocks", "dilated", "Linformer", "Nystrom")
     errors = {kind: found.numbers[f"{kind}, N/4"] or 0.0 for kind in kinds}
     errors["linear (elu + 1)"] = found.numbers["linear"] or 0.0
     near = [kind for kind, e in errors.items() if e < 0.1]
     best = min(errors, key=lambda kind: errors[kind])
-    return Measured(
+    return Measurement(
         f"On random queries and keys, untrained, with a quarter of the keys, they are off by "
-        f"{', '.join(f'{shown(e)} ({kind})' for kind, e in errors.items())} of the output's size.",
-        ruled(len(near) == len(errors), bool(near)),
+        f"{', '.join(f'{fmt(e)} ({kind})' for kind, e in errors.items())} of the output's size.",
+        verdict_of(len(near) == len(errors), bool(near)),
         f"None comes within 0.1 here; the nearest is {best}. A model trained with a kind learns to live with it, which is another "
         "claim."
         if not near

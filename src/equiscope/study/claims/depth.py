@@ -1,4 +1,4 @@
-"""Claims about blocks: norms, residuals, what depth does, how weights begin."""
+"""Claims about blocks: norms, residuals, depth, initialisation."""
 
 from dataclasses import replace
 
@@ -9,15 +9,15 @@ from equiscope.attention import MultiHeadAttention
 from equiscope.blocks import norm as norm_of
 from equiscope.models import Attention, Block, Norm, Spec, build
 from equiscope.study import depth
-from equiscope.study.base import Finding, shown
-from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text
+from equiscope.study.base import StudyResult, fmt
+from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, curve, figure_panel, normal, text, verdict_of
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
 
 # --- norms ------------------------------------------------------------------------------------------------------------
-@claim("LayerNorm does not notice when all features of a word are shifted or scaled.", "Ba 2016, section 5.1 and table 1")
-def layer_norm_ignores_shift_and_scale(setting: Setting) -> Measured:
+@claim("LayerNorm is invariant to shifting or scaling all features of a word.", "Ba 2016, section 5.1 and table 1")
+def layer_norm_ignores_shift_and_scale(setting: Setting) -> Measurement:
     x, errors = normal(20, 64), {}
     with torch.no_grad():
         for kind in ("layer", "rms"):
@@ -30,33 +30,33 @@ def layer_norm_ignores_shift_and_scale(setting: Setting) -> Measured:
             errors[kind]["times 0.001, eps 0"] = relative_error(bare(x / 1000), bare(x))
     ours = errors["layer"]
     exact = max(ours["shifted"], ours["times 0.001, eps 0"]) < ROUNDING
-    return Measured(
-        f"Shifted by 3, the result changes by {shown(ours['shifted'])}; times 100 by {shown(ours['times 100'])}, times 0.001 by "
-        f"{shown(ours['times 0.001'])} (eps = 1e-5), by {shown(ours['times 0.001, eps 0'])} without eps. RMSNorm notices the "
-        f"shift: {shown(errors['rms']['shifted'])}.",
-        ruled(exact and max(ours.values()) < ROUNDING, exact),
+    return Measurement(
+        f"Shifted by 3, the result changes by {fmt(ours['shifted'])}; times 100 by {fmt(ours['times 100'])}, times 0.001 by "
+        f"{fmt(ours['times 0.001'])} (eps = 1e-5), by {fmt(ours['times 0.001, eps 0'])} without eps. RMSNorm is not "
+        f"invariant to the shift: {fmt(errors['rms']['shifted'])}.",
+        verdict_of(exact and max(ours.values()) < ROUNDING, exact),
         "For words whose variance is far above eps.",
         {f"{kind}, {what}": e for kind, found in errors.items() for what, e in found.items()},
     )
 
 
 @claim("Where features have mean 0, RMSNorm is LayerNorm.", "Zhang 2019 (RMSNorm), section 4")
-def rms_norm_is_layer_norm_without_mean(setting: Setting) -> Measured:
+def rms_norm_is_layer_norm_without_mean(setting: Setting) -> Measurement:
     x = normal(20, 64)
     centred = x - x.mean(-1, keepdim=True)
     with torch.no_grad():
         layer, rms = norm_of(64, eps=1e-6).double(), norm_of(64, "rms", eps=1e-6).double()
         same, other = relative_error(rms(centred), layer(centred)), relative_error(rms(x + 1), layer(x + 1))
-    return Measured(
-        f"On features of mean 0 they differ by {shown(same)}, on features of mean 1 by {shown(other)}.",
-        ruled(same < ROUNDING < other),
+    return Measurement(
+        f"On features of mean 0 they differ by {fmt(same)}, on features of mean 1 by {fmt(other)}.",
+        verdict_of(same < ROUNDING < other),
         "",
         {"mean 0": same, "mean 1": other},
     )
 
 
 @claim("LayerNorm treats each case alone, while batch normalisation ties the cases of a batch together.", "Ba 2016, section 3")
-def layer_norm_ignores_the_batch(setting: Setting) -> Measured:
+def layer_norm_ignores_the_batch(setting: Setting) -> Measurement:
     x, others = normal(4, 6, 16), normal(4, 6, 16)
     mixed = torch.cat([x[:1], others[1:]])
     model = build(Spec(16, layers=2, block=Block(Attention(heads=2)))).double()
@@ -66,24 +66,24 @@ def layer_norm_ignores_the_batch(setting: Setting) -> Measured:
             "model with LayerNorm": relative_error(model(Tokens.of(mixed))[0], model(Tokens.of(x))[0]),
             "batch norm, training": relative_error(batch(mixed.mT).mT[0], batch(x.mT).mT[0]),
         }
-    return Measured(
-        f"With other cases beside it, a case's output changes by {shown(errors['model with LayerNorm'])} in a transformer, by "
-        f"{shown(errors['batch norm, training'])} in a batch norm while it is trained.",
-        ruled(errors["model with LayerNorm"] < ROUNDING < errors["batch norm, training"]),
+    return Measurement(
+        f"With other cases in the batch, a case's output changes by {fmt(errors['model with LayerNorm'])} in a transformer, by "
+        f"{fmt(errors['batch norm, training'])} in a batch norm while it is trained.",
+        verdict_of(errors["model with LayerNorm"] < ROUNDING < errors["batch norm, training"]),
         "",
         errors,
     )
 
 
 # --- depth ------------------------------------------------------------------------------------------------------------
-def _layers(found: Finding, panel: int, kind: str) -> list[float]:
+def _layers(found: StudyResult, panel: int, kind: str) -> list[float]:
     line = next(line for line in found.panels[panel].lines if line.name == kind)
     return [v or 0.0 for v in line.y]
 
 
 @claim("With pre-norm, the size of the residual stream grows with the square root of the depth.", "Xiong 2020, lemma 2")
-def pre_norm_streams_grow(setting: Setting) -> Measured:
-    found = setting.finding(depth.STUDY)
+def pre_norm_streams_grow(setting: Setting) -> Measurement:
+    found = setting.result(depth.STUDY)
     size = torch.tensor(_layers(found, 0, "pre, residual"), dtype=torch.float64)
     square = size.square() / size[0].square()
     layer = torch.arange(len(size), dtype=torch.float64)
@@ -91,13 +91,13 @@ def pre_norm_streams_grow(setting: Setting) -> Measured:
     fit = line @ torch.linalg.lstsq(line, square[:, None]).solution
     off = relative_error(fit[:, 0], square)
     post = found.numbers["growth, post, residual"] or 0.0
-    return Measured(
-        f"After {len(size) - 1} layers the stream is {shown((size[-1] / size[0]).item())} times as large; its square lies on a "
-        f"straight line up to {shown(off)}. With post-norm it is {shown(post)} times as large.",
-        ruled(off < 0.2 and size[-1].item() > 1.5 * size[0].item()),
+    return Measurement(
+        f"After {len(size) - 1} layers the stream is {fmt((size[-1] / size[0]).item())} times as large; its square lies on a "
+        f"straight line up to {fmt(off)}. With post-norm it is {fmt(post)} times as large.",
+        verdict_of(off < 0.2 and size[-1].item() > 1.5 * size[0].item()),
         "Untrained, random weights.",
         {"growth, pre": (size[-1] / size[0]).item(), "off a line": off, "growth, post": post},
-        picture(
+        figure_panel(
             "square of the stream's size, relative",
             "layer",
             "",
@@ -111,17 +111,17 @@ def pre_norm_streams_grow(setting: Setting) -> Measured:
     "Residual connections keep gradients from vanishing in deep networks.",
     "He 2016, “Identity Mappings in Deep Residual Networks”, section 2",
 )
-def residuals_carry_gradients(setting: Setting) -> Measured:
-    found = setting.finding(depth.STUDY)
+def residuals_carry_gradients(setting: Setting) -> Measurement:
+    found = setting.result(depth.STUDY)
     n = {kind: found.numbers[f"gradient, {kind}"] or 0.0 for kind in depth.KINDS}
     with_it, without, normed, neither = (
         n[k] for k in ("no norm, residual", "no norm, no residual", "pre, residual", "pre, no residual")
     )
     kept = with_it > 0.1
-    return Measured(
-        f"The gradient that arrives at the input, over that at the top, without a norm: {shown(with_it)} with residuals, "
-        f"{shown(without)} without. With pre-norm: {shown(normed)} with, {shown(neither)} without.",
-        ruled(kept and without < 0.01 and max(with_it, normed) < 100, kept and without < 0.01),
+    return Measurement(
+        f"The gradient that arrives at the input, over that at the top, without a norm: {fmt(with_it)} with residuals, "
+        f"{fmt(without)} without. With pre-norm: {fmt(normed)} with, {fmt(neither)} without.",
+        verdict_of(kept and without < 0.01 and max(with_it, normed) < 100, kept and without < 0.01),
         "They keep it from vanishing; without a norm it explodes instead, and with one it does not vanish without residuals "
         "either.",
         n,
@@ -130,25 +130,25 @@ def residuals_carry_gradients(setting: Setting) -> Measured:
 
 
 @claim(
-    "Attention alone, without residuals and feed-forward, makes all words one, doubly exponentially with depth.",
+    "Attention alone, without residuals and feed-forward, makes all words equal, doubly exponentially with depth.",
     "Dong 2021, “Attention Is Not All You Need”, section 2.1",
 )
-def pure_attention_collapses(setting: Setting) -> Measured:
-    found = setting.finding(depth.STUDY)
+def pure_attention_collapses(setting: Setting) -> Measurement:
+    found = setting.result(depth.STUDY)
     apart = {kind: found.numbers[f"words apart, {kind}"] or 0.0 for kind in ("pre, residual", "pre, no residual")}
     curves = {f"weights × {size:g}": _collapse(size) for size in (0.3, 1.0, 3.0)}
     tripled = {name: _quickening(y) for name, y in curves.items()}
     layers = {name: next((i for i, v in enumerate(y) if v < ROUNDING), None) for name, y in curves.items()}
     collapsed = None not in layers.values() and apart["pre, no residual"] < 0.01 < apart["pre, residual"]
-    return Measured(
-        f"Words are one, up to rounding, after {', '.join(f'{n} layers ({name})' for name, n in layers.items())}. Near the end "
-        f"the exponent of the fall grows {', '.join(shown(t) for t in tripled.values())}-fold a layer (cubic convergence is 3). "
-        f"In blocks with pre-norm words differ in {shown(apart['pre, residual'])} with residuals, in "
-        f"{shown(apart['pre, no residual'])} without.",
-        ruled(collapsed and min(tripled.values()) > 2, collapsed),
-        "Random weights. The larger W_Q and W_K, the later it begins: hard choices do not average.",
+    return Measurement(
+        f"Words are equal, up to rounding, after {', '.join(f'{n} layers ({name})' for name, n in layers.items())}. Near the end "
+        f"the exponent of the fall grows {', '.join(fmt(t) for t in tripled.values())}-fold a layer (cubic convergence is 3). "
+        f"In blocks with pre-norm words differ in {fmt(apart['pre, residual'])} with residuals, in "
+        f"{fmt(apart['pre, no residual'])} without.",
+        verdict_of(collapsed and min(tripled.values()) > 2, collapsed),
+        "Random weights. The larger W_Q and W_K, the later it begins: sharp weights average less.",
         {f"quickening, {n}": t for n, t in tripled.items()} | {f"layers, {n}": c for n, c in layers.items()},
-        picture(
+        figure_panel(
             "how far words are apart",
             "layer",
             "",
@@ -179,12 +179,12 @@ def _collapse(size: float, layers: int = 12) -> list[float]:
     return apart
 
 
-# --- how weights begin ------------------------------------------------------------------------------------------------
+# --- initialisation --------------------------------------------------------------------------------------------------
 @claim(
-    "A block whose parts end in zero weights begins as the identity, and still learns.",
+    "A block whose sublayers end in zero weights starts as the identity, and still learns.",
     "Bachlechner 2021 (ReZero), section 3; Zhang 2019 (Fixup), section 3",
 )
-def zero_weights_begin_as_the_identity(setting: Setting) -> Measured:
+def zero_weights_begin_as_the_identity(setting: Setting) -> Measurement:
     tokens, moved, learns = text(8, 16), {}, {}
     for order in ("pre", "post"):
         model = build(Spec(16, layers=4, block=Block(Attention(heads=2), Norm(order=order)))).double()
@@ -203,17 +203,17 @@ def zero_weights_begin_as_the_identity(setting: Setting) -> Measured:
             g.norm().item() for n, g in grads.items() if g is not None and n.endswith(("o_proj.weight", "down_proj.weight"))
         )
     same = {order: m < ROUNDING for order, m in moved.items()}
-    return Measured(
-        f"Four blocks with W_O and W₂ at zero move words by {shown(moved['pre'])} with pre-norm, {shown(moved['post'])} with "
-        f"post-norm; the gradients of these weights are {shown(learns['pre'])} or more.",
-        ruled(all(same.values()) and min(learns.values()) > 0, same["pre"] and learns["pre"] > 0),
+    return Measurement(
+        f"Four blocks with W_O and W₂ at zero move words by {fmt(moved['pre'])} with pre-norm, {fmt(moved['post'])} with "
+        f"post-norm; the gradients of these weights are {fmt(learns['pre'])} or more.",
+        verdict_of(all(same.values()) and min(learns.values()) > 0, same["pre"] and learns["pre"] > 0),
         "With pre-norm; a norm behind the residual changes the words themselves.",
         {f"moved, {o}": m for o, m in moved.items()} | {f"gradient, {o}": g for o, g in learns.items()},
     )
 
 
-@claim("Heads that begin equal stay equal: random weights must break the symmetry.", "Goodfellow 2016, section 8.4")
-def equal_heads_stay_equal(setting: Setting) -> Measured:
+@claim("Heads that start equal stay equal: random weights must break the symmetry.", "Goodfellow 2016, section 8.4")
+def equal_heads_stay_equal(setting: Setting) -> Measurement:
     apart = {}
     for name, differ in {"equal": 0.0, "nearly equal": 1e-3}.items():
         attention = MultiHeadAttention(8, heads=2).double()
@@ -232,10 +232,11 @@ def equal_heads_stay_equal(setting: Setting) -> Measured:
                     parameter.sub_(rate * gradient)
         first, second = attention.q_proj.weight.detach().chunk(2)
         apart[name] = relative_error(second, first)
-    return Measured(
-        f"After {30 if setting.quick else 200} steps two heads that began equal differ by {shown(apart['equal'])}, two that began "
-        f"0.001 apart by {shown(apart['nearly equal'])}.",
-        ruled(apart["equal"] < 1e-9 < apart["nearly equal"]),
+    return Measurement(
+        f"After {30 if setting.quick else 200} steps two heads that started equal differ by {fmt(apart['equal'])}, two that "
+        "started "
+        f"0.001 apart by {fmt(apart['nearly equal'])}.",
+        verdict_of(apart["equal"] < 1e-9 < apart["nearly equal"]),
         "",
         apart,
     )

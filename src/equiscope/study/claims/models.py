@@ -1,4 +1,4 @@
-"""Claims about whole models: what is left out, shared and smoothed in training, and how text is written."""
+"""Claims about whole models: dropout, weight tying and label smoothing in training, and generation."""
 
 import itertools
 import math
@@ -10,8 +10,8 @@ from torch import nn
 from equiscope.blocks import FeedForwardNetwork
 from equiscope.models import Attention, Beams, Block, Draft, Model, Spec, build, generate
 from equiscope.positions import Alibi, Learned, NoPosition, Position, Rope, Sinusoidal, T5Bias
-from equiscope.study.base import shown
-from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, normal, ruled
+from equiscope.study.base import fmt
+from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, normal, verdict_of
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
@@ -21,7 +21,7 @@ from equiscope.tokens import Tokens
     "Dropout, scaled while training, leaves the expected output as it is in evaluation.",
     "Srivastava 2014, section 1; Goodfellow 2016, section 7.12",
 )
-def dropout_keeps_the_mean(setting: Setting) -> Measured:
+def dropout_keeps_the_mean(setting: Setting) -> Measurement:
     x, samples = normal(4, 32), 4000 if setting.quick else 20_000
     dropped = nn.functional.dropout(x.expand(samples, -1, -1), 0.3)
     errors = {}
@@ -36,10 +36,10 @@ def dropout_keeps_the_mean(setting: Setting) -> Measured:
             noise = (found.std(0) / math.sqrt(samples)).norm().item() / layer(x).norm().item()
             errors[name] = (relative_error(mean, layer(x)), noise)
     unbiased = {name: e < 3 * noise for name, (e, noise) in errors.items()}
-    said = ", ".join(f"{shown(e)} ({name}; chance alone gives {shown(noise)})" for name, (e, noise) in errors.items())
-    return Measured(
+    said = ", ".join(f"{fmt(e)} ({name}; chance alone gives {fmt(noise)})" for name, (e, noise) in errors.items())
+    return Measurement(
         f"Mean of {samples} passes with a share of 0.3 dropped, against evaluation: off by {said}.",
-        ruled(all(unbiased.values()), unbiased["linear"]),
+        verdict_of(all(unbiased.values()), unbiased["linear"]),
         "Behind linear maps. Behind anything else the mean of outputs is not the output of the mean.",
         {name: e for name, (e, _) in errors.items()},
     )
@@ -49,7 +49,7 @@ def dropout_keeps_the_mean(setting: Setting) -> Measured:
     "One table for input and output saves as many weights as it holds.",
     "Press 2017, “Using the Output Embedding”, section 1; Inan 2017",
 )
-def tying_saves_a_table(setting: Setting) -> Measured:
+def weight_tying_saves_a_table(setting: Setting) -> Measurement:
     vocabulary, width = 500, 16
     spec = Spec(width, vocabulary, outputs=vocabulary)
     tied, free = build(replace(spec, tied=True)).double(), build(spec).double()
@@ -59,11 +59,11 @@ def tying_saves_a_table(setting: Setting) -> Measured:
     table = tied.get_parameter("embedding.weight").grad
     rows = int((table.abs().amax(-1) > 0).sum()) if table is not None else 0
     asked = len(ids.unique())
-    return Measured(
+    return Measurement(
         f"Of a vocabulary of {vocabulary} and a width of {width}, {saved} weights are saved (V·D = {vocabulary * width}). The "
         f"output side gives a gradient to {rows} rows in each step; the input side alone would reach the {asked} words of the "
         "text.",
-        ruled(saved == vocabulary * width and rows == vocabulary),
+        verdict_of(saved == vocabulary * width and rows == vocabulary),
         "",
         {"saved": float(saved), "rows with a gradient": float(rows)},
     )
@@ -73,7 +73,7 @@ def tying_saves_a_table(setting: Setting) -> Measured:
     "With label smoothing the loss cannot reach 0, and the best logits are finite.",
     "Szegedy 2016, section 7; Müller 2019, section 1",
 )
-def label_smoothing_bounds_the_logits(setting: Setting) -> Measured:
+def label_smoothing_bounds_the_logits(setting: Setting) -> Measurement:
     vocabulary, share = 10, 0.1
     smoothed = torch.full((vocabulary,), share / vocabulary, dtype=torch.float64)
     smoothed[0] += 1 - share
@@ -86,11 +86,11 @@ def label_smoothing_bounds_the_logits(setting: Setting) -> Measured:
             with torch.no_grad():
                 logits -= torch.autograd.grad(loss, logits)[0]
         losses[name], gaps[name] = loss.item(), (logits[0, 0] - logits[0, 1]).item()
-    return Measured(
+    return Measurement(
         f"Descent ends at a loss of {losses['smoothed']:.6f} (the entropy of the smoothed label is {least:.6f}), with the right "
         f"logit {gaps['smoothed']:.4f} above the others (by formula {gap:.4f}). Without smoothing the loss is "
-        f"{shown(losses['plain'])} by then and the gap {shown(gaps['plain'])}, and both go on.",
-        ruled(abs(losses["smoothed"] - least) < 1e-6 and abs(gaps["smoothed"] - gap) < 1e-3 and losses["plain"] < least / 10),
+        f"{fmt(losses['plain'])} by then and the gap {fmt(gaps['plain'])}, and both go on.",
+        verdict_of(abs(losses["smoothed"] - least) < 1e-6 and abs(gaps["smoothed"] - gap) < 1e-3 and losses["plain"] < least / 10),
         "",
         {"loss": losses["smoothed"], "entropy": least, "gap": gaps["smoothed"], "loss, plain": losses["plain"]},
     )
@@ -99,7 +99,7 @@ def label_smoothing_bounds_the_logits(setting: Setting) -> Measured:
 @claim(
     "An untrained language model has a loss of ln V.", "Karpathy 2019, “A Recipe for Training Neural Networks” (verify loss @ init)"
 )
-def untrained_loss_is_ln_v(setting: Setting) -> Measured:
+def untrained_loss_is_ln_v(setting: Setting) -> Measurement:
     vocabulary, found = 256, {}
     ids = torch.randint(vocabulary, (8, 33))
     for name, tied in {"tied table": True, "table of its own": False}.items():
@@ -115,20 +115,20 @@ def untrained_loss_is_ln_v(setting: Setting) -> Measured:
                 ).item()
     wanted = math.log(vocabulary)
     near = {name: abs(loss / wanted - 1) < 0.02 for name, loss in found.items()}
-    return Measured(
+    return Measurement(
         f"ln {vocabulary} = {wanted:.3f}; found: {', '.join(f'{loss:.3f} ({name})' for name, loss in found.items())}.",
-        ruled(all(near.values()), any(near.values())),
-        "Where the final map is small. Logits of variance 1 add one half: random guesses that are sure of themselves.",
+        verdict_of(all(near.values()), any(near.values())),
+        "Where the final map is small. Logits of variance 1 add one half: overconfident random predictions.",
         found | {"ln V": wanted},
     )
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
+# --- generation --------------------------------------------------------------------------------------------------------
 @claim(
-    "Decoding with a cache of keys and values gives the same as reading everything again.",
+    "Decoding with a KV cache gives the same outputs as recomputing the whole text.",
     "Pope 2023, section 2.1; Shazeer 2019, section 2.4",
 )
-def a_cache_changes_nothing(setting: Setting) -> Measured:
+def a_cache_is_exact(setting: Setting) -> Measurement:
     schemes: tuple[Position, ...] = (NoPosition(), Sinusoidal(), Learned(64), Rope(), Alibi(), T5Bias())
     x, errors = normal(12, 16), {}
     for scheme in schemes:
@@ -137,11 +137,11 @@ def a_cache_changes_nothing(setting: Setting) -> Measured:
             caches = model.caches()
             parts = [model(Tokens.of(x[n : n + 1], start=n), caches) for n in range(12)]
             errors[scheme.name] = relative_error(torch.cat(parts), model(Tokens.of(x)))
-    return Measured(
-        f"Word by word against all at once, two layers, {len(schemes)} position schemes: off by {shown(max(errors.values()))} at "
+    return Measurement(
+        f"Word by word against all at once, two layers, {len(schemes)} position schemes: off by {fmt(max(errors.values()))} at "
         "most.",
-        ruled(max(errors.values()) < ROUNDING),
-        "Under a causal mask, with places that do not depend on the length (see dynamic-ntk-breaks-caches).",
+        verdict_of(max(errors.values()) < ROUNDING),
+        "Under a causal mask, with positions that do not depend on the length (see dynamic-ntk-breaks-caches).",
         errors,
     )
 
@@ -156,7 +156,7 @@ def _writer(layers: int = 1, vocabulary: int = 6) -> Model:
     "Taking the most probable word at each step gives the most probable text.",
     "the belief that Stahlberg 2019, “On NMT Search Errors”, section 1, speaks against",
 )
-def greedy_finds_the_best(setting: Setting) -> Measured:
+def greedy_decoding_finds_the_best(setting: Setting) -> Measurement:
     many, steps, vocabulary = (12 if setting.quick else 60), 4, 6
     every = torch.tensor(list(itertools.product(range(vocabulary), repeat=steps)))
     hits = {"greedy": 0, "3 beams": 0}
@@ -170,29 +170,30 @@ def greedy_finds_the_best(setting: Setting) -> Measured:
         hits["greedy"] += int(torch.equal(generate(model, prompt, steps)[0], best))
         hits["3 beams"] += int(torch.equal(generate(model, prompt, steps, beams=Beams(3))[0], best))
     share = {name: hit / many for name, hit in hits.items()}
-    return Measured(
-        f"Of {many} untrained models, among all {len(every)} texts of {steps} words the greedy one is the most probable in "
-        f"{shown(100 * share['greedy'])} %; what three beams find is in {shown(100 * share['3 beams'])} %.",
-        ruled(share["greedy"] == 1),
-        "More often, the surer the model is of each word. That the most probable text is the best one is another belief.",
+    return Measurement(
+        f"For {many} untrained models, among all {len(every)} texts of {steps} words the greedy one is the most probable in "
+        f"{fmt(100 * share['greedy'])} %; that of three beams in {fmt(100 * share['3 beams'])} %.",
+        verdict_of(share["greedy"] == 1),
+        "More often, the more confident the model is. That the most probable text is the best one is another belief.",
         share,
     )
 
 
 @claim(
-    "A small model that writes ahead changes the speed of a large one, not its text.", "Leviathan 2023, section 2 and appendix A.1"
+    "Speculative decoding with a small draft model changes the speed of a large model, not its text.",
+    "Leviathan 2023, section 2 and appendix A.1",
 )
-def drafts_change_nothing(setting: Setting) -> Measured:
+def speculative_decoding_is_exact(setting: Setting) -> Measurement:
     same, many = {"a small model": 0, "itself": 0}, 2 if setting.quick else 10
     for _ in range(many):
         large, small, prompt = _writer(2), _writer(1), torch.randint(6, (1, 4))
         plain = generate(large, prompt, 12)[0]
         for name, draft in {"a small model": small, "itself": large}.items():
             same[name] += int(torch.equal(generate(large, prompt, 12, draft=Draft(draft, ahead=3))[0], plain))
-    return Measured(
+    return Measurement(
         f"Greedy texts of 12 words by {many} models: with a draft by an untrained small model {same['a small model']} are the "
         f"same token for token, with a draft by the model itself {same['itself']}.",
-        ruled(all(s == many for s in same.values())),
+        verdict_of(all(s == many for s in same.values())),
         "Greedy, as measured; sampled texts have the same distribution, but are others.",
         {name: s / many for name, s in same.items()},
     )

@@ -1,4 +1,4 @@
-"""Claims about what tokens are made of: patches, sounds, pieces of text, texts in one row."""
+"""Claims about tokens: patches, sounds, subwords, packed texts."""
 
 from itertools import pairwise
 
@@ -8,8 +8,8 @@ from torch import nn
 from equiscope.errors import EquiscopeError
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.positions import Rope
-from equiscope.study.base import shown
-from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, normal, ruled
+from equiscope.study.base import fmt
+from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, normal, verdict_of
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, by_bytes, by_pieces, by_words, log_mel, pack, patches, tubelets
 
@@ -20,7 +20,7 @@ SAID = "the more that a thing is pointed at, the more it is the thing that is po
     "Cutting a picture into patches and mapping them linearly is a convolution whose stride is its kernel.",
     "Dosovitskiy 2021, section 3.1; Arnab 2021, section 3.2 (tubelets)",
 )
-def patches_are_a_convolution(setting: Setting) -> Measured:
+def patches_are_a_convolution(setting: Setting) -> Measurement:
     layer, picture = nn.Conv2d(3, 8, 4, stride=4, bias=False).double(), normal(2, 3, 16, 24)
     solid, video = nn.Conv3d(3, 8, (2, 4, 4), stride=(2, 4, 4), bias=False).double(), normal(6, 3, 8, 8)
     with torch.no_grad():
@@ -31,20 +31,20 @@ def patches_are_a_convolution(setting: Setting) -> Measured:
             relative_error(cells @ solid.weight.permute(axes).flatten(1).T, solid(video.movedim(0, 1)).flatten(1).T)
             for axes in ((0, 1, 2, 3, 4), (0, 2, 1, 3, 4))
         )
-    return Measured(
-        f"With the same weights, patches and torch's convolution differ by {shown(errors['patches'])}, tubelets of a video and a "
-        f"convolution in 3-D by {shown(errors['tubelets'])}.",
-        ruled(max(errors.values()) < ROUNDING),
+    return Measurement(
+        f"With the same weights, patches and torch's convolution differ by {fmt(errors['patches'])}, tubelets of a video and a "
+        f"convolution in 3-D by {fmt(errors['tubelets'])}.",
+        verdict_of(max(errors.values()) < ROUNDING),
         "",
         errors,
     )
 
 
 @claim(
-    "A spectrogram moves with the sound: it is equivariant to shifts in time.",
+    "A spectrogram is equivariant to shifts in time.",
     "Oppenheim 2010, “Discrete-Time Signal Processing”, section 10.3",
 )
-def spectrograms_move_with_the_sound(setting: Setting) -> Measured:
+def spectrograms_are_equivariant_in_time(setting: Setting) -> Measurement:
     wave, rate = normal(4000), 8000
     hop = 80  # 10 ms
     rows = log_mel(wave, rate).x
@@ -54,18 +54,18 @@ def spectrograms_move_with_the_sound(setting: Setting) -> Measured:
         shifted = (rows[steps : steps + len(later) - 2] for steps in (0, 1))
         errors[by] = min(relative_error(later[: len(wanted)], wanted) for wanted in shifted)
     sign = relative_error(log_mel(-wave, rate).x, rows)
-    return Measured(
-        f"Moved by one hop of {hop} samples, log-mel rows move by one up to {shown(errors[hop])}; by half a hop they are off by "
-        f"{shown(errors[hop // 2])}, by one sample by {shown(errors[1])}. Turning the wave upside down changes them by "
-        f"{shown(sign)}.",
-        ruled(max(errors.values()) < ROUNDING, errors[hop] < 1e-9),
+    return Measurement(
+        f"Moved by one hop of {hop} samples, log-mel rows move by one up to {fmt(errors[hop])}; by half a hop they are off by "
+        f"{fmt(errors[hop // 2])}, by one sample by {fmt(errors[1])}. Inverting the sign of the wave changes them by "
+        f"{fmt(sign)}.",
+        verdict_of(max(errors.values()) < ROUNDING, errors[hop] < 1e-9),
         "Shifts by whole hops.",
         {f"by {by} samples": e for by, e in errors.items()} | {"sign": sign},
     )
 
 
-@claim("Tokens made of bytes can write any text; there is no unknown word.", "Radford 2019 (GPT-2), section 2.2")
-def bytes_write_anything(setting: Setting) -> Measured:
+@claim("Byte-level tokens can encode any text; there is no unknown word.", "Radford 2019 (GPT-2), section 2.2")
+def byte_tokens_encode_any_text(setting: Setting) -> Measurement:
     hard = "naïve 你好 🙂 \u0000 zzyzx"
     kinds = {"bytes": by_bytes(), "pieces of bytes": by_pieces(SAID, 300)}
     kept = {name: tokenizer.decode(tokenizer.encode(hard)) == hard for name, tokenizer in kinds.items()}
@@ -74,25 +74,25 @@ def bytes_write_anything(setting: Setting) -> Measured:
         known = words.decode(words.encode(hard)) == hard
     except EquiscopeError:
         known = False
-    return Measured(
+    return Measurement(
         f"“naïve 你好 🙂”, a zero byte and a made-up word come back unchanged from {sum(kept.values())} of 2 kinds "
         f"({', '.join(kinds)}); a list of words {'gives them back too' if known else 'refuses the text'}.",
-        ruled(all(kept.values()) and not known),
+        verdict_of(all(kept.values()) and not known),
         "",
         {name: float(k) for name, k in kept.items()} | {"words": float(known)},
     )
 
 
-@claim("Byte pairs that are often side by side, merged, make a text shorter.", "Sennrich 2016, section 3.2")
-def merging_makes_shorter(setting: Setting) -> Measured:
+@claim("Merging frequent byte pairs makes a text shorter.", "Sennrich 2016, section 3.2")
+def merges_shorten_text(setting: Setting) -> Measurement:
     sizes = (257, 280, 320, 400)
     lengths = [len(by_pieces(SAID * 4, size).encode(SAID)) for size in sizes]
     other = "Quixotic jabberwocks vex zymurgy!"
     elsewhere, plain = len(by_pieces(SAID * 4, sizes[-1]).encode(other)), len(by_bytes().encode(other))
-    return Measured(
+    return Measurement(
         f"With {', '.join(map(str, sizes))} tokens, a sentence of {len(by_bytes().encode(SAID))} bytes takes "
         f"{', '.join(map(str, lengths))}. A sentence of {plain} bytes with other words takes {elsewhere} with the most tokens.",
-        ruled(all(a >= b for a, b in pairwise(lengths)) and lengths[-1] < lengths[0] / 2),
+        verdict_of(all(a >= b for a, b in pairwise(lengths)) and lengths[-1] < lengths[0] / 2),
         "Texts like those of training gain; others keep nearly a token a byte.",
         {f"{s} tokens": n for s, n in zip(sizes, lengths, strict=True)} | {"other words": elsewhere},
     )
@@ -102,17 +102,17 @@ def merging_makes_shorter(setting: Setting) -> Measured:
     "Several texts packed in one row give the same as each alone.",
     "Krell 2021, “Efficient Sequence Packing without Cross-contamination”, abstract; Dehghani 2023 (NaViT), section 2.1",
 )
-def packing_changes_nothing(setting: Setting) -> Measured:
+def packing_changes_nothing(setting: Setting) -> Measurement:
     model = build(Spec(16, layers=2, block=Block(Attention(heads=2, causal=True, position=Rope())))).double()
     parts = [Tokens.of(normal(n, 16)) for n in (5, 9, 3)]
     alone = torch.cat([model(part) for part in parts])
     told = relative_error(model(pack(parts)), alone)
     untold = relative_error(model(Tokens.of(torch.cat([part.x for part in parts]))), alone)
-    return Measured(
-        f"With a mask by document, three texts in one row differ by {shown(told)} from themselves alone; without it, by "
-        f"{shown(untold)}.",
-        ruled(max(told, untold) < ROUNDING, told < ROUNDING),
-        "With a mask that keeps the texts apart, and places that each text counts for itself.",
+    return Measurement(
+        f"With a mask by document, three texts in one row differ by {fmt(told)} from themselves alone; without it, by "
+        f"{fmt(untold)}.",
+        verdict_of(max(told, untold) < ROUNDING, told < ROUNDING),
+        "With a mask by document, and positions that restart in each text.",
         {"with the mask": told, "without": untold},
     )
 
@@ -121,16 +121,16 @@ def packing_changes_nothing(setting: Setting) -> Measured:
     "One pass over a text under a causal mask trains on all its prefixes at once.",
     "Vaswani 2017, section 3.2.3; Radford 2018, section 3.1",
 )
-def one_pass_reads_all_prefixes(setting: Setting) -> Measured:
+def one_pass_reads_all_prefixes(setting: Setting) -> Measurement:
     x, errors = normal(12, 16), {}
-    for name, causal in {"causal": True, "all see all": False}.items():
+    for name, causal in {"causal": True, "full attention": False}.items():
         model = build(Spec(16, layers=2, block=Block(Attention(heads=2, causal=causal, position=Rope())))).double()
         whole = model(Tokens.of(x))
         errors[name] = relative_error(torch.stack([model(Tokens.of(x[: n + 1]))[-1] for n in range(12)]), whole)
-    return Measured(
-        f"Row n of one pass and the last row of a pass over the first n words differ by {shown(errors['causal'])}; without the "
-        f"mask, by {shown(errors['all see all'])}.",
-        ruled(errors["causal"] < ROUNDING < errors["all see all"]),
+    return Measurement(
+        f"Row n of one pass and the last row of a pass over the first n words differ by {fmt(errors['causal'])}; without the "
+        f"mask, by {fmt(errors['full attention'])}.",
+        verdict_of(errors["causal"] < ROUNDING < errors["full attention"]),
         "",
         errors,
     )
