@@ -68,7 +68,7 @@ def test_a_run_that_failed_is_a_result_and_one_that_is_missing_is_said(tmp_path)
     jobs = list(made.jobs())
     for one in jobs[:-2]:
         finished(tmp_path / "compared", made, one, LOSSES[one.candidate][0] + one.seed / 100)
-    job.note(tmp_path / "compared" / jobs[-2].folder, "the loss became no number after step 3")
+    job.record_failure(tmp_path / "compared" / jobs[-2].folder, "the loss became no number after step 3")
     found = outcome.of_folder(tmp_path / "compared")
     failed = next(t for t in found.trials if t.state == "failed")
     assert (failed.candidate, failed.seed, failed.value) == ("none", 3, None)
@@ -173,7 +173,7 @@ def test_a_folder_without_runs_says_what_to_do(tmp_path):
     made = plan(tmp_path)
     with pytest.raises(InputError, match=r"has no run yet. Put that right, and start it again: equiscope compare"):
         outcome.of_folder(tmp_path / "compared")
-    job.note(tmp_path / "compared" / next(made.jobs()).folder, "the disk is full")
+    job.record_failure(tmp_path / "compared" / next(made.jobs()).folder, "the disk is full")
     with pytest.raises(InputError, match=r"No run of .* began: the disk is full"):
         outcome.of_folder(tmp_path / "compared")
     with pytest.raises(InputError, match=r"holds no comparison: it has no plan.json"):

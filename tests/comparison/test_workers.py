@@ -76,7 +76,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     folder = tmp_path / "compared"
     code = (
         "import sys; from pathlib import Path; from equiscope.comparison import plan, workers; "
-        "folder = Path(sys.argv[1]); workers.together(folder, plan.read_plan(folder))"
+        "folder = Path(sys.argv[1]); workers.run_all(folder, plan.read_plan(folder))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(folder)], start_new_session=True)
     place = folder / next(made.jobs()).folder
@@ -97,7 +97,7 @@ def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number)
     code = (
         "import sys; from pathlib import Path; from equiscope.comparison import plan, workers; "
         "workers._begun = lambda *given, begun=workers._begun: print((made := begun(*given)).pid, flush=True) or made; "
-        "folder = Path(sys.argv[1]); workers.together(folder, plan.read_plan(folder), 2)"
+        "folder = Path(sys.argv[1]); workers.run_all(folder, plan.read_plan(folder), 2)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "compared")], stdout=subprocess.PIPE, text=True)
     begun = [int(process.stdout.readline()) for _ in made.jobs()]
@@ -138,13 +138,13 @@ def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(t
     assert (by["wild"].state, by["wild"].value) == ("failed", None)
     assert any(record_failure.startswith("wild with seed 1 has no result: ") for record_failure in found.notes)
     assert found.answer.startswith("Only calm has a number")
-    assert workers._ended(folder, next(made.jobs()), -signal.SIGSEGV) == -signal.SIGSEGV
+    assert workers._finish(folder, next(made.jobs()), -signal.SIGSEGV) == -signal.SIGSEGV
     assert "signal SIGSEGV" in job.reason(folder / next(made.jobs()).folder)
 
 
 @pytest.mark.parametrize("seeds", [(1, 2, 3), pytest.param((11, 12, 13, 14), marks=pytest.mark.thorough)])
 def test_a_planted_difference_is_named_and_the_same_variant_twice_is_not(tmp_path, seeds, monkeypatch):
-    monkeypatch.setattr(job, "measured", lambda *_, **__: RunMeasurements())  # training alone decides
+    monkeypatch.setattr(job, "measure_run", lambda *_, **__: RunMeasurements())  # training alone decides
     candidates = {"one": {}, "again": {}, "hardly learns": {"optimiser.rate": 1e-6}}
     made = plan(tmp_path, candidates, seeds)
     for one in made.jobs():

@@ -27,7 +27,7 @@ STUDIES: tuple[Study, ...] = (
     collide.STUDY, decay.STUDY, orthogonality.STUDY, split.STUDY, token_back.STUDY,
 )  # fmt: skip
 
-__all__ = ["STUDIES", "StudyResult", "Curve", "Panel", "Study", "ResultTable", "study_named", "fmt"]
+__all__ = ["STUDIES", "Curve", "Panel", "ResultTable", "Study", "StudyResult", "fmt", "study_named"]
 
 
 def study_named(name: str) -> Study:
