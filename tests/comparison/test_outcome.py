@@ -180,9 +180,9 @@ def test_a_folder_without_runs_says_what_to_do(tmp_path):
         outcome.of_folder(tmp_path)
 
 
-def test_damage_of_what_was_measured_is_said(tmp_path):
+def test_damaged_measurements_are_reported(tmp_path):
     compared(tmp_path)
-    place = next((tmp_path / "compared" / "runs").glob("*/*/after.json"))
+    place = next((tmp_path / "compared" / "runs").glob("*/*/measurements.json"))
     place.write_text(json.dumps({"beyond": 3}))
     with pytest.raises(InputError, match=r"is damaged: .*Delete it, and compare again"):
         outcome.of_folder(tmp_path / "compared")

@@ -96,7 +96,7 @@ def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number)
     made = plan(tmp_path, {name: {**changes, "budget.steps": 10**6} for name, changes in TWO.items()}, (1,))
     code = (
         "import sys; from pathlib import Path; from equiscope.comparison import plan, workers; "
-        "workers._begun = lambda *given, begun=workers._begun: print((made := begun(*given)).pid, flush=True) or made; "
+        "workers._start = lambda *given, begun=workers._start: print((made := begun(*given)).pid, flush=True) or made; "
         "folder = Path(sys.argv[1]); workers.run_all(folder, plan.read_plan(folder), 2)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "compared")], stdout=subprocess.PIPE, text=True)
