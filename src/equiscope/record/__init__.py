@@ -37,7 +37,6 @@ __all__ = [
     "AttentionLayer",
     "AttentionTensors",
     "Audit",
-    "Beyond",
     "Box",
     "Candidate",
     "Claim",
