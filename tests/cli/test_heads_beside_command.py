@@ -30,28 +30,28 @@ def after(tmp_path_factory):
 
 def test_two_checkpoints_of_one_name_are_told_apart(equi, folders, after):
     found = page(equi, "the dog", "--model", folders / "gpt2", "--beside", after / "gpt2")
-    assert found["beside"]["names"] == [str(folders / "gpt2"), str(after / "gpt2")]
+    assert found["side_by_side"]["names"] == [str(folders / "gpt2"), str(after / "gpt2")]
     assert found["title"].endswith(": the dog")
-    assert len(found["beside"]["apart"]) == 2
-    assert all(0 < one < 1 for row in found["beside"]["apart"] for one in row)
+    assert len(found["side_by_side"]["total_variation"]) == 2
+    assert all(0 < one < 1 for row in found["side_by_side"]["total_variation"] for one in row)
 
 
 def test_both_decoders_read_the_same_answer(equi, folders, after):
     found = page(equi, "love conquers all", "--model", folders / "t5", "--beside", after / "t5")
-    assert all(found["beside"]["layers"])
+    assert all(found["side_by_side"]["layers"])
     assert found["notes"][0] == "The decoders of both models read the answer of the first one."
     origins = [note for note in found["notes"] if "Weights: " in note]
-    assert [note.split(": ")[0] for note in origins] == found["beside"]["names"]
+    assert [note.split(": ")[0] for note in origins] == found["side_by_side"]["names"]
 
 
 def test_a_picture_is_seen_by_both(equi, folders, after, photo):
     found = page(equi, "--image", photo, "--model", folders / "vit", "--beside", after / "vit")
-    assert [len(row) for row in found["beside"]["apart"]] == [4, 4]
+    assert [len(row) for row in found["side_by_side"]["total_variation"]] == [4, 4]
 
 
 def test_made_up_inputs_are_those_of_the_first(equi, folders):
     found = page(equi, "--model", folders / "gpt2", "--beside", folders / "gpt2")
-    assert found["beside"]["apart"] == [[0.0] * 4] * 2
+    assert found["side_by_side"]["total_variation"] == [[0.0] * 4] * 2
 
 
 def test_what_cannot_be_compared_is_refused(equi, folders, photo, tmp_path):

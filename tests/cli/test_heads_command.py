@@ -88,7 +88,7 @@ def page(equi, *words):
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_in_any_script_has_a_label_for_each_token(equi, folders, text):
     found = page(equi, text, "--model", folders / "gpt2")
-    (line,) = found["lines"]
+    (line,) = found["sequences"]
     assert len(line["labels"]) == len(text.encode())
     seen = {"\u0301": "◌\u0301", "\u200d": "U+200D"}
     cut = [(letter, byte) for letter in text for byte in letter.encode()]
@@ -104,24 +104,24 @@ def test_a_text_in_any_script_has_a_label_for_each_token(equi, folders, text):
 
 def test_a_model_with_a_decoder_reads_its_own_answer(equi, folders):
     found = page(equi, "love conquers all", "--model", folders / "t5")
-    named = [(found["lines"][a["asks"]]["name"], found["lines"][a["answers"]]["name"]) for a in found["layers"]]
+    named = [(found["sequences"][a["query_sequence"]]["name"], found["sequences"][a["key_sequence"]]["name"]) for a in found["layers"]]
     assert named == [("text", "text"), ("answer", "answer"), ("answer", "text")]
-    assert found["lines"][0]["labels"][:3] == ["<s>", "l", "o"]
+    assert found["sequences"][0]["labels"][:3] == ["<s>", "l", "o"]
 
 
 def test_a_picture_is_cut_into_its_patches(equi, folders, photo):
     found = page(equi, "--image", photo, "--model", folders / "vit")
-    (line,) = found["lines"]
-    assert (line["kind"], line["grid"], line["before"], len(line["labels"])) == ("patches", [4, 4], 1, 17)
+    (line,) = found["sequences"]
+    assert (line["kind"], line["grid"], line["prefix_tokens"], len(line["labels"])) == ("patches", [4, 4], 1, 17)
     assert line["picture"].startswith("data:image/png;base64,")
-    assert found["places"][0]["grid"] == [4, 4]
+    assert found["position_tables"][0]["grid"] == [4, 4]
     assert found["notes"][0] == "The picture was cut to its middle and brought to 32×32 pixels."
 
 
 def test_a_picture_before_timm_has_its_registers_in_front(equi, photo):
     found = page(equi, "--image", photo, "--model", Path(__file__).parents[1] / "pictures_of_timm.py:vit")
-    (line,) = found["lines"]
-    assert (line["grid"], line["before"], line["labels"][:3]) == ([4, 4], 3, ["class", "register 1", "register 2"])
+    (line,) = found["sequences"]
+    assert (line["grid"], line["prefix_tokens"], line["labels"][:3]) == ([4, 4], 3, ["class", "register 1", "register 2"])
 
 
 OWN = """import torch, equiscope as eq
@@ -156,8 +156,8 @@ def named(): return Own(0), (), {"picture": torch.rand(1, 3, 32, 32)}
 def test_a_picture_before_a_model_of_ones_own(equi, tmp_path, photo, name, grid, before):
     (tmp_path / "own.py").write_text(OWN)
     found = page(equi, "--image", photo, "--model", name if name == "vit-ti" else f"{tmp_path / 'own.py'}:{name}")
-    (line,) = found["lines"]
-    assert (line["kind"], line["grid"], line["before"]) == ("patches", grid, before)
+    (line,) = found["sequences"]
+    assert (line["kind"], line["grid"], line["prefix_tokens"]) == ("patches", grid, before)
     assert line["picture"].startswith("data:image/png;base64,")
     assert any("black is -1" in note for note in found["notes"])
 
@@ -187,7 +187,7 @@ def test_padding_and_ends_that_a_tokenizer_stores_are_switched_off(equi, folders
     for kind, said in stored.items():
         getattr(made, f"enable_{kind}")(**said)
     made.save(str(tmp_path / "gpt2" / "tokenizer.json"))
-    assert len(page(equi, "the dog", "--model", tmp_path / "gpt2")["lines"][0]["labels"]) == 7
+    assert len(page(equi, "the dog", "--model", tmp_path / "gpt2")["sequences"][0]["labels"]) == 7
     assert len(encoded(made, "the dog")[0]) == 7
     assert [kind for kind in ("padding", "truncation") if getattr(made, kind)] == list(stored)
     code, out, err = equi("generate", tmp_path / "gpt2", "the dog", "--steps", "1", "--json")
@@ -197,7 +197,7 @@ def test_padding_and_ends_that_a_tokenizer_stores_are_switched_off(equi, folders
 def test_a_sound_has_its_times(equi, folders, tmp_path):
     soundfile.write(tmp_path / "a.wav", np.sin(np.arange(16000) / 9).astype(np.float32), 16000)
     found = page(equi, "--audio", tmp_path / "a.wav", "--model", folders / "wav2vec2")
-    (line,) = found["lines"]
+    (line,) = found["sequences"]
     assert (line["kind"], len(line["labels"])) == ("slices", 50)
     assert line["seconds"][1] == pytest.approx(0.02)
 
@@ -215,7 +215,7 @@ def test_a_factory_brings_its_own_inputs(equi, tmp_path):
         "    return torch.nn.TransformerEncoder(layer, 2).eval(), torch.randn(1, 7, 32)\n"
     )
     found = page(equi, "--model", f"{tmp_path / 'mine.py'}:make")
-    assert (found["lines"][0]["name"], len(found["layers"])) == ("7 tokens", 2)
+    assert (found["sequences"][0]["name"], len(found["layers"])) == ("7 tokens", 2)
 
 
 def test_the_same_command_gives_the_same_page(equi, folders):
@@ -237,11 +237,11 @@ def test_a_run_of_each_task_is_looked_into(equi, tmp_path, photo, recipe, given,
     assert equi("train", RECIPES / f"{recipe}.toml", "--small", *FEW, "--out", run)[0] == 0
     sound = next((RECIPES / "samples" / "fsdd").glob("*.wav"))
     found = page(equi, *({"PHOTO": photo, "SOUND": sound}.get(word, word) for word in given), "--model", run)
-    assert {line["kind"] for line in found["lines"]} == {kind}
-    assert found["says"]["kind"] == ("next" if kind == "words" else "class")
-    assert bool(found["across"]) == (recipe == "multi30k")
+    assert {line["kind"] for line in found["sequences"]} == {kind}
+    assert found["predictions"]["kind"] == ("next" if kind == "words" else "class")
+    assert bool(found["cross_alignments"]) == (recipe == "multi30k")
     assert found["layers"]
-    assert all(layer["rebuilt"] is not None and layer["rebuilt"] < 1e-5 and not layer["why"] for layer in found["layers"])
+    assert all(layer["reconstruction_error"] is not None and layer["reconstruction_error"] < 1e-5 and not layer["reason"] for layer in found["layers"])
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
@@ -283,9 +283,9 @@ def test_a_long_sound_is_refused(equi, folders, tmp_path):
         (["--image", "x.png", "--model", "gpt2"], ["There is no picture x.png"]),
         (["a", "--model", "vit"], ["ViTModel takes no text, but pixel_values [1, 3, 32, 32]"]),
         (["a", "--model", "gpt2", "--causal"], ["Only a sentence alone takes --causal"]),
-        (["a" * 65, "--model", "gpt2"], ["The text has 65 tokens, but the model has places for 64"]),
+        (["a" * 65, "--model", "gpt2"], ["The text has 65 tokens, but the model has 64 positions"]),
         (["a", "--model", "nowhere"], ["There is no model", "nowhere"]),
-        (["--model", "transformers:ResNetModel"], ["No attention was seen in ResNetModel"]),
+        (["--model", "transformers:ResNetModel"], ["No attention was found in ResNetModel"]),
         (["a", "--model", "gpt2", "--compact"], ["a page that is served has every number", "Add --export FILE, or --json"]),
         (["a", "--compact"], ["--compact makes the file of all heads of a model small", "Add --model and an input"]),
         (["a", "--model", "transformers:GPT2LMHeadModel"], ["has no tokenizer.json", "give the ids instead"]),
@@ -306,7 +306,7 @@ def test_a_folder_without_weights_is_refused(equi, folders, tmp_path):
 def test_a_tokenizer_of_another_model_is_refused(equi, folders, tmp_path):
     transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=4)).save_pretrained(tmp_path)
     letters(tmp_path)
-    refused(equi("explore", "zzz", "--model", tmp_path), "the model knows 40 ids", "do not fit")
+    refused(equi("explore", "zzz", "--model", tmp_path), "vocabulary has 40 ids", "do not fit")
 
 
 def test_a_run_on_sounds_refuses_hours(equi, tmp_path):
@@ -331,7 +331,7 @@ def test_a_small_file_is_smaller_and_says_what_it_rounds(equi, folders, tmp_path
     whole, small = (path.stat().st_size for path in made)
     assert small < whole / 2
     layers = page(equi, "the dog is on the lawn", "--model", folders / "gpt2", "--compact")["layers"]
-    assert all(len(layer["numbers"]["letters"]) == 4 and layer["numbers"]["q"] is None for layer in layers)
+    assert all(len(layer["tensors"]["encoded_weights"]) == 4 and layer["tensors"]["q"] is None for layer in layers)
 
 
 def test_a_large_file_names_the_way_to_a_small_one(equi, folders, tmp_path, monkeypatch):
@@ -348,26 +348,26 @@ def test_a_run_on_sounds_brings_the_sound_and_says_where_it_is_silent(equi, tmp_
     for name, wave in sounds.items():
         soundfile.write(tmp_path / f"{name}.wav", wave.astype(np.float32), 8000)
         found = page(equi, "--audio", tmp_path / f"{name}.wav", "--model", run)
-        (line,) = found["lines"]
-        assert line["heard"]["rate"] == 8000
-        samples = len(line["heard"]["samples"]) * 3 // 4 // 2 / 8000
-        assert samples == pytest.approx(line["seconds"][-1] + line["lasts"], abs=0.01)
+        (line,) = found["sequences"]
+        assert line["sound"]["rate"] == 8000
+        samples = len(line["sound"]["samples"]) * 3 // 4 // 2 / 8000
+        assert samples == pytest.approx(line["seconds"][-1] + line["duration"], abs=0.01)
         assert line["seconds"][0] == pytest.approx(0, abs=1e-6)
         assert (found["notes"] == ["The sound is silent: all its samples are alike."]) == (name == "silence")
-        assert (found["says"]["kind"], found["says"]["shares"]["shape"]) == ("class", [1, 5])
+        assert (found["predictions"]["kind"], found["predictions"]["probabilities"]["shape"]) == ("class", [1, 5])
 
 
 def test_what_a_model_says_is_named(equi, folders, photo, tmp_path):
-    said = page(equi, "a b", "--model", folders / "gpt2")["says"]
-    assert (said["kind"], said["shares"]["shape"]) == ("next", [3, 5])
+    said = page(equi, "a b", "--model", folders / "gpt2")["predictions"]
+    assert (said["kind"], said["probabilities"]["shape"]) == ("next", [3, 5])
     assert all(name == "<s>" or len(name) == 1 or name.startswith("⟨") for name in said["names"])
     answer = page(equi, "love conquers all", "--model", folders / "t5")
-    assert answer["lines"][answer["says"]["line"]]["name"] == "answer"
-    assert [answer["lines"][answer["across"][0][name]]["name"] for name in ("asks", "answers")] == ["answer", "text"]
-    assert page(equi, "--image", photo, "--model", folders / "vit")["says"] is None
+    assert answer["sequences"][answer["predictions"]["sequence"]]["name"] == "answer"
+    assert [answer["sequences"][answer["cross_alignments"][0][name]]["name"] for name in ("query_sequence", "key_sequence")] == ["answer", "text"]
+    assert page(equi, "--image", photo, "--model", folders / "vit")["predictions"] is None
     names = {i: f"thing {i}" for i in range(3)}
     config = transformers.ViTConfig(image_size=32, patch_size=8, **TINY, id2label=names)
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "named")
-    assert set(page(equi, "--image", photo, "--model", tmp_path / "named")["says"]["names"]) == set(names.values())
-    timms = page(equi, "--image", photo, "--model", Path(__file__).parents[1] / "pictures_of_timm.py:vit")["says"]
+    assert set(page(equi, "--image", photo, "--model", tmp_path / "named")["predictions"]["names"]) == set(names.values())
+    timms = page(equi, "--image", photo, "--model", Path(__file__).parents[1] / "pictures_of_timm.py:vit")["predictions"]
     assert set(timms["names"]) == {f"class {i}" for i in range(5)}

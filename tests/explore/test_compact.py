@@ -38,7 +38,7 @@ def page_weights(numbers, head, heads):
     for name, step in (("q", numbers.q_scale), ("k", numbers.k_scale)):
         table = unpack(getattr(numbers, name)).astype(float)
         parts[name] = torch.from_numpy(table * (1 if step is None else unpack(step)[..., None]))
-    others = {name: None if (a := getattr(numbers, name)) is None else torch.from_numpy(unpack(a)) for name in ("bias", "seen")}
+    others = {name: None if (a := getattr(numbers, name)) is None else torch.from_numpy(unpack(a)) for name in ("bias", "mask")}
     return Attended("page", parts["q"], parts["k"], None, numbers.scale, numbers.causal, **others).recomputed_weights(head).numpy()
 
 
@@ -107,12 +107,12 @@ def looked(tokens):
 def test_a_small_file_says_what_it_is():
     made = looked(40)
     content = made.file(compact=True)
-    assert "weights alone, rounded, so that weights may be off by 12 % of themselves" in content.notes[-1]
+    assert "weights alone, rounded, so weights may be off by 12 % of themselves" in content.notes[-1]
     assert all(not layer.thumbnail and layer.reconstruction_error < 1e-5 and not layer.reason for layer in content.layers)
     whole = made.file()
     assert [h.role for layer in content.layers for h in layer.heads] == [h.role for layer in whole.layers for h in layer.heads]
     assert len(pack(content)) < len(pack(whole)) / 5
-    assert len(html(content, thumbnail=True)) < len(html(content)) - 40_000
+    assert len(html(content, small=True)) < len(html(content)) - 40_000
     assert msgspec.json.decode(msgspec.json.encode(content), type=type(content)) == content
 
 

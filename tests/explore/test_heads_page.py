@@ -90,7 +90,7 @@ def test_a_large_file_is_narrower_and_says_so(monkeypatch):
     monkeypatch.setattr(heads, "WHOLE", 10)
     content = looked().file()
     assert content.layers[0].tensors.q.dtype == "float16"
-    assert "Queries, keys and values stand in this file as float16." in content.notes
+    assert "This file stores queries, keys and values as float16." in content.notes
     assert 1e-7 < content.layers[0].reconstruction_error < 2e-3
 
 

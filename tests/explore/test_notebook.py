@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditional
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore import notebook
-from equiscope.explore.notebook import Shown, linked, selected
+from equiscope.explore.notebook import PageCell, linked, selected
 from equiscope.explore.pages.sentence import Choice
 from equiscope.record import AttentionTensors, Heads, unpack
 
@@ -57,7 +57,7 @@ def test_ids_of_a_model_become_a_page_of_all_its_heads(view):
 
 def test_a_text_is_read_by_the_tokenizer_and_its_words_stand_in_the_rows():
     made = eq.show(gpt2(), "the dog the cat", tokenizer=tokenizer())
-    (line,) = made.content.lines
+    (line,) = made.content.sequences
     assert [label.strip() for label in line.labels] == ["the", "dog", "the", "⟨[UNK] for cat⟩"]
     assert made.content.title.endswith("the dog the cat")
 
@@ -66,31 +66,31 @@ def test_a_tokenizer_of_transformers_gives_the_same_rows():
     from transformers import PreTrainedTokenizerFast
 
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer(), unk_token="[UNK]")
-    one, other = (eq.show(gpt2(), "the lawn", tokenizer=t).content.lines for t in (fast, tokenizer()))
+    one, other = (eq.show(gpt2(), "the lawn", tokenizer=t).content.sequences for t in (fast, tokenizer()))
     assert one == other
 
 
 def test_the_page_says_what_the_model_answers():
-    said, model = eq.show(gpt2(), "the dog", tokenizer=tokenizer()).content.says, gpt2()
+    said, model = eq.show(gpt2(), "the dog", tokenizer=tokenizer()).content.predictions, gpt2()
     with torch.no_grad():
         best = model(torch.tensor([[1, 2]])).logits[0].argmax(-1).tolist()
-    assert (said.kind, said.which.shape) == ("next", [2, 5])
-    assert [said.names[i] for i in unpack(said.which)[:, 0]] == [tokenizer().id_to_token(i) or str(i) for i in best]
+    assert (said.kind, said.indices.shape) == ("next", [2, 5])
+    assert [said.names[i] for i in unpack(said.indices)[:, 0]] == [tokenizer().id_to_token(i) or str(i) for i in best]
 
 
 def test_a_model_with_a_decoder_reads_its_own_answer():
     torch.manual_seed(0)
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "decoder_start_token_id": 0}
     made = eq.show(T5ForConditionalGeneration(T5Config(vocab_size=50, **sizes)), IDS)
-    assert [line.name for line in made.content.lines][-1] == "answer"
+    assert [line.name for line in made.content.sequences][-1] == "answer"
     assert any(layer.cross for layer in made.content.layers)
 
 
 def test_a_picture_is_shown_in_patches():
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
     model = ViTModel(ViTConfig(image_size=32, patch_size=8, **sizes))
-    (line,) = eq.show(model, {"pixel_values": torch.randn(1, 3, 32, 32)}).content.lines
-    assert (line.kind, line.grid, line.before) == ("patches", [4, 4], 1)
+    (line,) = eq.show(model, {"pixel_values": torch.randn(1, 3, 32, 32)}).content.sequences
+    assert (line.kind, line.grid, line.prefix_tokens) == ("patches", [4, 4], 1)
     assert line.picture.startswith("data:image/png;base64,")
 
 
@@ -119,18 +119,18 @@ def test_drawings_audits_runs_and_records_have_their_pages(tmp_path):
 @pytest.mark.parametrize(
     ("what", "inputs", "more", "sentence"),
     [
-        (gpt2, (), {}, "GPT2LMHeadModel needs something to look at. Add its inputs"),
+        (gpt2, (), {}, "GPT2LMHeadModel needs inputs. Add them"),
         (gpt2, ("the dog",), {}, "A text needs the tokenizer"),
-        (gpt2, ("the", "dog"), {"tokenizer": 1}, "One text is looked at, but got 2 inputs"),
+        (gpt2, ("the", "dog"), {"tokenizer": 1}, "A text is the only input, but got 2 inputs"),
         (gpt2, (" ",), {"tokenizer": 1}, "The text is empty"),
         (gpt2, ("the",), {"tokenizer": 1}, "int did not turn the text into ids"),
-        (gpt2, ("the " * 40,), {"tokenizer": "ours"}, "The text has 40 tokens, but the model has places for 24"),
+        (gpt2, ("the " * 40,), {"tokenizer": "ours"}, "The text has 40 tokens, but the model has 24 positions"),
         (gpt2, (IDS,), {"labels": ["a", "b"]}, "There are 2 labels, but axes of the inputs are 1, 6 long"),
         (gpt2, (IDS,), {"selection": {"layer": 5, "head": 0}}, "There is no layer 5 here: they are numbered 0 to"),
         (lambda: nn.Linear(4, 4), (torch.randn(1, 4),), {}, "attention"),
         (lambda: "Love conquers all", (), {}, "'Love conquers all', which is no run's folder"),
-        (lambda: 3, (), {}, "but got a thing of type int."),
-        (lambda: 3, (IDS,), {}, "Inputs are what a model is called with, but int is none"),
+        (lambda: 3, (), {}, "but got an object of type int."),
+        (lambda: 3, (IDS,), {}, "Inputs are the arguments of a model, but int is no model"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_a_sentence(what, inputs, more, sentence):
@@ -178,7 +178,7 @@ def test_what_is_not_named_stays_as_it_is(view):
 @pytest.mark.parametrize(
     ("chosen", "sentence"),
     [
-        ({"layer": 0}, "A layer and a head are chosen together"),
+        ({"layer": 0}, "A layer and a head are selected together"),
         ({"layer": 0, "head": 4}, "There is no head 4 here: they are numbered 0 to 3"),
         ({"layer": 0, "head": 0, "row": 6}, "There is no row 6 here: they are numbered 0 to 5"),
         ({"layer": 0, "head": 0, "column": -1}, "There is no column -1 here"),
@@ -213,8 +213,8 @@ def test_the_weights_are_those_of_the_model():
 
 
 def test_weights_of_no_head_are_refused(view):
-    with pytest.raises(InputError, match="No head of a model is chosen"):
-        Shown(view.content, view.looked, "", 0).weights()
+    with pytest.raises(InputError, match="No head of a model is selected"):
+        PageCell(view.content, view.heads_page, "", 0).weights()
 
 
 # ----------------------------------------------------------------------------------------------------------------- what is kept
@@ -233,15 +233,15 @@ def test_a_cell_has_words_and_a_copy_with_its_size(view):
 
 
 def test_a_large_page_is_kept_small_and_says_so():
-    looked = eq.show(gpt2(), torch.arange(24)[None]).looked  # 18 kB of queries, keys and values; 6 kB rounded
-    shown = Shown(looked.content, looked, "", 0)
-    shown.copy_bytes = 12_000
-    rounded, said = shown._kept()
-    assert all(layer.numbers.about > 0 for layer in rounded.layers)
-    assert said.startswith("Its numbers are rounded, as --compact rounds them")
-    shown.copy_bytes = 100
-    bare, said = shown._kept()
-    assert not any(layer.numbers for layer in bare.layers)
+    heads_page = eq.show(gpt2(), torch.arange(24)[None]).heads_page  # 18 kB of queries, keys and values; 6 kB rounded
+    best_weights = PageCell(heads_page.content, heads_page, "", 0)
+    best_weights.copy_bytes = 12_000
+    rounded, said = best_weights._bounded_copy()
+    assert all(layer.tensors.relative_error > 0 for layer in rounded.layers)
+    assert said.startswith("Its numbers are rounded as with --compact")
+    best_weights.copy_bytes = 100
+    bare, said = best_weights._bounded_copy()
+    assert not any(layer.tensors for layer in bare.layers)
     assert said.startswith("It has the overview only")
 
 
@@ -267,7 +267,7 @@ def test_the_page_asks_and_the_model_answers(view):
     assert unpack(msgspec.json.decode(body, type=AttentionTensors).q)[0].shape == (6, 8)
     status, body = view.answer("/rerun?order=5,4,3,2,1,0")
     assert status == 200
-    assert msgspec.json.decode(body, type=Heads).again.order == [5, 4, 3, 2, 1, 0]
+    assert msgspec.json.decode(body, type=Heads).rerun.order == [5, 4, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize("question", ["/head?layer=9&head=0", "/head", "/etc/passwd", "", "/head?" + "&".join("abcdefghij")])
@@ -280,7 +280,7 @@ def test_what_is_no_question_gets_a_sentence(view, question):
 def test_without_anywidget_a_cell_has_the_copy(monkeypatch):
     monkeypatch.setattr(notebook, "find_spec", lambda name: None)
     made = eq.show(gpt2(), IDS)
-    assert type(made) is Shown
+    assert type(made) is PageCell
     assert set(made._repr_mimebundle_()) == {"text/plain", "text/html"}
 
 

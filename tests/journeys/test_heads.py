@@ -652,7 +652,7 @@ def small(tmp_path_factory):
         looked = HeadsPage(Drawn(tokens), (torch.zeros(1),), {}, [line], "drawn by chance", "drawn")
         theirs = [torch.stack([one.recomputed_weights(h) for h in range(4)]).numpy() for one in looked.attentions]
         path = folder / f"{tokens}.html"
-        return (path if path.exists() else write(looked.file(compact=True), path, thumbnail=True)), theirs
+        return (path if path.exists() else write(looked.file(compact=True), path, small=True)), theirs
 
     return page
 

@@ -27,7 +27,7 @@ def test_the_weights_of_every_layer_are_theirs(name, tmp_path):
     layers = [layer for layer in layers if not layer.module.startswith("encoder") and "cross" not in layer.module]
     assert len(layers) == len(wanted) > 1
     for layer, weights in zip(layers, wanted, strict=True):
-        found = torch.stack([layer.shown(head) for head in range(layer.heads)])
+        found = torch.stack([layer.best_weights(head) for head in range(layer.heads)])
         assert relative_error(found, weights[0]) < 1e-5
 
 

@@ -168,7 +168,7 @@ def test_watching_changes_no_answer():
 @pytest.mark.parametrize("name", ["ResNetModel", "MambaForCausalLM"])
 def test_a_model_without_attention_is_refused(name):
     given = torch.randn(1, 3, 32, 32) if name == "ResNetModel" else IDS
-    with pytest.raises(InputError, match="No attention was seen in"):
+    with pytest.raises(InputError, match="No attention was found in"):
         attended(of(name), (given,))
 
 

@@ -31,7 +31,7 @@ def sharp(columns, strength=8.0):
         ("previous", sharp((torch.arange(N) - 1).clamp(min=0))),
         ("self", sharp(torch.arange(N))),
         ("first", sharp(torch.zeros(N, dtype=torch.long))),
-        ("even", torch.zeros(N, N)),
+        ("uniform", torch.zeros(N, N)),
         ("content", 3 * torch.randn(N, N, generator=torch.Generator().manual_seed(0))),
     ],
 )
@@ -75,7 +75,7 @@ def test_one_token_has_nothing_to_choose():
 def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
     made = one(torch.randn(n, n, generator=torch.Generator().manual_seed(n)))
     found = survey(made, own=True)
-    content, side = found.thumbnail, found.thumbnail_side
+    content, side = found.thumbnails, found.thumbnail_side
     assert side == min(n, 32)
     picture = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(side, side)
     if n % side == 0:
@@ -86,7 +86,7 @@ def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
 
 def test_many_rows_give_the_same_weights_in_pieces():
     made = one(torch.randn(64, 64))
-    pieces = list(made.pieces(100))
+    pieces = list(made.row_chunks(100))
     assert len(pieces) == 64
     for rows, columns in pieces:
-        assert torch.allclose(made.weigh(0, rows, columns=columns), made.weigh(0)[rows, :columns], rtol=1e-14)
+        assert torch.allclose(made.recomputed_weights(0, rows, columns=columns), made.recomputed_weights(0)[rows, :columns], rtol=1e-14)

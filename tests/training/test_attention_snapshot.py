@@ -34,7 +34,7 @@ def gpt(layers=2, heads=4):
 def test_what_is_seen_is_what_the_model_weighs():
     model, ids = gpt(), torch.randint(20, (1, 9))
     seen = torch.from_numpy(unpack(attention_of(model, ids)))
-    whole = torch.stack([torch.stack([one.shown(head) for head in range(4)]) for one in attended(model, (ids,))]).double()
+    whole = torch.stack([torch.stack([one.best_weights(head) for head in range(4)]) for one in attended(model, (ids,))]).double()
     assert seen.shape == (2, 4, 9, 9)
     assert (seen - whole).abs().max() <= 0.0005 + 1e-9  # three decimals
     assert attention_of(model, ids[0]) == attention_of(model, ids), "with or without an axis for the batch"

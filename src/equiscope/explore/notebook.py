@@ -305,13 +305,14 @@ def _check_selection(content: Heads, wanted: Mapping[str, Any]) -> None:
     layer, head = wanted["layer"], wanted["head"]
     if (layer is None) != (head is None):
         raise InputError("A layer and a head are selected together: {'layer': 0, 'head': 0}. None for both deselects them.")
-    found = layers[layer] if layer is not None and _within("layer", layer, len(layers)) else None
-    if found is not None:
-        _within("head", head, len(found.heads))
-    lengths = [len(line.labels) for line in content.sequences]
-    for name, line in (("row", found and found.asks), ("column", found and found.answers)):
+    chosen = layers[layer] if layer is not None and _within("layer", layer, len(layers)) else None
+    if chosen is not None:
+        _within("head", head, len(chosen.heads))
+    lengths = [len(one.labels) for one in content.sequences]
+    rows, columns = (None, None) if chosen is None else (chosen.query_sequence, chosen.key_sequence)
+    for name, sequence in (("row", rows), ("column", columns)):
         if wanted[name] is not None:
-            _within(name, wanted[name], max(lengths) if line is None else lengths[line])
+            _within(name, wanted[name], max(lengths) if sequence is None else lengths[sequence])
 
 
 def _within(name: str, number: Any, count: int) -> bool:
