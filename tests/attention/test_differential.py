@@ -11,7 +11,7 @@ from transformers import DiffLlamaConfig
 from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention
 
 from equiscope.attention import Causal, DifferentialAttention, Everything, Prefix, Sigmoid, Softmax, Window
-from equiscope.attention.differential import first_lambda
+from equiscope.attention.differential import initial_lambda
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import NoPosition, Rope
 from equiscope.program.replay import replay
@@ -37,13 +37,13 @@ def embedded(position, tokens):
 
 @pytest.mark.parametrize(("layer", "start"), [(1, 0.2), (2, 0.8 - 0.6 * math.exp(-0.3)), (100, 0.8)])
 def test_lambda_starts_small_in_the_first_layer(layer, start):
-    assert first_lambda(layer) == pytest.approx(start, abs=1e-12)
+    assert initial_lambda(layer) == pytest.approx(start, abs=1e-12)
 
 
 def test_it_is_the_loop_of_the_paper():
     (attention, _), tokens = made(mask=Causal(), layer=3), words()
     x = tokens.x
-    lam = sum(s * torch.exp(attention.query_lambda[i] @ attention.key_lambda[i]) for i, s in ((0, 1), (1, -1))) + first_lambda(3)
+    lam = sum(s * torch.exp(attention.query_lambda[i] @ attention.key_lambda[i]) for i, s in ((0, 1), (1, -1))) + initial_lambda(3)
     out = []
     for h in range(HEADS):
         columns = slice(h * 8, h * 8 + 8)
@@ -54,7 +54,7 @@ def test_it_is_the_loop_of_the_paper():
         for i in range(6):
             a = [torch.stack([q[i, p] @ k[j, p] / 2 for j in range(i + 1)]).softmax(0) for p in (slice(0, 4), slice(4, 8))]
             z = (a[0] - lam * a[1]) @ v[: i + 1]
-            rows.append(z / (z.square().mean() + 1e-5).sqrt() * attention.norm.weight * (1 - first_lambda(3)))
+            rows.append(z / (z.square().mean() + 1e-5).sqrt() * attention.norm.weight * (1 - initial_lambda(3)))
         out.append(torch.stack(rows))
     assert relative_error(attention(tokens), torch.cat(out, -1) @ attention.o_proj.weight.mT) < ROUNDING
 
@@ -135,7 +135,7 @@ def test_one_head_without_a_batch_needs_no_axis_for_heads():
 def test_a_row_of_weights_sums_to_one_less_lambda():
     attention, _ = made(norm="rms")
     out, weights = attention.attend(words())
-    assert relative_error(weights.sum(-1), (1 - attention.by()).expand(HEADS, 6)) < ROUNDING
+    assert relative_error(weights.sum(-1), (1 - attention.lambda_()).expand(HEADS, 6)) < ROUNDING
     assert relative_error(out, attention(words())) < ROUNDING
 
 
@@ -163,7 +163,7 @@ def test_sizes_that_do_not_fit_are_refused():
         DifferentialAttention(8, 3)
     with pytest.raises(ShapeError, match="counted from 1, but got layer=0"):
         DifferentialAttention(8, 2, layer=0)
-    with pytest.raises(InputError, match="never looks ahead"):
+    with pytest.raises(InputError, match="needs a causal mask"):
         DifferentialAttention(8, 2).cache()
     shaw = next(s for s in LISTED if s.name == "shaw")
     attention, position = made(shaw)

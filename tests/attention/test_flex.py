@@ -58,7 +58,7 @@ def test_a_scheme_that_reads_weights_goes_on_to_the_one_that_makes_them():
     scheme = Shaw().sized(WIDTH, HEADS, WIDTH // HEADS)
     with torch.no_grad():
         assert attention.runs_on(tokens, scheme) == "chunked"
-    assert "reads what the tokens hold" in attention.why_not("flex", AttentionContext(scheme, tokens, tokens))
+    assert "reads the content of the tokens" in attention.why_not("flex", AttentionContext(scheme, tokens, tokens))
     assert "reads the weights" in attention.why_not("sdpa", AttentionContext(scheme, tokens, tokens))
 
 
@@ -67,7 +67,7 @@ def test_it_looks_at_what_it_is_given_as_the_others_do(monkeypatch):
     tokens = words(batch=(2,))
     packed = replace(tokens, document=torch.tensor([0, 0, 0, 1, 1, 1]))
     with torch.no_grad():
-        with pytest.raises(InputError, match="which document its tokens belong to"):
+        with pytest.raises(InputError, match="One sequence has documents"):
             MultiHeadAttention(WIDTH, HEADS, backend="flex").double()(packed, source=tokens)
         with pytest.raises(InputError, match=r"nodes 0\.\.2, but the tokens have ranks 0\.\.5"):
             MultiHeadAttention(WIDTH, HEADS, mask=Edges([(1, 1)], 3), backend="flex").double()(tokens)

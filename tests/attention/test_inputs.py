@@ -241,7 +241,7 @@ def test_one_head_without_a_batch_is_turned_by_pope_as_with_one():
 
 def test_batches_that_do_not_match_are_refused():
     attention = MultiHeadAttention(WIDTH, HEADS).double()
-    with pytest.raises(ShapeError, match=r"A batch of \(2,\) cannot ask one of \(3,\)"):
+    with pytest.raises(ShapeError, match=r"A batch of \(2,\) cannot attend to one of \(3,\)"):
         attention(words(batch=(2,)), source=words(batch=(3,)))
 
 

@@ -112,14 +112,14 @@ def test_schemes_that_embed_or_turn_are_taken_and_watched(scheme, mask):
 
 @pytest.mark.parametrize("scheme", [s for s in LISTED if s not in ABLE], ids=title)
 def test_schemes_that_act_on_scores_are_refused(scheme):
-    with pytest.raises(InputError, match=r"never makes them. Use a scheme that embeds or turns"):
+    with pytest.raises(InputError, match=r"never computes them. Use a scheme that embeds or rotates"):
         made()(words(), scheme)
 
 
 def test_masks_that_need_pairs_are_refused():
     with pytest.raises(InputError, match=r"Everything\(\) and Causal\(\), but got 'window'"):
         LinearAttention(WIDTH, mask=Window(3))
-    with pytest.raises(InputError, match="never looks ahead"):
+    with pytest.raises(InputError, match="needs a causal mask"):
         made().cache()
 
 

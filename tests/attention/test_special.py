@@ -113,7 +113,7 @@ def test_causal_linear_attention_is_a_recurrence(batch, position):
 
 
 def test_an_attention_that_looks_ahead_is_no_recurrence():
-    with pytest.raises(InputError, match="never looks ahead"):
+    with pytest.raises(InputError, match="needs a causal mask"):
         recurrence_of(LinearAttention(WIDTH))
 
 

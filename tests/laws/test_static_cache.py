@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_said():
             model.attention(rows(tokens, 4, 6), model.position, cache=cache)
     with pytest.raises(InputError, match="only 4 were read"):
         cache.back(5)
-    with pytest.raises(InputError, match="never looks ahead"):
+    with pytest.raises(InputError, match="needs a causal mask"):
         StaticCache(Everything(), 5)
     with pytest.raises(InputError, match="at least 1 row"):
         StaticCache(Causal(), 0)

@@ -121,7 +121,7 @@ def test_a_spec_survives_json(case):
 def test_a_cache_gives_what_the_full_pass_gives_or_is_refused(case):
     model, text = randomised(eq.build(spec(case))), tokens(case)
     if not spec(case).blocks[0].attention.joint_mask.is_causal:
-        with pytest.raises(InputError, match="never looks ahead"):
+        with pytest.raises(InputError, match="needs a causal mask"):
             model.caches()
         return
     caches, found = model.caches(), []
@@ -273,7 +273,7 @@ def test_the_description_says_them():
 
 
 KINDS = [
-    AttentionKind("sigmoid", bias=-2.0), AttentionKind("linear", feature="relu"), AttentionKind("linformer", longest=16, rank=4),
+    AttentionKind("sigmoid", bias=-2.0), AttentionKind("linear", feature="relu"), AttentionKind("linformer", max_length=16, rank=4),
     AttentionKind("nystrom", landmarks=3, iterations=2),
 ]  # fmt: skip
 
@@ -342,7 +342,7 @@ WRONG = [
     ({"mask": {"kind": "blocks", "size": "x"}}, "blocks.size cannot be 'x'"),
     ({"mask": {"kind": "blocks", "size": 0}}, "size is at least 1, but got 0"),
     ({"mask": {"or": ["causal"]}}, '"or" joins a list of two masks or more'),
-    ({"mask": {"not": "everything"}}, "lets nobody look"),
+    ({"mask": {"not": "everything"}}, "lets no token attend"),
     ({"mask": {"or": ["documents", "causal"]}}, "Documents are always kept apart"),
     ({"mask": 7}, 'joined by "and", "or" or "not", but got 7'),
     ({"score": {"hidden": 3}}, "an object with its kind and settings, but got"),

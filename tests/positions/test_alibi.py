@@ -71,7 +71,7 @@ def test_slopes_that_do_not_match_the_heads_are_refused():
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"does not know the number of heads.*sized"):
+    with pytest.raises(InputError, match=r"has no number of heads.*sized"):
         Alibi().score_bias(torch.arange(1), (torch.zeros(1, 1),), (torch.zeros(1, 1),))
 
 

@@ -75,7 +75,7 @@ def test_an_empty_text_stays_empty():
 
 
 def test_what_has_no_room_is_refused():
-    with pytest.raises(InputError, match=r"12 words .* places of their own in 0..10. .* most=12 or more"):
+    with pytest.raises(InputError, match=r"12 tokens .* distinct positions in 0..10. .* most=12 or more"):
         randomised(counted(), 11)
     with pytest.raises(InputError, match=r"got most=-1. Use 0 or more"):
         random_offset(counted(), -1)

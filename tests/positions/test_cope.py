@@ -104,7 +104,7 @@ def test_a_table_without_counts_is_refused():
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"Cope\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"Cope\(\) has no parameters yet"):
         Cope().content_bias(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(range(6)), None)
 
 

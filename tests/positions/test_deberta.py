@@ -76,7 +76,7 @@ def test_a_table_without_distances_is_refused():
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"Deberta\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"Deberta\(\) has no parameters yet"):
         Deberta().content_bias(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(PLACES), None)
 
 

@@ -61,7 +61,7 @@ def test_what_it_cannot_be_made_from_is_named():
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"DynamicBias\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"DynamicBias\(\) has no parameters yet"):
         table(DynamicBias())
 
 

@@ -88,7 +88,7 @@ def test_sizes_of_nothing_are_refused(settings):
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"Fire\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"Fire\(\) has no parameters yet"):
         table(Fire())
 
 

@@ -91,7 +91,7 @@ def test_an_unknown_law_names_the_two():
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"Kerple\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"Kerple\(\) has no parameters yet"):
         table(Kerple())
 
 

@@ -95,7 +95,7 @@ def test_a_narrow_network_still_reads_wide_places():
 
 
 def test_what_is_missing_or_does_not_fit_is_said():
-    with pytest.raises(InputError, match=r"LogCpb\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"LogCpb\(\) has no parameters yet"):
         biased(LogCpb(), cells(2, 2))
     with pytest.raises(InputError, match=r"shape and hidden are 1 or more, but got \(7, 0\)"):
         LogCpb((7, 0))

@@ -100,7 +100,7 @@ def test_another_windows_table_is_the_bicubic_picture_of_the_old_one(shape):
 
 
 def test_what_is_missing_or_does_not_fit_is_said():
-    with pytest.raises(InputError, match=r"SwinBias\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"SwinBias\(\) has no parameters yet"):
         biased(SwinBias(), cells(2, 2))
     with pytest.raises(
         ShapeError, match=r"window of 7 × 7 cells has a table \[169, H\], but got \[172, 3\]. Give the window's shape"

@@ -73,7 +73,7 @@ def test_buckets_that_hold_nothing_are_refused(settings):
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"T5Bias\(\) does not know its sizes yet.*sized"):
+    with pytest.raises(InputError, match=r"T5Bias\(\) has no parameters yet.*sized"):
         table(T5Bias(), [0, 1])
 
 

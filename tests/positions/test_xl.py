@@ -87,7 +87,7 @@ def test_a_base_of_nothing_is_refused():
 
 
 def test_without_a_size_it_says_what_is_missing():
-    with pytest.raises(InputError, match=r"TransformerXL\(\) does not know its sizes yet"):
+    with pytest.raises(InputError, match=r"TransformerXL\(\) has no parameters yet"):
         TransformerXL().content_bias(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(range(6)), None)
 
 

@@ -1,4 +1,4 @@
-"""Attention: the only room that turns scores into weights."""
+"""Attention: multi-head attention and its variants, masks, score functions, normalizers and caches."""
 
 from equiscope.attention.cache import Cache
 from equiscope.attention.context import AttentionContext

@@ -1,4 +1,4 @@
-"""Some rows at a time: what would need room for all pairs of rows needs it for a few, and is made again for its gradient."""
+"""Chunked computation: memory for a chunk of rows instead of all, recomputed in the backward pass."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,44 +10,44 @@ from torch.utils.checkpoint import checkpoint
 
 from equiscope.kernels.private import functorch_active
 
-KeyValues = list[tuple[dict[str, Any], str, Tensor, int]]
+OwnedParameters = list[tuple[dict[str, Any], str, Tensor, int]]
 
 
-def chunked(some: Callable[[int, int], Tensor], rows: int, owners: tuple[nn.Module, ...], size: int = 256) -> Tensor:
-    """some(start, stop) [..., stop - start, *] for a few rows at a time, joined; memory beyond that grows with `size` alone.
+def chunked(compute: Callable[[int, int], Tensor], rows: int, owners: tuple[nn.Module, ...], size: int = 256) -> Tensor:
+    """compute(start, stop) [..., stop - start, *] for each chunk of rows, concatenated; extra memory grows with `size` alone.
 
-    owners  whose parameters it reads: the second time it reads the very same, whatever the modules hold by then
-            (`torch.func.functional_call` lends them parameters for the way forward only)
+    owners  modules whose parameters it reads: the recomputation reads the same tensors, even if the modules hold others by
+            then (`torch.func.functional_call` replaces parameters during the forward pass only)
     """
     parts = [(start, min(start + size, rows)) for start in range(0, rows, size)] or [(0, 0)]
-    if not torch.is_grad_enabled() or functorch_active():  # transforms take no hooks
-        return torch.cat([some(*part) for part in parts], -2)
+    if not torch.is_grad_enabled() or functorch_active():  # transforms do not support hooks
+        return torch.cat([compute(*part) for part in parts], -2)
     if torch.compiler.is_compiling():
-        return torch.cat([checkpoint(some, *part, use_reentrant=False) for part in parts], -2)
-    held = _parameters(owners)
+        return torch.cat([checkpoint(compute, *part, use_reentrant=False) for part in parts], -2)
+    parameters = _parameters(owners)
 
-    def again(start: int, stop: int) -> Tensor:
-        with _lent(held):
-            return some(start, stop)
+    def recompute(start: int, stop: int) -> Tensor:
+        with _restored(parameters):
+            return compute(start, stop)
 
-    return torch.cat([checkpoint(again, *part, use_reentrant=False) for part in parts], -2)
+    return torch.cat([checkpoint(recompute, *part, use_reentrant=False) for part in parts], -2)
 
 
-def _parameters(owners: tuple[nn.Module, ...]) -> KeyValues:
-    own = [(m._parameters, name, p) for owner in owners for m in owner.modules() for name, p in m._parameters.items()]
-    return [(place, name, p, p._version) for place, name, p in own if p is not None]
+def _parameters(owners: tuple[nn.Module, ...]) -> OwnedParameters:
+    current = [(m._parameters, name, p) for owner in owners for m in owner.modules() for name, p in m._parameters.items()]
+    return [(owner, name, p, p._version) for owner, name, p in current if p is not None]
 
 
 @contextmanager
-def _lent(held: KeyValues) -> Iterator[None]:
-    """The modules hold these parameters, unchanged, or an error says that they were changed."""
-    if any(p._version != version for _, _, p, version in held):
+def _restored(parameters: OwnedParameters) -> Iterator[None]:
+    """Give the modules these parameters. Raises RuntimeError if one was changed in place."""
+    if any(p._version != version for _, _, p, version in parameters):
         raise RuntimeError("A parameter was changed in place between the forward and the backward pass, which reads it again.")
-    others = [(place, name, place[name], p) for place, name, p, _ in held if place[name] is not p]
-    for place, name, _, lent in others:
-        place[name] = lent
+    others = [(owner, name, owner[name], p) for owner, name, p, _ in parameters if owner[name] is not p]
+    for owner, name, _, tensor in others:
+        owner[name] = tensor
     try:
         yield
     finally:
-        for place, name, own, _ in others:
-            place[name] = own
+        for owner, name, current, _ in others:
+            owner[name] = current

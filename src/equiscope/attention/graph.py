@@ -1,7 +1,7 @@
-"""Attention on a graph: messages along edges, made for the edges alone, so memory grows with E and not with N^2.
+"""Attention on a graph: messages along edges, computed for the edges alone, so memory grows with E and not with N^2.
 
-Edges are [2, E], (source, target): the target asks, the source answers, as in PyTorch Geometric. `Edges`, the mask, writes its
-pairs the other way round: (who looks, at whom). An edge that stands twice counts twice here; a mask cannot say so.
+Edges are [2, E], (source, target): the target is the query, the source the key, as in PyTorch Geometric. The mask `Edges` has
+pairs in the opposite order, (query, key). A duplicate edge counts twice here; a mask cannot express that.
 Source: Shi et al. 2021, "Masked Label Prediction" (UniMP), section 3.1: PyTorch Geometric's TransformerConv; Battaglia et al.
 2018 for attention as message passing.
 """
@@ -26,9 +26,9 @@ def edge_attention(
 ) -> Tensor:  # fmt: skip
     """q [..., N, K], k [..., M, K], v [..., M, V] and edges [2, E] (source, target) to [..., N, V].
 
-    bias   a number for each edge, broadcast to [..., E]; seen: bool, False = as if the edge were not there
-    scale  of the products, 1/sqrt(K) unless given
-    A node that no edge reaches gives 0. Raises ShapeError and InputError for edges that do not fit.
+    bias   a number for each edge, broadcast to [..., E]; mask: bool, False = the edge is ignored
+    scale  of the products, 1/sqrt(K) by default
+    The output of a node without incoming edges is 0. Raises ShapeError and InputError for edges that do not fit.
     """
     check_edges(edges, q.shape[-2], k.shape[-2])
     source, target = edges[0].long(), edges[1].long()
@@ -43,7 +43,7 @@ def edge_attention(
 
 
 def edge_softmax(scores: Tensor, target: Tensor, nodes: int) -> Tensor:
-    """Weights of the edges [..., E] that reach one target sum to 1; those of hidden edges (minus infinity) are 0."""
+    """Softmax over the edges [..., E] of each target; masked edges (minus infinity) get weight 0."""
     index = target.expand(scores.shape)
     highest = scores.new_full((*scores.shape[:-1], nodes), -math.inf)
     highest = highest.scatter_reduce(-1, index, scores.detach(), "amax", include_self=True)
@@ -55,11 +55,11 @@ def edge_softmax(scores: Tensor, target: Tensor, nodes: int) -> Tensor:
 
 @semantic
 def check_edges(edges: Tensor, queries: int, keys: int) -> None:
-    """Raises ShapeError where edges are no [2, E], InputError where they are no whole numbers or name no node."""
+    """Raises ShapeError where edges are not [2, E], InputError where they are not integers or not nodes."""
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ShapeError(f"edges is [2, E], a row of sources and a row of targets, but its shape is {tuple(edges.shape)}.")
     if edges.is_floating_point() or edges.dtype == torch.bool:
-        raise InputError(f"edges holds numbers of nodes, whole ones, but got {edges.dtype}. Use edges.long().")
+        raise InputError(f"edges are indices of nodes, integers, but got {edges.dtype}. Use edges.long().")
     if torch.compiler.is_compiling() or edges.device.type != "cpu" or not edges.numel():
         return
     for name, row, nodes in (("source", edges[0], keys), ("target", edges[1], queries)):
@@ -69,11 +69,11 @@ def check_edges(edges: Tensor, queries: int, keys: int) -> None:
 
 
 class GraphAttention(nn.Module):
-    """Nodes ask nodes along edges: [..., N, D] and [2, E] to [..., N, D]; the arguments are those of `MultiHeadAttention`.
+    """Attention along edges: [..., N, D] and [2, E] to [..., N, D]; the arguments are those of `MultiHeadAttention`.
 
-    Nodes are rows; one list of edges serves a whole batch (several graphs are one graph of several parts). Padding and
-    documents are respected: an edge from padding, or between two documents, is as if it were not there.
-    raises  InputError for a scheme that reads whole tables of scores; those that embed, turn or add a bias are taken
+    Nodes are rows; one list of edges serves the whole batch (several graphs are one graph with several components). An edge
+    from padding, or between two documents, is ignored.
+    raises  InputError for a scheme that reads all pairs; schemes that embed, rotate or add a score bias are supported
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class GraphAttention(nn.Module):
     def forward(
         self, tokens: Tokens, edges: Tensor, position: Position | None = None, source: Tokens | None = None
     ) -> Tensor:  # fmt: skip
-        """tokens are the targets, which ask; source the nodes that answer, the same unless given (a bipartite graph)."""
+        """tokens are the targets (queries), source the sources (keys), the same by default; different for a bipartite graph."""
         position, source = position or NoPosition(), source or tokens
-        acts = [place for place in ("content_bias", "value_bias") if position.acts(place)]
+        acts = [method for method in ("content_bias", "value_bias") if position.acts(method)]
         if acts:
             raise InputError(
-                f"{position.name} reads every query with every key, but only edges are made here. Use a scheme that embeds, turns "
-                "or adds a bias, or MultiHeadAttention(mask=Edges(...))."
+                f"{position.name} reads every query with every key, but only edges are computed here. Use a scheme that embeds, "
+                "rotates or adds a score bias, or MultiHeadAttention(mask=Edges(...))."
             )
         check_edges(edges, tokens.x.shape[-2], source.x.shape[-2])
         position.check(tokens.positions)
@@ -115,38 +115,38 @@ class GraphAttention(nn.Module):
         return self.attention._output(z)
 
     def _bias(self, tokens: Tokens, source: Tokens, edges: Tensor, position: Position) -> Tensor | None:
-        """What the scheme adds to each edge, [..., H, E]; it is elementwise, so a list of pairs will do."""
+        """The scheme's bias on each edge, [..., H, E]; it is elementwise, so a list of pairs is enough."""
         if not position.acts("score_bias"):
             return None
         number = torch.arange(self.attention.heads, device=edges.device)[:, None, None]
-        places = []
+        axes = []
         for positions, rows in ((tokens.positions, edges[1]), (source.positions, edges[0])):
             ends = positions[..., rows.long(), :] if positions.ndim == 2 else positions[..., rows.long(), :].unsqueeze(-3)
-            places.append(tuple(ends[..., a : a + 1] for a in range(positions.shape[-1])))
-        made = position.score_bias(number, places[0], places[1])
-        return None if made is None else made.squeeze(-1)
+            axes.append(tuple(ends[..., a : a + 1] for a in range(positions.shape[-1])))
+        bias = position.score_bias(number, axes[0], axes[1])
+        return None if bias is None else bias.squeeze(-1)
 
     def _as_table(self, q: Tensor, k: Tensor, v: Tensor, edges: Tensor, mask: Tensor | None, context: AttentionContext) -> Tensor:
-        """The same with a dense table of scores, every step written out: an edge that stands n times adds log n."""
+        """The same with a dense table of scores, step by step: an edge that occurs n times adds log n."""
         n, m = q.shape[-2], k.shape[-2]
         cell = edges[1].long() * m + edges[0].long()
         one = torch.ones(cell.shape, dtype=q.dtype, device=q.device) if mask is None else mask.to(q.dtype)
         count = one.new_zeros(*one.shape[:-1], n * m).scatter_add(-1, cell.expand(one.shape), one).unflatten(-1, (n, m))
         count = count.unsqueeze(-3) if count.ndim > 2 else count
-        added = context.dense_bias(self.attention.heads, q.ndim, plain=True)
+        bias = context.dense_bias(self.attention.heads, q.ndim, plain=True)
         if bool((count > 1).any()):
-            often = count.clamp(min=1).log()
-            added = often if added is None else added + often
+            repeats = count.clamp(min=1).log()
+            bias = repeats if bias is None else bias + repeats
         edge = count > 0
-        return attend(q, k, v, added, edge, self.attention.score, self.attention.normalizer, self.attention.head_width, plain=True)[
+        return attend(q, k, v, bias, edge, self.attention.score, self.attention.normalizer, self.attention.head_width, plain=True)[
             0
         ]
 
 
 def _edge_mask(tokens: Tokens, source: Tokens, edges: Tensor) -> Tensor | None:
-    """Which edges lead from a real word of the same document, [..., E]; None: all."""
+    """Mask of edges from real tokens of the same document, [..., E]; None: all."""
     if (tokens.document is None) != (source.document is None):
-        raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
+        raise InputError("One sequence has documents, the other has none. Give both or neither.")
     parts = []
     if source.valid is not None:
         parts.append(source.valid[..., edges[0].long()])

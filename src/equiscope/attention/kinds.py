@@ -1,7 +1,7 @@
-"""Kinds of attention by name: for specs and files; in Python a kind is a class.
+"""Kinds of attention by name, for specs and files; in Python a kind is a class.
 
-A class of one's own counts as soon as it exists: a subclass of MultiHeadAttention with a `name` of its own. Nothing is
-imported because a file names it.
+A user-defined subclass of MultiHeadAttention with a `name` is a kind as soon as it exists. A name in a file never causes an
+import.
 """
 
 import inspect
@@ -16,9 +16,9 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.positions.registry import subclasses
 from equiscope.spec_base import checked
 
-FREE = ("eps", "layer")  # a kind may do without
-Made = tuple[type[MultiHeadAttention], dict[str, Any]]
-KINDS: dict[str, Made] = {
+FREE = ("eps", "layer")  # arguments that a kind need not take
+Factory = tuple[type[MultiHeadAttention], dict[str, Any]]
+KINDS: dict[str, Factory] = {
     "softmax": (MultiHeadAttention, {}),
     "sink": (MultiHeadAttention, {"normalizer": lambda: Softmax(sink=True)}),
     "sigmoid": (MultiHeadAttention, {"normalizer": Sigmoid}),
@@ -29,35 +29,35 @@ KINDS: dict[str, Made] = {
 }
 
 
-def attention_kinds() -> dict[str, Made]:
-    """Ours, and classes of one's own by their name."""
-    own: dict[str, Made] = {name: (kind, {}) for name, kind in subclasses(MultiHeadAttention).items()}
-    return KINDS | {name: made for name, made in own.items() if name not in KINDS}
+def attention_kinds() -> dict[str, Factory]:
+    """Built-in kinds and user-defined classes by their name."""
+    own: dict[str, Factory] = {name: (kind, {}) for name, kind in subclasses(MultiHeadAttention).items()}
+    return KINDS | {name: factory for name, factory in own.items() if name not in KINDS}
 
 
 class AttentionKind:
-    """A kind of attention by its name, or by its class, with the settings that only it has: `Kind("linformer", rank=8)`.
+    """A kind of attention by its name or class, with the settings that are specific to it: `Kind("linformer", rank=8)`.
 
-    raises  UnknownName with the list, InputError for a class without a name, and for a setting that the kind has not
+    raises  UnknownName with the list, InputError for a class without a name, and for a setting that the kind does not have
     """
 
     def __init__(self, name: "str | type[MultiHeadAttention]", /, **settings: Any) -> None:
-        all_kinds = attention_kinds()
+        registered = attention_kinds()
         if isinstance(name, type):
-            given, own = name, name.__dict__.get("name")
-            if own is None or own not in all_kinds or all_kinds[own][0] is not given:
+            cls, own = name, name.__dict__.get("name")
+            if own is None or own not in registered or registered[own][0] is not cls:
                 raise InputError(
-                    f"{given.__name__} needs a `name` of its own that no other kind of attention has, but its name is {own!r}."
+                    f"{cls.__name__} needs a `name` of its own that no other kind of attention has, but its name is {own!r}."
                 )
             name = own
-        if not isinstance(name, str) or name not in all_kinds:
-            raise UnknownName("kind of attention", name, list(all_kinds))
-        self.name, taken = name, _own(*all_kinds[name])
-        if odd := next((one for one in settings if one not in taken), None):
-            has = f"Its settings are {', '.join(taken)}." if taken else "It has none."
+        if not isinstance(name, str) or name not in registered:
+            raise UnknownName("kind of attention", name, list(registered))
+        self.name, accepted = name, _own(*registered[name])
+        if odd := next((one for one in settings if one not in accepted), None):
+            has = f"Its settings are {', '.join(accepted)}." if accepted else "It has none."
             raise InputError(f"Attention of the kind {name!r} has no setting {odd!r}. {has}")
-        checks = {one: checked(value, _hint(taken[one]), f"{name}.{one}") for one, value in settings.items()}
-        self.settings = {one: value for one, value in checks.items() if value != taken[one].default}
+        checks = {one: checked(value, _hint(accepted[one]), f"{name}.{one}") for one, value in settings.items()}
+        self.settings = {one: value for one, value in checks.items() if value != accepted[one].default}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AttentionKind) and (self.name, self.settings) == (other.name, other.settings)
@@ -77,33 +77,33 @@ def _hint(parameter: inspect.Parameter) -> Any:
 
 
 def _own(kind: type[MultiHeadAttention], extra: dict[str, Any]) -> dict[str, inspect.Parameter]:
-    """What can be set of a kind, and of the parts that make it, beyond what all kinds have."""
+    """Settings specific to a kind and its parts, beyond those of all kinds."""
     plain = inspect.signature(MultiHeadAttention).parameters
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = {n: p for n, p in inspect.signature(kind).parameters.items() if n not in (*plain, *FREE) and p.kind in named}
-    return found | {n: p for part in extra.values() for n, p in inspect.signature(part).parameters.items()}
+    specific = {n: p for n, p in inspect.signature(kind).parameters.items() if n not in (*plain, *FREE) and p.kind in named}
+    return specific | {n: p for part in extra.values() for n, p in inspect.signature(part).parameters.items()}
 
 
 def make_attention(of: AttentionKind | str, width: int, **settings: Any) -> MultiHeadAttention:
-    """Attention of that kind.
+    """Build attention of a kind.
 
-    settings  as of MultiHeadAttention, and layer, counted from 1, for kinds that want it
-    raises    UnknownName with the list, InputError for a setting that the kind has not (its default is let through)
+    settings  those of MultiHeadAttention, and `layer`, counted from 1, for kinds that use it
+    raises    UnknownName with the list, InputError for a setting that the kind does not have, unless it is the default
     """
     of = of if isinstance(of, AttentionKind) else AttentionKind(of)
     name, (kind, extra) = of.name, attention_kinds()[of.name]
     parts = {part: factory(**_of(of.settings, factory)) for part, factory in extra.items()}
-    taken = inspect.signature(kind).parameters
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    accepted = inspect.signature(kind).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
     plain = inspect.signature(MultiHeadAttention).parameters
-    settings = {setting: value for setting, value in settings.items() if setting in taken or setting in plain}
+    settings = {setting: value for setting, value in settings.items() if setting in accepted or setting in plain}
     for setting, value in settings.items():
-        if not open_ended and setting not in taken and setting not in FREE and value not in (plain[setting].default, "auto"):
+        if not open_ended and setting not in accepted and setting not in FREE and value not in (plain[setting].default, "auto"):
             raise InputError(
                 f"Attention of the kind {name!r} has no {setting}, but got {value!r}. Leave it out, or use another kind."
             )
     own = _of({n: v for n, v in of.settings.items() if n not in plain}, kind)
-    fitting = settings if open_ended else {setting: value for setting, value in settings.items() if setting in taken}
+    fitting = settings if open_ended else {setting: value for setting, value in settings.items() if setting in accepted}
     return kind(width, **fitting, **own, **parts)
 
 

@@ -1,11 +1,11 @@
-"""Linear attention: a feature map takes softmax's place, so keys and values are summed once and every query reads the sums.
+"""Linear attention: a feature map replaces softmax, so keys and values are summed once and every query reads the sums.
 
     z_i = phi(q_i) (sum_j phi(k_j) v_j^T) / phi(q_i) . sum_j phi(k_j)
 
-Time and memory grow with N, not with N^2; a causal layer is a recurrence whose state does not grow (`Sums`). It is another
-function than softmax attention: `approximation_error` says how far it is from it. Scores are not divided by sqrt(K).
-A scheme that turns acts on phi(q) and phi(k) above the line only, as RoFormer does (Su et al. 2021, section 3.3): the sum of
-weights then stays positive, but a row of weights no longer sums to 1 and may hold negative numbers.
+Time and memory grow with N, not with N^2; a causal layer is a recurrence with a state of fixed size (`RecurrentState`). The
+function differs from softmax attention: `approximation_error` measures by how much. Scores are not divided by sqrt(K).
+A rotary scheme rotates phi(q) and phi(k) in the numerator only, as RoFormer does (Su et al. 2021, section 3.3): the denominator
+then stays positive, but a row of weights no longer sums to 1 and may be negative.
 Source: Katharopoulos et al. 2020, "Transformers are RNNs", sections 3.2 to 3.4.
 """
 
@@ -29,7 +29,7 @@ from equiscope.tokens import Tokens
 
 Feature = Literal["elu", "relu", "softplus", "exp"]
 FEATURES: tuple[Feature, ...] = ("elu", "relu", "softplus", "exp")
-CHUNK = 64  # rows that meet one another directly; what came before them meets them as a sum
+CHUNK = 64  # rows that attend to one another directly; they attend to all earlier rows through the state
 
 
 def feature(x: Tensor, kind: Feature) -> Tensor:
@@ -46,9 +46,9 @@ def feature(x: Tensor, kind: Feature) -> Tensor:
 
 @dataclass
 class RecurrentState:
-    """The state of a causal layer: what all rows so far add up to. It takes the place of a cache, and does not grow.
+    """The state of a causal layer: sums over all rows so far. It replaces a cache, and its size is fixed.
 
-    product  sum of phi(k) v^T, [..., H, K, V], keys turned; keys: sum of phi(k), [..., H, K], not turned
+    product  sum of phi(k) v^T, [..., H, K, V], keys rotated; keys: sum of phi(k), [..., H, K], not rotated
     order    the last rank that was read; document: the text of the last row. A new text begins with empty sums
     """
 
@@ -59,7 +59,7 @@ class RecurrentState:
     length: int = 0  # rows read
 
     def step(self, q: Tensor, k: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor) -> Tensor:
-        """One row, [..., H, K] each: it is added to the sums, then reads them. Katharopoulos 2020, equations 18 to 20."""
+        """Read one row, [..., H, K] each: add it to the sums, then compute its output. Katharopoulos 2020, equations 18 to 20."""
         outer = rotated_k[..., :, None] * v[..., None, :]
         self.product = outer if self.product is None else self.product + outer
         self.keys = k if self.keys is None else self.keys + k
@@ -69,7 +69,7 @@ class RecurrentState:
 
 @dataclass(frozen=True)
 class _Features:
-    """Features and values, [..., H, N, K]: q and k make the sum of weights, turned_q and turned_k the weights themselves."""
+    """Features and values, [..., H, N, K]: q and k give the sum of weights, rotated_q and rotated_k the weights."""
 
     q: Tensor
     k: Tensor
@@ -79,15 +79,15 @@ class _Features:
 
 
 class LinearAttention(MultiHeadAttention):
-    """Tokens ask tokens: [..., N, D] to [..., N, D], in time and memory that grow with N.
+    """Attention [..., N, D] to [..., N, D] in time and memory that grow with N.
 
     mask     Everything() or Causal()
     feature  phi: "elu", "relu", "softplus" or "exp"
-    raises   InputError for other masks, and for a scheme that acts on scores or weights: there are none
+    raises   InputError for other masks, and for a scheme that acts on scores or weights, which are never computed
 
-    The other arguments are those of `MultiHeadAttention`. Documents, and ranks that do not grow from row to row, are taken
-    pair by pair: no more memory, but time grows with N^2. A causal layer over packed texts (documents that never go down)
-    stays linear.
+    The other arguments are those of `MultiHeadAttention`. With documents, or ranks that do not grow from
+    row to row, all pairs are computed in chunks: memory stays linear, but time grows with N^2. A causal layer over packed texts
+    (document numbers that never decrease) stays linear.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class LinearAttention(MultiHeadAttention):
         super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
         if type(self.mask) not in (Everything, Causal):
             raise InputError(
-                f"LinearAttention adds up the keys before a query is known, so its masks are Everything() and Causal(), but got "
+                f"LinearAttention sums the keys before a query is known, so its masks are Everything() and Causal(), but got "
                 f"{self.mask.name!r}. Use MultiHeadAttention for others."
             )
         if feature not in FEATURES:
             raise InputError(f"The features are {', '.join(map(repr, FEATURES))}, but got {feature!r}.")
         self.feature = feature
 
-    def forward(  # type: ignore[override]  # its cache is a sum
+    def forward(  # type: ignore[override]  # its cache is a RecurrentState
         self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None,
         context: AttentionContext | None = None, cache: RecurrentState | None = None,
     ) -> Tensor:  # fmt: skip
-        """As `MultiHeadAttention.forward`; cache: the sums of what was read before."""
+        """As `MultiHeadAttention.forward`; cache: the state after the earlier rows."""
         position, source = position or NoPosition(), source or tokens
         rows = self._rows(tokens, source, position)
         if cache is not None:
@@ -123,36 +123,36 @@ class LinearAttention(MultiHeadAttention):
             z = self._recurrent(rows, source, RecurrentState()) if isinstance(self.mask, Causal) else _all_at_once(rows)
         else:
 
-            def some(start: int, stop: int) -> Tensor:
+            def chunk(start: int, stop: int) -> Tensor:
                 part = slice(start, stop)
-                few = _Features(rows.q[..., part, :], rows.k, rows.rotated_q[..., part, :], rows.rotated_k, rows.v)
-                return self._pairs(few, context.for_queries(start, stop))[0]
+                part_features = _Features(rows.q[..., part, :], rows.k, rows.rotated_q[..., part, :], rows.rotated_k, rows.v)
+                return self._pairs(part_features, context.for_queries(start, stop))[0]
 
-            z = chunked(some, rows.q.shape[-2], ())
+            z = chunked(chunk, rows.q.shape[-2], ())
         return self._output(z.to(tokens.x.dtype))
 
-    def attend(  # type: ignore[override]  # it has no held keys
+    def attend(  # type: ignore[override]  # it has no key_values
         self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None,
         context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The output as from `forward`, and the weights [..., H, N, M] that made it."""
+        """The output of `forward` and the weights [..., H, N, M]."""
         position, source = position or NoPosition(), source or tokens
         z, weights = self._pairs(self._rows(tokens, source, position), AttentionContext(position, tokens, source))
         return self._output(z.to(tokens.x.dtype)), weights
 
     def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
-        """Refused: what is worth holding here are sums, and they are made for each call."""
-        raise InputError("LinearAttention holds no keys. Give the tokens that answer as source=...")
+        """Not supported: only the sums could be reused, and they are computed for each call."""
+        raise InputError("LinearAttention keeps no keys. Give the tokens as source=...")
 
     def cache(self) -> RecurrentState:  # type: ignore[override]
-        """Empty sums for this layer. Raises InputError where the mask lets a token see later ones."""
-        super().cache()  # has the words for masks that look ahead
+        """An empty state for this layer. Raises InputError if the mask lets a token attend to later ones."""
+        super().cache()  # raises for masks that are not causal
         return RecurrentState()
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
     ) -> Runs:  # fmt: skip
-        """ "chunked": keys and values are summed, or pairs taken some at a time; "eager" where `backend` says so."""
+        """ "eager" if `backend` is "eager", else "chunked": sums, or all pairs in chunks."""
         return "eager" if self.backend == "eager" else "chunked"
 
     @torch.no_grad()
@@ -167,11 +167,11 @@ class LinearAttention(MultiHeadAttention):
 
     # --- features -----------------------------------------------------------------------------------------------------
     def _rows(self, tokens: Tokens, source: Tokens, position: Position) -> _Features:
-        acts = [place for place in ("score_bias", "content_bias", "value_bias") if position.acts(place)]
+        acts = [method for method in ("score_bias", "content_bias", "value_bias") if position.acts(method)]
         if acts:
             raise InputError(
-                f"{position.name} acts on scores or weights, but LinearAttention never makes them. Use a scheme that embeds or "
-                "turns, such as Sinusoidal() or Rope(), or MultiHeadAttention."
+                f"{position.name} acts on scores or weights, but LinearAttention never computes them. Use a scheme that embeds or "
+                "rotates, such as Sinusoidal() or Rope(), or MultiHeadAttention."
             )
         position.check(tokens.positions)
         position.check(source.positions)
@@ -185,7 +185,7 @@ class LinearAttention(MultiHeadAttention):
         rotated_q, rotated_k = position.rotate(phi_q, tokens.positions, "query"), position.rotate(phi_k, source.positions, "key")
         return _Features(phi_q, phi_k, rotated_q, rotated_k, v.to(wide))
 
-    # --- three ways through -------------------------------------------------------------------------------------------
+    # --- three methods ------------------------------------------------------------------------------------------------
     def _method(self, context: AttentionContext) -> Literal["eager", "sums", "pairs"]:
         if self.backend == "eager":
             return "eager"
@@ -200,7 +200,7 @@ class LinearAttention(MultiHeadAttention):
         return "sums" if grows and (q.document is None or bool((q.document.diff() >= 0).all())) else "pairs"
 
     def _pairs(self, rows: _Features, context: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Every query with every key, as one reads the formula."""
+        """Every query with every key, as the formula reads."""
         mask = context.dense_mask(self.mask)
         mask = mask if mask is None or mask.ndim == 2 else mask.unsqueeze(-3)
 
@@ -220,19 +220,19 @@ class LinearAttention(MultiHeadAttention):
         z = weights @ rows.v
         return z, weights
 
-    def _recurrent(self, rows: _Features, source: Tokens, sums: RecurrentState) -> Tensor:
-        """Some rows at a time: they meet one another as pairs, and all that came before as a sum."""
+    def _recurrent(self, rows: _Features, source: Tokens, state: RecurrentState) -> Tensor:
+        """Chunk by chunk: pairs within a chunk, the state for everything before it."""
         alone = rows.q.ndim == 2
         parts = [t.unsqueeze(0) if alone else t for t in (rows.q, rows.k, rows.rotated_q, rows.rotated_k, rows.v)]
-        found = []
+        outputs = []
         for start in range(0, parts[0].shape[-2], CHUNK):
-            few = _Features(*(t[..., start : start + CHUNK, :] for t in parts))
+            part_features = _Features(*(t[..., start : start + CHUNK, :] for t in parts))
             document = None if source.document is None else source.document[..., start : start + CHUNK]
-            found.append(_chunk(few, document, sums))
+            outputs.append(_chunk(part_features, document, state))
         if source.order.shape[-1]:
-            sums.order = source.order[..., -1:]
-        sums.length += source.order.shape[-1]
-        z = torch.cat(found, -2) if found else parts[-1][..., :0, :]
+            state.order = source.order[..., -1:]
+        state.length += source.order.shape[-1]
+        z = torch.cat(outputs, -2) if outputs else parts[-1][..., :0, :]
         return z[0] if alone else z
 
 
@@ -241,22 +241,22 @@ def _all_at_once(rows: _Features) -> Tensor:
     return _quotient(above, rows.q @ rows.k.sum(-2).unsqueeze(-1))
 
 
-def _chunk(rows: _Features, document: Tensor | None, sums: RecurrentState) -> Tensor:
-    """One chunk [..., H, R, K] of rows that come next; the sums grow by it."""
+def _chunk(rows: _Features, document: Tensor | None, state: RecurrentState) -> Tensor:
+    """Output of the next chunk of rows [..., H, R, K]; updates the state."""
     size = rows.q.shape[-2]
     mask = torch.ones(size, size, dtype=torch.bool, device=rows.q.device).tril()
-    same, last, kept = None, None, None
+    same, last, same_last = None, None, None
     if document is not None:
-        document = document.unsqueeze(-2) if document.ndim > 1 else document  # beside the heads
+        document = document.unsqueeze(-2) if document.ndim > 1 else document  # an axis for heads
         last = document[..., -1:]
         mask = mask & (document[..., :, None] == document[..., None, :])
-        if sums.document is not None:
-            same, kept = torch.eq(document, sums.document)[..., None], torch.eq(last, sums.document)[..., None]
+        if state.document is not None:
+            same, same_last = torch.eq(document, state.document)[..., None], torch.eq(last, state.document)[..., None]
     weights, plain = rows.rotated_q @ rows.rotated_k.mT, rows.q @ rows.k.mT
     above, below = weights.masked_fill(~mask, 0.0) @ rows.v, plain.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
-    if sums.product is not None and sums.keys is not None:
-        before, total = rows.rotated_q @ sums.product, rows.q @ sums.keys.unsqueeze(-1)
-        if same is not None:  # chosen, not multiplied: 0 times infinity would be NaN
+    if state.product is not None and state.keys is not None:
+        before, total = rows.rotated_q @ state.product, rows.q @ state.keys.unsqueeze(-1)
+        if same is not None:  # masked, not multiplied: 0 times infinity would be NaN
             before, total = before.masked_fill(~same, 0.0), total.masked_fill(~same, 0.0)
         above, below = above + before, below + total
     rotated_k, k, v = rows.rotated_k, rows.k, rows.v
@@ -264,34 +264,34 @@ def _chunk(rows: _Features, document: Tensor | None, sums: RecurrentState) -> Te
         others = torch.ne(document, last)[..., None]
         rotated_k, k, v = (t.masked_fill(others, 0.0) for t in (rotated_k, k, v))
     new, keys = rotated_k.mT @ v, k.sum(-2)
-    if sums.product is not None and sums.keys is not None:
-        old = (sums.product, sums.keys)
-        if kept is not None:
-            old = (old[0].masked_fill(~kept, 0.0), old[1].masked_fill(~kept[..., 0], 0.0))
+    if state.product is not None and state.keys is not None:
+        old = (state.product, state.keys)
+        if same_last is not None:
+            old = (old[0].masked_fill(~same_last, 0.0), old[1].masked_fill(~same_last[..., 0], 0.0))
         new, keys = new + old[0], keys + old[1]
-    sums.product, sums.keys, sums.document = new, keys, last
+    state.product, state.keys, state.document = new, keys, last
     return _quotient(above, below)
 
 
 def _quotient(above: Tensor, below: Tensor) -> Tensor:
-    """A row that may look nowhere gives 0."""
+    """The quotient; 0 for a fully masked row."""
     return above / below.masked_fill(below == 0, 1.0)
 
 
-def _check_next(sums: RecurrentState, tokens: Tokens) -> None:
-    """Raises InputError for rows that do not come after those that the sums hold."""
+def _check_next(state: RecurrentState, tokens: Tokens) -> None:
+    """Raises InputError for rows that do not follow those of the state."""
     order, document = tokens.order, tokens.document
     if torch.compiler.is_compiling() or not order.shape[-1]:
         return
-    ranks = order if sums.order is None else torch.cat([sums.order.expand(*order.shape[:-1], 1), order], -1)
+    ranks = order if state.order is None else torch.cat([state.order.expand(*order.shape[:-1], 1), order], -1)
     if bool((ranks.diff() <= 0).any()):
-        raise InputError("Sums are read in order, but these ranks do not grow from row to row. Sort the tokens by rank first.")
-    if sums.length and (sums.document is None) != (document is None):
+        raise InputError("The state reads rows in order, but these ranks do not grow. Sort the tokens by rank first.")
+    if state.length and (state.document is None) != (document is None):
         raise InputError("Some parts of this sequence have documents and others have none. Give them always or never.")
     if document is not None:
-        before = None if sums.document is None else sums.document.reshape(*sums.document.shape[:-2], 1)
+        before = None if state.document is None else state.document.reshape(*state.document.shape[:-2], 1)
         texts = document if before is None else torch.cat([before.expand(*document.shape[:-1], 1), document], -1)
         if bool((texts.diff() < 0).any()):
             raise InputError(
-                "Sums hold one text at a time, but a document number goes down. Number the texts of a packed row upwards."
+                "The state covers one text at a time, but a document number decreases. Number the texts of a packed row upwards."
             )

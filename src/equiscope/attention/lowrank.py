@@ -1,8 +1,8 @@
-"""Low-rank attention: the table of weights is a product of thin ones, so its cost grows with N instead of N^2.
+"""Low-rank attention: the matrix of weights is a product of thin matrices, so the cost grows with N instead of N^2.
 
-`Linformer` mixes keys and values along the length into R rows by learned maps; `Nystrom` lets R landmarks, means of
-neighbouring rows, stand between queries and keys. Both look at all keys before a query is known, so neither can be causal,
-and neither treats all rows alike: see `preserves`. `approximation_error` compares with exact softmax attention.
+`Linformer` projects keys and values along the length to R rows by learned maps; `Nystrom` approximates the weights through R
+landmarks, means of neighbouring rows. Both combine all keys before a query is known, so neither can be causal, and neither is
+permutation-equivariant: see `preserves`. `approximation_error` compares with exact softmax attention.
 Sources: Wang et al. 2020, "Linformer", section 4; Xiong et al. 2021, "Nystromformer", sections 3.2 and 3.3.
 """
 
@@ -25,10 +25,10 @@ from equiscope.tokens import Tokens
 
 
 class _LowRank(MultiHeadAttention):
-    """What both share: the maps of multi-head attention, what they refuse, and their distance from exact attention."""
+    """Base of both: the projections of multi-head attention, what is not supported, and the distance from exact attention."""
 
     because: str = ""
-    moves: ClassVar[tuple[str, ...]]  # how a scheme may not act
+    forbidden: ClassVar[tuple[str, ...]]  # methods that a scheme must not override
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
@@ -37,7 +37,7 @@ class _LowRank(MultiHeadAttention):
         super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
         if type(self.mask) is not Everything:
             raise InputError(
-                f"{type(self).__name__} mixes all keys before a query is known, so nothing can be hidden from one query alone, but "
+                f"{type(self).__name__} combines all keys before a query is known, so one query cannot have its own mask, but "
                 f"the mask is {self.mask.name!r}. Use Everything(), or MultiHeadAttention or LinearAttention."
             )
 
@@ -45,17 +45,17 @@ class _LowRank(MultiHeadAttention):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset()
 
-    def forward(  # type: ignore[override]  # it has no held keys
+    def forward(  # type: ignore[override]  # it has no key_values
         self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None,
         context: AttentionContext | None = None, cache: Cache | None = None,
     ) -> Tensor:  # fmt: skip
         if cache is not None:
-            self.cache()  # says why there is none
-        return self._output(self._mix(tokens, source or tokens, position or NoPosition()))
+            self.cache()  # raises and says why
+        return self._output(self._head_outputs(tokens, source or tokens, position or NoPosition()))
 
     def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
-        """Refused: keys are mixed before they meet a query."""
-        raise InputError(f"{type(self).__name__} holds no keys. Give the tokens that answer as source=...")
+        """Not supported: keys are combined before they meet a query."""
+        raise InputError(f"{type(self).__name__} keeps no keys. Give the tokens as source=...")
 
     @torch.no_grad()
     def approximation_error(self, tokens: Tokens, position: Position | None = None) -> float:
@@ -63,112 +63,113 @@ class _LowRank(MultiHeadAttention):
         position = position or NoPosition()
         mask = _per_head(tokens.valid)
         exact = eager_attention(*self.project(tokens, tokens, position), mask=mask)
-        return relative_error(self._mix(tokens, tokens, position), exact)
+        return relative_error(self._head_outputs(tokens, tokens, position), exact)
 
     def attend(
         self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
         context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Refused: the weights [..., H, N, M] are never made."""
-        raise InputError(f"{type(self).__name__} makes no weights of one token for another. Use MultiHeadAttention to see some.")
+        """Not supported: the weights [..., H, N, M] are never computed."""
+        raise InputError(f"{type(self).__name__} computes no weights between single tokens. Use MultiHeadAttention to see weights.")
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
     ) -> Runs:  # fmt: skip
-        """Always "eager": the tables are thin."""
+        """Always "eager": the matrices are thin."""
         return "eager"
 
-    def _mix(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
-        """The heads' results [..., H, N, V]."""
-        raise AssertionError(f"{type(self).__name__} does not say how it mixes")
+    def _head_outputs(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
+        """The heads' outputs [..., H, N, V]."""
+        raise AssertionError(f"{type(self).__name__} does not define `_head_outputs`")
 
     def _check(self, tokens: Tokens, source: Tokens, position: Position) -> None:
-        acts = [place for place in self.moves if position.acts(place)]
+        acts = [method for method in self.forbidden if position.acts(method)]
         if acts:
-            able = "embeds, such as Sinusoidal()" if "rotate" in self.moves else "embeds or turns, such as Sinusoidal() or Rope()"
+            rotates = "rotate" not in self.forbidden
+            able = "embeds or rotates, such as Sinusoidal() or Rope()" if rotates else "embeds, such as Sinusoidal()"
             raise InputError(
-                f"{position.name} speaks of one query and one key, but {type(self).__name__} mixes the keys before they meet a "
+                f"{position.name} acts on one query and one key, but {type(self).__name__} combines the keys before they meet a "
                 f"query. Use a scheme that {able}."
             )
         if tokens.document is not None or source.document is not None:
-            raise InputError(f"{type(self).__name__} would mix texts of one row. Give each text a row of its own, with padding.")
+            raise InputError(f"{type(self).__name__} would combine texts of one row. Give each text its own row, with padding.")
         position.check(tokens.positions)
         position.check(source.positions)
 
 
 class Linformer(_LowRank):
-    """Keys and values of all tokens, mixed into `rank` rows by maps [rank, longest], one column for each rank in the text.
+    """Keys and values of all tokens, projected to `rank` rows by maps [rank, max_length], one column for each rank in the text.
 
-    longest  how many tokens the maps have columns for; order is 0 .. longest - 1
-    rank     R, rows of mixed keys and values
-    raises   InputError for a causal mask, for a scheme that does more than embed, for documents and for ranks beyond the maps;
-             ShapeError where rank or longest is not positive
+    max_length  columns of the maps; `order` is 0 .. max_length - 1
+    rank        R, rows of projected keys and values
+    raises      InputError for a causal mask, for a scheme that does more than embed, for documents and for ranks beyond the
+                maps; ShapeError where rank or max_length is not positive
 
     The maps are shared by all heads, one for keys and one for values (the paper's "headwise" sharing).
     """
 
-    moves = ("rotate", "score_bias", "content_bias", "value_bias")
-    because = "Linformer has a number of its own for each place, so words that move or trade places are mixed differently"
+    forbidden = ("rotate", "score_bias", "content_bias", "value_bias")
+    because = "Linformer has separate weights for each rank, so permuted or shifted tokens are projected differently"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         **MultiHeadAttention.legend,
-        "key_map": ("E", "row token", "how keys are mixed along the text"),
-        "value_map": ("F", "row token", "how values are mixed along the text"),
+        "key_map": ("E", "row token", "projection of keys along the text"),
+        "value_map": ("F", "row token", "projection of values along the text"),
     }
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
-        source_width: int | None = None, mask: Mask | None = None, longest: int = 512, rank: int = 64, output: bool = True,
+        source_width: int | None = None, mask: Mask | None = None, max_length: int = 512, rank: int = 64, output: bool = True,
         bias: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
-        if longest < 1 or rank < 1:
-            raise ShapeError(f"longest and rank are at least 1, but got {longest} and {rank}.")
-        self.longest, self.rank = longest, rank
-        self.key_map = nn.Parameter(torch.randn(rank, longest) / math.sqrt(rank))  # Johnson-Lindenstrauss, as in the paper
-        self.value_map = nn.Parameter(torch.randn(rank, longest) / math.sqrt(rank))
+        if max_length < 1 or rank < 1:
+            raise ShapeError(f"max_length and rank are at least 1, but got {max_length} and {rank}.")
+        self.max_length, self.rank = max_length, rank
+        self.key_map = nn.Parameter(torch.randn(rank, max_length) / math.sqrt(rank))  # Johnson-Lindenstrauss, as in the paper
+        self.value_map = nn.Parameter(torch.randn(rank, max_length) / math.sqrt(rank))
 
-    def _mix(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
+    def _head_outputs(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
         self._check(tokens, source, position)
-        self._fits(source.order)
+        self._check_ranks(source.order)
         q, k, v = self.project(tokens, source, position)
-        k, v = self._shorter(k, self.key_map, source), self._shorter(v, self.value_map, source)
+        k, v = self._project(k, self.key_map, source), self._project(v, self.value_map, source)
         return attend(q, k, v, plain=self.backend == "eager")[0]
 
-    def _shorter(self, x: Tensor, by: Tensor, source: Tokens) -> Tensor:
-        """[..., N, K] to [..., R, K], mixed along the text; padding takes no part."""
-        columns = by.mT[source.order.long()]
+    def _project(self, x: Tensor, along: Tensor, source: Tokens) -> Tensor:
+        """Project [..., N, K] along the text to [..., R, K]; padding is left out."""
+        columns = along.mT[source.order.long()]
         if source.valid is not None:
             columns = columns * source.valid.unsqueeze(-1).to(columns.dtype)
         mixing = columns.mT
         mixing = mixing if x.ndim == 2 or mixing.ndim == 2 else mixing.unsqueeze(-3)
         return mixing @ x
 
-    def _fits(self, order: Tensor) -> None:
+    def _check_ranks(self, order: Tensor) -> None:
         if torch.compiler.is_compiling() or order.device.type != "cpu" or not order.numel():
             return
         low, high = int(order.min()), int(order.max())
-        if not 0 <= low <= high < self.longest:
+        if not 0 <= low <= high < self.max_length:
             raise InputError(
-                f"Linformer's maps know places 0..{self.longest - 1}, but got {low}..{high}. Use longest={high + 1} or more, or an "
-                "attention without maps along the text, such as LinearAttention."
+                f"Linformer's maps have ranks 0..{self.max_length - 1}, but got {low}..{high}. Use max_length={high + 1} or more, "
+                "or attention without such maps, e.g. LinearAttention."
             )
 
 
 class Nystrom(_LowRank):
     """softmax(Q L_K^T) softmax(L_Q L_K^T)^+ softmax(L_Q K^T) V, where the landmarks L are means of neighbouring rows.
 
-    landmarks   R; a text with no more words than landmarks is exact up to the pseudo-inverse
+    landmarks   R; a text with no more tokens than landmarks is exact up to the pseudo-inverse
     iterations  steps of the pseudo-inverse, 6 in the paper. More come closer to the inverse, not always to exact attention:
-                where the landmarks' table is badly conditioned, its true inverse magnifies what the few landmarks miss
+                if the landmarks' matrix is ill-conditioned, its true inverse amplifies the approximation error
     raises      InputError for a causal mask, for a scheme that acts on scores, and for documents
 
-    Segments are rows that follow one another, padding left out, as even as they can be. Unlike Hugging Face's, the
-    pseudo-inverse of each table starts from its own norm, so that a text does not notice who else is in the batch; the
-    depthwise convolution beside the attention is left out, as it has no part in the approximation.
+    Segments are consecutive rows without padding, of equal sizes up to one row. Unlike Hugging Face's, the pseudo-inverse of
+    each matrix starts from its own norm, so that a sequence does not depend on the rest of the batch; the depthwise convolution
+    beside the attention is left out, because it is no part of the approximation.
     """
 
-    moves = ("score_bias", "content_bias", "value_bias")
-    because = "Nystrom takes means of neighbouring rows, so words that trade places come into other means"
+    forbidden = ("score_bias", "content_bias", "value_bias")
+    because = "Nystrom takes means of neighbouring rows, so permuted tokens enter other means"
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
@@ -182,9 +183,9 @@ class Nystrom(_LowRank):
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})  # landmarks read rows, no places
+        return frozenset({Shift, Reverse})  # landmarks depend on rows, not on positions
 
-    def _mix(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
+    def _head_outputs(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
         self._check(tokens, source, position)
         q, k, v = self.project(tokens, source, position)
         wide = torch.promote_types(q.dtype, torch.float32)
@@ -203,17 +204,17 @@ class Nystrom(_LowRank):
         return z.to(tokens.x.dtype)
 
     def _means(self, x: Tensor, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
-        """Means of segments, [..., R, K], and which segments have a word, [..., R] bool with an axis for heads; None: all."""
+        """Means of segments, [..., R, K], and which segments have a token, [..., R] bool with an axis for heads; None: all."""
         n = x.shape[-2]
-        number = torch.arange(self.landmarks if tokens.valid is not None else min(self.landmarks, max(n, 1)), device=x.device)[
+        landmark = torch.arange(self.landmarks if tokens.valid is not None else min(self.landmarks, max(n, 1)), device=x.device)[
             :, None
         ]
         if tokens.valid is None:
-            segment, real = torch.arange(n, device=x.device) * len(number) // max(n, 1), None
+            segment, real = torch.arange(n, device=x.device) * len(landmark) // max(n, 1), None
         else:
             real, count = tokens.valid, tokens.valid.sum(-1, keepdim=True)
             segment = (real.cumsum(-1) - 1) * count.clamp(max=self.landmarks) // count.clamp(min=1)
-        member = segment.unsqueeze(-2) == number
+        member = segment.unsqueeze(-2) == landmark
         if real is not None:
             member = member & real.unsqueeze(-2)
         count = member.sum(-1, keepdim=True)
@@ -245,7 +246,7 @@ def _weights(q: Tensor, k: Tensor, mask: Tensor | None, row: bool = True) -> Ten
 
 
 def _per_head(valid: Tensor | None) -> Tensor | None:
-    """Real words as who may be looked at: [N] to [1, N], [B, N] to [B, 1, 1, N]."""
+    """`valid` as a mask: [N] to [1, N], [B, N] to [B, 1, 1, N]."""
     if valid is None:
         return None
     mask = valid.unsqueeze(-2)
@@ -253,7 +254,7 @@ def _per_head(valid: Tensor | None) -> Tensor | None:
 
 
 def _largest_row(a: Tensor, plain: bool) -> Tensor:
-    """The largest sum of a row, [..., 1, 1]. 1 for a table of zeros. plain: by the maximum of two numbers at a time."""
+    """The largest row sum, [..., 1, 1]; 1 for a zero matrix. plain: by pairwise maxima."""
     ones = torch.ones(a.shape[-1], 1, dtype=a.dtype, device=a.device)
     sums = (a @ ones).mT
     if not plain:

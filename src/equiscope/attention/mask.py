@@ -1,7 +1,7 @@
-"""Masks: who may look at whom, as functions of rank and validity. A boolean means one thing here: True = may look.
+"""Masks: which query may attend to which key, as functions of rank and validity. True always means: may attend.
 
-torch's `nn.MultiheadAttention` means the opposite, and its answer for a row that sees nothing is NaN; ours is 0.
-A mask reads `order`, never a coordinate: a repeated time or a 2-D place says nothing about before and after.
+In torch's `nn.MultiheadAttention` True means the opposite, and its output for a fully masked row is NaN; here it is 0.
+A mask reads `order`, never a position: a repeated time or a 2-D position does not define before and after.
 Masks combine: `Causal() & Window(8)`, `Causal() | Prefix(4)`, `~Blocks(2)`.
 """
 
@@ -17,14 +17,14 @@ from equiscope.positions.base import arguments
 from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
 
-ROOM = 64  # tokens that a miniature may have
+ROOM = 64  # tokens that a toy model may read
 
 
 class Mask(nn.Module):
-    """Base: says which pairs (query, key) may look, from their ranks. A mask keeps every constructor argument under its own name.
+    """Base class: which (query, key) pairs may attend, from their ranks. A mask keeps every constructor argument as an attribute.
 
-    blind    it never lets a token see a later one
-    horizon  how many ranks back a query may look, itself counted; None: without end
+    is_causal  no token attends to a later one
+    window     how many ranks back a query attends, itself included; None: unlimited
     """
 
     name: ClassVar[str]
@@ -37,7 +37,7 @@ class Mask(nn.Module):
         return frozenset(CLAIMED)
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
-        """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], elementwise, or None where everybody may look."""
+        """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], elementwise, True = may attend; None: every pair may."""
         return None
 
     def check(self, queries: Tokens, keys: Tokens) -> None:
@@ -50,7 +50,7 @@ class Mask(nn.Module):
 
     @property
     def needs_documents(self) -> bool:
-        """Whether tokens have to say which document they belong to."""
+        """Whether tokens need `document`."""
         return any(isinstance(part, Documents) for part in self.modules())
 
     @property
@@ -59,7 +59,7 @@ class Mask(nn.Module):
         return " ".join([self.name, *(str(value) for value in self.settings.values())])
 
     def small(self, most: int) -> "Mask":
-        """The same kind of mask with no size beyond `most`: for a miniature, a drawing, a test."""
+        """The same kind of mask with no size beyond `most`, for a toy model, a drawing or a test."""
         return type(self)(**{k: min(v, most) if isinstance(v, int) else v for k, v in self.settings.items()})
 
     def __and__(self, other: "Mask") -> "Mask":
@@ -73,16 +73,16 @@ class Mask(nn.Module):
 
 
 class Everything(Mask):
-    """Every token may look at every token."""
+    """Every token attends to every token."""
 
     name = "everything"
 
 
 class Causal(Mask):
-    """A token may look at itself and at what came before."""
+    """A token attends to itself and to earlier tokens."""
 
     name = "causal"
-    because = "the causal mask lets a word look only at itself and at earlier words"
+    because = "the causal mask lets a token attend only to itself and to earlier tokens"
     is_causal = True
 
     @property
@@ -94,10 +94,10 @@ class Causal(Mask):
 
 
 class Window(Mask):
-    """A token may look less than `size` ranks away, on both sides; `Causal() & Window(size)` is the sliding window of decoders."""
+    """A token attends to tokens less than `size` ranks away, before and after; `Causal() & Window(size)` slides as in decoders."""
 
     name = "window"
-    because = "the window lets a word look only at near words"
+    because = "the window lets a token attend only to near tokens"
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -113,10 +113,10 @@ class Window(Mask):
 
 
 class Dilated(Mask):
-    """A token may look at every `step`-th one, counted from itself."""
+    """A token attends to every `step`-th token, counted from itself."""
 
     name = "dilated"
-    because = "the dilated mask lets a word look only at every so many words"
+    because = "the dilated mask lets a token attend only to every n-th token"
 
     def __init__(self, step: int) -> None:
         super().__init__()
@@ -132,10 +132,10 @@ class Dilated(Mask):
 
 
 class Blocks(Mask):
-    """Ranks fall into blocks of `size`; a token may look inside its own block."""
+    """Ranks are divided into blocks of `size`; a token attends within its own block."""
 
     name = "blocks"
-    because = "the block mask fixes where one block of words ends"
+    because = "the block mask fixes the borders between blocks of tokens"
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -152,10 +152,10 @@ class Blocks(Mask):
 
 
 class Prefix(Mask):
-    """Everybody may look at ranks below `length`; `Causal() | Prefix(n)` is a prefix language model."""
+    """Every token attends to ranks below `length`; `Causal() | Prefix(n)` is a prefix language model."""
 
     name = "prefix"
-    because = "the prefix mask fixes which places are seen by all"
+    because = "the prefix mask fixes which ranks all tokens attend to"
 
     def __init__(self, length: int) -> None:
         super().__init__()
@@ -170,13 +170,13 @@ class Prefix(Mask):
 
 
 class Edges(Mask):
-    """A graph: pairs (who looks, at whom) of ranks in 0 .. nodes-1; a token looks along its edges only.
+    """A graph: pairs (query, key) of ranks in 0 .. nodes-1; a token attends along its edges only.
 
     raises  InputError for an edge outside the graph
     """
 
     name = "edges"
-    because = "the edges say which places see each other"
+    because = "the edges fix which tokens attend to each other"
 
     def __init__(self, edges: Sequence[tuple[int, int]], nodes: int) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ class Edges(Mask):
         return f"{len(self.edges)} edge{'s'[: len(self.edges) != 1]} of {self.nodes} nodes"
 
     def small(self, most: int) -> "Mask":
-        """The same edges: they belong to ranks. There is room for the tokens of a miniature."""
+        """The same edges, because they belong to ranks, and enough nodes for the tokens of a toy model."""
         return Edges(self.edges, max(self.nodes, ROOM))
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ class Edges(Mask):
 
 
 class Documents(Mask):
-    """A token attends to its own text of a packed row. Every mask keeps texts apart; this one insists that tokens say theirs.
+    """A token attends within its own text of a packed row. Every mask does so if tokens have `document`; this one requires it.
 
     raises  InputError for tokens without `document`
     """
@@ -227,14 +227,12 @@ class Documents(Mask):
     name = "documents"
 
     def small(self, most: int) -> Mask:
-        """Everything: a miniature reads one text."""
+        """Everything: a toy model reads one text."""
         return Everything()
 
     def check(self, queries: Tokens, keys: Tokens) -> None:
         if queries.document is None or keys.document is None:
-            raise InputError(
-                "This mask keeps documents apart, but the tokens do not say theirs. Give Tokens(document=...), or leave it out."
-            )
+            raise InputError("This mask separates documents, but the tokens have none. Give Tokens(document=...), or leave it out.")
 
 
 class _Pair(Mask):
@@ -246,7 +244,7 @@ class _Pair(Mask):
 
     @property
     def parts(self) -> list[Mask]:
-        """What is joined, also of pairs within pairs."""
+        """The combined masks, nested ones flattened."""
         return [one for mask in (self.first, self.second) for one in (mask.parts if type(mask) is type(self) else [mask])]
 
     @property
@@ -266,7 +264,7 @@ class _Pair(Mask):
 
 
 class Both(_Pair):
-    """What both masks allow."""
+    """The pairs that both masks allow."""
 
     name, word = "both", "and"
 
@@ -282,7 +280,7 @@ class Both(_Pair):
 
 
 class Either(_Pair):
-    """What one of two masks allows."""
+    """The pairs that at least one of two masks allows."""
 
     name, word = "either", "or"
 
@@ -299,7 +297,7 @@ class Either(_Pair):
 
 
 class Opposite(Mask):
-    """What a mask forbids."""
+    """The pairs that a mask forbids."""
 
     name = "opposite"
 
@@ -309,7 +307,7 @@ class Opposite(Mask):
         _without_documents(self)
         rank = torch.zeros((), dtype=torch.long)
         if of.allowed(rank, rank) is None:
-            raise InputError("The opposite of a mask that hides nothing lets nobody look. Use another mask.")
+            raise InputError("The opposite of a full mask lets no token attend. Use another mask.")
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -333,14 +331,14 @@ class Opposite(Mask):
 
 def _without_documents(mask: Mask) -> None:
     if mask.needs_documents:
-        raise InputError("Documents are always kept apart, so this mask joins others by `and` only: Documents() & Causal().")
+        raise InputError("Documents are always separated, so this mask combines with others by `and` only: Documents() & Causal().")
 
 
 MASKS: tuple[type[Mask], ...] = (Everything, Causal, Window, Dilated, Blocks, Prefix, Edges, Documents)
 
 
 def dense_mask(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
-    """The mask, the padding and the documents of two sequences joined: bool [..., N, M], or None where nothing is hidden."""
+    """Mask, padding and documents of two sequences combined: bool [..., N, M], True = may attend; None if every pair may."""
     _check(mask, queries, keys)
     parts: list[Tensor] = []
     ranks_q, ranks_k = _ranks(mask, queries), _ranks(mask, keys)
@@ -359,7 +357,7 @@ def dense_mask(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
 
 
 class PairwiseMask:
-    """The same as `dense_mask`, for one pair of row numbers at a time, as a kernel calls it: (batch, head, row, row) to bool."""
+    """The same as `dense_mask` for one pair at a time, as a kernel calls it: (batch, head, query row, key row) to bool."""
 
     def __init__(self, mask: Mask, queries: Tokens, keys: Tokens) -> None:
         _check(mask, queries, keys)
@@ -381,27 +379,27 @@ class PairwiseMask:
 
 
 def _check(mask: Mask, queries: Tokens, keys: Tokens) -> None:
-    """Raises InputError for documents on one side only, and where a mask of a fixed size does not fit."""
+    """Raises InputError for documents on one side only, and if a mask of a fixed size does not fit."""
     if (queries.document is None) != (keys.document is None):
-        raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
+        raise InputError("One sequence has documents, the other has none. Give both or neither.")
     mask.check(queries, keys)
 
 
 def _ranks(mask: Mask, tokens: Tokens) -> Tensor:
-    """Ranks as the mask reads them. Those of padding may be any number, which a graph would look up in its table."""
+    """Ranks as the mask reads them, clamped for a graph: ranks of padding may be any number, but index its table."""
     graphs = [part.nodes for part in mask.modules() if isinstance(part, Edges)]
     return tokens.order.clamp(0, min(graphs) - 1) if graphs and tokens.valid is not None else tokens.order
 
 
 def block_mask(allowed: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:
-    """Which blocks of pairs hold any that may look, from seen(batch, head, row, row); on a GPU no table of all pairs is made."""
+    """FlexAttention's block mask of allowed(batch, head, query row, key row); on a GPU no table of all pairs is computed."""
     make: Any = create_block_mask if device.type == "cpu" else torch.compile(create_block_mask)
     made: BlockMask = make(allowed, batch, None, n, m, device=str(device))
     return made
 
 
 def _batched(flag: Tensor | None) -> Tensor | None:
-    """[B, N]; one list that serves a whole batch has B = 1."""
+    """[B, N]; B = 1 for one list that serves the whole batch."""
     return None if flag is None else flag.reshape(-1, flag.shape[-1])
 
 

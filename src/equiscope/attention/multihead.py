@@ -1,8 +1,9 @@
-"""Multi-head attention: several look-ups side by side, each in a subspace of its own.
+"""Multi-head attention: several attention functions in parallel, each in its own subspace.
 
 The columns of head h are h*K .. (h+1)*K - 1, as in torch and Hugging Face. With fewer key heads than query heads (grouped
-queries), key head g serves the H/G query heads that follow one another: kv-major, as in Hugging Face.
-All backends compute the same. A backend that cannot do what is asked gives way to the next one; `runs_on` says which runs.
+queries), key head g serves H/G consecutive query heads: kv-major, as in Hugging Face.
+All backends compute the same function. A backend that does not support an attention falls back to the next one; `runs_on` names
+the one that runs.
 Sources: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (one key head); Ainslie et al. 2023 (grouped queries).
 """
 
@@ -26,18 +27,18 @@ from equiscope.positions.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 
-LONG = 2048  # queries from where FlexAttention is faster than a table: H100, bfloat16, forward and backward, 1.0 ms for 2.8
-WIDE = 2**26  # pairs up to where a table is faster in float32: 35 ms for 81 at 8192 tokens
-SMALL = 2**22  # pairs of rows whose tables are worth keeping for speed; beyond it, blocks of rows
+LONG = 2048  # queries from which FlexAttention beats a dense table: H100, bfloat16, forward and backward, 1.0 ms for 2.8
+WIDE = 2**26  # pairs up to which a dense table is faster in float32: 35 ms for 81 at 8192 tokens
+SMALL = 2**22  # pairs up to which all weights are computed at once; beyond, in blocks of queries
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
-BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # who gives way to whom
+BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # each falls back to the next
 LARGEST = 2**31  # numbers in a table of weights: beyond it, indices of 32 bits overflow
 
 
 @dataclass(frozen=True)
 class KeyValues:
-    """Keys and values [..., H, M, K] of tokens that answer, made once."""
+    """Keys and values [..., H, M, K] of a source, computed once for many queries."""
 
     k: Tensor
     v: Tensor
@@ -45,27 +46,27 @@ class KeyValues:
 
 
 class MultiHeadAttention(nn.Module):
-    """Tokens ask tokens: [..., N, D] to [..., N, D].
+    """Self-attention or cross-attention: [..., N, D] to [..., N, D].
 
-    width        D of the tokens that ask; source_width: of those that answer (cross-attention), the same unless said
-    heads        H; head_width: K (D / H unless said); value_width: V, free (K unless said)
-    kv_heads     heads of keys and values, a divisor of H (H unless said; 1 is multi-query attention)
-    mask         who may look, besides padding and documents
-    score        how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
-    weigh        how scores become weights: Softmax(), Softmax(sink=True), Sigmoid()
-    norm         "rms" or "layer": queries and keys are brought to one size, with a gain, before they are turned; eps: of it
-    output       whether a projection [H*V, D] follows; without it the result is [..., N, H*V]
-    bias         whether the projections add one; "qkv" or "output": only those
-    backend      "auto" takes the fastest that can; "eager" is the plain reference, every step written out
-    raises       ShapeError where D is not a multiple of H and no head width is given, or H not of kv_heads
+    width         D of the queries' tokens; source_width: of the keys' tokens (cross-attention), D by default
+    heads         H; head_width: K (D / H by default); value_width: V (K by default)
+    kv_heads      heads of keys and values, a divisor of H (H by default; 1 is multi-query attention)
+    mask          which pairs may attend, besides padding and documents
+    score         score function: ScaledDot(), Dot(), General(), Additive(), Concat()
+    normalizer    maps scores to weights: Softmax(), Softmax(sink=True), Sigmoid()
+    norm          "rms" or "layer": queries and keys are normalised, with a weight, before rotation; eps: of that norm
+    output        whether a projection [H*V, D] follows; without it the output is [..., N, H*V]
+    bias          whether the projections have biases; "qkv" or "output": only those
+    backend       "auto" takes the fastest that supports the attention; "eager" is the step-by-step reference
+    raises        ShapeError where D is not a multiple of H and no head width is given, or H not of kv_heads
     """
 
-    plain: ClassVar[dict[str, Any]] = {"backend": "eager"}  # attributes that a watcher sets, so that every step is written out
+    plain: ClassVar[dict[str, Any]] = {"backend": "eager"}  # attributes that `watch` sets, so that every step is recorded
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "q_proj": ("Q", "", "queries"),
         "k_proj": ("K", "", "keys"),
         "v_proj": ("V", "", "values"),
-        "o_proj": ("ΔE", "", "what attention adds"),
+        "o_proj": ("ΔE", "", "output of attention"),
         "q_proj.weight": ("W_Q", "feature channel", "query weights"),
         "k_proj.weight": ("W_K", "feature channel", "key weights"),
         "v_proj.weight": ("W_V", "feature channel", "value weights"),
@@ -74,8 +75,8 @@ class MultiHeadAttention(nn.Module):
         "k_proj.bias": ("b_K", "channel", "key bias"),
         "v_proj.bias": ("b_V", "channel", "value bias"),
         "o_proj.bias": ("b_O", "feature", "output bias"),
-        "q_norm.weight": ("g_Q", "channel", "gain of the queries' norm"),
-        "k_norm.weight": ("g_K", "channel", "gain of the keys' norm"),
+        "q_norm.weight": ("g_Q", "channel", "weight of the queries' norm"),
+        "k_norm.weight": ("g_K", "channel", "weight of the keys' norm"),
     }
 
     def __init__(
@@ -105,24 +106,25 @@ class MultiHeadAttention(nn.Module):
         self.score = (score or ScaledDot()).sized(heads, self.head_width)
         self.normalizer = (normalizer or Softmax()).sized(heads)
         source = source_width or width
-        asks = bias in (True, "qkv")
-        self.q_proj = linear(width, heads * self.head_width, asks)
-        self.k_proj = linear(source, self.kv_heads * self.head_width, asks)
-        self.v_proj = linear(source, self.kv_heads * self.value_width, asks)
+        in_bias = bias in (True, "qkv")
+        self.q_proj = linear(width, heads * self.head_width, in_bias)
+        self.k_proj = linear(source, self.kv_heads * self.head_width, in_bias)
+        self.v_proj = linear(source, self.kv_heads * self.value_width, in_bias)
         self.q_norm, self.k_norm = qk_norm(norm, self.head_width, eps), qk_norm(norm, self.head_width, eps)
         self.o_proj = linear(heads * self.value_width, width, bias in (True, "output")) if output else None
 
-    # --- the way through ----------------------------------------------------------------------------------------------
+    # --- forward ------------------------------------------------------------------------------------------------------
     def forward(
         self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
         context: AttentionContext | None = None, cache: Cache | None = None,
     ) -> Tensor:  # fmt: skip
-        """tokens ask; source answers (tokens themselves unless given); position acts on queries, keys and scores.
+        """Compute attention.
 
-        source may be what `hold` made of it, once for many questions.
-
-        plan   what this layer shares with others of the same tokens and scheme; made here unless given
-        cache  what was read before: tokens then are the rows that come next
+        tokens    the queries' tokens
+        position  scheme that acts on queries, keys and scores
+        source    the keys' tokens, or their `key_values`; the queries' tokens by default
+        context   masks and biases shared by layers with the same tokens and scheme; computed here by default
+        cache     keys and values of earlier tokens: `tokens` then are the next ones
         """
         q, k, v, context = self._prepare(tokens, position, source, context, cache)  # project, rotate
         z = self._attention(q, k, v, context)
@@ -132,41 +134,41 @@ class MultiHeadAttention(nn.Module):
         self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
         context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The output as from `forward`, and the weights [..., H, N, M] that made it; [N, M] of one head without a batch."""
+        """The output of `forward` and the attention weights [..., H, N, M]; [N, M] for one head without a batch."""
         q, k, v, context = self._prepare(tokens, position, source, context, None)
         z, weights = self._step_by_step(q, k, v, context)
         return self._output(z), weights
 
     def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
-        """Keys and values of tokens that answer many times, as an encoder's do in decoding: give the result as `source`."""
+        """Keys and values of a source, for repeated use as `source`, as an encoder's output in decoding."""
         position = position or NoPosition()
         position.check(source.positions)
         return KeyValues(*self.project_key_values(source, position), source)
 
     def cache(self) -> Cache:
-        """An empty cache for this layer. Raises InputError where decoding with one could not equal the full pass."""
+        """An empty cache for this layer. Raises InputError if decoding with it would differ from the full pass."""
         return Cache(self.mask)
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
     ) -> Runs:  # fmt: skip
-        """The backend that a forward pass made now would take; without tokens, for plain ones on this module's device."""
+        """The backend that a forward pass would use now; without tokens, for plain ones on this module's device."""
         with torch.no_grad():
             tokens = tokens or Tokens.of(self.q_proj.weight.new_zeros(1, 2, self.q_proj.in_features))
         context = AttentionContext(position or NoPosition(), tokens, source or tokens)
         return self._runs(context, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
 
     def why_not(self, backend: Runs, context: AttentionContext, ndim: int = 4) -> str:
-        """What keeps a backend from this attention, in words; empty where it can."""
+        """Why a backend does not support this attention; empty if it does."""
         position, x = context.position, context.queries.x
         if backend == "flex":
             reads = next((name for name in ("content_bias", "value_bias") if position.acts(name)), "")
             if ndim == 2:
-                return "one head without a batch has no axes for it"
+                return "it needs axes for heads and batch"
             if not context.queries.positions.shape[-2] or not context.keys.positions.shape[-2]:
                 return "there are no pairs"
             if reads:
-                return f"{position.name} reads what the tokens hold"
+                return f"{position.name} reads the content of the tokens"
             if not (self.score.fused and self.normalizer.fused):
                 return f"its scores are {self.score.name}, its weights {self.normalizer.name}"
             if x.is_cpu and torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
@@ -214,12 +216,12 @@ class MultiHeadAttention(nn.Module):
             learned or any(map(position.acts, ("score_bias", "content_bias", "value_bias")))
         ):
             raise ShapeError(
-                f"This {type(position).__name__} was made for {position.sized_for} heads, but the attention has {self.heads}. "
+                f"This {type(position).__name__} was sized for {position.sized_for} heads, but the attention has {self.heads}. "
                 "Call .sized(width, heads, head_width) again."
             )
         if not alike(tokens.x.shape[:-2], source.positions.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
-            raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
-        if context is None:  # who made a plan has checked the places
+            raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot attend to one of {tuple(source.x.shape[:-2])}.")
+        if context is None:  # whoever creates a context checks the positions
             position.check(tokens.positions)
             if source is not tokens:
                 position.check(source.positions)
@@ -231,7 +233,7 @@ class MultiHeadAttention(nn.Module):
             k, v, source = cache.extend(k, v, source)
         if context is None or cache is not None:
             context = AttentionContext(position, tokens, source)
-        if not torch.compiler.is_compiling():  # a size that is compared with a number is a guard
+        if not torch.compiler.is_compiling():  # comparing a size with a number would add a guard
             self._check_size(tokens.x.shape[:-1].numel() * source.positions.shape[-2] * self.heads, q, k, context)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
@@ -246,18 +248,18 @@ class MultiHeadAttention(nn.Module):
             )
 
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
+        """Queries and keys (rotated) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
         q, (k, v) = self._queries(tokens), self._keys_values(source)
         q = self._rotate(q, tokens, position, "query")
         k = self._rotate(k, source, position, "key")
         return q, k, v
 
     def project_queries(self, tokens: Tokens, position: Position) -> Tensor:
-        """Queries alone."""
+        """Queries, rotated."""
         return self._rotate(self._queries(tokens), tokens, position, "query")
 
     def project_key_values(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
-        """Keys and values alone."""
+        """Keys, rotated, and values."""
         k, v = self._keys_values(source)
         return self._rotate(k, source, position, "key"), v
 
@@ -286,10 +288,10 @@ class MultiHeadAttention(nn.Module):
 
     def _output(self, z: Tensor) -> Tensor:
         if z.ndim > 2:
-            z = z.transpose(-3, -2).flatten(-2)  # the heads side by side
+            z = z.transpose(-3, -2).flatten(-2)  # concatenate the heads
         return z if self.o_proj is None else self.o_proj(z)
 
-    # --- the look-up --------------------------------------------------------------------------------------------------
+    # --- attention ----------------------------------------------------------------------------------------------------
     def _attention(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         runs = self._runs(context, q.ndim)
         if runs == "sdpa":
@@ -320,12 +322,12 @@ class MultiHeadAttention(nn.Module):
         return z, weights
 
     def _bias(self, q: Tensor, k: Tensor, context: AttentionContext, mask: Tensor | None, plain: bool = False) -> Tensor | None:
-        """What the scheme adds to the scores, as a dense table."""
+        """The scheme's bias on the scores, as a dense table."""
         table = context.dense_bias(self.heads, q.ndim, plain)
         if not context.position.acts("content_bias"):
             return table
-        term = context.position.content_bias(q, k, *context.coordinates(), mask)
-        return table if term is None else term if table is None else table + term
+        content = context.position.content_bias(q, k, *context.coordinates(), mask)
+        return table if content is None else content if table is None else table + content
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         scale = self.score.factor(self.head_width)
@@ -362,7 +364,7 @@ class MultiHeadAttention(nn.Module):
 def kv_major(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
     """Rows of a query projection's weight [H*K, D] reordered from kv-minor heads (x-transformers) to kv-major ones, as here.
 
-    Kv-minor: query head h asks key head h mod G; kv-major: key head h // (H/G). The columns of an output projection's weight
+    Kv-minor: query head h attends to key head h mod G; kv-major: key head h // (H/G). The columns of an output projection's weight
     [D, H*V] are reordered alike: give its transpose.
     raises  ShapeError where the rows do not make H heads, or G does not divide H
     """
@@ -377,12 +379,12 @@ def kv_minor(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
 
 
 def qk_norm(kind: Literal["rms", "layer"] | None, width: int, eps: float) -> nn.RMSNorm | nn.LayerNorm | None:
-    """What brings each head's queries or keys to one size."""
+    """Norm of each head's queries or keys."""
     return None if kind is None else nn.RMSNorm(width, eps) if kind == "rms" else nn.LayerNorm(width, eps, bias=False)
 
 
 def _checked_features(tokens: Tokens, width: int, name: str) -> Tensor:
-    """Their features. Raises ShapeError for another width, InputError for what is no float."""
+    """The tokens' features. Raises ShapeError for another width, InputError for a dtype that is not floating-point."""
     if tokens.x.shape[-1] != width:
         raise ShapeError(f"This attention reads {name} of {width} features, but got {tokens.x.shape[-1]}.")
     if not tokens.x.is_floating_point():
@@ -391,10 +393,10 @@ def _checked_features(tokens: Tokens, width: int, name: str) -> Tensor:
 
 
 def _without_padding(source: Tokens, x: Tensor) -> Tensor:
-    """Features with 0 in rows of padding: nobody looks there, but 0 times infinity would be NaN."""
+    """Features with 0 in rows of padding: their weight is 0, but 0 times infinity would be NaN."""
     return x if source.valid is None else x.masked_fill(~source.valid.unsqueeze(-1), 0.0)
 
 
 def _broadcast_heads(mask: Tensor | None, q: Tensor) -> Tensor | None:
-    """[B, N, M] to [B, 1, N, M]: what a pair of tokens may do, it may do in every head."""
+    """[B, N, M] to [B, 1, N, M]: the mask is the same in every head."""
     return mask if mask is None or mask.ndim == 2 else mask.unsqueeze(-3)

@@ -1,4 +1,4 @@
-"""Weigh: scores become weights. Softmax shares 1 among the keys; a sigmoid lets every key count for itself."""
+"""Normalizers: map scores to attention weights. Softmax normalises over the keys; a sigmoid weights each key independently."""
 
 import math
 from typing import ClassVar
@@ -10,7 +10,7 @@ from equiscope import functional
 
 
 class Normalizer(nn.Module):
-    """Base. `sized` makes parameters for so many heads; fused: a fused kernel computes it."""
+    """Base class. `sized` creates parameters for a number of heads; fused: whether a fused kernel computes it."""
 
     name: ClassVar[str]
     fused: bool = False
@@ -19,19 +19,19 @@ class Normalizer(nn.Module):
         return self
 
     def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """scores [..., N, M], visible bool (True = may look) to weights [..., N, M], 0 where hidden."""
-        raise AssertionError(f"{type(self).__name__} does not say how it weighs")
+        """scores [..., N, M], mask bool (True = may attend) to weights [..., N, M], 0 where masked."""
+        raise AssertionError(f"{type(self).__name__} does not define `forward`")
 
 
 class Softmax(Normalizer):
-    """Weights of a row sum to 1; a row that may look nowhere gives 0.
+    """Weights of a row sum to 1; a fully masked row gets weights 0.
 
-    sink  a learned score for each head that takes part in the sum and has no value, so that a row can look nowhere (gpt-oss);
-          a sink of 0 is the "softmax off by one"
+    sink  a learned score for each head that is part of the softmax but has no value, so that a row can attend to nothing
+          (gpt-oss); a sink of 0 is the "softmax off by one"
     """
 
     name = "softmax"
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"sinks": ("s", "head . .", "score of looking nowhere")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"sinks": ("s", "head . .", "score of the attention sink")}
     sinks: nn.Parameter
 
     def __init__(self, sink: bool = False) -> None:
@@ -40,10 +40,10 @@ class Softmax(Normalizer):
         self.fused = not sink
 
     def sized(self, heads: int) -> "Softmax":
-        made = Softmax(self.sink)
+        fresh = Softmax(self.sink)
         if self.sink:
-            made.sinks = nn.Parameter(torch.zeros(heads, 1, 1))
-        return made
+            fresh.sinks = nn.Parameter(torch.zeros(heads, 1, 1))
+        return fresh
 
     def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if mask is not None:
@@ -52,13 +52,13 @@ class Softmax(Normalizer):
             return functional.softmax(scores)
         keys = scores.shape[-1]
         sinks = self.sinks if scores.ndim > 2 else self.sinks.squeeze(-1)
-        nowhere = torch.zeros_like(scores[..., :1]) + sinks.to(scores.dtype)
-        shared = functional.softmax(functional.concat(scores, nowhere))
-        return shared[..., :keys]
+        sink_scores = torch.zeros_like(scores[..., :1]) + sinks.to(scores.dtype)
+        weights = functional.softmax(functional.concat(scores, sink_scores))
+        return weights[..., :keys]
 
 
 class Sigmoid(Normalizer):
-    """Each weight is sigmoid(score + bias); bias is -log(how many keys may be seen) unless given.
+    """Each weight is sigmoid(score + bias); bias is -log(number of unmasked keys) by default.
 
     Source: Ramapuram et al. 2024.
     """
@@ -77,7 +77,7 @@ class Sigmoid(Normalizer):
         return scores.sigmoid()
 
     def _shift(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """What is added to the scores, so that weights sum to about 1."""
+        """The bias on the scores, so that weights sum to about 1."""
         if self.bias is not None or mask is None:
             by = -math.log(max(scores.shape[-1], 1)) if self.bias is None else self.bias
             return torch.full((1, 1), by, dtype=scores.dtype, device=scores.device)

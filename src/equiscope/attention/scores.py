@@ -1,4 +1,4 @@
-"""Scores: how much a query asks for a key; and the look-up that turns scores into a mix of values.
+"""Score functions of queries and keys, and eager attention, the step-by-step reference.
 
 1/sqrt(K) is applied here, once. The reason: for unit-normal q and k the product has variance K, and softmax saturates.
 Sources: Vaswani et al. 2017, section 3.2.1; Bahdanau et al. 2015 (additive); Luong et al. 2015 (dot, general, concat).
@@ -18,11 +18,11 @@ from equiscope.positions.base import Position, arguments
 
 
 class ScoreFunction(nn.Module):
-    """Base: scores of every query with every key. A score keeps every constructor argument under its own name.
+    """Base class: scores of every query with every key. It keeps every constructor argument as an attribute of the same name.
 
-    cap    no score beyond it, cap * tanh(score / cap), after a bias was added (Gemma 2)
-    fused  scores are products of (mapped) queries and keys times `factor`, so a fused kernel can make them
-    turns  queries and keys that are rotated alike have the same score, so a rotary scheme stays relative
+    cap                 soft cap on the scores, cap * tanh(score / cap), after the bias is added (Gemma 2)
+    fused               scores are products of (mapped) queries and keys times `factor`, so a fused kernel can compute them
+    rotation_invariant  a common rotation of query and key leaves their score unchanged, so a rotary scheme stays relative
     """
 
     name: ClassVar[str]
@@ -42,46 +42,46 @@ class ScoreFunction(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the score that attention has unless said: ScaledDot()."""
+        """Whether it is the default score: ScaledDot()."""
         return type(self) is ScaledDot and set(self.settings.values()) == {None}
 
     @property
     def because(self) -> str:
-        return f"{self.name} scores of rotated queries and keys depend on where both are, not on their distance alone"
+        return f"{self.name} scores of rotated queries and keys depend on both positions, not on their distance alone"
 
     def preserves_claims(self, position: Position) -> bool:
-        """Whether scores notice no more of the places than the scheme claims."""
+        """Whether the scheme's claims hold with this score function."""
         return self.rotation_invariant or not position.acts("rotate")
 
     def sized(self, heads: int, head_width: int) -> Self:
-        """A fresh copy for so many heads of such a width; parameters are made here."""
+        """A new copy for this number and width of heads, with its parameters."""
         fresh = type(self)(**self.settings)
         fresh.allocate(heads, head_width)
         return fresh
 
     def allocate(self, heads: int, head_width: int) -> None:
-        """Make the parameters."""
+        """Create the parameters."""
 
     def factor(self, head_width: int) -> float:
-        """What the products are multiplied by."""
+        """Factor on the products."""
         return 1.0
 
     def map_queries(self, q: Tensor) -> Tensor:
-        """Queries as the product takes them."""
+        """Queries as they enter the product."""
         return q
 
     def multiply_adds(self, rows: int, keys: int, heads: int, head_width: int) -> int:
-        """Of all scores of one sequence, its maps included."""
+        """Multiply-adds of all scores of one sequence, its linear maps included."""
         return rows * keys * heads * head_width
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         """q [..., N, K], k [..., M, K] to scores [..., N, M]; head_width is K before a scheme widened queries and keys."""
         scores = self.map_queries(q) @ k.mT
-        by = self.factor(head_width)
-        return scores if by == 1 else scores * by
+        factor = self.factor(head_width)
+        return scores if factor == 1 else scores * factor
 
     def capped(self, scores: Tensor) -> Tensor:
-        """The cap comes last, after a bias: it limits the whole score."""
+        """Apply the soft cap, after the bias: it limits the whole score."""
         if self.cap is None:
             return scores
         small = (scores * (1 / self.cap)).tanh()
@@ -158,9 +158,9 @@ class Additive(ScoreFunction):
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         _fits(self, q, len(self.query_weight))
-        asked = q @ self.query_weight
-        found = k @ self.key_weight
-        pairs = asked.unsqueeze(-2) + found.unsqueeze(-3)
+        mapped_queries = q @ self.query_weight
+        mapped_keys = k @ self.key_weight
+        pairs = mapped_queries.unsqueeze(-2) + mapped_keys.unsqueeze(-3)
         hidden = pairs.tanh()
         return (hidden @ self.out).squeeze(-1)
 
@@ -203,7 +203,7 @@ class Concat(ScoreFunction):
 def _fits(score: ScoreFunction, q: Tensor, width: int) -> None:
     if q.shape[-1] != width:
         raise ShapeError(
-            f"{type(score).__name__} holds weights for queries of {width} channels, but they have {q.shape[-1]}. A scheme that "
+            f"{type(score).__name__} has weights for queries of {width} channels, but they have {q.shape[-1]}. A scheme that "
             "widens queries and keys (PoPE) goes with ScaledDot() and Dot()."
         )
 
@@ -220,10 +220,10 @@ def eager_attention(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, mask: Tensor | None = None, score: ScoreFunction | None = None,
     normalizer: Normalizer | None = None, head_width: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention as a soft look-up, step by step: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
+    """Attention, step by step: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
 
-    bias     added to the scores, broadcast to [..., N, M]
-    visible  True = may look; a query that may look nowhere gets 0
+    bias  added to the scores, broadcast to [..., N, M]
+    mask  bool, True = may attend; the output of a fully masked query is 0
     """
     return attend(q, k, v, bias, mask, score, normalizer, head_width, plain=True)[0]
 
@@ -232,9 +232,9 @@ def attend(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, mask: Tensor | None = None, score: ScoreFunction | None = None,
     normalizer: Normalizer | None = None, head_width: int | None = None, plain: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `eager_attention`, with the weights [..., N, M] beside the result; both in float32 or better until the end.
+    """The output of `eager_attention` and the weights [..., N, M], computed in float32 or better.
 
-    plain  every step is written out, as the formula reads; otherwise blocks of rows go through all steps, where that is faster
+    plain  compute step by step, as the formula reads; else blocks of queries go through all steps where that is faster
     """
     score, normalizer = score or ScaledDot(), normalizer or Softmax()
     wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
@@ -252,9 +252,9 @@ def attend(
 
 
 def score_split(x: Tensor, p: Tensor, query: Tensor, key: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What adding a position does to the scores: (x + p) Wq ((x + p) Wk)^T / sqrt(K) as four matrices that sum to it.
+    """How an added position changes the scores: (x + p) Wq ((x + p) Wk)^T / sqrt(K) as four matrices that sum to it.
 
-    x, p [..., N, D] words and places; query, key [D, H*K]
+    x, p [..., N, D] content and positions; query, key [D, H*K]
     returns content-content, content-position, position-content, position-position, each [..., H, N, N]
     """
     q_c, k_c = _subspaces(x @ query, heads), _subspaces(x @ key, heads)

@@ -1,4 +1,4 @@
-"""Scores, masks and kinds of attention by name: for specs, files and the command line; in Python they are objects.
+"""Score functions, masks and kinds of attention to and from JSON, for specs, files and the command line.
 
 "dot"                                   {"kind": "additive", "hidden": 16}
 "causal"                                {"kind": "blocks", "size": 8}

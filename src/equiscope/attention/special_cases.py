@@ -1,4 +1,4 @@
-"""Special cases, built and not claimed: other layers as attention, as a recurrence, as a dense layer. Equal up to rounding.
+"""Special cases, constructed: other layers as attention, as a recurrence or as a dense layer. Equal up to rounding.
 
     convolution_as_dense      a convolution is a dense layer whose weight repeats itself along diagonals (Toeplitz)
     convolution_as_attention  ... and multi-head attention with a head for each number in the kernel (Cordonnier et al. 2020)
@@ -7,7 +7,7 @@
     unrolled_rnn_as_mlp       a recurrent network, unrolled, is a deep MLP with tied weights
 
 Borders are those of the convolution: "valid" (padding 0: only where the whole kernel fits), zeros, or circular.
-Each takes a layer of torch with its weights and gives a module that shares no tensor with it.
+Each function takes a torch layer with its weights and returns a module that shares no tensor with it.
 """
 
 import itertools
@@ -42,11 +42,11 @@ def convolution_as_dense(conv: Convolution, size: Sequence[int]) -> nn.Linear:
     every = slice(None)
     for cell in itertools.product(*map(range, out)):
         for offset in itertools.product(*map(range, conv.kernel_size)):
-            positions = [c * s - p + o * d for c, s, p, o, d in zip(cell, *_geometry(conv), offset, conv.dilation, strict=True)]
+            source_cell = [c * s - p + o * d for c, s, p, o, d in zip(cell, *_geometry(conv), offset, conv.dilation, strict=True)]
             if conv.padding_mode == "circular":
-                positions = [a % n for a, n in zip(positions, size, strict=True)]
-            if all(0 <= a < n for a, n in zip(positions, size, strict=True)):
-                there: Index = (every, *cell, every, *positions)
+                source_cell = [a % n for a, n in zip(source_cell, size, strict=True)]
+            if all(0 <= a < n for a, n in zip(source_cell, size, strict=True)):
+                there: Index = (every, *cell, every, *source_cell)
                 here: Index = (every, every, *offset)
                 weight[there] += kernels[here]
     rows, columns = conv.out_channels * math.prod(out), conv.in_channels * math.prod(size)
@@ -102,7 +102,7 @@ def _dense_kernels(conv: Convolution) -> Tensor:
 
 # --- a convolution as attention ----------------------------------------------------------------------------------------
 class Offsets(Position):
-    """Head h looks at the cell that lies offsets[h] away: its scores fall with the square of the distance from there.
+    """Head h attends to the cell at offsets[h] from the query: its scores fall with the squared distance from that cell.
 
     offsets    [H, A] whole steps from the query to the key
     sharpness  scores are -sharpness * distance^2, so one step off weighs exp(-sharpness); None: minus infinity one step off
@@ -112,10 +112,10 @@ class Offsets(Position):
 
     name = "offsets"
     title = "Offsets"
-    summary = "Every head looks at the cell that lies one offset away."
+    summary = "Each head attends to the cell at its own offset."
     source = "Cordonnier 2020, equation 8"
     formula = "sᵢⱼ − α‖(pⱼ − pᵢ) − Δₕ‖²"
-    because = "every head has an offset of its own, to one side"
+    because = "each head has its own signed offset"
     axes = None
     relative = True
 
@@ -149,7 +149,7 @@ class ConvolutionAsAttention(nn.Module):
     Each cell is a token with its channels, placed on its grid. Queries stand where the kernel begins; head h finds the cell of
     the h-th number of the kernel by its place alone, W_V hands the cell's channels on, and W_O holds the kernel.
     Beyond the border there is no cell: with a finite sharpness the weight goes to a sink without a value (a null key), which
-    beats every cell that is one step off; with sharpness None nobody may look, which gives 0.
+    beats every cell that is one step off; with sharpness None every key is masked, which gives 0.
     """
 
     def __init__(self, conv: Convolution, sharpness: float | None = 100.0) -> None:
@@ -183,10 +183,10 @@ class ConvolutionAsAttention(nn.Module):
         out, (strides, pads) = output_size(conv, size), _geometry(conv)
         cells = Tokens.of(x.flatten(2).mT)
         cells = replace(cells, positions=_grid(size, [1] * len(size), [0] * len(size)).to(cells.positions))
-        asking = Tokens.of(x.new_zeros(*x.shape[:1], math.prod(out), x.shape[1]))
-        asking = replace(asking, positions=_grid(out, strides, pads).to(cells.positions))
+        queries = Tokens.of(x.new_zeros(*x.shape[:1], math.prod(out), x.shape[1]))
+        queries = replace(queries, positions=_grid(out, strides, pads).to(cells.positions))
         position = Offsets(self.offsets, self.sharpness, size if conv.padding_mode == "circular" else ())
-        return self.attention(asking, position, source=cells).mT.unflatten(-1, out)
+        return self.attention(queries, position, source=cells).mT.unflatten(-1, out)
 
 
 def convolution_as_attention(conv: Convolution, sharpness: float | None = 100.0) -> ConvolutionAsAttention:
@@ -199,21 +199,21 @@ def convolution_as_attention(conv: Convolution, sharpness: float | None = 100.0)
 
 
 def _grid(size: Sequence[int], strides: Sequence[int], pads: Sequence[int]) -> Tensor:
-    """Places [N, A] of cells in reading order, every stride-th one, from -pad on."""
+    """Positions [N, A] of cells in row-major order, every stride-th one, from -pad on."""
     axes = [torch.arange(n) * s - p for n, s, p in zip(size, strides, pads, strict=True)]
     return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)
 
 
 # --- linear attention as a recurrence -----------------------------------------------------------------------------------
 class RecurrentLinearAttention(nn.Module):
-    """A causal linear attention, run as the recurrent network that it is: one row after another, and a state between them."""
+    """Causal linear attention as a recurrent network: row by row, with a state."""
 
     def __init__(self, attention: LinearAttention) -> None:
         super().__init__()
         self.attention = attention
 
     def forward(self, tokens: Tokens, position: Position | None = None) -> Tensor:
-        """[..., N, D] to [..., N, D], for one text: rows in the order of their ranks."""
+        """[..., N, D] to [..., N, D], for one text with rows in the order of their ranks."""
         rows = self.attention._rows(tokens, tokens, position or NoPosition())
         state = self.attention.cache()
         parts = zip(*(t.unbind(-2) for t in (rows.q, rows.k, rows.rotated_q, rows.rotated_k, rows.v)), strict=True)
@@ -229,13 +229,13 @@ def recurrence_of(attention: LinearAttention) -> RecurrentLinearAttention:
 
 # --- a fixed mixing of tokens as attention ------------------------------------------------------------------------------
 class FixedWeights(Position):
-    """Scores that are what they are, whatever the tokens say: the logarithm of weights [H, N, M], looked up by place."""
+    """Scores independent of content: the logarithm of weights [H, N, M], indexed by position."""
 
     name = "fixed-weights"
     title = "Fixed weights"
-    summary = "Every head has a table of weights, one for each pair of places."
+    summary = "Each head has a table of weights, one for each pair of positions."
     formula = "sᵢⱼ + log wₕ[i, j]"
-    because = "every pair of places has a weight of its own"
+    because = "every pair of positions has its own weight"
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()
@@ -251,8 +251,8 @@ class FixedWeights(Position):
 class FixedMixing(nn.Module):
     """x [..., N_in, D] to mixing @ x [..., N_out, D], with attention: a head for the positive weights, one for the negative.
 
-    Weights of attention are not negative and sum to 1, so each head has |w| / scale, with scale the largest sum of a row, and
-    gives what is missing to 1 to a null key whose value is 0; W_O holds +scale and -scale.
+    Attention weights are non-negative and sum to 1, so each head has |w| / scale, with scale the largest row sum, and gives the
+    rest to a null key whose value is 0; W_O contains +scale and -scale.
     """
 
     def __init__(self, mixing: Tensor, width: int) -> None:
@@ -274,13 +274,13 @@ class FixedMixing(nn.Module):
             self.attention.o_proj.weight.copy_(torch.cat([one, -one], 1) * self.scale)
 
     def tokens(self, x: Tensor) -> tuple[Tokens, Tokens]:
-        """Those who ask, one for each row of the mixing (what they hold is not read), and those who answer, the null key last."""
-        asking = Tokens.of(x.new_zeros(*x.shape[:-2], self.rows, x.shape[-1]))
-        return asking, Tokens.of(torch.cat([x, torch.zeros_like(x[..., :1, :])], -2))
+        """Queries, one for each row of the mixing (their content is not used), and keys, with the null key last."""
+        queries = Tokens.of(x.new_zeros(*x.shape[:-2], self.rows, x.shape[-1]))
+        return queries, Tokens.of(torch.cat([x, torch.zeros_like(x[..., :1, :])], -2))
 
     def forward(self, x: Tensor) -> Tensor:
-        asking, answering = self.tokens(x)
-        return self.attention(asking, self.position, source=answering)
+        queries, keys = self.tokens(x)
+        return self.attention(queries, self.position, source=keys)
 
 
 def tokens_mlp_as_attention(mixing: Tensor, width: int) -> FixedMixing:
@@ -290,9 +290,9 @@ def tokens_mlp_as_attention(mixing: Tensor, width: int) -> FixedMixing:
 
 # --- an unrolled recurrence as an MLP -----------------------------------------------------------------------------------
 class UnrolledRnn(nn.Module):
-    """As many layers as steps, all of them one and the same: layer t maps [x_t, h] to the next h.
+    """One layer for each step, all sharing their weights: layer t maps [x_t, h] to the next h.
 
-    It reads inputs in all layers, so it is an MLP with skips from the input; that its layers are one is all that makes it an RNN.
+    Every layer reads an input, so it is an MLP with skip connections from the input; only weight sharing makes it an RNN.
     """
 
     def __init__(self, rnn: nn.RNN, steps: int) -> None:
@@ -315,11 +315,11 @@ class UnrolledRnn(nn.Module):
         if x.shape[-2] != len(self.layers):
             raise ShapeError(f"This MLP has {len(self.layers)} layers, but got {x.shape[-2]} steps. Unroll it for as many.")
         h = x.new_zeros(*x.shape[:-2], self.hidden)
-        found = []
+        hidden_states = []
         for layer, now in zip(self.layers, x.unbind(-2), strict=True):
             h = self.activation(layer(torch.cat([now, h], -1)))
-            found.append(h)
-        return torch.stack(found, -2)
+            hidden_states.append(h)
+        return torch.stack(hidden_states, -2)
 
 
 def unrolled_rnn_as_mlp(rnn: nn.RNN, steps: int) -> UnrolledRnn:

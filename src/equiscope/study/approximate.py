@@ -29,7 +29,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
         "sliding window": lambda b: _masked(Window(max(b // 2, 1)), tokens, seed),
         "blocks": lambda b: _masked(Blocks(b), tokens, seed),
         "dilated": lambda b: _masked(Dilated(max(length // b, 1)), tokens, seed),
-        "Linformer": lambda b: _own(Linformer(WIDTH, HEADS, longest=length, rank=b), tokens, seed),
+        "Linformer": lambda b: _own(Linformer(WIDTH, HEADS, max_length=length, rank=b), tokens, seed),
         "Nystrom": lambda b: _own(Nystrom(WIDTH, HEADS, landmarks=b), tokens, seed),
     }
     errors = {name: [kind(b) for b in budgets] for name, kind in each(list(kinds.items()), "kinds")}
@@ -75,7 +75,7 @@ def _times(n: int, rounds: int) -> dict[str, tuple[float, float, float]]:
     tokens = Tokens.of(torch.randn(1, n, WIDTH))
     kinds: dict[str, MultiHeadAttention] = {
         "exact": MultiHeadAttention(WIDTH, HEADS), "linear": LinearAttention(WIDTH, HEADS),
-        "Linformer": Linformer(WIDTH, HEADS, longest=n, rank=32), "Nystrom": Nystrom(WIDTH, HEADS, landmarks=32),
+        "Linformer": Linformer(WIDTH, HEADS, max_length=n, rank=32), "Nystrom": Nystrom(WIDTH, HEADS, landmarks=32),
     }  # fmt: skip
     return time_interleaved({name: partial(kind, tokens) for name, kind in kinds.items()}, rounds)
 
