@@ -93,7 +93,7 @@ class Reporter:
             entry = "sequence" if request.statement.name == "batch" else "token"
             return f"no output has one entry for each {entry}, so there is nothing to compare"
         if not request.inputs_changed:
-            return "these inputs are too small to be changed. Give larger inputs"
+            return "no change of these inputs is possible. Give larger inputs"
         return ""
 
     def _notes(self, request: Request, worst: StatementErrors, parameters: str, claimed: str, notes: list[str]) -> list[str]:

@@ -11,12 +11,12 @@ from equiscope.audit.proof.field import (
     NoRule,
     add,
     bilinear,
-    collected,
+    unordered,
     constant,
     function,
     inverse,
-    letters,
-    listed,
+    indeterminates,
+    ordered,
     multiply,
     negative,
     power,
@@ -42,7 +42,7 @@ def softmax(t, dim):
 
 
 def test_products_of_matrices_are_exact():
-    a, b = letters((5, 700), "a"), letters((700, 3), "b")
+    a, b = indeterminates((5, 700), "a"), indeterminates((700, 3), "b")
     wanted = [[sum(x * y for x, y in zip(row, column, strict=True)) % PRIME for column in b.T.tolist()] for row in a.tolist()]
     assert bilinear(torch.matmul, a, b).tolist() == wanted
 
@@ -53,13 +53,13 @@ def test_the_largest_numbers_of_the_field_do_not_overflow():
 
 
 def test_a_number_times_its_inverse_is_one():
-    a = letters((100,), "a")
+    a = indeterminates((100,), "a")
     assert multiply(a, inverse(a)).eq(1).all()
     assert inverse(torch.tensor([0])).tolist() == [NONE]
 
 
 def test_what_is_equal_in_school_is_equal_here():
-    a, b = letters((50,), "a"), letters((50,), "b")
+    a, b = indeterminates((50,), "a"), indeterminates((50,), "b")
     left = power(add(a, b), 2)
     right = add(add(power(a, 2), power(b, 2)), multiply(constant(torch.tensor(2.0)), multiply(a, b)))
     assert torch.equal(left, right)
@@ -67,7 +67,7 @@ def test_what_is_equal_in_school_is_equal_here():
 
 
 def test_the_spread_is_the_mean_square_less_the_squared_mean():
-    x = letters((4, 9), "x")
+    x = indeterminates((4, 9), "x")
     mean = made(ATEN.mean.dim, x, [1])
     spread = made(ATEN.var.correction, x, [1], correction=0)
     assert torch.equal(spread, add(made(ATEN.mean.dim, power(x, 2), [1]), negative(power(mean, 2))))
@@ -92,11 +92,11 @@ def test_infinities_add_as_they_do():
 
 
 def test_an_infinity_times_a_formula_has_no_sign_that_is_known():
-    assert multiply(torch.tensor(LOW), letters((), "a")) < PRIME
+    assert multiply(torch.tensor(LOW), indeterminates((), "a")) < PRIME
 
 
 def test_softmax_gives_nothing_where_the_mask_is_minus_infinity():
-    x = letters((3, 5), "x")
+    x = indeterminates((3, 5), "x")
     x[:, 3:] = LOW
     found = softmax(x, -1)
     assert found[:, 3:].eq(0).all()
@@ -106,21 +106,21 @@ def test_softmax_gives_nothing_where_the_mask_is_minus_infinity():
 
 
 def test_a_set_has_no_order_and_a_list_has():
-    x = letters((6,), "x")
+    x = indeterminates((6,), "x")
     turned = x.roll(1)
-    assert torch.equal(collected("f", x, [0]), collected("f", turned, [0]))
-    assert not torch.equal(listed("f", x, [0]), listed("f", turned, [0]))
-    assert not torch.equal(listed("f", torch.tensor([1, 0]), [0]), listed("f", torch.tensor([1, LOW]), [0]))
+    assert torch.equal(unordered("f", x, [0]), unordered("f", turned, [0]))
+    assert not torch.equal(ordered("f", x, [0]), ordered("f", turned, [0]))
+    assert not torch.equal(ordered("f", torch.tensor([1, 0]), [0]), ordered("f", torch.tensor([1, LOW]), [0]))
 
 
 def test_functions_of_other_names_are_others():
-    x = letters((6,), "x")
+    x = indeterminates((6,), "x")
     assert torch.equal(function("f", x), function("f", x))
     assert not torch.equal(function("f", x), function("g", x))
 
 
 def test_products_along_axes():
-    x = letters((2, 3, 4), "x")
+    x = indeterminates((2, 3, 4), "x")
     assert torch.equal(product(x, [1]), multiply(multiply(x[:, 0], x[:, 1]), x[:, 2]))
     assert product(x, [0, 2], True).shape == (1, 3, 1)
 

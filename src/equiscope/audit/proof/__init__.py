@@ -1,4 +1,4 @@
-"""Proof: permutation of tokens, causality and batch independence, proved on the graph of operations or not."""
+"""Proof of permutation equivariance, causality and batch independence on the exported graph of operations."""
 
 from equiscope.audit.proof.proving import STATEMENTS, prove
 

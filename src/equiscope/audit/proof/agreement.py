@@ -1,4 +1,4 @@
-"""Compared: a proof beside a measurement. Where they disagree, one is wrong, and that is a fault of ours: it is said loudly."""
+"""Agreement of proofs and measurements. Where they disagree, one of them is wrong, a fault of equiscope: a note reports it."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from equiscope.audit.proof.proving import STATEMENTS, proofs_of
 from equiscope.audit.subject import Subject
 from equiscope.record import Proof, Row
 
-LARGEST = 10_000_000  # parameters up to which a check proves without being asked
+LARGEST = 10_000_000  # parameters up to which a check proves by default
 FAILS = ("approximate", "broken")
 
 
 def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, finished: bool) -> tuple[list[Row], list[str]]:
-    """Rows with what the graph of operations says of them, and notes where that disagrees with what was measured.
+    """The rows with their proofs, and notes where a proof and a measurement disagree.
 
-    wanted  True or False; None: for models of up to 10 million parameters, while time is left
+    wanted  True or False; None: for models of up to 10 million parameters, where the check finished in time
     """
     small = sum(p.numel() for p in subject.model.parameters()) <= LARGEST
     if wanted is False or (wanted is None and not (small and finished)):
@@ -25,7 +25,7 @@ def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, fini
         return list(rows), []
     try:
         proofs = proofs_of(subject, names)
-    except Exception as error:  # the graph may hold anything; a check goes on without it
+    except Exception as error:  # the graph may contain anything; the check continues without proofs
         proofs = {n: Proof(answer="unknown", reason=f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") for n in names}
     made, notes = [], []
     for row in rows:
@@ -39,7 +39,7 @@ def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, fini
 
 
 def disagreement(row: Row, proof: Proof) -> str:
-    """In words; empty where there is none. Only what was measured at random parameters contradicts a refutation."""
+    """The disagreement in words; empty where there is none."""
     if proof.answer == "proved" and row.verdict in FAILS:
         return f"DISAGREEMENT: {row.name} is proved ({proof.reason}), but measured {row.verdict} ({row.error})"
     if proof.answer == "refuted" and row.verdict == "holds":

@@ -1,7 +1,6 @@
-"""Program: a model as a list of ATen operations, by `torch.export`, with what goes in and what comes out told apart.
+"""Exported program: a model as a graph of ATen operations from `torch.export`, with its inputs, parameters and outputs.
 
-The numbers that go in lie in leaves: each knows which of its axes counts tokens, and whether its entries are free (words) or known
-(places, masks).
+Its inputs are leaves: each records its axis of tokens, and whether its values are free (tokens) or fixed (positions, masks).
 """
 
 import linecache
@@ -27,155 +26,156 @@ class Unexported(Exception):
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """A tensor that the model is given.
+class ProofLeaf:
+    """An input tensor of the model.
 
-    words  the axis that counts tokens and goes with them, from the end; None where it stays
-    free   any numbers may stand there
-    rows   the axis that counts the sequences of a batch; None where there is none
+    token_axis  the axis of tokens, counted from the end, for values that move with the tokens; None otherwise
+    free        whether the statement is about all values; otherwise the values are fixed
+    batch_axis  the axis of sequences; None where there is none
     """
 
     argument: str
     part: str
     value: Tensor
-    words: int | None
+    token_axis: int | None
     free: bool
-    rows: int | None
+    batch_axis: int | None
     edges: bool = False
 
 
-def leaves(inputs: Inputs) -> list[Leaf]:
-    """Of Tokens the words and their flags (places stay what they are); every other tensor as it is."""
-    found, batch = [], inputs.batch
+def proof_leaves(inputs: Inputs) -> list[ProofLeaf]:
+    """The leaves of the inputs: of Tokens the features and their flags (positions are fixed); every other tensor."""
+    leaves, batch = [], inputs.batch
     for name, value in inputs.values.items():
         kind = inputs.kinds[name]
         if kind == "tokens":
             rows = 0 if value.x.ndim > 2 else None
-            found.append(Leaf(name, "x", value.x, -2, True, rows))
+            leaves.append(ProofLeaf(name, "x", value.x, -2, True, rows))
             for part in ("valid", "document"):
                 flag = getattr(value, part)
                 if flag is not None:
-                    found.append(Leaf(name, part, flag, -1, False, rows if flag.ndim > 1 else None))
+                    leaves.append(ProofLeaf(name, part, flag, -1, False, rows if flag.ndim > 1 else None))
         elif isinstance(value, Tensor):
             first = 1 if kind == "steps" else 0
             rows = first if kind != "pairs" and value.ndim > first and value.shape[first] == batch else None
             words = AXIS[kind] if kind in WORDS else None
-            found.append(Leaf(name, "", value, words, kind in FREE, rows, kind == "edges"))
-    return found
+            leaves.append(ProofLeaf(name, "", value, words, kind in FREE, rows, kind == "edges"))
+    return leaves
 
 
-def rebuilt(inputs: Inputs, parts: list[Leaf], values: tuple[Tensor, ...]) -> Inputs:
+def with_leaf_values(inputs: Inputs, leaves: list[ProofLeaf], values: tuple[Tensor, ...]) -> Inputs:
     """The same call with other tensors in the leaves."""
-    made = dict(inputs.values)
-    for leaf, value in zip(parts, values, strict=True):
-        made[leaf.argument] = replace(made[leaf.argument], **{leaf.part: value}) if leaf.part else value
-    return inputs.with_values(made)
+    arguments = dict(inputs.values)
+    for leaf, value in zip(leaves, values, strict=True):
+        arguments[leaf.argument] = replace(arguments[leaf.argument], **{leaf.part: value}) if leaf.part else value
+    return inputs.with_values(arguments)
 
 
-class _Called(nn.Module):
-    """The model as a function of its leaves to a tuple of its outputs."""
+class _LeafFunction(nn.Module):
+    """The model as a function from its leaves to a tuple of its outputs."""
 
-    def __init__(self, run: Pass, inputs: Inputs, parts: list[Leaf]) -> None:
+    def __init__(self, run: Pass, inputs: Inputs, leaves: list[ProofLeaf]) -> None:
         super().__init__()
         self.model = run.model
-        self._given = (run, inputs, parts)
+        self._call = (run, inputs, leaves)
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
-        run, inputs, parts = self._given
+        run, inputs, leaves = self._call
         subject = run.subject
         run.count(values)
-        found = subject.chosen(rebuilt(inputs, parts, values).call(self.model))
-        return tuple(t.clone() for t in found.values())
+        outputs_by_name = subject.chosen(with_leaf_values(inputs, leaves, values).call(self.model))
+        return tuple(t.clone() for t in outputs_by_name.values())
 
 
 @dataclass(frozen=True)
-class Program:
+class ExportedProgram:
     """The graph of a model.
 
-    parameters  placeholder -> name; buffers: placeholder -> its numbers; given: placeholder -> number of the leaf
+    parameters    placeholder -> name; buffers: placeholder -> values
+    leaf_numbers  placeholder -> number of the leaf
     """
 
     graph: torch.fx.Graph
     module: torch.fx.GraphModule
     parameters: dict[str, str]
     buffers: dict[str, Tensor]
-    given: dict[str, int]
+    leaf_numbers: dict[str, int]
     outputs: list[tuple[str, Any]]
 
 
-def program(subject: Subject, inputs: Inputs, parts: list[Leaf], outputs: list[str]) -> Program:
-    """Export. Raises Unexported where that cannot be done."""
+def export_program(subject: Subject, inputs: Inputs, leaves: list[ProofLeaf], outputs: list[str]) -> ExportedProgram:
+    """Export the model. Raises Unexported where that fails."""
     run = subject.in_dtype(subject.dtype)
     run.high_precision = False
-    called = _Called(run, inputs, parts)
+    function = _LeafFunction(run, inputs, leaves)
     try:
-        with warnings.catch_warnings(), run.within(gradients=True), _slowly(), _quietly(), _forgotten():
+        with warnings.catch_warnings(), run.within(gradients=True), _without_fast_paths(), _silenced(), _without_linecache():
             warnings.simplefilter("ignore")
-            exported = torch.export.export(called, tuple(leaf.value for leaf in parts), strict=False)
+            exported = torch.export.export(function, tuple(leaf.value for leaf in leaves), strict=False)
             table = torch.export.default_decompositions()
-            table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)  # one operation: its parts are no view of q
+            table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)  # kept as one operation
             exported = exported.run_decompositions(table)
     except Exception as error:  # data-dependent control flow, operations that export does not know, anything a model does
         text = " ".join(str(error).split())
         raise Unexported(f"torch.export gave no graph: {type(error).__name__}: {text[:140]}") from error
-    return _told_apart(exported, outputs, len(parts))
+    return _split_signature(exported, outputs, len(leaves))
 
 
-def _told_apart(exported: Any, names: list[str], count: int) -> Program:
+def _split_signature(exported: Any, names: list[str], count: int) -> ExportedProgram:
     parameters: dict[str, str] = {}
     buffers: dict[str, Tensor] = {}
-    given: dict[str, int] = {}
+    leaf_numbers: dict[str, int] = {}
     for spec in exported.graph_signature.input_specs:
         kind, name = spec.kind.name, getattr(spec.arg, "name", "")
         if kind == "PARAMETER":
             parameters[name] = spec.target
         elif kind in ("BUFFER", "CONSTANT_TENSOR"):
-            held = exported.state_dict.get(spec.target)
-            buffers[name] = exported.constants[spec.target] if held is None else held
+            buffer = exported.state_dict.get(spec.target)
+            buffers[name] = exported.constants[spec.target] if buffer is None else buffer
         elif kind == "USER_INPUT":
-            given[name] = len(given)
+            leaf_numbers[name] = len(leaf_numbers)
         else:
             raise Unexported(f"the graph takes a {kind.lower()}, which has no rule")
-    if len(given) != count:
-        raise Unexported("the graph takes other inputs than the model")
+    if len(leaf_numbers) != count:
+        raise Unexported("the graph has other inputs than the model")
     nodes = {n.name: n for n in exported.graph.nodes}
-    made = [s.arg for s in exported.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
-    if len(made) != len(names):
-        raise Unexported("the graph gives other outputs than the model")
-    outputs = [(name, nodes.get(getattr(arg, "name", ""))) for name, arg in zip(names, made, strict=True)]
-    return Program(exported.graph, exported.graph_module, parameters, buffers, given, outputs)
+    results = [s.arg for s in exported.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
+    if len(results) != len(names):
+        raise Unexported("the graph has other outputs than the model")
+    outputs = [(name, nodes.get(getattr(arg, "name", ""))) for name, arg in zip(names, results, strict=True)]
+    return ExportedProgram(exported.graph, exported.graph_module, parameters, buffers, leaf_numbers, outputs)
 
 
 @contextmanager
-def _forgotten() -> Iterator[None]:
-    """Torch keeps the text of every graph module that it ever made; nothing is kept of those made here."""
+def _without_linecache() -> Iterator[None]:
+    """Inside, torch caches the source of every graph module; those of modules created here are removed afterwards."""
     loader: Any = getattr(torch.fx.graph_module, "_loader", None)
-    held: list[dict[str, Any]] = [linecache.cache, *([loader.eval_cache] if hasattr(loader, "eval_cache") else [])]
-    before = [set(one) for one in held]
+    caches: list[dict[str, Any]] = [linecache.cache, *([loader.eval_cache] if hasattr(loader, "eval_cache") else [])]
+    before = [set(one) for one in caches]
     try:
         yield
     finally:
-        for one, names in zip(held, before, strict=True):
+        for one, names in zip(caches, before, strict=True):
             for name in [n for n in one if n not in names and n.startswith("<eval_with_key>")]:
                 del one[name]
 
 
 @contextmanager
-def _slowly() -> Iterator[None]:
-    """Torch's own layers by their definition: no fused kernel that has no parts, no look at the numbers of a mask."""
+def _without_fast_paths() -> Iterator[None]:
+    """Inside, torch's own layers run by their definition: no fused kernels, and no test of the values of a mask."""
     layers: Any = torch.nn.modules.transformer
-    before, look = torch.backends.mha.get_fastpath_enabled(), layers._detect_is_causal_mask
+    before, detect_causal = torch.backends.mha.get_fastpath_enabled(), layers._detect_is_causal_mask
     torch.backends.mha.set_fastpath_enabled(False)
     layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-        layers._detect_is_causal_mask = look
+        layers._detect_is_causal_mask = detect_causal
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _silenced() -> Iterator[None]:
     import logging
 
     loggers = [
@@ -186,7 +186,7 @@ def _quietly() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # a graph that cannot be made is printed in full
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints the graph where export fails
             yield
     finally:
         for logger, level in zip(loggers, before, strict=True):

@@ -1,7 +1,7 @@
-"""Variants: two calls that a statement relates, letter for letter, and how their numbers have to agree.
+"""Variants: two calls that a statement relates, on indeterminates, and how their outputs have to agree.
 
-Exchanging two tokens and moving all by one make every order, so two variants say all of them. A token that reads no later one is
-the same whatever stands later, for every place. A sequence that stands alone is the same beside others, and in another row.
+A transposition and a cyclic shift generate all permutations, so two variants cover them. Causality: the outputs before every
+position are equal whatever follows. Batch independence: the outputs of a sequence are equal beside others and in another row.
 """
 
 from collections.abc import Iterator
@@ -13,37 +13,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.proof.exported_program import Leaf
-from equiscope.audit.proof.formulas import Formulas, unknown_numbers
+from equiscope.audit.proof.exported_program import ProofLeaf
+from equiscope.audit.proof.formulas import Formulas, unknown_values
 
-READINGS = 256  # ways to read a tensor's axes that are tried when the place is looked for
+MAX_READINGS = 256  # interpretations of the axes of a tensor that are tried
 
 
-class Variant:
-    """plain and moved: values of the leaves."""
+class ProofVariant:
+    """original and transformed: values of the leaves."""
 
     original: list[Any]
     transformed: list[Any]
     size: int  # of the axis in question
 
     def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
-        """Of an output: what has to be equal; None where nothing is said of it."""
+        """The parts of an output that have to be equal; None where the statement does not cover it."""
         raise AssertionError(type(self).__name__)
 
-    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
-        """Of a tensor inside, where `places` says for every axis which of the tokens (or sequences) stands where."""
+    def agrees(self, original: Tensor, transformed: Tensor, token_indices: list[Tensor | None]) -> bool:
+        """Whether a tensor inside satisfies the statement; token_indices: for every axis, the token (or sequence) at each index."""
         raise AssertionError(type(self).__name__)
 
     def readable(self, original: Tensor, transformed: Tensor) -> bool:
-        """Whether there is any reading of the axes in which the tensor does what the statement asks."""
+        """Whether the tensor satisfies the statement for any interpretation of its axes."""
         if torch.equal(original, transformed):
             return True
-        ways = [_ways(size, self.size) for size in original.shape]
-        return any(self.agrees(original, transformed, list(way)) for way in islice(product(*ways), READINGS))
+        readings = [_axis_readings(size, self.size) for size in original.shape]
+        return any(self.agrees(original, transformed, list(way)) for way in islice(product(*readings), MAX_READINGS))
 
 
-def _ways(size: int, count: int) -> list[Tensor | None]:
-    """How an axis may hold so many tokens: not at all, or as the middle one of three that were merged."""
+def _axis_readings(size: int, count: int) -> list[Tensor | None]:
+    """Interpretations of an axis for `count` tokens: without tokens, or as the middle one of three merged axes."""
     if size % count:
         return [None]
     rest = size // count
@@ -52,8 +52,8 @@ def _ways(size: int, count: int) -> list[Tensor | None]:
 
 
 @dataclass
-class Order(Variant):
-    """The words in another order: order[i] is the old row that comes to row i."""
+class PermutedTokens(ProofVariant):
+    """The tokens in another order: order[i] is the old row that moves to row i."""
 
     original: list[Any]
     transformed: list[Any]
@@ -65,44 +65,44 @@ class Order(Variant):
             original = original.index_select(axis, torch.tensor(self.order))
         return original, transformed
 
-    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
-        for axis, place in enumerate(places):
-            if place is not None:
-                step = int((place == 0).long().argmin()) if self.size > 1 else 1  # how many entries a token has in a row
-                rows = torch.arange(len(place)) + (torch.tensor(self.order)[place] - place) * max(step, 1)
+    def agrees(self, original: Tensor, transformed: Tensor, token_indices: list[Tensor | None]) -> bool:
+        for axis, index in enumerate(token_indices):
+            if index is not None:
+                step = int((index == 0).long().argmin()) if self.size > 1 else 1  # how many entries a token has in a row
+                rows = torch.arange(len(index)) + (torch.tensor(self.order)[index] - index) * max(step, 1)
                 original = original.index_select(axis, rows)
         return torch.equal(original, transformed)
 
 
 @dataclass
-class Later(Variant):
-    """Other words from a place on."""
+class ChangedSuffix(ProofVariant):
+    """Other tokens from a position on."""
 
     original: list[Any]
     transformed: list[Any]
     size: int
-    place: int
+    position: int
 
     def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
         if not axes:
             return None
         for axis in axes:
-            original, transformed = original.narrow(axis, 0, self.place), transformed.narrow(axis, 0, self.place)
+            original, transformed = original.narrow(axis, 0, self.position), transformed.narrow(axis, 0, self.position)
         return original, transformed
 
-    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
-        if all(p is None for p in places):
+    def agrees(self, original: Tensor, transformed: Tensor, token_indices: list[Tensor | None]) -> bool:
+        if all(p is None for p in token_indices):
             return False
-        for axis, place in enumerate(places):
-            if place is not None:
-                rows = (place < self.place).nonzero().flatten()
+        for axis, index in enumerate(token_indices):
+            if index is not None:
+                rows = (index < self.position).nonzero().flatten()
                 original, transformed = original.index_select(axis, rows), transformed.index_select(axis, rows)
         return torch.equal(original, transformed)
 
 
 @dataclass
-class Beside(Variant):
-    """The first sequence in another row, with others beside it."""
+class MovedSequence(ProofVariant):
+    """The first sequence in another row, with other sequences around it."""
 
     original: list[Any]
     transformed: list[Any]
@@ -112,76 +112,76 @@ class Beside(Variant):
     def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
         return (original.select(axes[0], 0), transformed.select(axes[0], self.row)) if axes else None
 
-    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
-        if sum(p is not None for p in places) != 1:
+    def agrees(self, original: Tensor, transformed: Tensor, token_indices: list[Tensor | None]) -> bool:
+        if sum(p is not None for p in token_indices) != 1:
             return False
-        axis, place = next((a, p) for a, p in enumerate(places) if p is not None)
-        first, other = ((place == row).nonzero().flatten() for row in (0, self.row))
+        axis, index = next((a, p) for a, p in enumerate(token_indices) if p is not None)
+        first, other = ((index == row).nonzero().flatten() for row in (0, self.row))
         return torch.equal(original.index_select(axis, first), transformed.index_select(axis, other))
 
 
-def _free(parts: list[Leaf], seed: int, name: str) -> list[Any]:
+def _free_values(leaves: list[ProofLeaf], seed: int, name: str) -> list[Any]:
     return [
-        unknown_numbers(leaf.value, "input", leaf.argument, leaf.part, name, seed) if leaf.free else leaf.value for leaf in parts
+        unknown_values(leaf.value, "input", leaf.argument, leaf.part, name, seed) if leaf.free else leaf.value for leaf in leaves
     ]
 
 
-def _in_row(here: Tensor, axis: int, rows: Tensor, ours: Tensor, others: Tensor) -> Tensor:
-    """The sequence where `here` says, and others beside it."""
-    return torch.where(here, ours.index_select(axis, rows), others)
+def _place_sequence(here: Tensor, axis: int, rows: Tensor, own: Tensor, others: Tensor) -> Tensor:
+    """The own sequence where `here` is true, others elsewhere."""
+    return torch.where(here, own.index_select(axis, rows), others)
 
 
-def _changed(value: Any, change: Any) -> Any:
+def _apply(value: Any, change: Any) -> Any:
     return value.map(change) if isinstance(value, Formulas) else change(value)
 
 
-def orders(parts: list[Leaf], length: int, seed: int) -> Iterator[Order]:
-    """The two that make all."""
-    original = _free(parts, seed, "plain")
-    every = list(range(length))
-    for order in ([1, 0, *every[2:]], [*every[1:], 0]):
+def token_permutations(leaves: list[ProofLeaf], length: int, seed: int) -> Iterator[PermutedTokens]:
+    """Two permutations that generate all."""
+    original = _free_values(leaves, seed, "plain")
+    identity = list(range(length))
+    for order in ([1, 0, *identity[2:]], [*identity[1:], 0]):
         transformed = []
-        place = torch.empty(length, dtype=torch.long)
+        new_row = torch.empty(length, dtype=torch.long)
         rows = torch.tensor(order)
-        place[rows] = torch.arange(length)
-        for leaf, value in zip(parts, original, strict=True):
+        new_row[rows] = torch.arange(length)
+        for leaf, value in zip(leaves, original, strict=True):
             if leaf.edges:
-                transformed.append(place[value])
-            elif leaf.words is not None:
-                transformed.append(_changed(value, lambda t, axis=leaf.words, rows=rows: t.index_select(t.ndim + axis, rows)))
+                transformed.append(new_row[value])
+            elif leaf.token_axis is not None:
+                transformed.append(_apply(value, lambda t, axis=leaf.token_axis, rows=rows: t.index_select(t.ndim + axis, rows)))
             else:
                 transformed.append(value)
-        yield Order(original, transformed, length, order)
+        yield PermutedTokens(original, transformed, length, order)
 
 
-def laters(parts: list[Leaf], length: int, seed: int) -> Iterator[Later]:
-    """From every place on, the last ones first: what looks one token ahead is seen by all."""
-    original, other = _free(parts, seed, "plain"), _free(parts, seed, "other")
-    for place in range(1, length):
+def changed_suffixes(leaves: list[ProofLeaf], length: int, seed: int) -> Iterator[ChangedSuffix]:
+    """A change of all tokens from each position on."""
+    original, other = _free_values(leaves, seed, "plain"), _free_values(leaves, seed, "other")
+    for position in range(1, length):
         transformed = []
-        for leaf, value, new in zip(parts, original, other, strict=True):
-            if leaf.free and leaf.words is not None:
-                size = value.t.ndim + leaf.words
-                late = (torch.arange(length) >= place).view([length if d == size else 1 for d in range(value.t.ndim)])
-                transformed.append(value.map(lambda a, b, late=late: torch.where(late, b, a), new))
+        for leaf, value, new in zip(leaves, original, other, strict=True):
+            if leaf.free and leaf.token_axis is not None:
+                size = value.t.ndim + leaf.token_axis
+                is_late = (torch.arange(length) >= position).view([length if d == size else 1 for d in range(value.t.ndim)])
+                transformed.append(value.map(lambda a, b, is_late=is_late: torch.where(is_late, b, a), new))
             else:
                 transformed.append(value)
-        yield Later(original, transformed, length, place)
+        yield ChangedSuffix(original, transformed, length, position)
 
 
-def besides(parts: list[Leaf], batch: int, seed: int) -> Iterator[Beside]:
-    """Others beside it, in every row."""
-    original = _free(parts, seed, "plain")
+def moved_sequences(leaves: list[ProofLeaf], batch: int, seed: int) -> Iterator[MovedSequence]:
+    """The first sequence in every row, with other sequences around it."""
+    original = _free_values(leaves, seed, "plain")
     for row in range(batch):
-        other = _free(parts, seed, f"other {row}")
+        other = _free_values(leaves, seed, f"other {row}")
         transformed = []
-        for leaf, value, new in zip(parts, original, other, strict=True):
+        for leaf, value, new in zip(leaves, original, other, strict=True):
             rows = torch.tensor([row if r == 0 else 0 if r == row else r for r in range(batch)])
-            if leaf.rows is None:
+            if leaf.batch_axis is None:
                 transformed.append(value)
             elif leaf.free:
-                here = (torch.arange(batch) == row).view([batch if d == leaf.rows else 1 for d in range(value.t.ndim)])
-                transformed.append(value.map(partial(_in_row, here, leaf.rows, rows), new))
+                here = (torch.arange(batch) == row).view([batch if d == leaf.batch_axis else 1 for d in range(value.t.ndim)])
+                transformed.append(value.map(partial(_place_sequence, here, leaf.batch_axis, rows), new))
             else:
-                transformed.append(value.index_select(leaf.rows, rows))
-        yield Beside(original, transformed, batch, row)
+                transformed.append(value.index_select(leaf.batch_axis, rows))
+        yield MovedSequence(original, transformed, batch, row)
