@@ -9,7 +9,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from equiscope.explore.heads.compact import compact
 from equiscope.explore.page import html, pack
-from equiscope.explore.pages import heads
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.program.attended.attended import Attended, with_reconstruction_error
 from equiscope.record import TokenSequence, unpack
@@ -124,7 +123,8 @@ def test_of_many_tokens_queries_and_keys_are_kept_and_the_small_pictures():
     )
 
 
-def test_what_is_too_large_even_so_says_so(monkeypatch):
-    monkeypatch.setattr(heads, "MOST", 100)
-    content = looked(40).file(compact=True)
+def test_what_is_too_large_even_so_says_so():
+    page = looked(40)
+    page.float16_bytes = 100
+    content = page.file(compact=True)
     assert all(layer.tensors is None and "Even rounded" in layer.reason and layer.thumbnail for layer in content.layers)

@@ -10,7 +10,6 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MarianConfig, MarianMTModel
 
 from equiscope.errors import InputError
-from equiscope.explore.pages import heads
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.record import AttentionTensors, TokenSequence, unpack
 from equiscope.record.heads import patch_sequence
@@ -86,18 +85,19 @@ def test_a_head_that_is_not_there_is_refused(asked):
         looked().answer_head(dict(zip(("layer", "head"), asked, strict=True)))
 
 
-def test_a_large_file_is_narrower_and_says_so(monkeypatch):
-    monkeypatch.setattr(heads, "WHOLE", 10)
-    content = looked().file()
+def test_a_large_file_is_narrower_and_says_so():
+    page = looked()
+    page.float32_bytes = 10
+    content = page.file()
     assert content.layers[0].tensors.q.dtype == "float16"
     assert "This file stores queries, keys and values as float16." in content.notes
     assert 1e-7 < content.layers[0].reconstruction_error < 2e-3
 
 
-def test_what_is_too_large_for_a_file_is_left_out_and_says_so(monkeypatch):
-    monkeypatch.setattr(heads, "WHOLE", 10)
-    monkeypatch.setattr(heads, "MOST", 20)
-    content = looked().file()
+def test_what_is_too_large_for_a_file_is_left_out_and_says_so():
+    page = looked()
+    page.float32_bytes, page.float16_bytes = 10, 20
+    content = page.file()
     assert all(layer.tensors is None and "too large" in layer.reason for layer in content.layers)
     assert any("this file has the overview only" in note for note in content.notes)
     assert content.layers[0].thumbnail

@@ -15,7 +15,6 @@ from transformers import (
 )
 
 from equiscope.explore.heads.predictions import ROWS, PredictionReader, classes, predictions
-from equiscope.explore.pages import heads as room
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.record import Heads, TokenSequence, unpack
 from equiscope.record.heads import patch_sequence
@@ -122,7 +121,7 @@ def test_a_class_without_a_name_has_its_number():
 # --- one line looks at another ----------------------------------------------------------------------------------------
 
 
-def marian():
+def marian(page=HeadsPage):
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=60, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
@@ -133,7 +132,7 @@ def marian():
     return (
         model,
         given,
-        HeadsPage(model, (), given, [line(), line("answer", 4)], "a title", "marian", reader=PredictionReader("next", str)),
+        page(model, (), given, [line(), line("answer", 4)], "a title", "marian", reader=PredictionReader("next", str)),
     )
 
 
@@ -165,9 +164,8 @@ def test_how_straight_a_head_links_is_counted():
     assert all(head.diagonal is None for layer in looked.content.layers if not layer.cross for head in layer.heads)
 
 
-def test_of_long_texts_no_means_are_kept(monkeypatch):
-    monkeypatch.setattr(room, "ALIGNED", 10)
-    _, _, looked = marian()
+def test_of_long_texts_no_means_are_kept():
+    _, _, looked = marian(type("Small", (HeadsPage,), {"aligned_weights": 10}))
     (found,) = looked.content.cross_alignments
     assert found.weights is None
     assert len(found.layers) == 2

@@ -7,7 +7,6 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5Model, ViTConfig, ViTModel
 
 from equiscope.errors import InputError
-from equiscope.explore.heads import rollout
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.record import AttentionTensors, TokenSequence, unpack
 from equiscope.record.heads import patch_sequence
@@ -16,10 +15,10 @@ WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 
 
-def gpt2(layers=3):
+def gpt2(layers=3, page=HeadsPage):
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=4)).eval()
-    return HeadsPage(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=list(WORDS))], "a title", "a")
+    return page(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=list(WORDS))], "a title", "a")
 
 
 def product(layers):
@@ -57,16 +56,14 @@ def test_it_is_asked_for_like_a_layer_after_the_last():
             made.answer_head({"layer": layer, "head": head})
 
 
-def test_of_many_tokens_it_is_made_when_it_is_asked_for(monkeypatch):
+def test_of_many_tokens_it_is_made_when_it_is_asked_for():
     kept = unpack(gpt2().file().rollout[0].tensors.weights)
-    monkeypatch.setattr(rollout, "WHOLE", 4)
-    made = gpt2()
+    made = gpt2(page=type("Short", (HeadsPage,), {"rollout_tokens": 4}))
     assert made.file().rollout[0].tensors is None
     assert "the served page computes it" in made.content.rollout[0].reason
     one = msgspec.json.decode(made.answer_head({"layer": "3", "head": "0"}), type=AttentionTensors)
     assert (unpack(one.weights)[0] == kept[0]).all()
-    monkeypatch.setattr(rollout, "LONGEST", 4)
-    assert gpt2().content.rollout == []
+    assert gpt2(page=type("Shorter", (HeadsPage,), {"longest_rollout": 4})).content.rollout == []
 
 
 def test_patches_are_rolled_out_too():

@@ -77,11 +77,10 @@ def test_who_watches_gets_each_entry_once_and_in_order():
     assert live.news(0).left == pytest.approx(0.25 * 50)
 
 
-def test_one_answer_is_bounded_and_says_that_more_waits(monkeypatch):
-    monkeypatch.setattr(room, "AT_ONCE", 4)
+def test_one_answer_is_bounded_and_says_that_more_waits():
     live = Live(run(), list(run().points))
     known, answers = 0, 0
-    while (news := live.news(known)).more or not answers:
+    while (news := live.news(known, most=4)).more or not answers:
         known, answers = known + len(news.entries), answers + 1
         assert len(news.entries) == 4
     assert known + len(news.entries) == 60

@@ -48,11 +48,11 @@ def eager(kind, config, **asked):
     return model, [one[0].double().numpy() for one in theirs]
 
 
-def gpt2():
+def gpt2(page=HeadsPage):
     made = GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=32, bos_token_id=0, eos_token_id=0)
     model, theirs = eager(GPT2LMHeadModel, made, input_ids=IDS)
     line = TokenSequence(name="text", kind="words", labels=["the", *(f" {word}" for word in SENTENCE[1:8])])
-    return HeadsPage(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2"), theirs
+    return page(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2"), theirs
 
 
 def llama():

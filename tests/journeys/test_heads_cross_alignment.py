@@ -7,7 +7,6 @@ from transformers import MarianConfig, MarianMTModel, T5Config, T5ForConditional
 
 from equiscope.explore.heads.predictions import PredictionReader
 from equiscope.explore.page import html, write
-from equiscope.explore.pages import heads
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
@@ -34,7 +33,7 @@ def t5():
     return T5ForConditionalGeneration._from_config(config, attn_implementation="eager")
 
 
-def looked(kind):
+def looked(kind, page=HeadsPage):
     """A tiny model that translates, and its own weights across [L, H, N, M]."""
     torch.manual_seed(0)
     model = kind().eval()
@@ -48,9 +47,7 @@ def looked(kind):
         TokenSequence(name=name, kind="words", labels=labels, words=pieces)
         for name, labels, pieces in zip(("text", "answer"), (SOURCE, ANSWER), PIECES, strict=True)
     ]
-    return HeadsPage(
-        model, (), given, lines, "a translation", "tiny", reader=PredictionReader("next", lambda i: f" word{i}")
-    ), theirs
+    return page(model, (), given, lines, "a translation", "tiny", reader=PredictionReader("next", lambda i: f" word{i}")), theirs
 
 
 @pytest.fixture(scope="module")
@@ -199,9 +196,8 @@ def test_it_fits_a_phone_and_is_touched(read, made, dark):
     assert value(tab) == pytest.approx(wanted[3].max(), rel=2e-5)
 
 
-def test_of_a_long_text_one_head_is_shown(watched, monkeypatch, tmp_path):
-    monkeypatch.setattr(heads, "ALIGNED", 10)
-    made, theirs = looked(marian)
+def test_of_a_long_text_one_head_is_shown(watched, tmp_path):
+    made, theirs = looked(marian, type("Small", (HeadsPage,), {"aligned_weights": 10}))
     tab = watched(1280)
     tab.goto(write(made.file(), tmp_path / "page.html").as_uri())
     words(tab, 1).nth(2).click()

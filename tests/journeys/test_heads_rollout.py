@@ -2,8 +2,8 @@
 
 import pytest
 
-from equiscope.explore.heads import rollout
 from equiscope.explore.page import html
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import unpack
@@ -45,10 +45,9 @@ def test_it_lies_over_the_picture(read):
     assert printed(tab) == pytest.approx(kept[0, 0, 5], rel=1e-6)
 
 
-def test_of_many_tokens_it_is_asked_for(browser, monkeypatch):
+def test_of_many_tokens_it_is_asked_for(browser):
     kept = unpack(gpt2()[0].file().rollout[0].tensors.weights)
-    monkeypatch.setattr(rollout, "WHOLE", 4)
-    made, _ = gpt2()
+    made, _ = gpt2(type("Short", (HeadsPage,), {"rollout_tokens": 4}))
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     with server(html(made.content, policy=POLICY), 18695, {"/head": made.answer_head, "/rerun": made.answer_rerun}) as running:

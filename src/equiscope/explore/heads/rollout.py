@@ -14,8 +14,6 @@ from equiscope.program.attended.attended import Attended
 from equiscope.program.attended.survey import survey
 from equiscope.record import AttentionLayer, AttentionTensors, HeadStatistics, pack
 
-WHOLE = 256  # tokens up to which it is computed at once and stored in a file
-LONGEST = 2048  # tokens up to which it is computed at all
 NAME = "all layers, rolled out"
 EXPLANATION = (
     "This is the product of the weights of {count} layers, each averaged with the residual path. It shows from which tokens a row "
@@ -25,15 +23,18 @@ EXPLANATION = (
 SERVED_ONLY = " It needs the model: the served page computes it."
 
 
-def rollout_stacks(layers: Sequence[AttentionLayer], attentions: Sequence[Attended]) -> list[list[int]]:
-    """Stacks of two or more layers, by their indices, in which the tokens of one sequence attend only to that sequence."""
+def rollout_stacks(layers: Sequence[AttentionLayer], attentions: Sequence[Attended], longest: int) -> list[list[int]]:
+    """Stacks of two or more layers, by their indices, in which the tokens of one sequence attend only to that sequence.
+
+    longest  sequence, in tokens
+    """
     stacks = []
     for sequence in dict.fromkeys(layer.query_sequence for layer in layers):
         indices = [i for i, layer in enumerate(layers) if layer.query_sequence == sequence]
         alone = all(
             not layers[i].cross and layers[i].key_sequence == sequence and attentions[i].instances == 1 for i in indices
         )  # fmt: skip
-        if alone and len(indices) > 1 and attentions[indices[0]].q.shape[-2] <= LONGEST:
+        if alone and len(indices) > 1 and attentions[indices[0]].q.shape[-2] <= longest:
             stacks.append(indices)
     return stacks
 

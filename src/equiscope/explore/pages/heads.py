@@ -26,9 +26,6 @@ from equiscope.program.attended.survey import survey
 from equiscope.record import AttentionLayer, AttentionTensors, HeadStatistics, TokenSequence, pack
 from equiscope.record.heads import CrossAlignment
 
-ALIGNED = 2**17  # weights of a cross alignment that are stored: half a megabyte
-WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file stores them in float32
-MOST = 96_000_000  # bytes up to which a file stores them at all, in float16
 RUNS = 4  # reruns that are stored
 EVERY = "Leave out --compact for every number, or --export where that is too much for a file."
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
@@ -46,6 +43,12 @@ class HeadsPage:
     content     the record of the page; attentions: of its layers
     candidates  sequences that a caller offers; sequences: those that attentions have, by their length
     """
+
+    aligned_weights = 2**17  # of a cross alignment that are stored: half a megabyte
+    float32_bytes = 12_000_000  # of queries, keys and values up to which a file stores them in float32
+    float16_bytes = 96_000_000  # up to which a file stores them at all, in float16
+    rollout_tokens = 256  # up to which a rollout is computed at once and stored in a file
+    longest_rollout = 2048  # tokens up to which it is computed at all
 
     def __init__(
         self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence], title: str,
@@ -69,7 +72,7 @@ class HeadsPage:
             sequences=self.sequences, layers=layers, position_tables=list(position_tables(model, grids)),
             notes=self.notes, served=True,
             predictions=predictions(outputs.pop(), reader, self.sequences, layers[-1].query_sequence),
-            cross_alignments=cross_alignments(layers, self.attentions, self.sequences),
+            cross_alignments=cross_alignments(layers, self.attentions, self.sequences, self.aligned_weights),
         )  # fmt: skip
         self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.attentions))
         self.other: HeadsPage | None = None
@@ -77,7 +80,7 @@ class HeadsPage:
         self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] = model, tuple(args), dict(kwargs)
         self._support = rerun_support(model, args, kwargs, self.sequences)
         self.content = msgspec.structs.replace(self.content, rerun_options=self._support.options)
-        self._stacks, self._rollouts = rollout_stacks(layers, self.attentions), dict[int, Attended]()
+        self._stacks, self._rollouts = rollout_stacks(layers, self.attentions, self.longest_rollout), dict[int, Attended]()
         rollouts = [self._rollout_layer(i) for i in range(len(self._stacks))]
         self.content = msgspec.structs.replace(self.content, rollout=rollouts)
         self._floors = list[float]()
@@ -96,21 +99,21 @@ class HeadsPage:
             return self._compact()
         size = sum(t.numel() for one in self.attentions for t in (one.q, one.k, one.v) if t is not None) * 4
         layers, notes = [], list(self.notes)
-        if size > MOST:
+        if size > self.float16_bytes:
             notes.append(
                 f"Queries, keys and values of all heads would be {size / 2e6:.0f} MB, so this file has the overview only. "
                 "Leave out --export for every number; --compact rounds them, so that more of them fit."
             )
         for layer, one in zip(self.content.layers, self.attentions, strict=True):
-            stored = one if size <= WHOLE else _half(one)
-            tensors = None if size > MOST else _tensors(stored, range(one.heads), half=size > WHOLE)
-            reason = layer.reason if size <= MOST else "The file would be too large: see the note above."
+            stored = one if size <= self.float32_bytes else _half(one)
+            tensors = None if size > self.float16_bytes else _tensors(stored, range(one.heads), half=size > self.float32_bytes)
+            reason = layer.reason if size <= self.float16_bytes else "The file would be too large: see the note above."
             layers.append(
                 msgspec.structs.replace(
                     layer, tensors=tensors, reconstruction_error=stored.reconstruction_error, reason=reason
                 )
             )  # fmt: skip
-        if WHOLE < size <= MOST:
+        if self.float32_bytes < size <= self.float16_bytes:
             notes.append("This file stores queries, keys and values as float16.")
         return msgspec.structs.replace(
             self.content, layers=layers, notes=notes, served=False, side_by_side=self._file_side_by_side(),
@@ -121,7 +124,7 @@ class HeadsPage:
         """Thumbnails are left out where the page can compute them, and statistics have four decimals."""
         layers, notes = [], list(self.notes)
         for layer, one in zip(self.content.layers, self.attentions, strict=True):
-            tensors = smallest(one, MOST / len(self.attentions))
+            tensors = smallest(one, self.float16_bytes / len(self.attentions))
             layers.append(
                 msgspec.structs.replace(
                     layer, tensors=tensors, heads=[_short(h) for h in layer.heads],
@@ -211,7 +214,7 @@ class HeadsPage:
 
     def _rollout_layer(self, stack: int) -> AttentionLayer:
         first, count = self._stacks[stack][0], len(self._stacks[stack])
-        short = self.attentions[first].q.shape[-2] <= rollout.WHOLE
+        short = self.attentions[first].q.shape[-2] <= self.rollout_tokens
         return rollout.rollout_layer(self.content.layers[first].query_sequence, count, self._rollout(stack) if short else None)
 
     def _file_rollout(self) -> list[AttentionLayer]:
@@ -318,9 +321,9 @@ def _summary(content: record.Heads, attentions: Sequence[Attended]) -> str:
 
 
 def cross_alignments(
-    layers: Sequence[AttentionLayer], attentions: Sequence[Attended], sequences: Sequence[TokenSequence]
+    layers: Sequence[AttentionLayer], attentions: Sequence[Attended], sequences: Sequence[TokenSequence], most: int
 ) -> list[CrossAlignment]:
-    """One for each two sequences of words of which one attends to the other. attentions: of the layers."""
+    """One for each two sequences of words of which one attends to the other. attentions: of the layers; most: weights stored."""
     pairs = dict.fromkeys(
         (layer.query_sequence, layer.key_sequence) for layer in layers if layer.cross and layer.query_sequence != layer.key_sequence
     )  # fmt: skip
@@ -331,7 +334,7 @@ def cross_alignments(
         own = [i for i, layer in enumerate(layers) if (layer.query_sequence, layer.key_sequence) == (queries, keys) and layer.cross]
         size = len(own) * len(sequences[queries].labels) * len(sequences[keys].labels)
         weights = None
-        if size <= ALIGNED and all(attentions[i].instances == 1 for i in own):
+        if size <= most and all(attentions[i].instances == 1 for i in own):
             means = [torch.stack([attentions[i].best_weights(head) for head in range(attentions[i].heads)]).mean(0) for i in own]
             weights = pack(torch.stack(means).float().numpy())
         alignments.append(CrossAlignment(query_sequence=queries, key_sequence=keys, layers=own, weights=weights))

@@ -64,11 +64,11 @@ class Live:
             content = Course(title=run.title, summary=summary(run, self._points), run=run, live=True, series=self._series)
         return page.html(content, WATCHED, POLICY)
 
-    def news(self, first: int) -> News:
-        """Entries from number `first` on, so many as one answer holds; none, where there are no more."""
+    def news(self, first: int, most: int = AT_ONCE) -> News:
+        """Entries from number `first` on, at most `most`; none, where there are no more."""
         with self._lock:
             self._asked = time.monotonic()
-            run, some = self._run, self._entries[first : first + AT_ONCE]
+            run, some = self._run, self._entries[first : first + most]
             return News(
                 series=self._series, first=first, entries=some, more=first + len(some) < len(self._entries),
                 summary=summary(run, self._points), left=left(run, self._points), silent=max(0.0, time.time() - self._heard),
