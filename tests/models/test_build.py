@@ -16,6 +16,8 @@ from equiscope.positions import Fire, Kerple, Learned, Rope, T5Bias
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 
+pytestmark = pytest.mark.quick
+
 VALID = torch.tensor([True, True, True, True, False, False])
 
 

@@ -26,6 +26,8 @@ from equiscope.models import (
 from equiscope.models.decoding import Decoding, id_tensors
 from equiscope.positions import Alibi, Learned, Rope
 
+pytestmark = pytest.mark.quick
+
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
 
 

@@ -11,6 +11,8 @@ from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.geometry.calculator import calculator
 from equiscope.tokens.points import read_points
 
+pytestmark = pytest.mark.quick
+
 SPECS = {
     "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "typed": {"mirrored": 4, "products": 4},
     "filtered": {"cutoff": 4.0, "filtered": True},

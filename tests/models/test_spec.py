@@ -12,6 +12,8 @@ from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName
 from equiscope.models import PRESETS, READOUTS, tiny
 from equiscope.positions import T5Bias
 
+pytestmark = pytest.mark.quick
+
 FULL = eq.Spec(
     width=8, vocabulary=20, layers=3, readout="mean", outputs=4,
     block=eq.Block(

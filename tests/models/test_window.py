@@ -12,6 +12,8 @@ from equiscope.models.decoding import Decoding
 from equiscope.models.window import windowed
 from equiscope.positions import Alibi, Learned, Rope, Sinusoidal, T5Bias
 
+pytestmark = pytest.mark.quick
+
 TEXTS = [torch.arange(9) % 40, torch.arange(3)]
 
 

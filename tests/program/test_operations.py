@@ -11,6 +11,8 @@ from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.functional import rotate
 from equiscope.program.operations import OPERATIONS
 
+pytestmark = pytest.mark.quick
+
 A, B = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 3, 4, dtype=torch.float64)
 ANGLES = torch.randn(3, 2, dtype=torch.float64)
 VALID = torch.tensor([[True, True, False], [False, False, False]])

@@ -8,6 +8,8 @@ import torch
 from equiscope.program.attended.attended import Attended
 from equiscope.program.attended.survey import survey
 
+pytestmark = pytest.mark.quick
+
 N = 12
 
 

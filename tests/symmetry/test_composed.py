@@ -8,6 +8,8 @@ from equiscope.models import Spec
 from equiscope.models.spec import Attention, Block, InputLayer, Norm
 from equiscope.positions import Index
 
+pytestmark = pytest.mark.quick
+
 INDEX = Attention(heads=2, position=Index())
 RMS, POST = Block(attention=INDEX, norm=Norm(kind="rms")), Block(attention=INDEX, norm=Norm(order="post"))
 

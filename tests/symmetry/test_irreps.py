@@ -9,6 +9,8 @@ from equiscope.symmetry.irreps import candidates, directions, harmonics, parsed,
 from equiscope.symmetry.motions import random_rotation, rotation
 from equiscope.symmetry.space import Reflect
 
+pytestmark = pytest.mark.quick
+
 DEGREES = range(8)
 FINE = 1e-12  # float64; measured below 1e-14 for all these degrees
 

@@ -12,6 +12,8 @@ from equiscope.errors import UnknownName
 from equiscope.positions import Rope
 from equiscope.symmetry import ACTIONS, CLAIMED, Permute, Reverse, Shift, floor, measure, named, relative_error, verdict
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("error", "error32", "wanted"),

@@ -7,6 +7,8 @@ from equiscope.symmetry import inputs_of, named
 from equiscope.symmetry.words import WORDS, RealShift, Relabel, Stretch
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.quick
+
 
 def text():
     return inputs_of((), {"input_ids": torch.tensor([[3, 5, 5, 9], [9, 3, 7, 3]])})

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens import Embedding, Tokens, characters, spelled, vocabulary, words
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("field", ["positions", "order", "document", "valid"])
 @pytest.mark.usefixtures("unchecked")

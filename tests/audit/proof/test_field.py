@@ -11,17 +11,17 @@ from equiscope.audit.proof.field import (
     NoRule,
     add,
     bilinear,
-    unordered,
     constant,
     function,
-    inverse,
     indeterminates,
-    ordered,
+    inverse,
     multiply,
     negative,
+    ordered,
     power,
     product,
     total,
+    unordered,
 )
 from equiscope.audit.proof.field_steps import FieldSteps
 from equiscope.program.loops.computation import called

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 
 from tests.audit.proof.said import B, D, N, Of, proofs, said, words
 
-pytestmark = pytest.mark.quick
-
 YES, NO, DUNNO = "proved", "refuted", "unknown"
 HOLD = (YES, YES, YES)
 MIX = (YES, NO, YES)  # every token reads all
