@@ -1,6 +1,6 @@
-"""Looking: the attention of a fixed example while a model learns, small enough to stand in a run's record.
+"""Attention snapshots: the attention of a fixed example during training, small enough for a run's record.
 
-A dozen looks in a run, a short example, three decimals: a record stays a file that is read at once.
+At most a dozen snapshots in a run, a short example, three decimals: the record stays a small file.
 """
 
 from typing import Any, cast
@@ -20,14 +20,14 @@ NUMBERS, LONGEST = 2**14, 24  # weights of one look; tokens of its example
 
 
 def snapshot_due(recipe: Recipe, step: int) -> bool:
-    """Whether attention is looked at after this step: at evaluations, the first and the last among them, a dozen times at most."""
+    """Whether to record attention after this step: at evaluations, including the first and the last, at most a dozen times."""
     steps, every = recipe.budget.steps, recipe.evaluation.every or max(1, recipe.budget.steps // 10)
     apart = -(-(steps // every) // (LOOKS - 2)) or 1
     return step == steps or (step % every == 0 and step // every % apart == 0)
 
 
 def snapshot_length(model: Built) -> int:
-    """Tokens of an example whose weights of all layers and heads are few."""
+    """Number of tokens of an example for which the weights of all layers and heads stay few."""
     if not isinstance(model, Model):
         return 2
     pairs = len(model.blocks) * model.spec.blocks[0].attention.heads
@@ -39,11 +39,11 @@ def attention_of(
     model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, rows: slice = slice(None),
     columns: slice = slice(None),
 ) -> Array | None:  # fmt: skip
-    """Weights [L, H, N, M] of one example, or None where they are no numbers of one shape, or a baseline has none.
+    """Weights [L, H, N, M] of one example; None for a baseline, and if the layers differ in shape.
 
-    inputs   of one example, with or without an axis for the batch
-    source   what an encoder reads: the weights are then those across, from the M tokens of the source
-    rows     and columns that are kept, e.g. slice(0, 1) and slice(1, None) for what a class token drew from patches
+    inputs   of one example, with or without a batch axis
+    source   input of the encoder: the weights are then those of cross-attention to the M tokens of the source
+    rows     and columns to keep, e.g. slice(0, 1) and slice(1, None) for the attention of a class token to patches
     """
     if not isinstance(model, Model):
         return None

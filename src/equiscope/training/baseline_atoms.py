@@ -20,10 +20,10 @@ LEARNED = "An ordinary transformer (model.block) of molecules"
 
 
 def atom_transformer_spec(spec: dict[str, Any], statistics: EnergyStatistics, periodic: bool) -> dict[str, Any]:
-    """The fields of a Spec, with those that the data decides: a number for each element and three for a place, one answer.
+    """The fields of a Spec with those that the data determines: a feature per element and three coordinates, one output.
 
-    Attention is computed eagerly, as what is learned from forces needs a second derivative.
-    raises  InputError where the recipe says others, or frames repeat in a cell
+    Attention runs eagerly, since training on forces needs second derivatives.
+    raises  InputError if the recipe contradicts the data, or frames are periodic
     """
     if periodic:
         raise InputError(f"{LEARNED} knows no cell, but the frames repeat in one. Take a model of points in space, with a cutoff.")
@@ -40,14 +40,14 @@ def atom_transformer_spec(spec: dict[str, Any], statistics: EnergyStatistics, pe
 
 
 class AtomTransformer:
-    """An ordinary transformer of a run, which answers as a `SpaceModel` does; levels: what its training part decided."""
+    """A transformer over atoms with the interface of a `SpaceModel`. statistics: of the training part."""
 
     def __init__(self, model: Model, statistics: EnergyStatistics) -> None:
         self.model, self.statistics = model, statistics
         self.known = [NUMBERS[symbol] for symbol in statistics.elements]
 
     def __call__(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Tensor:
-        """Energies [B] in eV, of atomic numbers [B, N] (0: no atom) and places [B, N, 3] in Å, which are taken from their mean."""
+        """Energies [B] in eV, from atomic numbers [B, N] (0: no atom) and positions [B, N, 3] in Å, which are centred first."""
         if cell is not None:
             raise InputError(f"{LEARNED} knows no cell. Leave it out, or take a model of points in space.")
         row, there = self.elements(numbers), (numbers > 0).unsqueeze(-1)
@@ -63,7 +63,7 @@ class AtomTransformer:
         return own + many * (each.double() * self.statistics.scale + self.statistics.offset)
 
     def elements(self, numbers: Tensor) -> Tensor:
-        """Which element each atom is, 0 where there is none. Raises InputError for one that was not learned."""
+        """Index of the element of each atom, 0 where there is none. Raises InputError for an element that was not in training."""
         same = numbers.unsqueeze(-1) == torch.tensor(self.known, device=numbers.device)
         unknown = (numbers != 0) & ~same.any(-1)
         if bool(unknown.any()):

@@ -1,7 +1,7 @@
-"""BLEU: how much of what was wanted an answer says, in runs of one to four words; 0..100 over a whole part.
+"""BLEU: overlap of n-grams of one to four words between translations and references; 0..100 over a whole part.
 
-Three numbers, because papers mean different ones: cased and lower-cased as WMT counts words (13a, sacrebleu's standard), and
-tokenised, as papers on Multi30k state it: Moses' words of normalised punctuation, lower-cased, no further tokenisation.
+Three numbers, because papers mean different ones: cased and lower-cased with WMT's tokenisation (13a, sacrebleu's default), and
+tokenised, as papers on Multi30k report it: Moses' words after normalising punctuation, lower-cased, no further tokenisation.
 Sources: Papineni et al. 2002; Post 2018, "A Call for Clarity in Reporting BLEU Scores".
 """
 
@@ -14,7 +14,7 @@ from equiscope.tokens.extra import needed
 
 @dataclass(frozen=True)
 class Scores:
-    """Numbers by name, and for each the signature that says how it was counted. words: that Moses finds in what was wanted."""
+    """Scores by name, and the signature of each. words: number of Moses words in the references."""
 
     values: dict[str, float]
     signatures: dict[str, str]
@@ -22,16 +22,16 @@ class Scores:
 
 
 def greedy(answers: Sequence[str], wanted: Sequence[str]) -> float:
-    """Cased, 13a: the one number that is followed while a model learns."""
+    """Cased, 13a: the one score that is computed during training."""
     metric = needed("sacrebleu", "train", "BLEU").metrics.BLEU()
     return float(metric.corpus_score(list(answers), [list(wanted)]).score)
 
 
 def scores(answers: Sequence[str], wanted: Sequence[str], language: str, lowered: bool = False) -> Scores:
-    """All three; the tokenised one is left out where sacremoses is not installed.
+    """All three scores; the tokenised one only if sacremoses is installed.
 
-    language  of the answers, two letters
-    lowered   whether both sides were given in small letters: then no number is a cased one, and every signature says so
+    language  of the translations, two letters
+    lowered   whether both sides are lower-cased already: then no score is cased, and every signature says so
     """
     found = _scores(answers, wanted, language)
     if not lowered:

@@ -1,4 +1,4 @@
-"""Cost: how much of the machine's rate of matrix products the model's own products use."""
+"""Cost: the peak rate of matrix products on this machine, of which training reports the share that it uses."""
 
 import time
 
@@ -8,7 +8,7 @@ SECONDS = 0.15
 
 
 def best_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations a second of the best product of two square matrices, measured as ours multiply; a multiply-add counts two."""
+    """Operations per second of the fastest product of two square matrices; a multiply-add counts as two."""
     size = 4096 if device.type == "cuda" else 1024
     a = torch.randn(size, size, device=device, dtype=dtype)
     best, spent = 0.0, 0.0
@@ -23,6 +23,6 @@ def best_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done what it was told."""
+    """Wait until the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,6 +1,6 @@
-"""Engine: one step of learning, on whatever computes.
+"""Engine: one training step, on any device and any number of processes.
 
-Whatever is random in a step is seeded by the run's seed, the step and the process, so nothing random has to be saved.
+All random numbers of a step are seeded by the run's seed, the step and the process, so no generator state has to be saved.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +28,9 @@ from equiscope.training.task import Batch, Task
 
 @dataclass(frozen=True)
 class StepResult:
-    """What came of a step: the loss before it, the length of the gradient before clipping, the rate, and what was read here.
+    """Results of a step: the loss before it, the gradient norm before clipping, the learning rate, and the batches of this process.
 
-    stop  the largest that a process gave: all stop after the same step
+    stop  the largest stop signal of all processes: all stop after the same step
     """
 
     loss: float
@@ -41,11 +41,11 @@ class StepResult:
 
 
 class Diverged(InputError):
-    """A loss or a gradient that is no number."""
+    """A loss or a gradient that is NaN or infinite."""
 
 
 def _compiler() -> None:
-    """Raises InputError where torch finds no C++ compiler that works."""
+    """Raises InputError if torch finds no working C++ compiler."""
     from torch._inductor.cpp_builder import get_cpp_compiler
 
     try:
@@ -59,9 +59,9 @@ def _compiler() -> None:
 
 @contextmanager
 def onednn_products() -> Iterator[None]:
-    """Inside, this process multiplies float32 matrices on a CPU through oneDNN; afterwards as before.
+    """Inside, this process multiplies float32 matrices on a CPU through oneDNN; afterwards the previous setting is restored.
 
-    torch leaves float32 products to MKL unless their precision is "bf16", which oneDNN reads as a permission. On AMD's Zen 5 the
+    torch leaves float32 products to MKL unless their precision is "bf16", which oneDNN treats as a permission. On AMD's Zen 5 the
     result keeps the precision of float32 (relative error 5e-7, MKL's 3e-7); a CPU with AMX multiplies in bfloat16 (2e-3).
     Measured: benchmarks/results/README.md.
     """
@@ -77,9 +77,9 @@ def onednn_products() -> Iterator[None]:
 
 
 class TrainingEngine:
-    """A model that learns by a recipe. `model` is the bare one, whatever is wrapped around it.
+    """Trains a model by a recipe. `model` is the bare module, without wrappers.
 
-    devices  processes on this machine; under torchrun, as it says
+    devices  processes on this machine; under torchrun, torchrun decides
     """
 
     def __init__(self, recipe: Recipe, model: Built, devices: int = 1) -> None:
@@ -107,13 +107,13 @@ class TrainingEngine:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes."""
+        """Whether this process writes files."""
         return self.processes.first
 
     def step(self, task: Task, step: int, asked: Callable[[], int] = lambda: 0) -> StepResult:
-        """One step, counted from 0. asked: a number that is not 0 asks all processes to stop after it.
+        """One step, counted from 0. asked: returns a signal number; if it is not 0, all processes stop after this step.
 
-        raises  Diverged where the loss or the gradient is no number; the weights are then as before the step
+        raises  Diverged if the loss or the gradient is NaN or infinite; the weights are then those before the step
         """
         recipe = self.recipe
         read = [self._next.pop(step, None) or self._batch(task, step, 0)]
@@ -143,7 +143,9 @@ class TrainingEngine:
         return StepResult(lost, length, rate, read, stop)
 
     def _gradient(self, task: Task, step: int, read: Sequence[Batch]) -> Tensor:
-        """Gradients of a step's batches are added to those that are there; returns the loss. Dropout is the same each time."""
+        """Add the gradients of a step's batches to `.grad`; returns the loss. Dropout masks are the same in every call for a
+        step.
+        """
         torch.manual_seed(self._seed(step))
         total = torch.zeros((), device=self.device)
         for turn, batch in enumerate(read):
@@ -157,9 +159,9 @@ class TrainingEngine:
 
     @contextmanager
     def evaluated(self) -> Iterator[Built]:
-        """Inside, the model in eval mode with the weights that are kept: averaged ones, where the recipe averages.
+        """Inside, the model in eval mode with the weights that are evaluated and saved: the averaged ones, if the recipe averages.
 
-        What is spread over processes is put together in each of them: whatever is asked of a model can be asked then.
+        Weights that are sharded over processes are gathered in each of them.
         """
         if self.processes.spread:
             weights = state.weights(self.model) if self.average is None else state.gather(self.average.weights)
@@ -176,7 +178,7 @@ class TrainingEngine:
                 self.average.swap(self.model)
 
     def state(self) -> dict[str, dict[str, Tensor]]:
-        """Files of a checkpoint; every process has to ask. Raises Diverged where a weight is no number."""
+        """Files of a checkpoint; every process must call it. Raises Diverged if a weight is NaN or infinite."""
         weights = state.weights(self.model)
         if wrong := next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None):
             raise Diverged(f"The weights {wrong} are no longer numbers.")
@@ -184,7 +186,7 @@ class TrainingEngine:
         return {WEIGHTS: weights, state.OPTIMISER: state.optimiser_state(self.model, self.optimisers), AVERAGE: averaged}
 
     def restore(self, files: Callable[[str], dict[str, Tensor]]) -> None:
-        """Take what `state` gave. Raises InputError where a file is damaged or missing, before anything has changed."""
+        """Load what `state` returned. Raises InputError if a file is damaged or missing, before anything has changed."""
         weights, held, averaged = (files(name) for name in (WEIGHTS, state.OPTIMISER, AVERAGE))
         own = {} if self.average is None else self.average.weights
         if own.keys() != averaged.keys():
@@ -196,7 +198,7 @@ class TrainingEngine:
             self._mixed.spread()
 
     def products(self) -> AbstractContextManager[None]:
-        """Inside, float32 products on a CPU go the way that the recipe says. Raises InputError where this torch has no oneDNN."""
+        """Inside, float32 products on a CPU use the recipe's backend. Raises InputError if this build of torch has no oneDNN."""
         return onednn_products() if self.recipe.engine.products == "onednn" else nullcontext()
 
     def _batch(self, task: Task, step: int, turn: int) -> Batch:
@@ -207,7 +209,7 @@ class TrainingEngine:
         return derived_seed(self.recipe.seed, "step", step, self.processes.rank)
 
     def _divergence_message(self, task: Task, step: int, loss: float, norm: float) -> str:
-        """What went wrong in a step, and where: the step is computed once more, looking at every part."""
+        """What diverged in a step, and in which module: the step is computed once more with hooks on every module."""
         torch.manual_seed(self._seed(step))
 
         def lost() -> Tensor:
@@ -226,7 +228,7 @@ class TrainingEngine:
 
 
 def _recompute(model: nn.Module) -> None:
-    """What a layer computed is not kept for the way back, but computed again (Chen et al. 2016)."""
+    """Activation checkpointing: recompute the activations of a layer in the backward pass (Chen et al. 2016)."""
     from torch.utils.checkpoint import checkpoint as recomputed
 
     for part in model.modules():
@@ -235,7 +237,7 @@ def _recompute(model: nn.Module) -> None:
 
 
 def _clipped(model: nn.Module, clip: float | None) -> Tensor:
-    """The gradient's length; then it is cut to `clip`."""
+    """The norm of the gradient, which is then clipped to `clip`."""
     parameters = [p for p in model.parameters() if p.grad is not None]
     norm: Any = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if clip is not None:

@@ -1,4 +1,4 @@
-"""Fields: what each field of a recipe may be, in words. Errors and the reference page say the same."""
+"""Fields: the values that each field of a recipe accepts, in words, for errors and for the reference page."""
 
 import difflib
 import json
@@ -15,13 +15,15 @@ LONGEST = 200  # signs of a value in a message
 
 
 def tables(kind: type[Struct]) -> dict[str, type[Struct]]:
-    """The fields of a table that are tables of one kind themselves."""
+    """The fields of a table that are tables themselves, each with its type."""
     found = {f.name: structs(f.type) for f in msgspec.structs.fields(kind)}
     return {name: some[0] for name, some in found.items() if len(some) == 1}
 
 
 def wanted(kind: Any, item: bool = False) -> str:
-    """What a value may be, such as "a whole number of 1 or more". kind: a type, or what msgspec knows of one; item: of a list."""
+    """What a value may be, such as "a whole number of 1 or more". kind: a type, or msgspec's description of one; item: of a
+    list.
+    """
     info = kind if isinstance(kind, types.Type) else types.type_info(kind)
     if item and isinstance(info, types.TupleType):
         info = info.item_types[0]
@@ -47,7 +49,7 @@ def wanted(kind: Any, item: bool = False) -> str:
 
 
 def first_misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | None:
-    """The path of the first field of plain data that cannot be of this kind, and what is wrong with it; None where all fits."""
+    """The path of the first field that does not fit its type, and what is wrong with it; None if all fields fit."""
     if fits(value, kind):
         return None
     if isinstance(value, dict) and (some := structs(kind)):
@@ -89,7 +91,7 @@ def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str)
 
 
 def _of_tag(kind: Any) -> str:
-    """What a field may be; of a table whose kind a field of it says, that field."""
+    """What a field may be; for tagged tables, the values of the tag."""
     some = structs(kind)
     tag = some[0].__struct_config__.tag_field if some else None
     if tag is None:
@@ -98,7 +100,7 @@ def _of_tag(kind: Any) -> str:
 
 
 def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, str]:
-    """The same of a table with free names, which may hold such tables."""
+    """The same for a table with free names, whose values may be such tables."""
     node: Any = value
     while typing.get_origin(kind) is dict and isinstance(node, dict):
         names, kind = typing.get_args(kind)
@@ -112,7 +114,7 @@ def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, 
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether plain data can be of a kind."""
+    """Whether plain data can be converted to a type."""
     try:
         msgspec.convert(value, kind)
     except (msgspec.ValidationError, OverflowError):
@@ -121,7 +123,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def structs(kind: Any) -> list[type[Struct]]:
-    """The kinds of tables that a value may be."""
+    """The Struct types that a value may have."""
     info = types.type_info(kind)
     return [one.cls for one in (info.types if isinstance(info, types.UnionType) else (info,)) if isinstance(one, types.StructType)]
 
@@ -138,13 +140,13 @@ def written(value: Any) -> str:
 
 
 def can_be_none(kind: Any) -> bool:
-    """Whether "none" in a recipe means that there is none: TOML has no word for it."""
+    """Whether the field accepts "none", which stands for None because TOML has no null."""
     info = types.type_info(kind)
     return isinstance(info, types.UnionType) and info.includes_none
 
 
 def nearest(name: str, known: list[str], listed: bool = True) -> str:
-    """The known name that is most alike, and unless it is said already, a list of all."""
+    """The most similar known name, followed by a list of all known names if `listed`."""
     near = difflib.get_close_matches(name, known, 1)
     return " ".join([*([f"Did you mean {near[0]}?"] if near else []), *([f"Known: {', '.join(known)}."] if listed else [])])
 

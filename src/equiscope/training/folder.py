@@ -1,4 +1,4 @@
-"""Folder: what a run keeps of its task, and whether a folder holds this very run."""
+"""Folder: the task's files in a run's folder, and whether a folder holds this very run."""
 
 import filecmp
 import os
@@ -28,7 +28,7 @@ TASK = ".task-"  # what folders begin with in which a task is written down
 def start_or_resume(folder: Path, fresh: Run, task: Task) -> Run:
     """The run of a folder: a fresh one, or the one that is there.
 
-    raises  InputError where the one that is there is of another recipe, other data or another model, naming what differs
+    raises  InputError if the existing run has another recipe, other data or another model, with the differences
     """
     if (folder / RUN).exists():
         there = read_run(folder, entries=False)
@@ -48,7 +48,7 @@ def start_or_resume(folder: Path, fresh: Run, task: Task) -> Run:
 
 
 def same_data(folder: Path, run: Run, task: Task) -> None:
-    """Raise InputError where a task's files, or what was made of them (a tokenizer, names of classes), are others than a run's."""
+    """Raise InputError if a task's files, or what was derived from them (a tokenizer, class names), differ from those of a run."""
     for part in dict.fromkeys(source.part for source in [*run.data, *task.sources]):
         old, new = ([source for source in sources if source.part == part] for sources in (run.data, task.sources))
         for before, now in zip_longest(old, new):
@@ -68,12 +68,12 @@ def same_data(folder: Path, run: Run, task: Task) -> None:
 
 
 def keep(path: Path, held: Struct) -> None:
-    """Write what a task says of its runs as JSON, for `kept`."""
+    """Write the settings of a task as JSON, for `kept`."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(held), indent=1) + b"\n")
 
 
 def kept(path: Path, kind: type[S], what: str) -> S:
-    """What `keep` wrote, which says `what`. Raises InputError where it cannot be read."""
+    """Read what `keep` wrote. what: its content, for the error. Raises InputError if it cannot be read."""
     try:
         held: S = budgets.decoded(budgets.read(path), kind)
         return held
@@ -83,7 +83,7 @@ def kept(path: Path, kind: type[S], what: str) -> S:
 
 @contextmanager
 def made(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
-    """What a run keeps of its task, as whole files; those in a folder of the run may take their place there."""
+    """The files that a run stores of its task; in the run's folder they are written whole, to be moved into place."""
     for left in folder.glob(f"{TASK}*") if folder is not None else []:  # by a kill
         shutil.rmtree(left, ignore_errors=True)
     with TemporaryDirectory(prefix=TASK, dir=folder) as part:
@@ -100,25 +100,25 @@ def _same(folder: Path, changed: list[str]) -> None:
 
 
 def moved(there: Run) -> list[str]:
-    """What is other now than when a run began, and may change the rounding of its numbers: "torch 2.12.0, now 2.13.0"."""
+    """Differences of versions and machine since the run began that may change rounding: "torch 2.12.0, now 2.13.0"."""
     now = {**versions(), "threads": machine()["threads"], "cpu": machine()["cpu"]}
     then = {**there.versions, "threads": there.machine.get("threads"), "cpu": there.machine.get("cpu")}
     return [f"{name} {then.get(name)}, now {value}" for name, value in now.items() if then.get(name) != value]
 
 
 def versions() -> dict[str, str]:
-    """Of what decides the numbers."""
+    """Versions of the software that determines the numbers."""
     return {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
 
 
 def machine() -> dict[str, Any]:
-    """Where it is computed."""
+    """The machine on which the run is computed."""
     found: dict[str, Any] = {"cpu": processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
     return found | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
 
 
 def processor() -> str:
-    """Its name, as the machine says it."""
+    """The name of the CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

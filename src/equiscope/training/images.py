@@ -1,4 +1,4 @@
-"""Images (R3): which class a picture is of. Measured as accuracy."""
+"""Images: classification of pictures. The metric is accuracy."""
 
 import math
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ ALONE = "accuracy (one view)"
 
 
 class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run sees: what its classes are called, and how a picture file becomes what the model reads."""
+    """How a run reads a picture: class names, size, channels and normalisation."""
 
     classes: tuple[str, ...]
     size: tuple[int, int]
@@ -41,7 +41,7 @@ class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        """Check values from a file: msgspec turns a ValueError into a DecodeError."""
         if not self.classes or min(self.size) < 1 or math.prod(self.size) > budgets.PIXELS:
             raise ValueError("classes and a size are needed")
         if {len(self.mean), len(self.std)} != {self.channels} or not all(map(math.isfinite, self.mean)):
@@ -50,12 +50,12 @@ class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError("each std is positive")
 
     def normalise(self, images: Tensor) -> Tensor:
-        """Bytes [B, C, H, W] as numbers."""
+        """Bytes [B, C, H, W] to normalised numbers."""
         return normal(images, torch.tensor(self.mean), torch.tensor(self.std))
 
 
 class ImagesTask(Task):
-    """A model learns to tell pictures apart."""
+    """A model learns to classify pictures."""
 
     name: ClassVar[str] = "images"
     better: ClassVar[Literal["less", "more"]] = "more"
@@ -72,7 +72,7 @@ class ImagesTask(Task):
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
-        """Read and look at the recipe's pictures."""
+        """Read and check the recipe's pictures."""
         assert isinstance(recipe.data, Images)
         p = Pictures(recipe.data, recipe.seed, recipe_folder)
         assert p.classes is not None
@@ -151,7 +151,7 @@ class ImagesTask(Task):
         return Batch(tensors, size, own * tokens, own, tokens)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Of a mixture of two pictures, the answer is as mixed as they are."""
+        """Cross-entropy; for a mixture of two pictures, the targets are mixed in the same proportion."""
         answers, t = model(batch.tensors["inputs"]).float(), batch.tensors
         smoothing = self.config.smoothing
         if "other" not in t:
@@ -166,11 +166,15 @@ class ImagesTask(Task):
         return tuple(self.pictures.parts) if self.pictures is not None else ()
 
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """accuracy: share of pictures whose most probable class is theirs; loss: nats a picture; and how many they are."""
+        """accuracy: share of pictures whose most probable class is correct; loss: in nats per picture; and the number of
+        pictures.
+        """
         return self._evaluate(model, part, Views())
 
     def final(self, model: Built, part: str) -> dict[str, float]:
-        """As `evaluate`, of the answers over all views of the recipe; then also accuracy (one view), of pictures as they are."""
+        """As `evaluate`, averaged over all views of the recipe; with several views also accuracy (one view), without
+        augmentation.
+        """
         return self._evaluate(model, part, self.config.views)
 
     @torch.no_grad()
@@ -189,16 +193,18 @@ class ImagesTask(Task):
         return values | ({ALONE: single_correct / len(pictures)} if len(views) > 1 else {})
 
     def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
-        """Of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes], as they are first."""
+        """Logits of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes]; the first view is the picture
+        itself.
+        """
         device = next(model.parameters()).device
         return torch.stack([model(self.format.normalise(one).to(device)).float() for one in views.of(images)])
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """The class of each picture, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+        """The class of each picture, and the probabilities of the most probable classes. options: top, how many; 3 by default.
 
-        inputs: picture files, folders, archives, tables with a column path, idx files of pictures. A picture is made grey or
-        colour, resized and cropped, as those of the run were, and seen in all views of the recipe.
+        inputs: picture files, folders, archives, tables with a column path, idx files of pictures. Pictures are converted, resized
+        and cropped as those of the run, and averaged over all views of the recipe.
         """
         top = min(int(options.pop("top", 3)), len(self.format.classes))
         if options or top < 1:
@@ -221,7 +227,7 @@ class ImagesTask(Task):
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
-        """The class of pictures of the validation part, far apart in it."""
+        """Predictions for pictures at regular intervals in the validation part."""
         assert self.pictures is not None
         part, count = self.pictures.parts["validation"], self.recipe.evaluation.samples
         device, samples = next(model.parameters()).device, []
@@ -237,7 +243,7 @@ class ImagesTask(Task):
         return samples
 
     def _attention_snapshot(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:
-        """The picture, and what the row that is read out drew from its patches; of a mean, the patch in the middle."""
+        """The picture, and the attention of the row that is read out to the patches; for a mean, of the patch in the middle."""
         down, across = self.grid
         pixels = image[0].movedim(0, -1).squeeze(-1)
         if pixels.numel() > NUMBERS:
@@ -256,7 +262,7 @@ class ImagesTask(Task):
 
 
 def _features(layer: dict[str, Any], channels: int, patch: Sequence[int]) -> int:
-    """Raw numbers of a token: those of its patch, or what the last convolution of a stem gives."""
+    """Features of a token: the numbers of its patch, or the channels of the stem's last convolution."""
     stem = layer.get("stem")
     if not stem:
         return channels * patch[0] * patch[1]
@@ -268,7 +274,7 @@ def _features(layer: dict[str, Any], channels: int, patch: Sequence[int]) -> int
 
 
 def _has_position(block: Any) -> bool:
-    """Whether a block, or one of several, says a position scheme, "none" too."""
+    """Whether a block, or one of several, names a position scheme, including "none"."""
     blocks = block if isinstance(block, list | tuple) else [block]
     return any("position" in (one.get("attention") or {}) for one in blocks)
 
@@ -281,9 +287,9 @@ def _with_position(block: Any, scheme: str) -> Any:
 
 
 def _on_grid(block: Any, model_fields: Any, grid: tuple[int, int], token: bool) -> Any:
-    """Blocks whose tables of places have the size of the pictures' grid; a size that the recipe says stays, if it is large enough.
+    """Blocks whose position tables have the size of the pictures' grid; a size in the recipe is kept if it is large enough.
 
-    token  whether a class token stands one place behind the last cell
+    token  whether a class token has one more position, after the last patch
     """
     if isinstance(block, (list, tuple)):
         each = model_fields if isinstance(model_fields, (list, tuple)) else [{}] * len(block)

@@ -1,4 +1,4 @@
-"""Language (R1): the next token, at every place of a passage at once. Measured in nats a token and bits a character."""
+"""Language: predict the next token at every position of a passage. Metrics: nats per token and bits per character."""
 
 import math
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class LanguageTask(TextTask):
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
-        """Read and look at the recipe's data."""
+        """Read and check the recipe's data."""
         assert isinstance(recipe.data, Language)
         passages = Passages(recipe.data, recipe.seed, recipe_folder, of_start(recipe, recipe.data.tokens))
         return cls(recipe, passages.tokenizer, passages)
@@ -85,7 +85,7 @@ class LanguageTask(TextTask):
         return Batch({"inputs": inputs, "wanted": wanted}, size * span, inputs.numel(), len(inputs), span)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Every prefix of a passage is an example: the causal mask lets one pass learn from them all."""
+        """Cross-entropy at every position: under the causal mask, one pass trains on every prefix of a passage."""
         answers = model(batch.tensors["inputs"])
         return F.cross_entropy(answers.flatten(0, -2).float(), batch.tensors["wanted"].flatten(), reduction="sum")
 
@@ -95,10 +95,10 @@ class LanguageTask(TextTask):
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """loss: nats a token over all passages of the part; bits: a character's, left out where ids do not say all of the part:
-        the token for what is not known, or a text without its capitals, is guessed far more easily than what it hides.
+        """loss: nats per token over all passages of the part; bits: per character, left out if the ids do not encode all of the
+        text: an unknown token, or a text without its capitals, is far easier to predict than what it replaces.
 
-        Each passage is read from its own beginning, or with the end of the one before it (data.overlap).
+        Each passage is read from its own beginning, or with the end of the previous one as context (data.overlap).
         """
         assert self.passages is not None
         device, span = next(model.parameters()).device, self.config.context
@@ -115,10 +115,10 @@ class LanguageTask(TextTask):
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """How each text goes on.
+        """Continue each text.
 
-        options  steps: new tokens at most, 200 unless said; stop: a text (or several) before which it ends; seed; and those of
-                 `Sampling`, temperature 0.8 unless said
+        options  steps: new tokens at most, 200 by default; stop: a text (or several) before which the output ends; seed; and those
+                 of `Sampling`, temperature 0.8 by default
         raises   InputError for another option, and for a text that is empty or has characters without an id
         """
         steps, seed, stop = options.pop("steps", 200), options.pop("seed", 0), options.pop("stop", ())
@@ -156,7 +156,7 @@ class LanguageTask(TextTask):
         return ids
 
     def _continued(self, model: Built, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:
-        """No passage is longer than those that were learned: when one is full, its later half begins the next."""
+        """No context is longer than in training: when it is full, its later half starts the next one."""
         assert not isinstance(model, SpaceModel)
         span, device, new = self.config.context, next(model.parameters()).device, []  # type: int, Any, list[int]
         while len(new) < steps:
@@ -188,7 +188,7 @@ class LanguageTask(TextTask):
         return samples
 
     def _attention_snapshot(self, model: Built, line: Any) -> dict[str, Any]:
-        """The tokens of a line and what each drew from those before it."""
+        """The tokens of an excerpt and the attention of each to those before it."""
         ids = [int(t) for t in line][: self.config.context]
         attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))
         return {"tokens": [self.tokenizer.decode([t]) for t in ids], "attention": attention}

@@ -1,7 +1,7 @@
-"""The loop: batches in, steps out, and nothing lost on the way.
+"""The training loop: batches, steps, evaluation, checkpoints.
 
-What a step does depends on the recipe and the step's number alone, so a run that was killed at any moment and goes on is, bit
-for bit on a CPU, the run that would have been.
+A step depends on the recipe and the step's number alone, so a run that was killed at any moment and resumes is, bit for bit on a
+CPU, the run that would have been.
 """
 
 import json
@@ -31,7 +31,7 @@ from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
 
 @dataclass
 class Watcher:
-    """Who wants to know: `entry` is called with each line of the run's metrics, `say` with sentences, `begin` with the run."""
+    """Callbacks: `entry` gets each line of the run's metrics, `say` gets messages, `begin` gets the run."""
 
     entry: Callable[[Entry], None] = field(default=lambda entry: None)
     say: Callable[[str], None] = field(default=lambda sentence: None)
@@ -41,11 +41,11 @@ class Watcher:
 def fit(
     recipe: Recipe, task: Task, out: Path, watcher: Watcher | None = None, devices: int = 1, recipe_folder: Path | None = None
 ) -> Run:  # fmt: skip
-    """Train by a recipe in a folder, or go on where the run that is there stopped.
+    """Train by a recipe in a folder, or resume the run that is there.
 
     task     of this recipe, with its data; recipe_folder: recorded in the run
-    returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
-    raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
+    returns  the run: finished; or stopped, if SIGTERM or Ctrl-C requested it
+    raises   InputError if the folder holds another run, is damaged, or cannot be written; Diverged if a loss is NaN or infinite
     """
     if task.single and (count := process_count(devices)) > 1:
         raise InputError(
@@ -76,7 +76,7 @@ def fit(
 
 
 def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
-    """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
+    """Weights initialised from the seed, or those of the checkpoint or run that the recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
         model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
@@ -85,9 +85,9 @@ def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
 
 @torch.no_grad()
 def checked_model(model: Built, task: Task) -> Built:
-    """The model, after one example has passed through it, and the places of the longest ones were looked at.
+    """The model, after a forward pass of one example and a check of the longest positions.
 
-    raises  what does not fit, before anything is written
+    raises  InputError for what does not fit, before anything is written
     """
     with forked_rng():
         task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
@@ -100,7 +100,7 @@ def checked_model(model: Built, task: Task) -> Built:
 
 
 def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, recipe_folder: Path | None) -> Run:
-    """The record of a run that has not begun."""
+    """The record of a run that has not started."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
         seed=recipe.seed,
@@ -128,7 +128,7 @@ class _Loop:
         self.costs: dict[tuple[int, int], float] = {}
 
     def go(self) -> Run:
-        """Steps until there are enough, or somebody says stop."""
+        """Train until all steps are done, or until a stop is requested."""
         step = self._resume()
         if step == self.steps and self.run.state == "finished":
             self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
@@ -174,7 +174,7 @@ class _Loop:
         return self._finish()
 
     def _uncompiled(self, error: Exception, stop: int) -> Run:
-        """What becomes of a model that could not be compiled: a signal ends the compilers too. Raises other errors as they are."""
+        """Handle a failed compilation: a stop signal ends the compiler processes too. Re-raises other errors."""
         if not (self.recipe.engine.compile and type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))):
             raise error
         if stop:
@@ -187,7 +187,7 @@ class _Loop:
         ) from error
 
     def _step(self, step: int, peak: float, asked: Callable[[], int]) -> int:
-        """One step, counted from 0, and its line; returns the signal that asks to stop, or 0."""
+        """One step, counted from 0, and its line of metrics; returns the signal that requests a stop, or 0."""
         begin = time.perf_counter()
         try:
             done = self.engine.step(self.task, step, asked)
@@ -246,7 +246,7 @@ class _Loop:
         self.engine.processes.on_first(written)
 
     def _resume(self) -> int:
-        """The step to go on after, 0 where nothing was saved."""
+        """The step to resume after, 0 if nothing was saved."""
 
         def fits(found: Checkpoint) -> int:
             self.engine.restore(found.tensors)
@@ -269,7 +269,7 @@ class _Loop:
         return step or 0
 
     def _restore_best(self, step: int) -> None:
-        """Where the best weights so far are lost, the ones to go on with are the best that there are."""
+        """If the best weights are lost, the current ones take their place."""
 
         def lost() -> str:
             try:
@@ -288,7 +288,7 @@ class _Loop:
             self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
 
     def _finish(self) -> Run:
-        """Measure every part with the best weights, once."""
+        """Evaluate every part with the best weights, once."""
         result = {}
         if self.engine.first:
             model = load_run(self.out).to(self.engine.device)
@@ -299,7 +299,7 @@ class _Loop:
         return self._record(state="finished", result=result)
 
     def _diverged(self, error: Diverged, step: int) -> Diverged:
-        """Save what was good, beside all that was saved, and say what to do."""
+        """Save the last good state beside the other checkpoints, and say what to do."""
         with suppress(Diverged):
             self._save(step, keep=self.steps)
         return Diverged(f"{error} {self._saved_message()}")
@@ -331,9 +331,9 @@ class _Loop:
 
 @contextmanager
 def stop_requested(heard: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
-    """Inside, SIGTERM and Ctrl-C are noticed: the function says which one, or 0. The second Ctrl-C ends at once.
+    """Inside, SIGTERM and Ctrl-C are recorded: the yielded function returns the signal, or 0. A second Ctrl-C interrupts at once.
 
-    heard  what is done at the first one
+    heard  called at the first signal
     """
     asked: list[int] = []
     before = {}
@@ -360,6 +360,6 @@ def stop_requested(heard: Callable[[], None] = lambda: None) -> Iterator[Callabl
 
 @contextmanager
 def forked_rng() -> Iterator[None]:
-    """Random numbers drawn inside change nothing outside."""
+    """Random numbers drawn inside do not change the generators outside."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield

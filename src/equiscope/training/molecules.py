@@ -1,4 +1,4 @@
-"""Molecules: the energy of atoms in space and the forces on them, which are its slopes. Measured as mean absolute errors."""
+"""Molecules: the energy of atoms in space, and the forces, its negative gradient. Metrics are mean absolute errors."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to a
 
 
 class MoleculesTask(Task):
-    """A model learns energies of molecules, and forces on their atoms."""
+    """A model learns energies of molecules and forces on their atoms."""
 
     name: ClassVar[str] = "molecules"
     single: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class MoleculesTask(Task):
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
-        """Read and look at the recipe's frames."""
+        """Read and check the recipe's frames."""
         assert isinstance(recipe.data, Molecules)
         weights, forces = recipe.data.weights, recipe.data.keys.forces is not None
         if weights.energy == 0 and (weights.forces == 0 or not forces):
@@ -73,7 +73,7 @@ class MoleculesTask(Task):
 
     @property
     def forceful(self) -> bool:
-        """Whether the files say forces."""
+        """Whether the files have forces."""
         return self.config.keys.forces is not None
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class MoleculesTask(Task):
         return spec | {"elements": known}
 
     def init_model(self, model: Built) -> Built:
-        """References and scale are the data's; what the references leave of an energy, the last map begins with."""
+        """Set references and scale from the data, and the bias of the last map to the mean remaining energy."""
         if isinstance(model, Model):
             return model
         space, statistics = model, self.statistics
@@ -110,7 +110,7 @@ class MoleculesTask(Task):
         return Batch(tensors, size, int((tensors["numbers"] > 0).sum()), len(tensors["numbers"]), tensors["numbers"].shape[1])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
+        """Errors of the energy per atom and of the force components of each molecule, in units of the scale."""
         weights = self.config.weights
         t, space = batch.tensors | {"weights": torch.tensor([weights.energy, weights.forces])}, _in_space(model, self.statistics)
         forces = "forces" in t and self.config.weights.forces != 0
@@ -143,7 +143,7 @@ class MoleculesTask(Task):
 
     @property
     def signatures(self) -> Mapping[str, str]:  # type: ignore[override]
-        """Units of what is measured."""
+        """Units of the metrics."""
         units = {"energy": "mean absolute error of a molecule's energy in meV", "energy rms": "root of its mean square, in meV"}
         if self.forceful:
             units = {
@@ -155,12 +155,12 @@ class MoleculesTask(Task):
         return units | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
 
     def _own(self, value: Any) -> dict[str, Any]:
-        """The error of an energy in the unit of the files, where no forces are compared and it is another."""
+        """The error of the energy in the files' unit, if that is another one and there are no forces."""
         return {} if self.forceful or self.config.unit in ("eV", "meV") else {f"energy in {self.config.unit}": value}
 
     @contextmanager
     def calibrated(self, model: Built) -> Iterator[None]:
-        """The last map's bias such that energies of the training part miss nothing on average, which is what falls last."""
+        """Inside, the last bias is set such that the mean error of training energies is 0; in training it converges last."""
         assert self.frames is not None
         bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.output_layer, "bias", None)
         if bias is None:
@@ -178,7 +178,7 @@ class MoleculesTask(Task):
 
     @torch.no_grad()
     def _missing(self, model: Built, some: Sequence[MoleculeFrame]) -> float:
-        """What energies of frames lack on average, an atom, in units of the model's scale."""
+        """Mean error of the energy per atom, in units of the model's scale."""
         space, device, missed = _in_space(model, self.statistics), next(model.parameters()).device, []
         for first in range(0, len(some), AT_ONCE):
             t = {name: x.to(device) for name, x in joined(some[first : first + AT_ONCE]).items()}
@@ -187,7 +187,7 @@ class MoleculesTask(Task):
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """forces: mean absolute error in meV/Å, where there are any; energy: in meV."""
+        """forces: mean absolute error in meV/Å, if there are any; energy: in meV."""
         assert self.frames is not None
         space, device = _in_space(model, self.statistics), next(model.parameters()).device
         energies, each, forces = [], [], []
@@ -211,7 +211,9 @@ class MoleculesTask(Task):
         return {**values, **own, "frames": float(len(missed))}
 
     def final(self, model: Built, part: str) -> dict[str, float]:
-        """And how far the answers move when each molecule is turned in its own way: only by rounding, where a model knows turns."""
+        """And the change of predictions under a random rotation of each molecule: rounding only, for a rotationally symmetric
+        model.
+        """
         assert self.frames is not None
         space, device, first = _in_space(model, self.statistics), next(model.parameters()).device, 0
         energies, forces = [], []
@@ -248,7 +250,7 @@ class MoleculesTask(Task):
         return predictions
 
     def _prediction(self, frame: MoleculeFrame, energy: float, forces: Tensor) -> Prediction:
-        """forces [N, 3], padding after those of the frame."""
+        """forces [N, 3], with padding after those of the frame."""
         forces = forces[: len(frame.numbers)]
         if not (math.isfinite(energy) and bool(forces.isfinite().all())):
             raise InputError(f"{frame.name}: the model's answer is no number. Its atoms stand too far off.")
@@ -264,7 +266,7 @@ class MoleculesTask(Task):
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
-        """The energy of frames of the validation part, far apart in it."""
+        """Predicted energies of frames at regular intervals in the validation part."""
         assert self.frames is not None
         frames_, count, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.statistics)
         device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
@@ -277,7 +279,7 @@ class MoleculesTask(Task):
 
 
 def _in_space(model: nn.Module, statistics: EnergyStatistics) -> SpaceModel | AtomTransformer:
-    """What answers with energies and forces: the model, or an ordinary transformer with what it needs for that."""
+    """The model, or a transformer over atoms wrapped with the same interface."""
     if isinstance(model, Model):
         return AtomTransformer(model, statistics)
     if not isinstance(model, SpaceModel):
@@ -286,7 +288,7 @@ def _in_space(model: nn.Module, statistics: EnergyStatistics) -> SpaceModel | At
 
 
 def _check(frame: MoleculeFrame, space: SpaceModel | AtomTransformer) -> None:
-    """Raises InputError for a frame that the model cannot answer for."""
+    """Raises InputError for a frame that the model cannot predict."""
     if not bool(frame.positions.isfinite().all()):
         raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")
     try:

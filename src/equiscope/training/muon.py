@@ -1,4 +1,4 @@
-"""Muon as torch has it (Jordan 2024), matrices of one shape at once, which is faster where many are small."""
+"""torch's Muon (Jordan 2024) with matrices of the same shape batched, which is faster for many small ones."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ SMALL = 64  # rows or columns to which float32 is taken: three of 64 x 224 took 
 
 
 class Muon(torch.optim.Muon):
-    """`torch.optim.Muon` for weights of float32: its arguments, state, rule. What is spread over processes is torch's own work."""
+    """`torch.optim.Muon` for float32 weights: the same arguments, state and rule. Sharded weights are left to torch."""
 
     stacked = 1 << 20  # numbers of matrices that are computed together
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One step; a matrix without a gradient stays."""
+        """One step; matrices without a gradient do not change."""
         if closure is not None or any(hasattr(p, "full_tensor") for group in self.param_groups for p in group["params"]):
             return super().step(closure)
         for group in self.param_groups:
@@ -30,7 +30,7 @@ class Muon(torch.optim.Muon):
         return None
 
     def _going(self, some: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
-        """Where gradients and their mean over the last steps go."""
+        """Update the momentum; returns the directions to orthogonalise."""
         slopes = [p.grad for p in some if p.grad is not None]
         for p, slope in zip(some, slopes, strict=True):
             if not self.state[p]:
@@ -41,7 +41,7 @@ class Muon(torch.optim.Muon):
 
 
 def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """Matrices [M, A, B] with their singular values brought near 1, by Newton-Schulz."""
+    """Matrices [M, A, B] with singular values near 1, by Newton-Schulz iteration."""
     a, b, c = by
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
@@ -54,7 +54,7 @@ def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float
 
 
 def _alike(params: list[Tensor], most: int) -> Iterator[list[Tensor]]:
-    """Those with a gradient, of one shape and kind at once, but no more than `most` numbers."""
+    """Groups of parameters with a gradient and the same shape, dtype and device, of at most `AT_ONCE` numbers."""
     found: dict[Any, list[Tensor]] = defaultdict(list)
     for p in params:
         if p.grad is not None:
@@ -65,6 +65,6 @@ def _alike(params: list[Tensor], most: int) -> Iterator[list[Tensor]]:
 
 
 def _rate(group: dict[str, Any], shape: torch.Size) -> float:
-    """As fast as AdamW moves a matrix of this shape (Liu et al. 2025), or as Jordan's."""
+    """Learning rate that matches AdamW's update size (Liu et al. 2025), or Jordan's."""
     by = 0.2 * max(shape) ** 0.5 if group["adjust_lr_fn"] == "match_rms_adamw" else max(1, shape[0] / shape[1]) ** 0.5
     return float(group["lr"]) * float(by)

@@ -1,4 +1,4 @@
-"""The first part of a model that gives NaN or infinity, in the forward or the backward pass."""
+"""NaN source: the first module whose output or gradient is NaN or infinite."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from equiscope.program.hooks import hooked, on_gradient
 
 
 def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
-    """Compute a loss and its gradient again, and check every module's output. Gradients stay in the parameters.
+    """Recompute a loss and its gradient with hooks on every module. Gradients are left in `.grad`.
 
     lost  computes the loss by `model`, without the backward pass
     """
@@ -38,13 +38,13 @@ def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
 
 
 def _steepest(model: nn.Module) -> str:
-    """The weights whose gradient is no number, or else the longest."""
+    """The parameter whose gradient is NaN, or else has the largest norm."""
     lengths = {name: float(_own(p.grad).double().norm()) for name, p in model.named_parameters() if p.grad is not None}
     return max(lengths, key=lambda name: lengths[name] if lengths[name] == lengths[name] else float("inf"), default="the model")
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """This process's share of a tensor."""
+    """This process's shard of a tensor."""
     share: Any = getattr(tensor, "to_local", None)
     return tensor if share is None else share()
 

@@ -1,4 +1,4 @@
-"""Optimiser: which weights follow which rule, how fast at which step, and their average."""
+"""Optimiser: which parameters follow which rule, the learning-rate schedule, and the average of the weights."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,9 @@ TINY = 1e-12  # beside the length of a gradient, where nothing pulls
 
 
 def optimisers(model: nn.Module, config: Optimiser) -> list[torch.optim.Optimizer]:
-    """AdamW for all weights; or Muon for the matrices of the layers and AdamW for the rest. Weights of one axis never decay."""
+    """AdamW for all parameters; or Muon for the matrices of the layers and AdamW for the rest. 1-D parameters have no weight
+    decay.
+    """
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not named:
         raise InputError("This model has no parameter that could learn.")
@@ -39,7 +41,7 @@ def optimisers(model: nn.Module, config: Optimiser) -> list[torch.optim.Optimize
 
 
 def share(config: Optimiser, step: int, steps: int) -> float:
-    """The part of its highest rate at which a step learns, steps counted from 0."""
+    """The learning rate of a step as a share of its peak, steps counted from 0."""
     if step < config.warmup:
         return (step + 1) / config.warmup
     done = (step - config.warmup) / max(1, steps - config.warmup)
@@ -55,7 +57,7 @@ def share(config: Optimiser, step: int, steps: int) -> float:
 
 
 def set_rates(made: list[torch.optim.Optimizer], part: float) -> float:
-    """Every group learns at this part of its highest rate; returns the first one's."""
+    """Set the learning rate of every group to this share of its peak; returns that of the first group."""
     for optimiser in made:
         for group in optimiser.param_groups:
             group["lr"] = group["highest"] * part
@@ -64,9 +66,10 @@ def set_rates(made: list[torch.optim.Optimizer], part: float) -> float:
 
 @contextmanager
 def uphill(model: nn.Module, far: float) -> Iterator[None]:
-    """Inside, the weights stand so far along their gradient, which is cleared; afterwards they are as before, bit for bit.
+    """Inside, the weights are moved along their gradient by a distance `far`, and the gradient is cleared; afterwards they are
+    restored.
 
-    A gradient taken there leads to where the loss is low all around. Source: Foret et al. 2021, "Sharpness-Aware Minimization"
+    A gradient taken there leads to flat minima. Source: Foret et al. 2021, "Sharpness-Aware Minimization"
     """
     weights = [p for p in model.parameters() if p.grad is not None]
     kept = [p.detach().clone() for p in weights]
@@ -86,20 +89,20 @@ def uphill(model: nn.Module, far: float) -> Iterator[None]:
 
 
 class Average:
-    """The weights' mean over the last steps, each step before counting by `factor` less. Begins as a plain mean."""
+    """Exponential moving average of the weights with decay `factor`. It starts as a plain mean."""
 
     def __init__(self, model: nn.Module, factor: float) -> None:
         self.factor, self.weights = factor, {name: p.detach().clone() for name, p in model.named_parameters()}
 
     @torch.no_grad()
     def follow(self, model: nn.Module, step: int) -> None:
-        """After step number `step`, counted from 1."""
+        """Update after step number `step`, counted from 1."""
         part = max(1 - self.factor, 1 / step)
         torch._foreach_lerp_([self.weights[n] for n, _ in model.named_parameters()], [p.detach() for p in model.parameters()], part)
 
     @torch.no_grad()
     def swap(self, model: nn.Module) -> None:
-        """The model gets the average, and the average the model's weights; called twice, all is as before."""
+        """Exchange the weights of the model and the average; a second call restores both."""
         for name, p in model.named_parameters():
             kept: Tensor = p.detach().clone()
             p.copy_(self.weights[name])

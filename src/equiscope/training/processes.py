@@ -1,7 +1,7 @@
-"""Processes: how many compute a run together, and how they join what each found.
+"""Processes: how many compute a run together, and how they exchange results.
 
-One process needs torch alone. Several are started and joined by Lightning Fabric: each with all weights, its gradients averaged
-with the others' (DDP), or each with a share of every weight (FSDP2).
+One process needs torch alone. Several are started and connected by Lightning Fabric: each with all weights and averaged gradients
+(DDP), or each with a shard of every weight (FSDP2).
 """
 
 import logging
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class SingleProcess:
-    """One process, on a GPU where there is one.
+    """One process, on a GPU if there is one.
 
-    spread  whether a process holds only a share of every weight
+    spread  whether each process holds only a shard of every weight
     """
 
     spread = False
@@ -35,34 +35,34 @@ class SingleProcess:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes."""
+        """Whether this process writes files."""
         return self.rank == 0
 
     def wrapped(self, model: nn.Module) -> nn.Module:
-        """The model that is called, on this process's device."""
+        """The module to call, on this process's device."""
         return model.to(self.device)
 
     def sync_gradients(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
-        """Inside, a backward pass joins the gradients of all processes; or leaves that to a later one (now = False)."""
+        """Inside, a backward pass averages the gradients of all processes (now = True), or defers that to a later one."""
         return nullcontext()
 
     def gather_values(self, values: Tensor) -> list[list[float]]:
-        """The values [N] of every process, in their order. The one place where a step waits for its device."""
+        """The values [N] of every process, by rank. The only call in a step that waits for the device."""
         return [values.tolist()]
 
     def gather_objects(self, thing: T) -> list[T]:
-        """The thing of every process."""
+        """The object of every process, by rank."""
         return [thing]
 
     def on_first(self, work: Callable[[], T]) -> T:
-        """What the first process makes of a work; where it fails, all fail."""
+        """The result of `work`, computed by the first process; if it fails there, all processes fail."""
         return work()
 
 
 class DistributedProcesses(SingleProcess):
-    """Several processes. Started here, or by torchrun.
+    """Several processes, started here or by torchrun.
 
-    raises  InputError where the extra `train` is not installed, or there are fewer GPUs than processes
+    raises  InputError if the extra `train` is not installed, or there are fewer GPUs than processes
     """
 
     def __init__(self, recipe: Recipe, devices: int, nodes: int) -> None:
@@ -111,9 +111,9 @@ class DistributedProcesses(SingleProcess):
         return cast(T, found)
 
     def _sharded(self, model: Any, mesh: Any) -> Any:
-        """Every process holds a share of each layer's weights, which come together while the layer is computed.
+        """Shard each layer's weights over the processes; they are gathered while the layer is computed.
 
-        An encoder's layers and those that ask it are called across each other, so such a model comes together as a whole.
+        A model with an encoder is sharded as a whole, since its layers and those that attend to it are called alternately.
         """
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -128,7 +128,7 @@ class DistributedProcesses(SingleProcess):
 
 
 def processes(recipe: Recipe, devices: int = 1) -> SingleProcess:
-    """Those of torchrun, or so many on this machine."""
+    """The processes of torchrun, or `devices` processes on this machine."""
     nodes = 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
@@ -144,10 +144,10 @@ def processes(recipe: Recipe, devices: int = 1) -> SingleProcess:
 
 
 def process_count(devices: int = 1) -> int:
-    """How many there will be: as torchrun says, or so many on this machine."""
+    """The number of processes: of torchrun, or `devices` on this machine."""
     return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else devices
 
 
 def first() -> bool:
-    """Whether this process was started by a person, or first by torchrun; known before `processes` has started the others."""
+    """Whether this is the first process; known before `processes` has started the others."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0

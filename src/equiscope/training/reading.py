@@ -1,6 +1,6 @@
-"""Reading: a TOML file becomes a recipe, and what does not fit is refused in a sentence with its line.
+"""Reading: from a TOML file to a recipe. What does not fit is refused with one sentence that names the line.
 
-A recipe may hold a table `small`: what changes with --small, to try it in a minute on the samples beside it.
+A recipe may have a table `small`: the changes of --small, which trains in a minute on the samples beside it.
 """
 
 import dataclasses
@@ -34,11 +34,11 @@ Kind = type[ModelSpec]
 
 
 def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
-    """A recipe from its file.
+    """Read a recipe from its file.
 
-    changes  "optimiser.rate=3e-4": fields to change, values written as in TOML; words need no quotes
-    small    with the changes of its table `small`
-    raises   InputError naming the file, the line and the field that does not fit
+    changes  "optimiser.rate=3e-4": fields to change, values as in TOML; words need no quotes
+    small    whether to apply the table `small`
+    raises   InputError with the file, the line and the field that does not fit
     """
     said, data = read_toml(path, "recipe")
     less = data.pop("small", None)
@@ -62,7 +62,7 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
 
 
 def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
-    """The text of a TOML file, and what it says. Raises InputError where there is none, or it is none."""
+    """The text of a TOML file and its data. Raises InputError if there is no file, or it is not TOML."""
     name = printable(path)
     try:
         said = budgets.text(path)
@@ -90,7 +90,7 @@ def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
 
 
 def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The data with the changes in place; tables are merged, all else is replaced."""
+    """The data with the changes; tables are merged, other values are replaced."""
     made = dict(data)
     for name, value in changes.items():
         old = made.get(name)
@@ -99,7 +99,7 @@ def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def altered(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """As `merged`; but a baseline takes the place of a transformer: of the model that was, width, layers and dropout stay."""
+    """As `merged`; but if a baseline replaces a transformer, only width, layers and dropout of the transformer are kept."""
     model, change = data.get("model"), changes.get("model")
     if isinstance(model, dict) and isinstance(change, dict) and "baseline" in change and "baseline" not in model:
         kept = {name: value for name, value in model.items() if name in ("width", "layers", "dropout")}
@@ -108,7 +108,7 @@ def altered(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def replaced(data: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """The data with one field's value in place of the one that was, a table too; else as `altered`."""
+    """The data with the value of one field replaced, also if it is a table; otherwise as `altered`."""
     nested: Any = value
     for key in reversed(keys):
         nested = {key: nested}
@@ -122,7 +122,7 @@ def replaced(data: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str,
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """What two recipes say otherwise, as "optimiser.rate: 0.001, now 0.01"."""
+    """The differences between two recipes, as "optimiser.rate: 0.001, now 0.01"."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [*old, *(name for name in new if name not in old)]
         return [d for n in names for d in differences(old.get(n), new.get(n), f"{path}.{n}".strip("."))]
@@ -133,7 +133,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a recipe's fields were said: in a file (text), in its table `small`, by --set."""
+    """The origin of a recipe's fields: a file (text), its table `small`, or --set."""
 
     name: str
     text: str = ""
@@ -141,7 +141,7 @@ class Origin:
     changes: tuple[str, ...] = ()
 
     def of(self, path: str) -> str:
-        """The place of a field, or else of the table that it belongs in, as "recipe.toml, line 3"."""
+        """The location of a field, or else of its table, as "recipe.toml, line 3"."""
         path = re.sub(r"\[\d+\]", "", path)
         lines, names = dict(_lines(self.text)), path.split(".")
         for change in reversed(self.changes):
@@ -163,7 +163,7 @@ class Origin:
 
 
 def _made(data: dict[str, Any], origin: Origin) -> Recipe:
-    """The recipe of plain data. Raises InputError for the first thing that is wrong, with its place."""
+    """The recipe of plain data. Raises InputError for the first mistake, with its location."""
     made = _typed(data, origin)
     for path, sentence in _impossible(made):
         raise InputError(f"{origin.of(path)}: {sentence}")
@@ -171,7 +171,7 @@ def _made(data: dict[str, Any], origin: Origin) -> Recipe:
 
 
 def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
-    """The recipe of plain data, each field by itself as it should be; whether they fit each other is not looked at."""
+    """The recipe of plain data; each field is checked by itself, not in combination with others."""
     data = _without_none(data, Recipe)
     if isinstance(data.get("model"), dict):
         data["model"] = _parts_without_none(data["model"])
@@ -192,7 +192,7 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    """The numbers with a point in tables and lists, with their paths."""
+    """The floating-point numbers in tables and lists, with their paths."""
     if isinstance(value, float):
         yield path, value
     elif isinstance(value, dict):
@@ -204,7 +204,7 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
 
 
 def _started(found: Recipe, recipe_folder: Path, origin: Origin) -> Recipe:
-    """The recipe with the whole path of the checkpoint that it begins with, so that the run can go on from any folder."""
+    """The recipe with the absolute path of the checkpoint that it starts from, so that the run can be resumed from any folder."""
     start = found.model.get("start")
     if start is None:
         return found
@@ -219,7 +219,7 @@ def _started(found: Recipe, recipe_folder: Path, origin: Origin) -> Recipe:
 
 
 def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
-    """Fields that do not fit each other."""
+    """Fields that contradict each other."""
     budget, warmup = made.budget, made.optimiser.warmup
     if warmup >= budget.steps:
         yield (
@@ -236,7 +236,7 @@ def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _check_model(model: dict[str, Any], origin: Origin) -> None:
-    """Refuse fields of a model that no spec has; whether the parts fit one another is seen when the data is known."""
+    """Refuse unknown fields of a model; whether its parts fit together is checked when the data is known."""
     said = {name: value for name, value in model.items() if name not in ("preset", "start")}
     preset, start = model.get("preset"), model.get("start")
     if "baseline" in model:
@@ -264,7 +264,7 @@ def _check_model(model: dict[str, Any], origin: Origin) -> None:
 
 
 def _check_point_model(made: Recipe, origin: Origin) -> None:
-    """Refuse fields that a model of points in space does not have, and what cannot be computed for one."""
+    """Refuse fields that a model of points in space does not have, and engine options that it does not support."""
     model, start = made.model, made.model.get("start")
     for name in ("preset", "baseline"):
         if name in model:
@@ -289,7 +289,7 @@ def _check_point_model(made: Recipe, origin: Origin) -> None:
 
 
 def _check_baseline(model: dict[str, Any], origin: Origin) -> None:
-    """Refuse a baseline that there is not, and what only a transformer has."""
+    """Refuse an unknown baseline, and fields that only a transformer has."""
     kind = model["baseline"]
     if kind not in BASELINES:
         near = fields.nearest(str(kind), list(BASELINES))
@@ -306,7 +306,7 @@ def _check_baseline(model: dict[str, Any], origin: Origin) -> None:
 
 
 def _check_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origin: Origin) -> None:
-    """Refuse fields that a kind of model does not have, and values that they do not take, with their places."""
+    """Refuse unknown fields and wrong values of a kind of model, with their locations."""
     try:
         kind.of(said)
     except UnknownField as error:
@@ -339,7 +339,7 @@ def _wanted_by_spec(path: str, kind: Kind) -> str:
 
 
 def _path_to(model: dict[str, Any], value: object, path: str = "model") -> str:
-    """The path of the first field of this value."""
+    """The path of the first field with this value."""
     for name, held in model.items():
         if held == value:
             return f"{path}.{name}"
@@ -349,7 +349,7 @@ def _path_to(model: dict[str, Any], value: object, path: str = "model") -> str:
 
 
 def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str, Any]]:
-    """The position schemes that a model says, with their paths."""
+    """The position schemes in a model, with their paths."""
     for name, held in model.items():
         if name == "position":
             yield f"{path}.{name}", held
@@ -358,7 +358,7 @@ def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str
 
 
 def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """The data, where "none" has become None in fields that know it: TOML has no word for it."""
+    """The data with None for "none" in fields that accept it: TOML has no null."""
     made = dict(data)
     for f in msgspec.structs.fields(kind):
         value = made.get(f.name)
@@ -372,7 +372,7 @@ def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
 
 
 def _parts_without_none(model: Any) -> Any:
-    """The same for the parts of a model: norm = "none"; what is held by a name keeps it: position = "none"."""
+    """The same for the parts of a model: norm = "none"; a scheme with that name keeps it: position = "none"."""
     if isinstance(model, (list, tuple)):
         return [_parts_without_none(one) for one in model]
     if not isinstance(model, dict):
@@ -392,7 +392,7 @@ def _optional() -> frozenset[str]:
 
 
 def _said(change: str) -> tuple[list[str], Any]:
-    """The path of the field that one --set names, and its value."""
+    """The path and the value of one --set option."""
     name, sign, value = change.partition("=")
     keys = name.strip().split(".")
     if not sign or len(keys) > DEEP or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
@@ -401,7 +401,7 @@ def _said(change: str) -> tuple[list[str], Any]:
 
 
 def value_of(text: str, said: str = "--set") -> Any:
-    """A value as in TOML; what is none is a text. Raises InputError, with where it was said, for what is not closed."""
+    """A value as in TOML; anything else is a text. Raises InputError with its origin for an unclosed value."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError) as error:
@@ -411,14 +411,14 @@ def value_of(text: str, said: str = "--set") -> Any:
 
 
 def _neighbours(path: Path) -> str:
-    """The recipes beside a path where there is none."""
+    """The recipes in the folder of a missing recipe."""
     there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
     found = [p.name for p in there if p.name != "pyproject.toml"]
     return f" {path.parent} has {', '.join(found)}." if found else " Those that come along are in recipes/, in a clone."
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
-    """The paths of a TOML file with the lines where they stand; what stands in a table within a line is left out."""
+    """The paths of a TOML file with their line numbers, except for inline tables."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line):

@@ -1,4 +1,4 @@
-"""The tasks, and the ways to open one: with its data, from a run without data, or with new data."""
+"""The tasks, and how to open one: with its data, from a run without data, or with new data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +18,12 @@ TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, Soun
 
 
 def open_task(found: Recipe, recipe_folder: Path | None = None) -> Task:
-    """The task of a recipe with its data, read and looked at. recipe_folder: searched first for the data."""
+    """The task of a recipe with its data, read and checked. recipe_folder: searched first for the data."""
     return _kind(found).from_recipe(found, recipe_folder)
 
 
 def load_task(folder: Path) -> tuple[Run, Task]:
-    """A run and its task, without data: enough to predict."""
+    """A run and its task without data, which is enough to predict."""
     run = read_run(folder, entries=False)
     found = recipe(run.recipe, str(folder / "run.json"))
     task = _kind(found).from_run(found, folder)
@@ -37,9 +37,9 @@ def load_task(folder: Path) -> tuple[Run, Task]:
 
 
 def evaluation_task(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
-    """A run and its task with new data as the one part, `NEW`: `task.final(model, NEW)` measures on it.
+    """A run and its task with new data as the one part, `NEW`: `task.final(model, NEW)` evaluates on it.
 
-    raises  InputError where the data is not as that of the run: other columns, classes, elements, characters
+    raises  InputError if columns, classes, elements or characters differ from those of the run
     """
     run = read_run(folder, entries=False)
     found = recipe(run.recipe, str(folder / "run.json"))

@@ -1,4 +1,4 @@
-"""Sounds (R4): which class a recording is of. Measured as accuracy."""
+"""Sounds: classification of recordings. The metric is accuracy."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ LOOKED = 60.0  # seconds of a sound whose attention is looked at
 
 
 class SoundsTask(Task):
-    """A model learns to tell recordings apart."""
+    """A model learns to classify recordings."""
 
     name: ClassVar[str] = "sounds"
     better: ClassVar[Literal["less", "more"]] = "more"
@@ -47,7 +47,7 @@ class SoundsTask(Task):
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
-        """Read and look at the recipe's recordings."""
+        """Read and check the recipe's recordings."""
         assert isinstance(recipe.data, Sounds)
         recordings = Recordings(recipe.data, recipe.seed, recipe_folder)
         return cls(recipe, recordings.format, recordings)
@@ -105,7 +105,7 @@ class SoundsTask(Task):
         return {"output": {"bias": True}, **spec, "input": layer, "outputs": classes}
 
     def _stem_features(self, layer: dict[str, Any], wide: int) -> int:
-        """Raw numbers of a token after the convolutions of a stem, which read frames one after another."""
+        """Features of a token after the convolutions of a stem, which read consecutive frames."""
         stem, rate, config = layer.get("stem"), self.format.rate, self.config
         if not stem:
             return wide
@@ -159,7 +159,7 @@ class SoundsTask(Task):
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """accuracy: share of recordings whose most probable class is theirs; loss: nats a recording."""
+        """accuracy: share of recordings whose most probable class is correct; loss: in nats per recording."""
         assert self.recordings is not None
         device, correct, total_loss = next(model.parameters()).device, 0, 0.0
         for tokens, wanted, _ in self.recordings.recordings(part, AT_ONCE):
@@ -171,7 +171,7 @@ class SoundsTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """The class of each sound, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+        """The class of each sound, and the probabilities of the most probable classes. options: top, how many; 3 by default.
 
         inputs: sound files, folders, archives, tables with a column path.
         """
@@ -189,7 +189,7 @@ class SoundsTask(Task):
         return likeliest([r.name for r in recordings], torch.cat(probabilities), self.format.classes, top)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
-        """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""
+        """The samples of a file. Raises InputError if it is too short, longer than `longest` seconds, or has NaN."""
         wave, rate = read_sound(path, self.format.rate, longest=longest)
         least = needed_samples(self.config, self.format.rate)
         check_samples(wave, path)
@@ -210,7 +210,7 @@ class SoundsTask(Task):
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
-        """The class of recordings of the validation part, far apart in it."""
+        """Predictions for recordings at regular intervals in the validation part."""
         assert self.recordings is not None
         recordings, count = self.recordings.parts["validation"], self.recipe.evaluation.samples
         device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
@@ -226,7 +226,7 @@ class SoundsTask(Task):
         return samples
 
     def _attention_snapshot(self, model: Built, tokens: Tokens) -> dict[str, Any]:
-        """What the windows at the beginning of a recording drew from each other, by their times."""
+        """The attention between the first windows of a recording, with their times."""
         assert isinstance(model, Model)
         first = slice(0, snapshot_length(model))
         excerpt = Tokens(x=tokens.x[0, first], positions=tokens.positions[0, first], order=tokens.order[first])

@@ -1,6 +1,6 @@
-"""State: what a run's going on depends on, as named tensors. The same for any number of processes, whatever each of them holds.
+"""State: everything that resuming a run needs, as named tensors, independent of the number of processes.
 
-Weights that are spread over processes (DTensor) are put together to be written, and shared out again when they are read.
+Sharded weights (DTensor) are gathered when they are written, and sharded again when they are read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,17 +16,17 @@ OPTIMISER = "optimiser.safetensors"
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """What a checkpoint holds of a model, by name, whole, on the CPU. Every process has to ask."""
+    """The weights of a checkpoint by name, gathered, on the CPU. Every process must call it."""
     return gather(kept(model))
 
 
 def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Each tensor whole, on the CPU."""
+    """Each tensor gathered, on the CPU."""
     return {name: whole(tensor) for name, tensor in tensors.items()}
 
 
 def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """What the optimisers remember of each parameter, as "exp_avg/name"; their settings come from the recipe."""
+    """The state of the optimisers for each parameter, as "exp_avg/name"; their settings come from the recipe."""
     names = {id(p): name for name, p in model.named_parameters()}
     states = {
         f"{what}/{names[id(p)]}": value
@@ -38,7 +38,7 @@ def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give the model these parameters. Raises InputError where they are others than its own, before one has changed."""
+    """Load these parameters. Raises InputError if names or shapes differ, before any parameter has changed."""
     own = kept(model)
     if own.keys() != tensors.keys():
         wrong = sorted(own.keys() ^ tensors.keys())[0]
@@ -50,7 +50,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    """Give the optimisers what they remembered."""
+    """Load the state of the optimisers."""
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         what, _, name = key.partition("/")
@@ -66,20 +66,20 @@ def load_optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Opti
 
 @torch.no_grad()
 def copy_into(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Each of our own tensors takes the numbers of its name."""
+    """Copy tensors into those of the same name."""
     for name, tensor in own.items():
         tensor.copy_(sharded(tensors[name], tensor))
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor that may be spread over processes, as one of its own, on the CPU."""
+    """A tensor, gathered if it is sharded, on the CPU."""
     put_together: Any = getattr(tensor, "full_tensor", None)
     full: Tensor = tensor.detach() if put_together is None else put_together().detach()
     return full.to("cpu", copy=True)
 
 
 def sharded(tensor: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, spread as another one is; each process takes its share of what it read itself."""
+    """A tensor, sharded like another one; each process takes its shard of what it read itself."""
     mesh: Any = getattr(like, "device_mesh", None)
     if mesh is None:
         return tensor.to(like.device)
@@ -89,5 +89,5 @@ def sharded(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def _like(p: Tensor, value: Tensor) -> Tensor:
-    """A count of steps is one number, everywhere the same; all else is of the parameter's shape."""
+    """A step count is one number, the same everywhere; other state has the shape of the parameter."""
     return sharded(value, p).clone() if value.shape == p.shape and value.ndim else value.to(p.device, copy=True)

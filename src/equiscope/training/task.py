@@ -1,4 +1,4 @@
-"""Task: everything that a loop need not know. What an example is, what is lost on it, what is measured, what is answered."""
+"""Task: everything that the loop does not know: examples, loss, metrics and predictions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ NEW = "data"  # the part that new data is
 def batches(sizes: Sequence[int], most: int, pairs: int) -> Iterator[slice]:
     """Consecutive inputs that are computed together. sizes: tokens of each.
 
-    most   inputs in a batch; pairs: of tokens in it, padding counted, unless one input alone has more
+    most   inputs in a batch; pairs: of tokens in it, padding included, unless a single input has more
     """
     first, longest = 0, 0
     for i, size in enumerate(sizes):
@@ -41,10 +41,10 @@ def batches(sizes: Sequence[int], most: int, pairs: int) -> Iterator[slice]:
 class Batch:
     """The share of a step's examples that is computed at once.
 
-    tensors  what the task's `loss` reads, by its own names
-    terms    of the loss in the whole step, over all shares and processes: what the sum is divided by
-    read     tokens in this share, padding left out
-    size     examples in this share, of `length` tokens each (padding counted), and of `source` tokens that an encoder reads
+    tensors  arguments of the task's `loss`, by name
+    terms    of the loss in the whole step, over all shares and processes: the divisor of the sum
+    read     tokens in this share, without padding
+    size     examples in this share, of `length` tokens each (with padding), and of `source` tokens for an encoder
     """
 
     tensors: dict[str, Tensor]
@@ -60,18 +60,18 @@ class Batch:
         return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
 
     def again(self, times: int) -> "Batch":
-        """The same examples several times, where each tensor has a row for each; `terms` and `read` count every example once."""
+        """The same examples several times, along the batch axis; `terms` and `read` count every example once."""
         tensors = {name: t.repeat(times, *[1] * (t.dim() - 1)) for name, t in self.tensors.items()}
         return Batch(tensors, self.terms, self.read, self.size * times, self.length, self.source)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model makes of one input.
+    """The output for one input.
 
-    more    numbers beside it, e.g. the probability of each class
-    alone   the answer is read without what was given, as a translation is
-    arrays  what is too long to be read, by name: as JSON only
+    more    numbers with it, e.g. the probability of each class
+    alone   whether the output is shown without the input, as a translation is
+    arrays  large values, by name: only in JSON
     """
 
     given: str
@@ -89,7 +89,7 @@ class Prediction:
 
 
 def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], top: int) -> list[Prediction]:
-    """The `top` likeliest classes of each input. chances: [inputs, classes]."""
+    """The `top` most probable classes of each input. chances: [inputs, classes]."""
     best = chances.topk(top)
     return [
         Prediction(name, classes[which[0]], {classes[i]: p for i, p in zip(which, values, strict=True)})
@@ -99,7 +99,7 @@ def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], to
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """What a model is called with for one input of a person's, and what then stands in its rows."""
+    """The arguments of the model for one input, and labels of its tokens."""
 
     args: tuple[Any, ...]
     lines: list[TokenSequence]
@@ -107,15 +107,15 @@ class ModelInputs:
 
 
 class Task(ABC):
-    """Data of a recipe and what to do with it. Made by `open_task` (with data), or `load_task` (for a run's answers, without).
+    """The data of a recipe and its use. Opened by `open_task` (with data) or `load_task` (for a run's predictions, without data).
 
-    baselines  that it takes in place of a transformer
-    single   whether it is learned in one process only
-    better   whether the first number of `evaluate` is to fall or to rise
-    notes    sentences about the data that a person should read: what was left out
-    signatures  how numbers of the last `final` were counted, where their names do not say it
-    folder   of the run, while it is trained: where `final` may leave what it measured
-    ordered  a position scheme that suits its tokens, whose order says something; empty where it says nothing
+    baselines  that can replace the transformer
+    single   whether training is limited to one process
+    better   whether a lower or a higher first metric of `evaluate` is better
+    notes    messages about the data, such as what was left out
+    signatures  how metrics of the last `final` were computed, where their names do not say it
+    folder   of the run during training, where `final` may write files
+    ordered  a suitable position scheme, if the order of the tokens matters; else empty
     """
 
     name: ClassVar[str]
@@ -133,44 +133,46 @@ class Task(ABC):
 
     @abstractmethod
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a spec with those that the data decides (vocabulary, outputs); refuses those that do not fit."""
+        """The fields of a spec with those that the data determines (vocabulary, outputs); refuses contradictions."""
 
     def sizes(self, baseline: str) -> dict[str, Any]:
-        """What the data decides of one of its `baselines`."""
+        """The fields of a baseline that the data determines."""
         raise NotImplementedError
 
     def init_model(self, model: Built) -> Built:
-        """The model with fresh weights, and what the data decides of them."""
+        """The model with new weights, initialised from the data where needed."""
         return model
 
     def separator(self, known: Sequence[int] | None) -> tuple[int, ...]:
-        """The ids that end a document. known: those of the model that a run starts from. Raises InputError where data has none."""
+        """The ids that end a document. known: those of the model that a run starts from. Raises InputError if the data has none."""
         raise InputError(
             f"The mask keeps documents apart, but the data of the task {self.name} has no documents. Choose another mask."
         )
 
     @abstractmethod
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        """The examples share, share + shares, ... of a step, counted from 0. The same for any number of processes."""
+        """The examples share, share + shares, ... of a step, counted from 0; independent of the number of processes."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The sum of the loss over the batch's terms, float32."""
+        """The sum of the loss over the batch's terms, in float32."""
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
-        """Places [N, A] of the longest inputs of any part, which a scheme that knows so many only has to know."""
+        """Positions [N, A] of the longest inputs of any part, for schemes with a limited table."""
         yield from ()
 
     def calibrated(self, model: Built) -> AbstractContextManager[None]:
-        """Inside, the weights that are measured and kept have what the training part decides of them at once; then not any more."""
+        """Inside, weights that the training part determines in closed form are set, for evaluation and saving; then they are
+        restored.
+        """
         return nullcontext()
 
     @abstractmethod
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """What is measured on all of a part, the number that decides first."""
+        """Metrics over a whole part, the decisive one first."""
 
     def final(self, model: Built, part: str) -> dict[str, float]:
-        """What is measured once, of a finished run: as `evaluate`, unless a task measures more that takes longer."""
+        """Metrics of a finished run: as `evaluate`, unless a task has further ones that take longer."""
         return self.evaluate(model, part)
 
     @property
@@ -180,19 +182,19 @@ class Task(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what `load_task` needs into a run's folder: a tokenizer, names of classes."""
+        """Write the files that `load_task` needs into a run's folder: a tokenizer, class names."""
 
     @classmethod
     @abstractmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> "Task":
-        """The task of a recipe with its data, read and looked at before anything is trained.
+        """The task of a recipe with its data, read and checked before training.
 
         recipe_folder  searched first for the data
         """
 
     @property
     def classes(self) -> Sequence[str]:
-        """Names of the outputs, where each is a class."""
+        """Names of the outputs, if each is a class."""
         return ()
 
     @classmethod
@@ -203,21 +205,21 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> "Task":
-        """The task of a run, with new data as its one part, which is called NEW. names: its files, as a recipe names them.
+        """The task of a run with new data as its one part, NEW. names: its files, as a recipe names them.
 
-        raises  InputError where columns, classes, elements or characters are not those of the run
+        raises  InputError if columns, classes, elements or characters differ from those of the run
         """
 
     @abstractmethod
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """Answers to inputs as a person gives them, in batches: texts; or files, folders, archives as `train` reads them."""
+        """Predictions for inputs from a person, in batches: texts; or files, folders, archives as `train` reads them."""
 
     @abstractmethod
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
-        """One input as a person gives it, as for `predict`, made ready for the model."""
+        """The model's arguments for one input from a person, as for `predict`."""
 
     def samples(self, model: Built, step: int) -> list[Sample]:
-        """What the model makes of fixed examples."""
+        """The model's outputs for fixed examples."""
         return []
 
     def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
@@ -226,7 +228,7 @@ class Task(ABC):
 
 
 def order_warnings(task: Task, model: Built) -> list[str]:
-    """A sentence where a model cannot know the order of what it reads, though the order says something."""
+    """A warning if a model cannot depend on the order of its input although the order matters."""
     if not task.ordered or not isinstance(model, Model):
         return []
     parts = {"model": model, **({} if model.encoder is None else {"model.encoder": model.encoder})}
@@ -238,13 +240,13 @@ def order_warnings(task: Task, model: Built) -> list[str]:
 
 
 def _ignores_order(model: Model) -> bool:
-    """Whether every part treats tokens alike, or only a read-out of one row does not."""
+    """Whether the model is permutation equivariant, up to a read-out of a single row."""
     claim = next(claim for claim in derive(model) if claim.action == Permute.name)
     return claim.holds or (claim.decided_by == "readout" and model.readout.name in ("first", "last"))
 
 
 def resolve_spec(task: Task) -> ModelSpec:
-    """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
+    """The spec of a recipe: that of a preset or a checkpoint, with the fields of the recipe and those that the data determines."""
     spec = _resolved(task)
     if not spec.needs_documents:
         return spec
@@ -284,7 +286,7 @@ def _resolved(task: Task) -> ModelSpec:
 def _in_space(task: Task) -> PointSpec | Spec:
     """A model of points in space: the recipe's fields, or those of the run that it starts from, and the elements of the data.
 
-    Where the recipe says a block, it is an ordinary transformer.
+    If the recipe has a `block`, it is an ordinary transformer.
     """
     model_fields = dict(task.recipe.model)
     start = model_fields.pop("start", None)
@@ -299,7 +301,7 @@ def _in_space(task: Task) -> PointSpec | Spec:
 
 
 def _baseline(task: Task, model_fields: dict[str, Any], who: str) -> Baseline:
-    """A baseline with what the data decides. Raises InputError where it is of another task, or of other data."""
+    """A baseline with the fields that the data determines. Raises InputError if it belongs to another task, or the data differs."""
     kind = str(model_fields["baseline"])
     if kind not in task.baselines:
         alternatives = f"one of {', '.join(task.baselines)}, or a transformer" if task.baselines else "a transformer"
@@ -313,7 +315,7 @@ def _baseline(task: Task, model_fields: dict[str, Any], who: str) -> Baseline:
 
 
 def _check_language_model(spec: Spec) -> None:
-    """Refuse a model that would read the token that it is to say, or that does not answer at each place."""
+    """Refuse a model that would attend to the token that it predicts, or that has no output at each position."""
     if not all(block.attention.joint_mask.is_causal for block in spec.blocks):
         raise InputError(
             "model.block.attention.causal is false: each place would read the token that it is to say. Set it to true, "

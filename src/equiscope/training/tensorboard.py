@@ -1,4 +1,4 @@
-"""TensorBoard: a run's entries as its event files, for who looks at many runs there already."""
+"""TensorBoard: a run's metrics as event files."""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ FOLDER = "tensorboard"
 class Board:
     """Writes RUN/tensorboard. Close it at the end.
 
-    run      and past: what is known of it; where the folder has files already, what is later than `past` is hidden
-    raises   InputError where tensorboard is not installed
+    run      and past: its entries so far; if the folder has files already, their entries later than `past` are purged
+    raises   InputError if tensorboard is not installed
     """
 
     def __init__(self, folder: Path, run: Run, past: list[Entry]) -> None:
@@ -44,7 +44,7 @@ class Board:
 
 
 def checked() -> None:
-    """Raises InputError where tensorboard is not installed, before anything is trained."""
+    """Raises InputError if tensorboard is not installed, before training."""
     _writer()
 
 

@@ -1,4 +1,4 @@
-"""Text: what tasks of texts share. A run of one keeps its tokenizer."""
+"""Text: the part common to tasks on texts. Their runs store the tokenizer."""
 
 from pathlib import Path
 from typing import Self
@@ -27,7 +27,7 @@ class TextTask(Task):
 
 
 def of_start(recipe: Recipe, tokens: str) -> Tokenizer | None:
-    """The tokenizer of model.start, where data.tokens asks for it. Raises InputError where there is no start."""
+    """The tokenizer of model.start, if data.tokens names it. Raises InputError if there is no start."""
     if tokens != "checkpoint":
         return None
     if "start" not in recipe.model:

@@ -1,6 +1,6 @@
-"""Translation (R2): an encoder reads one text, a decoder learns to say it in another language, token by token.
+"""Translation: an encoder reads a text, a decoder generates its translation token by token.
 
-Measured in nats a token while it learns, and in BLEU of what it says: greedy then, by beam search at the end.
+Metrics: nats per token during training, and BLEU: of greedy decoding during training, of beam search at the end.
 """
 
 import json
@@ -34,9 +34,9 @@ BEAMS = 5
 
 
 class TranslationTask(TextTask):
-    """An encoder and a decoder learn to translate.
+    """An encoder-decoder learns to translate.
 
-    signatures  how each number of the last `final` was counted
+    signatures  how each metric of the last `final` was computed
     """
 
     name: ClassVar[str] = "translation"
@@ -55,7 +55,7 @@ class TranslationTask(TextTask):
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
-        """Read and look at the recipe's data."""
+        """Read and check the recipe's data."""
         assert isinstance(recipe.data, Translation)
         pairs = Pairs(recipe.data, recipe.seed, recipe_folder, of_start(recipe, recipe.data.tokens))
         return cls(recipe, pairs.tokenizer, pairs)
@@ -89,7 +89,7 @@ class TranslationTask(TextTask):
         return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
-        """Of all parts; and of those that are translated, what an answer may have."""
+        """Over all parts; for evaluated parts, the longest translation that is allowed."""
         assert self.pairs is not None
         source_lengths = {part: int(source.lengths.max()) for part, (source, _) in self.pairs.ids.items()}
         target_length = max(int(target.lengths.max()) for _, target in self.pairs.ids.values())
@@ -108,7 +108,7 @@ class TranslationTask(TextTask):
         return self.batched(whole[share::shares], sum(len(row.target) for row in whole), whole[0])
 
     def batched(self, rows: Sequence[EncodedPair], terms: int, instead: EncodedPair) -> Batch:
-        """Pairs side by side. Of no pairs at all: one that nothing is asked of, so that every process has something to do."""
+        """A padded batch of pairs. Without pairs, one pair without targets, so that every process has a forward pass."""
         chosen = rows or [instead]
         source = padded([row.source for row in chosen], self.padding)
         inputs = padded([[self.start, *row.target[:-1].tolist()] for row in chosen], self.padding)
@@ -120,9 +120,9 @@ class TranslationTask(TextTask):
         return Batch(tensors, terms, tokens, len(chosen), inputs.shape[1], source.shape[1])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Cross-entropy with the wanted probability smoothed. Padding on the right is hidden by the causal mask, and not asked.
+        """Cross-entropy with label smoothing. Padding is on the right, behind the causal mask, and has no target.
 
-        With `data.rdrop`, the mean of two answers' and what lies between them.
+        With `data.rdrop`, the R-Drop loss of two forward passes.
         """
         if not self.data.rdrop:
             return self._lost(self._answers(model, batch), batch, self.data.smoothing)
@@ -145,16 +145,16 @@ class TranslationTask(TextTask):
         return tuple(self.pairs.ids) if self.pairs is not None else ()
 
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats a token, all wanted probability on one token."""
+        """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats per token, without label smoothing."""
         assert self.pairs is not None
         pairs = self.pairs.texts[part][:FOLLOWED]
         translations = self.translated(model, [pair.source for pair in pairs], beams=1)
         return {"greedy bleu": bleu.greedy(translations, [pair.target for pair in pairs]), **self.lost(model, part)}
 
     def final(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """BLEU of the whole part, translated with 5 beams, in three ways of counting (see `signatures`); and the loss.
+        """BLEU of the whole part with 5 beams, computed in three ways (see `signatures`); and the loss.
 
-        Writes the translations and signatures into the run's folder, where one is known.
+        Writes the translations and signatures into the run's folder, if there is one.
         """
         assert self.pairs is not None
         pairs = self.pairs.texts[part]
@@ -171,7 +171,7 @@ class TranslationTask(TextTask):
 
     @torch.no_grad()
     def lost(self, model: Built, part: str) -> dict[str, float]:
-        """Loss, perplexity and the share of tokens that are guessed, given the right ones before them."""
+        """Loss, perplexity and the accuracy of the next token, with the correct previous tokens."""
         assert self.pairs is not None
         device = next(model.parameters()).device
         source, target = self.pairs.ids[part]
@@ -188,7 +188,7 @@ class TranslationTask(TextTask):
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "accuracy": right / count}
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """Each line translated. options: beams (5 unless said; 1 is greedy)."""
+        """The translation of each line. options: beams (5 by default; 1 is greedy)."""
         beams = options.pop("beams", BEAMS)
         if options:
             raise InputError(f"Translation takes the option beams, but got {', '.join(options)}. Leave it out.")
@@ -196,7 +196,7 @@ class TranslationTask(TextTask):
         return [Prediction(text, translation, alone=True) for text, translation in zip(inputs, translations, strict=True)]
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
-        """The line and the model's own translation of it, which the decoder says again."""
+        """The line, and the model's own translation of it as input of the decoder."""
         if not example.strip():
             raise InputError("There is no text to translate. Give at least one word.")
         device = next(model.parameters()).device
@@ -211,9 +211,9 @@ class TranslationTask(TextTask):
         return ModelInputs((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})
 
     def translated(self, model: Built, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
-        """The texts in the other language; what is empty stays empty.
+        """The translations of texts; an empty text stays empty.
 
-        Texts whose answers may be as long (`most`) go together, so that nobody's answer depends on who is beside it.
+        Texts with the same limit on the length (`most`) form a batch, so that no translation depends on the others in its batch.
         """
         device = next(model.parameters()).device
         texts = [text.strip().lower() if self.data.lower else text.strip() for text in texts]
@@ -235,7 +235,7 @@ class TranslationTask(TextTask):
         )  # also of a model that wrote capitals before
 
     def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
-        """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
+        """Of one forward pass: a polynomial in both lengths, since describing the model for each pair of lengths would be slow."""
         if self._cost is None:
             lengths = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
             costs = [describe(spec, t, s).multiply_adds for t, s in lengths]
@@ -254,7 +254,7 @@ class TranslationTask(TextTask):
         ]
 
     def _attention_snapshot(self, model: Built) -> dict[str, Any]:
-        """What the decoder, as it says the wanted translation of the first pair, draws from the tokens of the source."""
+        """The cross-attention of the decoder, with the target of the first pair as input, to the tokens of the source."""
         assert self.pairs is not None
         device, most = next(model.parameters()).device, snapshot_length(model)
         source, target = (side[0].tolist()[:most] for side in self.pairs.ids["validation"])
@@ -263,31 +263,33 @@ class TranslationTask(TextTask):
         return {"tokens": list(map(self._sign, inputs)), "source": list(map(self._sign, source)), "attention": attention}
 
     def _sign(self, token: int) -> str:
-        """A token as a person reads it; special ones by their names."""
+        """A token as a person reads it; special tokens by their names."""
         return self.tokenizer.decode([token]) or str(self.tokenizer.inner.id_to_token(token))
 
 
 def most(read: int) -> int:
-    """Tokens that an answer may have: half more than were read, and 10 to 25 more; a multiple of 16, so that few limits differ."""
+    """Most tokens of a translation: 1.5 times the source plus 10 to 25; a multiple of 16, so that there are few different
+    limits.
+    """
     return 16 * -(-(read * 3 // 2 + 10) // 16)
 
 
 def _powers(target: int, source: int) -> np.ndarray:
-    """What costs of attention grow with: its own rows, pairs of them, and pairs across."""
+    """The terms of the cost of attention in both lengths."""
     return np.array([target, target**2, source, source**2, target * source], dtype=np.float64)
 
 
 def rdrop_loss(answers: Tensor, wanted: Tensor, left_out: int, smoothing: float, weight: float) -> Tensor:
-    """R-Drop: an example is answered twice, each time with other dropout; both answers are to be right, and to agree.
+    """R-Drop: two forward passes with different dropout; both are trained on the targets, and their outputs are pulled together.
 
-    Half of the paper's loss, as one answer's is one loss: mean cross-entropy + weight/2 * mean Kullback-Leibler distance.
+    Half of the paper's loss, so that it is comparable to the loss of one pass: mean cross-entropy + weight/2 * mean KL divergence.
 
-    answers    logits [2, N, C] of the same N questions; computed in float32 at least
-    wanted     classes [N]; where `left_out`, nothing is asked
-    smoothing  share of the wanted probability that is spread over all classes
+    answers    logits [2, N, C] for the same N targets; computed in float32 at least
+    wanted     classes [N]; `left_out` has no target
+    smoothing  label smoothing
     weight     the paper's alpha (5 for translation there)
 
-    returns    the sum over questions, in nats
+    returns    the sum over targets, in nats
     source     Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"
     """
     counted = wanted != left_out
