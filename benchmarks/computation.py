@@ -57,7 +57,7 @@ def cases(quick):
     """Name: a model, and which atoms."""
     generator = torch.Generator().manual_seed(0)
     many = torch.tensor([1, 6, 8])[torch.randint(0, 3, (60,), generator=generator)]
-    size = {"width": 16, "arrows": 8, "layers": 1} if quick else {"layers": 3}
+    size = {"width": 16, "vectors": 8, "layers": 1} if quick else {"layers": 3}
     torch.manual_seed(0)
     plain = SpaceModel(PointSpec(ELEMENTS, **size))
     near = SpaceModel(PointSpec(ELEMENTS, **size, cutoff=5.0, filtered=True, products=16))
@@ -76,7 +76,7 @@ def by_torch(model, numbers, at, times):
     spent = []
     for _ in range(times):
         begin = time.perf_counter()
-        said = model.answer(numbers[None], at[None])
+        said = model.energy_and_forces(numbers[None], at[None])
         spent.append(1e3 * (time.perf_counter() - begin))
     return spent, said
 

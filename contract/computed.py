@@ -87,13 +87,13 @@ def pushing(function: Callable[[Tensor], Tensor]) -> Function:
     return pushed(lambda positions: {"made": function(positions), "energy": (function(positions) * SHARES).sum()})
 
 
-SMALL: dict[str, Any] = {"width": 8, "arrows": 4, "heads": 2, "carried": 2, "radial": 4}
+SMALL: dict[str, Any] = {"width": 8, "vectors": 4, "heads": 2, "value_heads": 2, "radial": 4}
 SPECS = {
     "all see all": PointSpec(("H", "C", "O"), **SMALL),
     "no radial functions": PointSpec(("H", "C", "O"), **{**SMALL, "radial": 0}, layers=1),
     "left and right": PointSpec(("H", "C", "O"), "SE(3)", **SMALL, products=2),
-    "within a cutoff": PointSpec(("H", "C", "O"), **SMALL, mirrored=2, products=2, cutoff=3.0, filtered=True),
-    "no arrows": PointSpec(("H", "C", "O"), **{**SMALL, "arrows": 0}, layers=1),
+    "within a cutoff": PointSpec(("H", "C", "O"), **SMALL, pseudo=2, products=2, cutoff=3.0, filtered=True),
+    "no arrows": PointSpec(("H", "C", "O"), **{**SMALL, "vectors": 0}, layers=1),
 }
 
 
@@ -114,7 +114,7 @@ def drawn_model(spec: PointSpec, seed: int = 0) -> SpaceModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = SpaceModel(spec)
-    model.settle(torch.tensor([-1.0, -20.0, -30.0], dtype=torch.float64), 0.37)
+    model.set_scale(torch.tensor([-1.0, -20.0, -30.0], dtype=torch.float64), 0.37)
     return model
 
 
@@ -123,7 +123,7 @@ def answers(model: SpaceModel, numbers: Tensor) -> Function:
     rows = model.elements(numbers[None])
 
     def function(positions: Tensor) -> dict[str, Tensor]:
-        said = model.answer(numbers[None], positions[None])
+        said = model.energy_and_forces(numbers[None], positions[None])
         return {**told(model, rows, positions), "energy": said.energy, "forces": said.forces[0]}
 
     return function

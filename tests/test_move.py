@@ -38,7 +38,7 @@ def run(tmp_path_factory):
 def water():
     torch.manual_seed(0)
     atoms = molecule("H2O")
-    atoms.calc = calculator(randomised(SpaceModel(PointSpec(("H", "O"), width=16, arrows=8)), 0.2))
+    atoms.calc = calculator(randomised(SpaceModel(PointSpec(("H", "O"), width=16, vectors=8)), 0.2))
     return atoms
 
 

@@ -19,7 +19,7 @@ class Ours(nn.Module):
         widths = {"0e": channels, "1o": channels // 2}
         more = {} if form == "dense" else {"radial": 8, "cutoff": CUTOFF, "filtered": True}
         self.form, self.arrows = form, channels // 2
-        self.blocks = nn.ModuleList(SpaceBlock(widths, HEADS, 2 * channels, carried=2, **more) for _ in range(LAYERS))
+        self.blocks = nn.ModuleList(SpaceBlock(widths, HEADS, 2 * channels, value_heads=2, **more) for _ in range(LAYERS))
 
     def forward(self, x, at):
         return self.over(x, at, self.near(at))

@@ -16,7 +16,7 @@ from equiscope.geometry.model import PointSpec, SpaceModel
 def ours(channels, form):
     near = {"cutoff": CUTOFF, "filtered": True} if form == "local" else {}
     spec = PointSpec(
-        ("H", "C", "N", "O"), width=channels, arrows=channels // 2, heads=HEADS, layers=LAYERS, carried=2, radial=8, **near
+        ("H", "C", "N", "O"), width=channels, vectors=channels // 2, heads=HEADS, layers=LAYERS, value_heads=2, radial=8, **near
     )
     return SpaceModel(spec)
 
@@ -27,7 +27,7 @@ class Ours(nn.Module):
         self.inside = inside
 
     def forward(self, numbers, at):
-        found = self.inside.answer(numbers, at, learn=True)
+        found = self.inside.energy_and_forces(numbers, at, learn=True)
         return found.energy, found.forces
 
 
@@ -36,10 +36,10 @@ class Compiled(nn.Module):
 
     def __init__(self, inside):
         super().__init__()
-        from equiscope.geometry.forces import Slopes
+        from equiscope.geometry.forces import ForceLoss
 
         self.inside = inside
-        self.slopes = Slopes(inside, lambda energy, forces, _: missed(energy, forces))
+        self.slopes = ForceLoss(inside, lambda energy, forces, _: missed(energy, forces))
 
     def loss(self, numbers, at):
         return self.slopes({"numbers": numbers, "positions": at})

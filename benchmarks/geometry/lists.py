@@ -54,7 +54,7 @@ def measured(sizes, channels, turns, left_out):
                     took = clocked(run)
                     if turn:  # the first warms up
                         seconds[name].append(took)
-        found[count] = {"seconds": seconds, "neighbours": float(near.seen.sum()) / count - 1, "longest": near.index.shape[-1]}
+        found[count] = {"seconds": seconds, "neighbours": float(near.mask.sum()) / count - 1, "longest": near.index.shape[-1]}
         print(f"  {count} points", flush=True)
     return found
 

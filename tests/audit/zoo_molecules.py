@@ -145,7 +145,7 @@ def apart() -> tuple[Tensor, Tensor]:
 
 
 def ours(**settings) -> SpaceModel:  # type: ignore[no-untyped-def]
-    return SpaceModel(PointSpec(("H", "C", "O"), **{"width": 8, "arrows": 4, "heads": 2, "layers": 1, "radial": 4} | settings))
+    return SpaceModel(PointSpec(("H", "C", "O"), **{"width": 8, "vectors": 4, "heads": 2, "layers": 1, "radial": 4} | settings))
 
 
 CONSERVATIVE = [

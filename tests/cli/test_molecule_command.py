@@ -66,7 +66,7 @@ def test_a_page_is_written_where_it_is_said(equi, tmp_path):
 
 
 def test_a_spec_of_ones_own_is_drawn_beside_a_plain_transformer(equi, tmp_path):
-    spec = PointSpec(("H", "C", "F", "Cl", "Br"), "SE(3)", width=8, arrows=4, heads=2, layers=1, radial=4, cutoff=4.0)
+    spec = PointSpec(("H", "C", "F", "Cl", "Br"), "SE(3)", width=8, vectors=4, heads=2, layers=1, radial=4, cutoff=4.0)
     (tmp_path / "mine.json").write_text(spec.to_json())
     record = shown(equi, handed(tmp_path / "handed.xyz"), "--model", tmp_path / "mine.json", "--seed", 7)
     mine, other = record.solvers
@@ -123,6 +123,6 @@ def test_what_does_not_fit_is_said_in_one_sentence(equi, tmp_path, monkeypatch, 
     handed(tmp_path / "good.xyz")
     (tmp_path / "empty.xyz").write_text("")
     (tmp_path / "text.json").write_text(eq.Spec(width=8, vocabulary=9, outputs=9).to_json())
-    spec = PointSpec(("H", "C", "F", "Cl", "Br"), width=8, arrows=4, heads=2, layers=1, reads="shape")
+    spec = PointSpec(("H", "C", "F", "Cl", "Br"), width=8, vectors=4, heads=2, layers=1, readout="shape")
     (tmp_path / "shape.json").write_text(json.dumps(spec.to_dict()))
     refused(equi("explore", *arguments), words)

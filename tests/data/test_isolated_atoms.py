@@ -127,7 +127,7 @@ def task_of(path, **said):
         recipe({
             "title": "t", "data": {"task": "molecules", "train": str(path), "held_out": 4, **said},
             "budget": {"steps": 2, "batch": 4},
-            "model": {"width": 8, "arrows": 4, "heads": 2, "layers": 1, "radial": 4},
+            "model": {"width": 8, "vectors": 4, "heads": 2, "layers": 1, "radial": 4},
         })
     )  # fmt: skip
 

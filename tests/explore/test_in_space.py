@@ -79,7 +79,7 @@ def test_the_model_itself_is_left_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "reads", "error", "words"),
+    ("numbers", "readout", "error", "words"),
     [
         ([6, 8], "energy", ShapeError, r"got \(2,\) and \(3, 3\)"),
         ([6, 8, 17], "energy", InputError, "there is an atom of Cl"),
@@ -87,6 +87,6 @@ def test_the_model_itself_is_left_as_it_was():
     ],
 )
 def test_other_atoms_and_models_without_an_energy_are_refused(numbers, reads, error, words):
-    model = SpaceModel(PointSpec(("H", "C", "O"), **SMALL, reads=reads))
+    model = SpaceModel(PointSpec(("H", "C", "O"), **SMALL, readout=reads))
     with pytest.raises(error, match=words):
         in_space(model, torch.tensor(numbers), places(3))

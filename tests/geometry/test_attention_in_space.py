@@ -6,7 +6,7 @@ from tests.geometry.space import apart, features, places, randomised, turn
 from tests.pairwise import pairwise
 
 from equiscope.errors import ShapeError
-from equiscope.geometry import Features, SpaceAttention, attend, everyone, neighbours
+from equiscope.geometry import Features, SpaceAttention, all_pairs, attend, neighbours
 
 WIDTHS = {"E(3)": {"0e": 8, "0o": 2, "1o": 4, "1e": 2}, "SE(3)": {"0": 8, "1": 4}}
 FORMS = {
@@ -18,7 +18,7 @@ FORMS = {
 
 
 def attention(group, dtype=torch.float64, **settings):
-    return randomised(SpaceAttention(WIDTHS[group], 2, group, carried=3, **settings), dtype=dtype)
+    return randomised(SpaceAttention(WIDTHS[group], 2, group, value_heads=3, **settings), dtype=dtype)
 
 
 def double(x):
@@ -34,13 +34,13 @@ def double(x):
 def test_it_turns_and_does_not_notice_where_it_is(form, group, degrees, away):
     part, x, at, by = attention(group, **FORMS[form]), features(WIDTHS[group]), places(), turn(degrees)
     moved = at @ by.mT + torch.tensor([0.6, -0.64, 0.48], dtype=torch.float64) * away
-    assert apart(part(x.turned(by), moved), part(x, at).turned(by)) < 1e-12
+    assert apart(part(x.rotated(by), moved), part(x, at).rotated(by)) < 1e-12
 
 
 @pytest.mark.parametrize("form", list(FORMS))
 def test_a_mirror_image_is_alike_in_E3(form):
     part, x, at, by = attention("E(3)", **FORMS[form]), features(WIDTHS["E(3)"]), places(), -turn(70.0)
-    assert apart(part(x.turned(by), at @ by.mT), part(x, at).turned(by)) < 1e-12
+    assert apart(part(x.rotated(by), at @ by.mT), part(x, at).rotated(by)) < 1e-12
 
 
 @pytest.mark.parametrize("form", list(FORMS))
@@ -58,8 +58,8 @@ def test_float32_is_as_good_as_its_inputs(form, spread):
     exact, rough = attention("E(3)", **FORMS[form]), attention("E(3)", torch.float32, **FORMS[form])
     x, at, by = features(WIDTHS["E(3)"]), places(spread=spread / 3), turn(33.0)
     few = Features({kind: values.float() for kind, values in x.items()})
-    found, wanted = rough(few.turned(by.float()), (at @ by.mT).float()), exact(x, at).turned(by)
-    rounded = exact(double(few.turned(by.float())), (at @ by.mT).float().double())
+    found, wanted = rough(few.rotated(by.float()), (at @ by.mT).float()), exact(x, at).rotated(by)
+    rounded = exact(double(few.rotated(by.float())), (at @ by.mT).float().double())
     assert apart(double(found), wanted) < max(5e-6, 10 * apart(rounded, wanted))
 
 
@@ -68,7 +68,7 @@ def test_float32_is_as_good_as_its_inputs(form, spread):
 def test_both_forms_agree_where_all_see_all(group, settings):
     part, x, at = attention(group, **settings), features(WIDTHS[group]), places()
     valid = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    found, wanted = part(x, at, everyone(at, valid), valid), part(x, at, None, valid)
+    found, wanted = part(x, at, all_pairs(at, valid), valid), part(x, at, None, valid)
     real = [Features({kind: values[valid] for kind, values in one.items()}) for one in (found, wanted)]
     assert apart(*real) < 1e-13
 
@@ -76,7 +76,7 @@ def test_both_forms_agree_where_all_see_all(group, settings):
 def test_a_cutoff_that_holds_every_pair_changes_nothing_but_the_envelope():
     wide = attention("E(3)", radial=6, cutoff=1e6)
     x, at = features(WIDTHS["E(3)"]), places()
-    assert apart(wide(x, at, neighbours(at, 1e6)), wide(x, at, everyone(at))) < 1e-13
+    assert apart(wide(x, at, neighbours(at, 1e6)), wide(x, at, all_pairs(at))) < 1e-13
 
 
 @pytest.mark.parametrize("learned", [False, True])
@@ -103,8 +103,8 @@ def test_a_point_that_leaves_the_cutoff_leaves_smoothly():
         near = neighbours(at, 5.0)
         if envelope:
             return part(x, at, near)["0e"][0, 0].detach()
-        q, k, v, u = part._ready(x)
-        return attend.local(q, k, v, u, near, part.sharp.detach() * 0, 1.0)[0][0, :, 0].detach()
+        q, k, v, u = part._project(x)
+        return attend.local(q, k, v, u, near, part.decay.detach() * 0, 1.0)[0][0, :, 0].detach()
 
     step = 1e-6
     before, at_edge, after = seen(5.0 - step), seen(5.0), seen(5.0 + step)

@@ -25,13 +25,13 @@ from equiscope.units import electronvolts
 
 def model(scale=0.2, **settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(PointSpec(("H", "C", "O", "Cu"), width=16, arrows=8, **settings)), scale)
+    return randomised(SpaceModel(PointSpec(("H", "C", "O", "Cu"), width=16, vectors=8, **settings)), scale)
 
 
 def test_energy_and_forces_are_the_models():
     one, atoms = model(), molecule("CH3CH2OH")
     atoms.calc = calculator(one, "kcal/mol")
-    answer = one.answer(torch.as_tensor(atoms.numbers)[None], torch.as_tensor(atoms.positions)[None])
+    answer = one.energy_and_forces(torch.as_tensor(atoms.numbers)[None], torch.as_tensor(atoms.positions)[None])
     assert atoms.get_potential_energy() == pytest.approx(float(answer.energy) * electronvolts("kcal/mol"), rel=1e-12)
     assert np.allclose(atoms.get_forces(), answer.forces[0] * electronvolts("kcal/mol"), rtol=1e-12)
 
@@ -57,7 +57,7 @@ def test_units_are_brought_to_ases_by_name(unit, length):
     one, atoms = model(cutoff=4.0, filtered=True), own.copy()
     atoms.set_cell(own.cell * long, scale_atoms=True)
     cell = torch.as_tensor(own.cell.array)[None]
-    answer = one.answer(torch.as_tensor(own.numbers)[None], torch.as_tensor(own.positions)[None], cell, stress=True)
+    answer = one.energy_and_forces(torch.as_tensor(own.numbers)[None], torch.as_tensor(own.positions)[None], cell, stress=True)
     atoms.calc = calculator(one, unit, length)
     assert atoms.get_potential_energy() == pytest.approx(float(answer.energy) * ev, rel=1e-6)
     assert np.allclose(atoms.get_forces(), answer.forces[0] * ev / long, rtol=1e-5, atol=1e-6 * ev / long)
@@ -68,8 +68,8 @@ def test_units_are_brought_to_ases_by_name(unit, length):
 def test_of_thousands_of_electronvolts_the_calculator_keeps_millionths():
     """A model in float32 whose atoms have much energy alone: the calculator's energy is not rounded to 0.0005 eV."""
     torch.manual_seed(0)
-    one, atoms = SpaceModel(PointSpec(("H", "C", "O"), width=16, arrows=8)), molecule("CH3CH2OH")
-    one.settle(torch.tensor([-500.0, -500.0, -500.0], dtype=torch.float64), 1e-5)
+    one, atoms = SpaceModel(PointSpec(("H", "C", "O"), width=16, vectors=8)), molecule("CH3CH2OH")
+    one.set_scale(torch.tensor([-500.0, -500.0, -500.0], dtype=torch.float64), 1e-5)
     atoms.calc = calculator(one)
     energy = atoms.get_potential_energy()
     assert 0 < abs(energy + 4500) < 2e-4
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match="of a model of points in space, but this is a Model"):
         calculator(Model(Spec(width=8)))
     with pytest.raises(InputError, match="reads an energy"):
-        calculator(model(reads="atoms"))
+        calculator(model(readout="atoms"))
     alone = molecule("H2O")
     alone.calc = calculator(model())
     with pytest.raises(PropertyNotImplementedError):

@@ -10,7 +10,7 @@ from equiscope.geometry import Features
 from equiscope.geometry.model import PointSpec, SpaceModel
 
 FORMS = {"dense": {}, "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}}
-GROUPS = {"E(3)": {"mirrored": 4, "products": 4}, "SE(3)": {"products": 4}}
+GROUPS = {"E(3)": {"pseudo": 4, "products": 4}, "SE(3)": {"products": 4}}
 NUMBERS = torch.tensor([[8, 1, 1, 6, 1], [6, 1, 1, 1, 0]])
 IRREPS = {"0e": "0e", "0o": "0o", "1o": "1o", "1e": "1e", "0": "0e", "1": "1o"}
 
@@ -25,13 +25,13 @@ def wide():
 
 
 def model(form, group):
-    spec = PointSpec(("H", "C", "O"), group, 16, **{"arrows": 8} | GROUPS[group] | FORMS[form])
+    spec = PointSpec(("H", "C", "O"), group, 16, **{"vectors": 8} | GROUPS[group] | FORMS[form])
     return randomised(SpaceModel(spec), 0.3)
 
 
 def answered(one):
     def call(numbers, positions):
-        answer = one.answer(numbers, positions)
+        answer = one.energy_and_forces(numbers, positions)
         return [answer.energy[:, None], answer.forces]
 
     return call

@@ -12,7 +12,7 @@ from tests.geometry.space import places, randomised, turn
 from equiscope.geometry.model import PointSpec, SpaceModel
 
 FORMS = {"dense": {}, "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}}
-GROUPS = {"E(3)": {"mirrored": 4, "products": 4}, "SE(3)": {"products": 4}}
+GROUPS = {"E(3)": {"pseudo": 4, "products": 4}, "SE(3)": {"products": 4}}
 NUMBERS = torch.tensor([[8, 1, 1, 6, 1, 8, 6], [6, 1, 1, 1, 1, 0, 0]])
 TINY = math.degrees(1e-3)
 AWAY = torch.tensor([0.6, -0.64, 0.48], dtype=torch.float64)
@@ -20,7 +20,7 @@ AWAY = torch.tensor([0.6, -0.64, 0.48], dtype=torch.float64)
 
 def model(form, group, dtype=torch.float64):
     torch.manual_seed(0)
-    spec = PointSpec(("H", "C", "O"), group, 16, **{"arrows": 8} | GROUPS[group] | FORMS[form])
+    spec = PointSpec(("H", "C", "O"), group, 16, **{"vectors": 8} | GROUPS[group] | FORMS[form])
     return randomised(SpaceModel(spec), 0.3, dtype)
 
 
@@ -30,7 +30,7 @@ def atoms(spread=1.5):
 
 def said(one, numbers, at, order=None):
     """Energy, forces and features by name, in float64; of atoms in another order."""
-    answer, x = one.answer(numbers, at), one.features(numbers, at)
+    answer, x = one.energy_and_forces(numbers, at), one.features(numbers, at)
     made = {"energy": answer.energy, "forces": answer.forces} | dict(x)
     made = {name: part.detach().double() for name, part in made.items()}
     return made if order is None else {name: part if name == "energy" else part[:, order] for name, part in made.items()}
@@ -104,7 +104,7 @@ def test_float32_is_as_good_as_its_inputs(form, group, spread):
 def test_forces_are_central_differences(form, group):
     """By all coordinates, of the fourth order, and extrapolated."""
     one, (numbers, at) = model(form, group), atoms()
-    forces = one.answer(numbers[:1], at[:1]).forces
+    forces = one.energy_and_forces(numbers[:1], at[:1]).forces
     generator = torch.Generator().manual_seed(5)
     for _ in range(3):
         way = torch.randn(at[:1].shape, generator=generator, dtype=torch.float64)

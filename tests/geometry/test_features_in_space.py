@@ -6,15 +6,24 @@ from tests.geometry.space import apart, features, randomised, turn
 from torch import nn
 
 from equiscope.errors import InputError, ShapeError, UnknownName
-from equiscope.geometry import KINDS, Features, Gated, Map, Norm, Products, length, product_kinds
+from equiscope.geometry import (
+    KINDS,
+    EquivariantFeedForward,
+    EquivariantLinear,
+    EquivariantNorm,
+    Features,
+    Products,
+    length,
+    product_kinds,
+)
 
 WIDTHS = {"E(3)": {"0e": 6, "0o": 3, "1o": 4, "1e": 2}, "SE(3)": {"0": 6, "1": 4}}
 PARTS = {
-    "map": lambda widths, group: Map(widths, dict.fromkeys(widths, 5), group),
-    "norm": Norm,
+    "map": lambda widths, group: EquivariantLinear(widths, dict.fromkeys(widths, 5), group),
+    "norm": EquivariantNorm,
     "products": lambda widths, group: Products(widths, 3, group),
-    "gated": lambda widths, group: Gated(widths, 7, group, products=2),
-    "gated without products": lambda widths, group: Gated(widths, 7, group),
+    "gated": lambda widths, group: EquivariantFeedForward(widths, 7, group, products=2),
+    "gated without products": lambda widths, group: EquivariantFeedForward(widths, 7, group),
 }
 
 
@@ -23,13 +32,13 @@ PARTS = {
 @pytest.mark.parametrize("name", list(PARTS))
 def test_a_part_turns_as_its_input_does(name, group, degrees):
     part, x, by = randomised(PARTS[name](WIDTHS[group], group)), features(WIDTHS[group]), turn(degrees)
-    assert apart(part(x.turned(by)), part(x).turned(by)) < 1e-13
+    assert apart(part(x.rotated(by)), part(x).rotated(by)) < 1e-13
 
 
 @pytest.mark.parametrize("name", list(PARTS))
 def test_a_mirror_changes_signs_in_E3(name):
     part, x, by = randomised(PARTS[name](WIDTHS["E(3)"], "E(3)")), features(WIDTHS["E(3)"]), -turn(70.0)
-    assert apart(part(x.turned(by)), part(x).turned(by)) < 1e-13
+    assert apart(part(x.rotated(by)), part(x).rotated(by)) < 1e-13
 
 
 def test_products_of_SE3_tell_a_mirror():
@@ -70,15 +79,15 @@ def test_a_bias_on_arrows_would_be_noticed():
             return Features(x | {"1o": x["1o"] + 0.1})
 
     x, by = features(WIDTHS["E(3)"]), turn(33.0)
-    assert apart(Biased()(x.turned(by)), Biased()(x).turned(by)) > 1e-3
+    assert apart(Biased()(x.rotated(by)), Biased()(x).rotated(by)) > 1e-3
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
-        (lambda: Map({"2e": 3}, {"0e": 3}), UnknownName, "Known: 0e, 0o, 1o, 1e"),
-        (lambda: Map({"0e": -1}, {"0e": 3}), ShapeError, "0e has -1"),
-        (lambda: features(WIDTHS["SE(3)"]).turned(-turn(3.0)), InputError, "mirror"),
+        (lambda: EquivariantLinear({"2e": 3}, {"0e": 3}), UnknownName, "Known: 0e, 0o, 1o, 1e"),
+        (lambda: EquivariantLinear({"0e": -1}, {"0e": 3}), ShapeError, "0e has -1"),
+        (lambda: features(WIDTHS["SE(3)"]).rotated(-turn(3.0)), InputError, "reflections"),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong, error, said):

@@ -5,7 +5,7 @@ import torch
 
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec
-from equiscope.geometry.forces import Slopes
+from equiscope.geometry.forces import ForceLoss
 from equiscope.models import build
 
 ETHANOL = torch.tensor([[6, 6, 8, 1, 1, 1, 1, 1, 1]])
@@ -20,8 +20,8 @@ KINDS = {
 
 def model(**options):
     torch.manual_seed(0)
-    made = build(PointSpec(elements=("H", "C", "O"), width=16, arrows=8, layers=2, **options)).double()
-    made.settle(torch.tensor([-13.0, -1030.0, -2040.0], dtype=torch.float64), 0.7)
+    made = build(PointSpec(elements=("H", "C", "O"), width=16, vectors=8, layers=2, **options)).double()
+    made.set_scale(torch.tensor([-13.0, -1030.0, -2040.0], dtype=torch.float64), 0.7)
     return made
 
 
@@ -44,7 +44,7 @@ def lost(energy, forces, t):
 
 
 def step_by_step(made, t):
-    found = made.answer(t["numbers"], t["positions"], t.get("cell"), learn=True)
+    found = made.energy_and_forces(t["numbers"], t["positions"], t.get("cell"), learn=True)
     return lost(found.energy, found.forces, t)
 
 
@@ -60,7 +60,7 @@ def apart(some, others):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_graph_learns_what_step_by_step_is_learned(kind):
     made = model(**KINDS[kind])
-    at_once = Slopes(made, lost, compiled=False)
+    at_once = ForceLoss(made, lost, compiled=False)
     for seed in (1, 2):  # the second batch goes through the graph of the first, where lists are as long
         t = batch(kind, seed)
         one, other = at_once(t), step_by_step(made, t)
@@ -75,7 +75,7 @@ def test_energies_alone_are_learned_in_one_graph_too(kind):
         return (energy - t["energy"]).abs().sum()
 
     made, t = model(**KINDS[kind]), batch(kind)
-    one = Slopes(made, missed, compiled=False, forces=False)(t)
+    one = ForceLoss(made, missed, compiled=False, forces=False)(t)
     other = missed(made(t["numbers"], t["positions"], t.get("cell")), None, t)
     assert one.item() == pytest.approx(other.item(), rel=1e-12)
     assert apart(learned(made, one), learned(made, other)) < 1e-11
@@ -85,20 +85,20 @@ def test_an_atom_that_the_model_does_not_know_is_refused():
     t = batch("all see all")
     t["numbers"] = t["numbers"] + 10 * (t["numbers"] == 8)
     with pytest.raises(InputError, match="but there is an atom of Ar"):
-        Slopes(model(), lost, compiled=False)(t)
+        ForceLoss(model(), lost, compiled=False)(t)
 
 
 def test_coordinates_that_are_no_numbers_are_refused():
     t = batch("few, within a cutoff")
     t["positions"][0, 0, 0] = torch.nan
     with pytest.raises(InputError, match="no numbers"):
-        Slopes(model(**KINDS["few, within a cutoff"]), lost, compiled=False)(t)
+        ForceLoss(model(**KINDS["few, within a cutoff"]), lost, compiled=False)(t)
 
 
 @pytest.mark.compile
 def test_compiled_it_learns_the_same():
     made = model(**KINDS["few, within a cutoff"], heads=2)
     t = batch("few, within a cutoff")
-    one, other = Slopes(made, lost)(t), step_by_step(made, t)
+    one, other = ForceLoss(made, lost)(t), step_by_step(made, t)
     assert one.item() == pytest.approx(other.item(), rel=1e-10)
     assert apart(learned(made, one), learned(made, other)) < 1e-10

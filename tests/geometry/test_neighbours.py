@@ -46,11 +46,11 @@ def test_lists_hold_the_ways_of_these_pairs_and_the_point_itself(name):
     near = neighbours(x[None], cutoff, None if cell is None else cell[None], periodic)
     i, j, cells = pairs(x, cutoff, cell, periodic)
     ways = x[j] - x[i] + (0 if cell is None else cells.double() @ cell)
-    assert int(near.seen.sum()) == len(i) + count
+    assert int(near.mask.sum()) == len(i) + count
     assert (near.index[0, :, 0] == torch.arange(count)).all()
-    assert near.way[0, :, 0].abs().max() == 0
+    assert near.displacement[0, :, 0].abs().max() == 0
     for row in range(count):
-        found = near.way[0, row][near.seen[0, row]][1:]
+        found = near.displacement[0, row][near.mask[0, row]][1:]
         wanted = ways[i == row]
         assert torch.allclose(found.sort(0).values, wanted.sort(0).values)
 
@@ -58,14 +58,14 @@ def test_lists_hold_the_ways_of_these_pairs_and_the_point_itself(name):
 def test_sets_of_different_sizes_are_listed_each_by_itself():
     x, valid = points(12).view(2, 6, 3), torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     both, alone = neighbours(x, 9.0, valid=valid), neighbours(x[1:, :4], 9.0)
-    assert not both.seen[1, 4:].any()
-    assert int(both.seen[1].sum()) == int(alone.seen.sum())
+    assert not both.mask[1, 4:].any()
+    assert int(both.mask[1].sum()) == int(alone.mask.sum())
 
 
 def test_a_gradient_flows_to_places_and_to_the_cell():
     x, cell = points(4)[None].requires_grad_(), SLANTED.clone()[None].requires_grad_()
     near = neighbours(x, 4.0, cell)
-    slopes = torch.autograd.grad((near.square * near.seen).sum(), [x, cell])
+    slopes = torch.autograd.grad((near.squared_distance * near.mask).sum(), [x, cell])
     assert all(slope.abs().max() > 0 for slope in slopes)
 
 
@@ -88,5 +88,5 @@ def test_what_does_not_fit_is_refused(wrong, error, said):
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_point_and_one_point_are_fine(count):
     near = neighbours(torch.zeros(1, count, 3), 1.0)
-    assert near.seen.shape[:2] == (1, count)
-    assert near.seen.sum() == count
+    assert near.mask.shape[:2] == (1, count)
+    assert near.mask.sum() == count

@@ -9,15 +9,15 @@ from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.symmetry import derive
 
 SPECS = {
-    "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "dense, typed": {"mirrored": 4, "products": 4},
-    "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}, "numbers only": {"arrows": 0},
+    "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "dense, typed": {"pseudo": 4, "products": 4},
+    "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}, "numbers only": {"vectors": 0},
 }  # fmt: skip
 NUMBERS = torch.tensor([[6, 6, 8, 1, 1, 1, 1, 1, 1], [8, 1, 1, 0, 0, 0, 0, 0, 0]])
 
 
 def model(**settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(PointSpec(("H", "C", "O"), width=16, **{"arrows": 8} | settings)), 0.3)
+    return randomised(SpaceModel(PointSpec(("H", "C", "O"), width=16, **{"vectors": 8} | settings)), 0.3)
 
 
 def atoms():
@@ -29,7 +29,7 @@ def atoms():
 @pytest.mark.parametrize("name", list(SPECS))
 def test_energies_stay_and_forces_turn(name, degrees, away):
     (numbers, at), one, by = atoms(), model(**SPECS[name]), turn(degrees)
-    plain, moved = one.answer(numbers, at), one.answer(numbers, at @ by.mT + away)
+    plain, moved = one.energy_and_forces(numbers, at), one.energy_and_forces(numbers, at @ by.mT + away)
     assert (moved.energy - plain.energy).abs().max() < 1e-12 * plain.energy.abs().max()
     assert (moved.forces - plain.forces @ by.mT).abs().max() < 1e-11 * plain.forces.abs().max()
 
@@ -49,7 +49,7 @@ def test_a_mirror_is_noticed_where_the_group_says_so(name):
 def test_forces_are_the_slope_of_the_energy(name):
     """Against central differences of the fourth order."""
     (numbers, at), one = atoms(), model(**SPECS[name])
-    forces, scale, step = one.answer(numbers, at).forces, one.answer(numbers, at).forces.abs().max(), 1e-3
+    forces, scale, step = one.energy_and_forces(numbers, at).forces, one.energy_and_forces(numbers, at).forces.abs().max(), 1e-3
     for atom, axis in ((0, 0), (3, 1), (8, 2)):
         moved = torch.zeros_like(at)
         moved[:, atom, axis] = step
@@ -61,15 +61,15 @@ def test_forces_are_the_slope_of_the_energy(name):
 @pytest.mark.parametrize("name", list(SPECS))
 def test_padding_changes_nothing_and_gets_no_force(name):
     (numbers, at), one = atoms(), model(**SPECS[name])
-    both, alone = one.answer(numbers, at), one.answer(numbers[1:, :3], at[1:, :3])
+    both, alone = one.energy_and_forces(numbers, at), one.energy_and_forces(numbers[1:, :3], at[1:, :3])
     assert torch.allclose(both.energy[1], alone.energy[0], rtol=1e-12)
     assert torch.allclose(both.forces[1, :3], alone.forces[0], atol=1e-12)
     assert (both.forces[1, 3:] == 0).all()
 
 
 def test_what_is_learned_from_forces_reaches_every_parameter():
-    (numbers, at), one = atoms(), model(cutoff=4.0, filtered=True, mirrored=4, products=4)
-    answer = one.answer(numbers, at, learn=True)
+    (numbers, at), one = atoms(), model(cutoff=4.0, filtered=True, pseudo=4, products=4)
+    answer = one.energy_and_forces(numbers, at, learn=True)
     (answer.forces.square().sum() + answer.energy.sum()).backward()
     assert [name for name, p in one.named_parameters() if p.grad is None or not p.grad.isfinite().all()] == []
 
@@ -77,7 +77,7 @@ def test_what_is_learned_from_forces_reaches_every_parameter():
 def test_stress_is_how_the_energy_answers_to_a_strain():
     cell = torch.tensor([[[5.0, 0.0, 0.0], [1.0, 4.0, 0.0], [0.0, 1.0, 6.0]]], dtype=torch.float64)
     (numbers, at), one, step = (NUMBERS[:1, :4], places(1, 4)), model(cutoff=4.5), 1e-4
-    stress = one.answer(numbers, at, cell, stress=True).stress
+    stress = one.energy_and_forces(numbers, at, cell, stress=True).stress
     bend = torch.zeros(3, 3, dtype=torch.float64)
     bend[0, 1] = bend[1, 0] = step / 2
     found = [one(numbers, at @ (torch.eye(3) + s * bend), cell @ (torch.eye(3) + s * bend)).detach() for s in (-1, 1)]
@@ -96,14 +96,16 @@ def test_a_crystal_written_twice_has_twice_the_energy():
 
 
 def test_one_atom_and_no_neighbour_have_an_energy_and_no_force():
-    answer = model(cutoff=4.0).answer(torch.tensor([[6, 8]]), torch.tensor([[[0.0, 0, 0], [50.0, 0, 0]]], dtype=torch.float64))
+    answer = model(cutoff=4.0).energy_and_forces(
+        torch.tensor([[6, 8]]), torch.tensor([[[0.0, 0, 0], [50.0, 0, 0]]], dtype=torch.float64)
+    )
     assert answer.energy.isfinite().all()
     assert (answer.forces == 0).all()
 
 
 def test_a_methane_carbon_feels_nothing():
     at = torch.tensor([[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)[None] * 0.63
-    forces = model(products=4, mirrored=4).answer(torch.tensor([[6, 1, 1, 1, 1]]), at).forces
+    forces = model(products=4, pseudo=4).energy_and_forces(torch.tensor([[6, 1, 1, 1, 1]]), at).forces
     assert forces[0, 0].norm() < 1e-9 * forces[0, 1].norm()
 
 
@@ -112,13 +114,13 @@ def test_a_methane_carbon_feels_nothing():
     [
         (lambda: PointSpec(("H", "Xx")), InputError, "symbols"),
         (lambda: PointSpec(()), InputError, "symbols"),
-        (lambda: PointSpec(("H",), group="SE(3)", mirrored=2), InputError, "no mirror"),
+        (lambda: PointSpec(("H",), group="SE(3)", pseudo=2), InputError, "no reflections"),
         (lambda: PointSpec(("H",), radial=0, filtered=True), InputError, "needs radial"),
         (lambda: PointSpec(("H",), cutoff=-1.0), InputError, "above 0"),
         (lambda: model()(torch.tensor([[7]]), places(1, 1)), InputError, "knows H, C, O, but there is an atom of N"),
         (lambda: model()(NUMBERS, places(2, 8)), ShapeError, r"\[B, N, 3\]"),
         (lambda: model()(NUMBERS[:1], places(1, 9), torch.eye(3, dtype=torch.float64)[None]), InputError, "cutoff"),
-        (lambda: model().answer(*atoms(), stress=True), InputError, "needs a cell"),
+        (lambda: model().energy_and_forces(*atoms(), stress=True), InputError, "needs a cell"),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong, error, said):

@@ -19,7 +19,8 @@ names = pytest.mark.parametrize("name", NAMES)
 def theirs_and_ours(theirs, ours, beams, stop):
     """The answers of both, lists of ids for each text; theirs from one batch with a mask."""
     said = {"eos_token_id": stop or None, "pad_token_id": 0, "num_beams": beams.count, "num_return_sequences": beams.returned,
-            "length_penalty": beams.length_penalty, "early_stopping": beams.early_stopping, "do_sample": False, "max_new_tokens": STEPS,
+            "length_penalty": beams.length_penalty, "early_stopping": beams.early_stopping, "do_sample": False,
+            "max_new_tokens": STEPS,
             "forced_eos_token_id": None, "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
     mask, given = torch.ones(2, 12, dtype=torch.long), ids().clone()
     if ours.encoder is None:

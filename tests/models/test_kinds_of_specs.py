@@ -17,7 +17,7 @@ SPECS = {
     "lstm": Baseline("lstm", 8, vocabulary=20, outputs=20),
     "mlp": Baseline("mlp", 8, shape=(1, 4, 4), outputs=3),
     "convnet": Baseline("convnet", 8, layers=2, shape=(1, 4, 4), outputs=3),
-    "points": eq.PointSpec(("H", "O"), width=8, arrows=4, heads=2),
+    "points": eq.PointSpec(("H", "O"), width=8, vectors=4, heads=2),
 }
 specs = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 

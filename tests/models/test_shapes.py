@@ -14,10 +14,10 @@ from equiscope.tokens.points import read_points
 pytestmark = pytest.mark.quick
 
 SPECS = {
-    "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "typed": {"mirrored": 4, "products": 4},
+    "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "typed": {"pseudo": 4, "products": 4},
     "filtered": {"cutoff": 4.0, "filtered": True},
 }  # fmt: skip
-READS = {"shape": {"reads": "shape"}, "class": {"reads": "class", "classes": 3}}
+READS = {"shape": {"readout": "shape"}, "class": {"readout": "class", "classes": 3}}
 CUBE = "".join(f"v {x} {y} {z}\n" for x in (0, 1) for y in (0, 1) for z in (0, 1)) + "f 1 2 4 3\nf 5 6 8 7\n"
 CORNERS = torch.tensor([[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)
 BONDS = 3**-0.5 * torch.tensor([[0, 1.09, 1.36, 1.76, 1.94]], dtype=torch.float64).T  # angstrom: C-H, C-F, C-Cl, C-Br
@@ -25,13 +25,13 @@ BONDS = 3**-0.5 * torch.tensor([[0, 1.09, 1.36, 1.76, 1.94]], dtype=torch.float6
 
 def model(elements=("point",), **settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(PointSpec(elements, width=16, arrows=8, **settings)), 0.3)
+    return randomised(SpaceModel(PointSpec(elements, width=16, vectors=8, **settings)), 0.3)
 
 
-@pytest.mark.parametrize("reads", list(READS))
+@pytest.mark.parametrize("readout", list(READS))
 @pytest.mark.parametrize("name", list(SPECS))
-def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_otherwise(name, reads):
-    one, at, many = model(**SPECS[name], **READS[reads]), places(2, 7, spread=1.5), torch.ones(2, 7, dtype=torch.long)
+def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_otherwise(name, readout):
+    one, at, many = model(**SPECS[name], **READS[readout]), places(2, 7, spread=1.5), torch.ones(2, 7, dtype=torch.long)
     wanted = one(many, at)
     assert wanted.shape == ((2, 16) if reads == "shape" else (2, 3))
     for moved in (at @ turn(77.0).mT + 5.0, at.flip(1), at @ turn(1e-3).mT - 1e3):
@@ -41,10 +41,10 @@ def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_oth
     assert (one(many, 1.5 * at) - wanted).abs().max() > 1e-4 * wanted.abs().max()  # size is told
 
 
-@pytest.mark.parametrize("reads", list(READS))
+@pytest.mark.parametrize("readout", list(READS))
 @pytest.mark.parametrize("name", list(SPECS))
-def test_what_is_claimed_is_what_a_check_measures(name, reads):
-    one = model(**SPECS[name], **READS[reads])
+def test_what_is_claimed_is_what_a_check_measures(name, readout):
+    one = model(**SPECS[name], **READS[readout])
     asked = {"actions": ["permute", "rotate", "translate", "reflect"], "properties": [], "effort": "quick", "proof": False}
     report = eq.check(one, torch.ones(2, 5, dtype=torch.long), places(2, 5), **asked)
     found = {row.name: row.verdict for row in report.rows}
@@ -54,9 +54,9 @@ def test_what_is_claimed_is_what_a_check_measures(name, reads):
     assert unclaimed == ({"reflect"} if "SE(3)" in name else set())
 
 
-@pytest.mark.parametrize("reads", list(READS))
-def test_padding_changes_no_shape_and_a_shape_is_a_mean_over_points(reads):
-    one, at = model(**READS[reads]), places(2, 6)
+@pytest.mark.parametrize("readout", list(READS))
+def test_padding_changes_no_shape_and_a_shape_is_a_mean_over_points(readout):
+    one, at = model(**READS[readout]), places(2, 6)
     some = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
     assert torch.allclose(one(some, at)[1], one(some[1:, :4], at[1:, :4])[0], rtol=1e-12)
     assert one(torch.zeros(1, 3, dtype=torch.long), at[:1, :3]).isfinite().all()  # no point at all
@@ -65,7 +65,7 @@ def test_padding_changes_no_shape_and_a_shape_is_a_mean_over_points(reads):
 
 def test_a_mesh_is_read_and_has_a_shape(tmp_path):
     (tmp_path / "cube.obj").write_text(CUBE)
-    points, one = read_points(tmp_path / "cube.obj"), model(reads="shape")
+    points, one = read_points(tmp_path / "cube.obj"), model(readout="shape")
     every = torch.ones(1, len(points.positions), dtype=torch.long)
     shape = one(every, points.positions[None])
     assert shape.shape == (1, 16)
@@ -84,7 +84,7 @@ def molecules(count, seed):
 
 def learned(group, **settings):
     torch.manual_seed(0)
-    spec = PointSpec(("H", "C", "F", "Cl", "Br"), group, 16, 8, products=4, radial=8, reads="class", classes=2, **settings)
+    spec = PointSpec(("H", "C", "F", "Cl", "Br"), group, 16, 8, products=4, radial=8, readout="class", classes=2, **settings)
     one = SpaceModel(spec)
     optimiser = torch.optim.Adam(one.parameters(), 5e-3)
     for step in range(60):
@@ -95,7 +95,7 @@ def learned(group, **settings):
     return one.double()
 
 
-HANDS = [("SE(3)", {}), ("SE(3)", {"cutoff": 4.0, "filtered": True}), ("E(3)", {"mirrored": 4})]
+HANDS = [("SE(3)", {}), ("SE(3)", {"cutoff": 4.0, "filtered": True}), ("E(3)", {"pseudo": 4})]
 
 
 @pytest.mark.parametrize(("group", "settings"), HANDS)
@@ -112,7 +112,7 @@ def test_hands_of_a_molecule_are_learned_by_a_group_without_mirrors_and_cannot_b
 
 
 def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
-    spec = PointSpec(("point",), reads="class", classes=5)
+    spec = PointSpec(("point",), readout="class", classes=5)
     assert PointSpec.of(spec.to_dict()) == spec
     said = eq.describe(spec, 9)
     assert said.parameters == sum(p.numel() for p in eq.build(spec).parameters())
@@ -122,13 +122,13 @@ def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: PointSpec(("H",), reads="class"), 'with reads="class" and classes=2 or so, but reads is "class"'),
+        (lambda: PointSpec(("H",), readout="class"), 'need readout="class" and classes=2 or so, but readout is "class"'),
         (lambda: PointSpec(("H",), classes=2), 'but reads is "energy"'),
-        (lambda: PointSpec(("H",), reads="class", classes=0), "classes"),
+        (lambda: PointSpec(("H",), readout="class", classes=0), "classes"),
         (lambda: PointSpec(("point", "H")), "symbols"),
         (lambda: model()(torch.tensor([[2]]), places(1, 1)), "knows point, but there is an atom of He"),
-        (lambda: model(reads="shape").answer(torch.tensor([[1]]), places(1, 1)), "Forces are slopes of an energy"),
-        (lambda: calculator(model(("H",), reads="class", classes=2)), "reads an energy"),
+        (lambda: model(readout="shape").energy_and_forces(torch.tensor([[1]]), places(1, 1)), "Forces are gradients of an energy"),
+        (lambda: calculator(model(("H",), readout="class", classes=2)), "reads an energy"),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong, said):

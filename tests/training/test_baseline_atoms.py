@@ -55,7 +55,7 @@ def test_its_forces_are_the_slope_of_its_energy():
     """Against central differences of the fourth order."""
     one, t = answering()
     numbers, at, step = t["numbers"], t["positions"], 1e-3
-    forces = one.answer(numbers, at).forces
+    forces = one.energy_and_forces(numbers, at).forces
     for atom, axis in ((0, 0), (4, 1), (8, 2)):
         moved = torch.zeros_like(at)
         moved[:, atom, axis] = step
@@ -70,7 +70,7 @@ def test_padding_changes_nothing_and_gets_no_force():
         torch.cat([t["numbers"], torch.zeros(4, 3, dtype=torch.long)], 1),
         torch.cat([t["positions"], torch.full((4, 3, 3), 9.0)], 1),
     )
-    plain_, padded = one.answer(t["numbers"], t["positions"]), one.answer(*wide)
+    plain_, padded = one.energy_and_forces(t["numbers"], t["positions"]), one.energy_and_forces(*wide)
     assert torch.allclose(padded.energy, plain_.energy, rtol=1e-12)
     assert torch.allclose(padded.forces[:, :9], plain_.forces, atol=1e-12)
     assert (padded.forces[:, 9:] == 0).all()

@@ -36,7 +36,7 @@ def plain(**changes):
             "task": "molecules", "train": str(ETHANOL), "keys": {"energy": "energies"}, "unit": "kcal/mol", "held_out": 8,
             "where": {"test": [8, 3]},
         },
-        "model": {"width": 16, "arrows": 8, "heads": 2, "layers": 1, "radial": 8},
+        "model": {"width": 16, "vectors": 8, "heads": 2, "layers": 1, "radial": 8},
         "budget": {"steps": 6, "batch": 4},
         "optimiser": {"rate": 3e-3, "decay": 0.0, "average": 0.9},
         "evaluation": {"every": 3, "samples": 2},
@@ -86,7 +86,7 @@ def test_what_is_measured_is_in_milli_electronvolts(run):
         rows = np.arange(40)[np.arange(40) % 8 == 3]
         at, numbers = torch.from_numpy(held["coords"][rows]), torch.from_numpy(held["nuclear_charges"]).long().expand(len(rows), -1)
         energies, forces = (torch.from_numpy(held[name][rows]) * ENERGIES["kcal/mol"] for name in ("energies", "forces"))
-    found = model.answer(numbers, at)
+    found = model.energy_and_forces(numbers, at)
     assert made.result["test"]["energy"] == pytest.approx(1000 * float((found.energy - energies).abs().mean()), rel=1e-9)
     assert made.result["test"]["forces"] == pytest.approx(1000 * float((found.forces - forces).abs().mean()), rel=1e-6)
 
@@ -158,7 +158,7 @@ def test_a_loss_is_nothing_where_nothing_is_missed_and_padding_adds_none(loss):
     found = recipe(plain(data={"loss": loss}))
     task = open_task(found)
     model, batch = task.init_model(initial_model(found, resolve_spec(task))), task.batch(0)
-    answer = model.answer(batch.tensors["numbers"], batch.tensors["positions"])
+    answer = model.energy_and_forces(batch.tensors["numbers"], batch.tensors["positions"])
     assert float(task.loss(model, batch).detach()) > 0
     batch.tensors.update({"energy": answer.energy, "forces": answer.forces})
     assert float(task.loss(model, batch).detach()) < 1e-5  # float32 in the layers
@@ -321,7 +321,7 @@ WRONG = [
     ("width = 8", "width = 0", "line 10: model.width is 0, but takes a whole number of 1 or more."),
     ("cutoff = 4.0", "cutoff = -1.0", "A cutoff is above 0, but got -1.0."),
     ("cutoff = 4.0", 'group = "O(3)"', 'line 12: model.group is \'O(3)\', but takes "E(3)" or "SE(3)".'),
-    ("cutoff = 4.0", "mirrored = 2\ngroup = 'SE(3)'", "SE(3) knows no mirror"),
+    ("cutoff = 4.0", "pseudo = 2\ngroup = 'SE(3)'", "SE(3) has no reflections"),
     ("cutoff = 4.0", 'elements = ["Xx"]', "Elements are symbols"),
     ("cutoff = 4.0", 'preset = "gpt2"', "line 12: model.preset belongs to other tasks"),
     ("cutoff = 4.0", 'baseline = "mlp"', "line 12: model.baseline belongs to other tasks"),
@@ -351,7 +351,7 @@ def test_no_cutoff_may_be_said_and_elements_that_come_later(tmp_path):
     task = open_task(recipe(plain(model={"elements": ["H", "C", "N", "O"]})))
     assert resolve_spec(task).elements == ("H", "C", "N", "O")
     assert task.init_model(SpaceModel(resolve_spec(task))).references[2] == 0
-    for wrong, said in (({"elements": ["H", "C"]}, "the molecules have O too"), ({"reads": "atoms"}, "an energy is learned")):
+    for wrong, said in (({"elements": ["H", "C"]}, "the molecules have O too"), ({"readout": "atoms"}, "an energy is learned")):
         with pytest.raises(InputError, match=said):
             resolve_spec(open_task(recipe(plain(model=wrong))))
     with pytest.raises(InputError, match="leave nothing to learn from"):
@@ -359,7 +359,7 @@ def test_no_cutoff_may_be_said_and_elements_that_come_later(tmp_path):
 
 
 def test_a_description_counts_what_is_there():
-    spec = PointSpec(("H", "C", "O"), width=16, arrows=8, layers=3, products=4, mirrored=4)
+    spec = PointSpec(("H", "C", "O"), width=16, vectors=8, layers=3, products=4, pseudo=4)
     said = eq.describe(spec, 9)
     assert said.parameters == sum(p.numel() for p in SpaceModel(spec).parameters())
     assert eq.describe(spec, 18).multiply_adds > 2 * said.multiply_adds

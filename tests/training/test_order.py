@@ -98,7 +98,7 @@ def of_others(kind, folder):
         "translation": (pairs, both),
         "texts": ({"task": "language", "train": str(folder / "a.en"), "context": 4}, small | {"block": causal}),
         "molecules": (ethanol, small | {"block": plain}),
-        "points": (ethanol, small | {"arrows": 4, "heads": 2}),
+        "points": (ethanol, small | {"vectors": 4, "heads": 2}),
     }[kind]
 
 

@@ -263,9 +263,9 @@ def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tenso
 
 
 def kept(model: nn.Module) -> dict[str, Tensor]:
-    """What a checkpoint holds of a model by name: its parameters, and those buffers that the data has settled."""
-    settled: tuple[str, ...] = getattr(model, "settled", ())
-    return dict(model.named_parameters()) | {name: model.get_buffer(name) for name in settled}
+    """What a checkpoint holds of a model by name: its parameters, and the buffers that the data sets."""
+    data_buffers: tuple[str, ...] = getattr(model, "data_buffers", ())
+    return dict(model.named_parameters()) | {name: model.get_buffer(name) for name in data_buffers}
 
 
 def _was_unused(model: nn.Module, name: str) -> bool:

@@ -63,8 +63,8 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
         return replace(found, title=f"{path.name} (plain)")
     if not isinstance(model, SpaceModel):
         raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")
-    if model.spec.reads != "energy":
-        raise InputError(f'The page shows energies, but {source} reads "{model.spec.reads}". Give a model that reads an energy.')
+    if model.spec.readout != "energy":
+        raise InputError(f'The page shows energies, but {source} reads "{model.spec.readout}". Give a model that reads an energy.')
     made = in_space(name, model.double().eval(), numbers, None if trained else seed, "eV" if trained else "")
     return replace(made, title=f"{path.stem} ({made.group})")
 

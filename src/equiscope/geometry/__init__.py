@@ -1,22 +1,22 @@
 """Points in space: features that turn with the input, their maps, norms and attention, neighbour lists, models."""
 
-from equiscope.geometry.attention import SpaceAttention, everyone
+from equiscope.geometry.attention import SpaceAttention, all_pairs
 from equiscope.geometry.calculator import calculator
 from equiscope.geometry.features import KINDS, PLAIN, Features, Group, Widths, product_kinds
-from equiscope.geometry.maps import Gated, Map, Norm, Products, length
-from equiscope.geometry.model import Answer, PointSpec, SpaceBlock, SpaceModel
+from equiscope.geometry.maps import EquivariantFeedForward, EquivariantLinear, EquivariantNorm, Products, length
+from equiscope.geometry.model import EnergyForces, PointSpec, SpaceBlock, SpaceModel
 from equiscope.geometry.neighbours import neighbours, pairs
 from equiscope.geometry.radial import Radial, distance, envelope
 
 __all__ = [
     "KINDS",
     "PLAIN",
-    "Answer",
+    "EnergyForces",
+    "EquivariantFeedForward",
+    "EquivariantLinear",
+    "EquivariantNorm",
     "Features",
-    "Gated",
     "Group",
-    "Map",
-    "Norm",
     "PointSpec",
     "Products",
     "Radial",
@@ -24,10 +24,10 @@ __all__ = [
     "SpaceBlock",
     "SpaceModel",
     "Widths",
+    "all_pairs",
     "calculator",
     "distance",
     "envelope",
-    "everyone",
     "length",
     "neighbours",
     "pairs",

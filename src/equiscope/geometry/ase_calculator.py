@@ -37,7 +37,7 @@ class SpaceCalculator(Calculator):
         wants = "stress" in properties
         if wants and cell is None:
             raise PropertyNotImplementedError("Stress is a force by an area, so it needs a cell.")
-        found = self.model.answer(numbers, at, cell, stress=wants)
+        found = self.model.energy_and_forces(numbers, at, cell, stress=wants)
         energy = float(found.energy) * self.energy
         forces = found.forces[0].cpu().double().numpy() * (self.energy / self.length)
         self.results = {"energy": energy, "free_energy": energy, "forces": forces}

@@ -24,7 +24,7 @@ def calculator(model: nn.Module, unit: str = "eV", length: str = "angstrom", **s
     needed("ase", "molecules", "A calculator")
     if not isinstance(model, SpaceModel):
         raise InputError(f"A calculator is of a model of points in space, but this is a {type(model).__name__}.")
-    if model.spec.reads != "energy":
-        raise InputError(f'A calculator needs a model that reads an energy, but this one reads "{model.spec.reads}".')
+    if model.spec.readout != "energy":
+        raise InputError(f'A calculator needs a model that reads an energy, but this one reads "{model.spec.readout}".')
     kind = import_module("equiscope.geometry.ase_calculator").SpaceCalculator
     return kind(model, electronvolts(unit), angstrom(length), **settings)

@@ -1,7 +1,7 @@
-"""Features in space: numbers that stay when the points turn, and arrows that turn with them.
+"""Features in space: scalars, which rotations leave unchanged, and vectors, which rotate with the points.
 
-A kind is written as in e3nn: "0e" a number, "0o" one whose sign a mirror changes, "1o" an arrow, "1e" an axis, as of a spin, which
-a mirror leaves. Where mirror images may be told apart (SE(3)), a number is a number and an arrow an arrow: kinds "0" and "1".
+Kinds are named as in e3nn: "0e" a scalar, "0o" a pseudoscalar, whose sign a reflection changes, "1o" a vector, "1e" a pseudovector,
+such as a spin. Without reflections (SE(3)) there are only scalars and vectors: kinds "0" and "1".
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from equiscope.errors import InputError, ShapeError, UnknownName
 
 Group = Literal["SE(3)", "E(3)"]
 KINDS: dict[Group, tuple[str, ...]] = {"SE(3)": ("0", "1"), "E(3)": ("0e", "0o", "1o", "1e")}
-PLAIN: dict[Group, tuple[str, str]] = {"SE(3)": ("0", "1"), "E(3)": ("0e", "1o")}  # what a molecule's own numbers are
+PLAIN: dict[Group, tuple[str, str]] = {"SE(3)": ("0", "1"), "E(3)": ("0e", "1o")}  # the kinds of invariant scalars and of vectors
 
 Widths = Mapping[str, int]  # channels of each kind; a kind that is not named has none
 
@@ -32,31 +32,31 @@ def checked(widths: Widths, group: Group) -> dict[str, int]:
 
 
 class Features(dict[str, Tensor]):
-    """By kind: numbers [..., N, C], arrows [..., N, 3, C]. Channels come last, so that a map is x @ W for every kind."""
+    """By kind: scalars [..., N, C], vectors [..., N, 3, C]. Channels come last, so that a linear map is x @ W for every kind."""
 
     @property
     def widths(self) -> dict[str, int]:
         return {kind: x.shape[-1] for kind, x in self.items()}
 
     def plus(self, other: "Features") -> "Features":
-        """The sum; a kind that one of them lacks is the other's."""
+        """The sum; a kind that only one of them has is copied."""
         both = {kind: self[kind] + other[kind] for kind in self if kind in other}
         return Features({**self, **other, **both})
 
-    def turned(self, matrix: Tensor) -> "Features":
-        """As they are where the points were turned by an orthogonal matrix [3, 3] (x to x @ matrix.T). For tests and checks."""
-        mirrored = float(torch.det(matrix)) < 0
+    def rotated(self, matrix: Tensor) -> "Features":
+        """The features after an orthogonal matrix [3, 3] is applied to the points (x to x @ matrix.T). For tests and checks."""
+        reflects = float(torch.det(matrix)) < 0
 
         def moved(kind: str, x: Tensor) -> Tensor:
-            if mirrored and kind in ("0", "1"):
-                raise InputError("Features of SE(3) say nothing about mirror images. Use a group E(3).")
-            sign = -1.0 if mirrored and kind in ("0o", "1e") else 1.0
-            return sign * (matrix.to(x) @ x if is_arrow(kind) else x)
+            if reflects and kind in ("0", "1"):
+                raise InputError("Features of SE(3) have no reflections. Use the group E(3).")
+            sign = -1.0 if reflects and kind in ("0o", "1e") else 1.0
+            return sign * (matrix.to(x) @ x if is_vector(kind) else x)
 
         return Features({kind: moved(kind, x) for kind, x in self.items()})
 
 
-def is_arrow(kind: str) -> bool:
+def is_vector(kind: str) -> bool:
     return kind[0] == "1"
 
 
@@ -69,8 +69,8 @@ def _named(arrow: bool, parity: int) -> str:
 
 
 def product_kinds(one: str, other: str) -> dict[str, str]:
-    """What two features can give, and how: {"dot": "0e", "cross": "1e"} of two arrows; {"times": ...} where one is a number."""
+    """Kinds of the products of two features: {"dot": "0e", "cross": "1e"} of two vectors; {"times": ...} where one is a scalar."""
     parity = _parity(one) * _parity(other)
-    if is_arrow(one) and is_arrow(other):
+    if is_vector(one) and is_vector(other):
         return {"dot": _named(False, parity), "cross": _named(True, parity)}
-    return {"times": _named(is_arrow(one) or is_arrow(other), parity)}
+    return {"times": _named(is_vector(one) or is_vector(other), parity)}

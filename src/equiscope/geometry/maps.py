@@ -1,6 +1,6 @@
-"""Maps that turn with their input: each kind mixes its own channels, arrows without a bias; norms and gates read lengths.
+"""Equivariant layers: each kind of feature mixes its own channels, vectors without a bias; norms and gates read lengths.
 
-Everything is smooth where an arrow vanishes, so that forces, which are gradients, are too.
+All layers are smooth where a vector vanishes, so that forces, which are gradients, are smooth too.
 Sources: Deng et al. 2021 (vector neurons), Schütt et al. 2021 (PaiNN), Weiler et al. 2018 (gates).
 """
 
@@ -10,20 +10,18 @@ from torch import Tensor, nn
 
 from equiscope import functional
 from equiscope.functional import Activation
-from equiscope.geometry.features import PLAIN, Features, Group, Widths, checked, is_arrow, product_kinds
+from equiscope.geometry.features import PLAIN, Features, Group, Widths, checked, is_vector, product_kinds
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
 
-IN_SPACE: frozenset[type[Action]] = frozenset(
-    {Permute, Rotate, Translate, Reflect}
-)  # what a part that turns with its input respects
-TINY = 1e-2  # under the root of a squared length: below a tenth, a length is as good as its square
+IN_SPACE: frozenset[type[Action]] = frozenset({Permute, Rotate, Translate, Reflect})  # what an equivariant layer respects
+TINY = 1e-2  # added to a squared length before the root, so that it is smooth at 0
 
 
-class Map(nn.Module):
-    """Features to features of other widths: x @ W for each kind; numbers that a mirror leaves get a bias.
+class EquivariantLinear(nn.Module):
+    """A linear map of each kind of feature: x @ W; invariant scalars have a bias.
 
-    A kind that does not come in goes out as zeros.
+    A kind that the input lacks is zero in the output.
     """
 
     preserves = IN_SPACE
@@ -43,54 +41,54 @@ class Map(nn.Module):
 
     def forward(self, x: Features) -> Features:
         some = next(iter(x.values()))
-        points = some.shape[: -2 if is_arrow(next(iter(x))) else -1]
+        points = some.shape[: -2 if is_vector(next(iter(x))) else -1]
         made = Features()
         for kind, width in self.out.items():
             if kind in self.weights:
                 made[kind] = x[kind] @ self.weights[kind]
             else:
-                made[kind] = some.new_zeros(*points, *([3] if is_arrow(kind) else []), width)
+                made[kind] = some.new_zeros(*points, *([3] if is_vector(kind) else []), width)
         if self.bias is not None:
             plain = PLAIN[self.group][0]
             made[plain] = made[plain] + self.bias
         return made
 
 
-class Norm(nn.Module):
-    """Every point's features brought to one size, kind by kind: numbers as by LayerNorm, the others by their root mean square."""
+class EquivariantNorm(nn.Module):
+    """Normalises each kind of feature: invariant scalars by LayerNorm, the others by their root mean square."""
 
     preserves = IN_SPACE
 
     def __init__(self, widths: Widths, group: Group = "E(3)") -> None:
         super().__init__()
         self.group, widths = group, checked(widths, group)
-        self.gains = nn.ParameterDict({kind: nn.Parameter(torch.ones(width)) for kind, width in widths.items()})
-        self.shift = nn.Parameter(torch.zeros(widths[PLAIN[group][0]])) if PLAIN[group][0] in widths else None
+        self.weight = nn.ParameterDict({kind: nn.Parameter(torch.ones(width)) for kind, width in widths.items()})
+        self.bias = nn.Parameter(torch.zeros(widths[PLAIN[group][0]])) if PLAIN[group][0] in widths else None
 
     def forward(self, x: Features) -> Features:
         made = Features()
         for kind, values in x.items():
             if kind == PLAIN[self.group][0]:
-                made[kind] = F.layer_norm(values, values.shape[-1:], self.gains[kind], self.shift)
+                made[kind] = F.layer_norm(values, values.shape[-1:], self.weight[kind], self.bias)
                 continue
-            axes = (-2, -1) if is_arrow(kind) else (-1,)
+            axes = (-2, -1) if is_vector(kind) else (-1,)
             size = values.square().sum(axes, keepdim=True) / values.shape[-1]
-            made[kind] = values * (size + 1e-1).rsqrt() * self.gains[kind]
+            made[kind] = values * (size + 1e-1).rsqrt() * self.weight[kind]
         return made
 
 
 class Products(nn.Module):
-    """Products of features with features, channel by channel, of two maps of the input: how kinds speak to one another.
+    """Tensor products of two linear maps of the input, channel by channel: how kinds of features mix.
 
-    Two arrows give a number (dot) and an axis (cross), a number and an arrow an arrow; a mirror's sign follows by itself. In SE(3)
-    an axis is an arrow, so that a product of three tells left from right.
+    Two vectors give a scalar (dot) and a pseudovector (cross); a scalar and a vector give a vector. Parities multiply. In SE(3) a
+    pseudovector is a vector, so that a product of three distinguishes left from right.
     """
 
-    because = "a cross of two arrows is taken for an arrow, which tells left from right"
+    because = "the cross product of two vectors counts as a vector, which distinguishes left from right"
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        """In SE(3) all but a mirror."""
+        """In SE(3) all but reflections."""
         return IN_SPACE if self.group == "E(3)" else IN_SPACE - {Reflect}
 
     def __init__(self, widths: Widths, channels: int, group: Group = "E(3)") -> None:
@@ -98,7 +96,10 @@ class Products(nn.Module):
         widths = checked(widths, group)
         self.group, self.channels = group, channels
         even = {kind: channels for kind in widths}
-        self.one, self.other = Map(widths, even, group, bias=False), Map(widths, even, group, bias=False)
+        self.one, self.other = (
+            EquivariantLinear(widths, even, group, bias=False),
+            EquivariantLinear(widths, even, group, bias=False),
+        )
         allowed = set(widths)
         self.pairs = [
             (a, b, how, into)
@@ -108,7 +109,7 @@ class Products(nn.Module):
 
     @property
     def widths(self) -> dict[str, int]:
-        """Channels of each kind that come out."""
+        """Channels of each kind in the output."""
         made: dict[str, int] = {}
         for *_, into in self.pairs:
             made[into] = made.get(into, 0) + self.channels
@@ -118,14 +119,14 @@ class Products(nn.Module):
         one, other = self.one(x), self.other(x)
         made: dict[str, list[Tensor]] = {}
         for a, b, how, into in self.pairs:
-            made.setdefault(into, []).append(_multiplied(one[a], other[b], how, is_arrow(a), is_arrow(b)))
+            made.setdefault(into, []).append(_multiplied(one[a], other[b], how, is_vector(a), is_vector(b)))
         return Features({kind: torch.cat(parts, -1) for kind, parts in made.items()})
 
 
-class Gated(nn.Module):
-    """A feed-forward: numbers through an activation, every other kind times a gate that numbers and lengths decide.
+class EquivariantFeedForward(nn.Module):
+    """A gated feed-forward: scalars pass an activation; every other kind is multiplied by a gate computed from scalars and lengths.
 
-    inner   channels between; products: channels of each product of two features that join them
+    inner   hidden channels; products: channels of each tensor product that is concatenated to the input
     """
 
     preserves = IN_SPACE
@@ -143,10 +144,12 @@ class Gated(nn.Module):
         others = [kind for kind in widths if kind != plain]
         self.others = others
         lengths = sum(joined[kind] for kind in others)
-        self.inward = nn.Linear(joined.get(plain, 0) + lengths, inner)
-        self.outward = nn.Linear(inner, widths.get(plain, 0) + sum(widths[kind] for kind in others))
+        self.up_proj = nn.Linear(joined.get(plain, 0) + lengths, inner)
+        self.down_proj = nn.Linear(inner, widths.get(plain, 0) + sum(widths[kind] for kind in others))
         self.cut = [widths.get(plain, 0), *(widths[kind] for kind in others)]
-        self.mixed = Map({kind: joined[kind] for kind in others}, {kind: widths[kind] for kind in others}, group, bias=False)
+        self.mixed = EquivariantLinear(
+            {kind: joined[kind] for kind in others}, {kind: widths[kind] for kind in others}, group, bias=False
+        )
 
     def forward(self, x: Features) -> Features:
         joined = x
@@ -155,18 +158,18 @@ class Gated(nn.Module):
             joined = Features({kind: torch.cat([v, made[kind]], -1) if kind in made else v for kind, v in x.items()})
         plain = PLAIN[self.group][0]
         read = [joined[plain]] if plain in joined else []
-        read += [length(joined[kind]) if is_arrow(kind) else joined[kind].square() for kind in self.others]
-        hidden = functional.activation(self.inward(torch.cat(read, -1)), self.activation)
-        first, *gates = self.outward(hidden).split(self.cut, -1)
+        read += [length(joined[kind]) if is_vector(kind) else joined[kind].square() for kind in self.others]
+        hidden = functional.activation(self.up_proj(torch.cat(read, -1)), self.activation)
+        first, *gates = self.down_proj(hidden).split(self.cut, -1)
         made = self.mixed(Features({kind: joined[kind] for kind in self.others})) if self.others else Features()
         result = Features({plain: first} if plain in x else {})
         for kind, gate in zip(self.others, gates, strict=True):
-            result[kind] = made[kind] * (gate.unsqueeze(-2) if is_arrow(kind) else gate)
+            result[kind] = made[kind] * (gate.unsqueeze(-2) if is_vector(kind) else gate)
         return result
 
 
 def length(x: Tensor) -> Tensor:
-    """Lengths [..., C] of arrows [..., 3, C], smooth at 0: sqrt(|x|² + tiny) - sqrt(tiny)."""
+    """Lengths [..., C] of vectors [..., 3, C], smooth at 0: sqrt(|x|² + tiny) - sqrt(tiny)."""
     return (x.square().sum(-2) + TINY).sqrt() - TINY**0.5
 
 

@@ -1,6 +1,6 @@
-"""Models of points in space: energies that stay when a molecule turns, forces that turn with it.
+"""Models of points in space: energies are invariant, and forces equivariant, to rotations, translations and permutations.
 
-An energy is a sum over atoms; forces are its gradient, and stress is how it answers to a strain, so all three agree by themselves.
+The energy is a sum over atoms. Forces are its negative gradient, stress is its derivative by a strain: all three are consistent.
 """
 
 from dataclasses import dataclass
@@ -12,32 +12,34 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.geometry.attend import Neighbours
-from equiscope.geometry.attention import SpaceAttention, everyone
+from equiscope.geometry.attention import SpaceAttention, all_pairs
 from equiscope.geometry.features import PLAIN, Features, Group, Widths
-from equiscope.geometry.maps import Gated, Norm, length
+from equiscope.geometry.maps import EquivariantFeedForward, EquivariantNorm, length
 from equiscope.geometry.neighbours import neighbours
 from equiscope.spec_base import Count, ModelSpec, Size
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
 from equiscope.tokens.elements import SYMBOLS, named
 
-FEW = 32  # atoms up to which all pairs are computed, where nothing repeats: what lies beyond the cutoff is weighed by 0
-POINT = "point"  # the one kind of points without elements: their number is 1
+FEW = 32  # atoms up to which all pairs are computed in a system without a cell: weights beyond the cutoff are 0
+POINT = "point"  # the kind of points without elements; their atomic number is 1
 
 
 @dataclass(frozen=True)
 class PointSpec(ModelSpec):
     """A transformer of points in space.
 
-    elements  symbols of the atoms that there are; the data says it. ("point",) for points without elements, as of a mesh
-    group     "E(3)": mirror images are alike; "SE(3)": they may be told apart
-    width     numbers of a point; arrows: arrows of a point; mirrored: numbers whose sign a mirror changes, and axes (E(3) only)
-    heads     divide width, arrows and mirrored; layers: blocks; inner: features between, in a feed-forward (2 x width unless said)
-    carried   ways home of each head; radial: functions of the distance; products: channels of products in a feed-forward
-    cutoff    in angstrom, beyond which nobody is seen, so that cost grows with the number of atoms; None: all see all
-    filtered  messages are multiplied by functions of the distance (needs radial; lists of neighbours)
-    reads     "energy": one number for all atoms; "atoms": features of each; "shape": features of all, their mean; "class": scores
-    classes   that a shape is scored for, with reads="class"
+    elements     symbols of the elements; the data sets them. ("point",) for points without elements, such as those of a mesh
+    group        "E(3)": mirror images have the same outputs; "SE(3)": they may differ
+    width        scalar features of a point; vectors: vector features (l = 1); pseudo: pseudoscalars and as many pseudovectors,
+                 whose sign a reflection changes (E(3) only)
+    heads        divide width, vectors and pseudo; layers: blocks; inner: hidden features of a feed-forward (2 x width unless said)
+    value_heads  relative positions that each head sums; radial: radial basis functions; products: channels of tensor products in a
+                 feed-forward
+    cutoff       in angstrom: no attention beyond it, so that cost grows with the number of atoms; None: all pairs attend
+    filtered     messages are multiplied by functions of the distance (needs radial; uses neighbour lists)
+    readout      "energy": one number for all atoms; "atoms": features of each; "shape": the mean of their features; "class": logits
+    classes      number of classes, with readout="class"
     """
 
     kind: ClassVar[str] = "points"
@@ -45,17 +47,17 @@ class PointSpec(ModelSpec):
     elements: tuple[str, ...]
     group: Literal["E(3)", "SE(3)"] = "E(3)"
     width: Size = 64
-    arrows: Count = 32
-    mirrored: Count = 0
+    vectors: Count = 32
+    pseudo: Count = 0
     heads: Size = 4
     layers: Size = 2
     inner: Size | None = None
-    carried: Size = 4
+    value_heads: Size = 4
     radial: Count = 16
     products: Count = 0
     cutoff: float | None = None
     filtered: bool = False
-    reads: Literal["energy", "atoms", "shape", "class"] = "energy"
+    readout: Literal["energy", "atoms", "shape", "class"] = "energy"
     classes: Size | None = None
 
     def __post_init__(self) -> None:
@@ -64,10 +66,10 @@ class PointSpec(ModelSpec):
         unknown = [symbol for symbol in self.elements if symbol not in SYMBOLS]
         if (unknown or not self.elements) and self.elements != (POINT,):
             raise InputError(f"Elements are symbols such as H and C, each once, but got {self.elements}.")
-        if (self.reads == "class") != (self.classes is not None):
-            raise InputError(f'Scores of classes are read with reads="class" and classes=2 or so, but reads is "{self.reads}".')
-        if self.group == "SE(3)" and self.mirrored:
-            raise InputError("SE(3) knows no mirror, so it has no mirrored features. Use E(3), or mirrored=0.")
+        if (self.readout == "class") != (self.classes is not None):
+            raise InputError(f'Logits need readout="class" and classes=2 or so, but readout is "{self.readout}".')
+        if self.group == "SE(3)" and self.pseudo:
+            raise InputError("SE(3) has no reflections, so it has no pseudoscalars. Use E(3), or pseudo=0.")
         if self.filtered and not self.radial:
             raise InputError("Filters are functions of the distance: filtered=True needs radial=8 or so.")
         if self.cutoff is not None and not self.cutoff > 0:
@@ -77,13 +79,13 @@ class PointSpec(ModelSpec):
     def widths(self) -> dict[str, int]:
         """Channels of each kind."""
         plain, arrow = PLAIN[self.group]
-        more = {"0o": self.mirrored, "1e": self.mirrored} if self.mirrored else {}
-        return {plain: self.width, arrow: self.arrows, **more}
+        more = {"0o": self.pseudo, "1e": self.pseudo} if self.pseudo else {}
+        return {plain: self.width, arrow: self.vectors, **more}
 
 
 @dataclass(frozen=True)
-class Answer:
-    """energy [B]; forces [B, N, 3], minus the gradient; stress [B, 3, 3], by the volume of the cell, None where none was asked."""
+class EnergyForces:
+    """energy [B]; forces [B, N, 3], its negative gradient; stress [B, 3, 3], by the volume of the cell, None unless requested."""
 
     energy: Tensor
     forces: Tensor
@@ -93,17 +95,17 @@ class Answer:
 class SpaceBlock(nn.Module):
     """Norm, attention, residual; norm, feed-forward, residual: features at points to features of the same widths.
 
-    Options are those of `SpaceAttention` and `Gated`.
+    Options are those of `SpaceAttention` and `EquivariantFeedForward`.
     """
 
     def __init__(
-        self, widths: Widths, heads: int, inner: int, group: Group = "E(3)", carried: int = 1, radial: int = 0,
+        self, widths: Widths, heads: int, inner: int, group: Group = "E(3)", value_heads: int = 1, radial: int = 0,
         cutoff: float | None = None, filtered: bool = False, products: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.attention_norm, self.feedforward_norm = Norm(widths, group), Norm(widths, group)
-        self.attention = SpaceAttention(widths, heads, group, carried, radial, cutoff, filtered)
-        self.feedforward = Gated(widths, inner, group, products)
+        self.attention_norm, self.feedforward_norm = EquivariantNorm(widths, group), EquivariantNorm(widths, group)
+        self.attention = SpaceAttention(widths, heads, group, value_heads, radial, cutoff, filtered)
+        self.feedforward = EquivariantFeedForward(widths, inner, group, products)
 
     def forward(
         self, x: Features, at: Tensor, neighbours: Neighbours | None = None, valid: Tensor | None = None
@@ -115,12 +117,12 @@ class SpaceBlock(nn.Module):
 class SpaceModel(nn.Module):
     """Atomic numbers [B, N] (0: no atom) and positions [B, N, 3] to energies [B], or to features of each atom.
 
-    Energies are in the unit of `references` and `scale`, which say what an atom alone has and how far energies spread: the data
-    decides both (`settle`), as the data's own unit.
+    Energies are in the unit of the data, which sets two buffers (`set_scale`): `references`, the energy of an isolated atom of each
+    element, and `scale`, the spread of energies.
     """
 
     claimed: ClassVar[tuple[type[Action], ...]] = (Permute, Rotate, Translate, Reflect)
-    settled: ClassVar[tuple[str, ...]] = ("references", "scale")  # buffers that the data decides: a checkpoint holds them
+    data_buffers: ClassVar[tuple[str, ...]] = ("references", "scale")  # buffers that the data sets: a checkpoint holds them
     references: Tensor
     scale: Tensor
     row: Tensor
@@ -134,10 +136,10 @@ class SpaceModel(nn.Module):
         self.table = nn.Parameter(torch.randn(len(spec.elements), spec.width))
         inner, own = spec.inner or 2 * spec.width, {kind: width for kind, width in widths.items() if width}
         self.blocks = nn.ModuleList(
-            SpaceBlock(own, spec.heads, inner, spec.group, spec.carried, spec.radial, spec.cutoff, spec.filtered, spec.products)
+            SpaceBlock(own, spec.heads, inner, spec.group, spec.value_heads, spec.radial, spec.cutoff, spec.filtered, spec.products)
             for _ in range(spec.layers)
         )
-        self.norm = Norm(widths, spec.group)
+        self.norm = EquivariantNorm(widths, spec.group)
         self.first, self.last = nn.Linear(sum(widths.values()), spec.width), nn.Linear(spec.width, spec.classes or 1)
         rows = torch.full((len(SYMBOLS) + 1,), -1)
         for i, symbol in enumerate(spec.elements):
@@ -147,32 +149,34 @@ class SpaceModel(nn.Module):
         self.register_buffer("scale", torch.ones((), dtype=torch.float64))
 
     def forward(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, near: Neighbours | None = None) -> Tensor:
-        """Energies [B]; with reads="atoms" the numbers that are each atom's, [B, N, width]; shapes [B, width], scores [B, classes].
+        """Energies [B]; with readout="atoms" the scalars of each atom, [B, N, width]; "shape" [B, width]; "class" [B, classes].
 
-        cell  [B, 3, 3] of what is periodic, which needs a cutoff
-        near  lists made before; their ways have to come from these positions
+        cell  [B, 3, 3] of a periodic system, which needs a cutoff
+        near  neighbour lists; their displacements must be those of these positions
         """
         x, valid, row = self._features(numbers, positions, cell, near)
-        if self.spec.reads == "atoms":
+        if self.spec.readout == "atoms":
             return x[self.plain]
-        hidden = self._told(x)
-        if self.spec.reads != "energy":
-            shape = (hidden * valid.unsqueeze(-1)).sum(1) / valid.sum(1, keepdim=True).clamp_min(1)  # however many points there are
-            return shape if self.spec.reads == "shape" else self.last(shape)
-        energy = self._summed(hidden, row, valid)
+        hidden = self._readout_features(x)
+        if self.spec.readout != "energy":
+            shape = (hidden * valid.unsqueeze(-1)).sum(1) / valid.sum(1, keepdim=True).clamp_min(
+                1
+            )  # independent of the number of points
+            return shape if self.spec.readout == "shape" else self.last(shape)
+        energy = self._total_energy(hidden, row, valid)
         return energy if positions.dtype == torch.float64 else energy.to(positions.dtype)
 
     def energies(self, row: Tensor, valid: Tensor, at: Tensor, near: Neighbours | None = None) -> Tensor:
-        """Energies [B] in float64 as `forward` gives them of what was looked at before: nothing is checked, so it can be traced.
+        """Energies [B] in float64, as `forward` gives them, from checked inputs: nothing is checked here, so it can be traced.
 
-        row, valid  [B, N], as `elements` says, and whether there is an atom; near: as `near` says
+        row, valid  [B, N], the result of `elements`, and whether there is an atom; near: the result of `near`
         """
-        return self._summed(self._told(self._between(row, valid, at, near)), row, valid)
+        return self._total_energy(self._readout_features(self._run_blocks(row, valid, at, near)), row, valid)
 
     def near(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Neighbours | None:
-        """Lists of whom each atom sees; None where all see all, and in few atoms in no cell, where what is far is weighed by 0."""
+        """Neighbour lists; None where all pairs attend, and for few atoms without a cell, where weights beyond the cutoff are 0."""
         if cell is not None and self.spec.cutoff is None:
-            raise InputError("In a periodic cell all would see infinitely many. Give the spec a cutoff.")
+            raise InputError("In a periodic cell every atom has infinitely many neighbours. Give the spec a cutoff.")
         if self.spec.cutoff is None or (cell is None and positions.shape[1] <= FEW):
             if not bool(positions.detach().isfinite().all()):
                 raise InputError("Some coordinates are no numbers (NaN or infinite). Look at the data.")
@@ -180,7 +184,7 @@ class SpaceModel(nn.Module):
         return neighbours(positions, self.spec.cutoff, cell, valid=numbers > 0)
 
     def elements(self, numbers: Tensor) -> Tensor:
-        """Which of the model's elements each atom is, 0 where there is none. Raises InputError for one that it does not know."""
+        """The index of each atom's element in the spec, 0 for padding. Raises InputError for an element that is not in the spec."""
         row = self.row[numbers.clamp(0, len(SYMBOLS))]
         unknown = (numbers != 0) & (row < 0) | (numbers < 0) | (numbers > len(SYMBOLS))
         if bool(unknown.any()):
@@ -189,36 +193,36 @@ class SpaceModel(nn.Module):
         return row.clamp_min(0)
 
     def features(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Features:
-        """Of each atom, by kind: numbers [B, N, C], arrows [B, N, 3, C], which turn as the positions do."""
+        """Features of each atom by kind: scalars [B, N, C], and vectors [B, N, 3, C], which rotate with the positions."""
         return self._features(numbers, positions, cell, None)[0]
 
-    def answer(
+    def energy_and_forces(
         self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, stress: bool = False, learn: bool = False
-    ) -> Answer:  # fmt: skip
-        """Energy, forces and stress. learn: what is learned from forces, so that they have a gradient themselves."""
-        if self.spec.reads != "energy":
-            raise InputError(f'Forces are slopes of an energy, but this model reads "{self.spec.reads}".')
+    ) -> EnergyForces:  # fmt: skip
+        """Energy, forces and stress. learn: keep the graph, so that a loss of the forces has a gradient."""
+        if self.spec.readout != "energy":
+            raise InputError(f'Forces are gradients of an energy, but the readout of this model is "{self.spec.readout}".')
         with torch.enable_grad():
             at = positions.detach().requires_grad_()
-            strain, moved, box = None, at, cell
+            strain, strained, box = None, at, cell
             if stress:
                 if cell is None:
                     raise InputError("Stress is a force by an area, so it needs a cell. Give one, or leave stress out.")
                 strain = torch.zeros_like(cell).requires_grad_()
                 bend = torch.eye(3, dtype=at.dtype, device=at.device) + 0.5 * (strain + strain.mT)
-                moved, box = at @ bend, cell @ bend
-            energy = self(numbers, moved, box)
-            asked = [at] if strain is None else [at, strain]
-            found = torch.autograd.grad(energy.sum(), asked, create_graph=learn)
-        pressed = None
+                strained, box = at @ bend, cell @ bend
+            energy = self(numbers, strained, box)
+            variables = [at] if strain is None else [at, strain]
+            gradients = torch.autograd.grad(energy.sum(), variables, create_graph=learn)
+        stress_tensor = None
         if strain is not None and cell is not None:
-            pressed = found[1] / cell.det().abs()[:, None, None]
+            stress_tensor = gradients[1] / cell.det().abs()[:, None, None]
         energy = energy if learn else energy.detach()
-        return Answer(energy, -found[0], pressed)
+        return EnergyForces(energy, -gradients[0], stress_tensor)
 
     @torch.no_grad()
-    def settle(self, references: Tensor, scale: float) -> None:
-        """What an atom of each element has alone, and how far energies (or forces) spread: of the training data only."""
+    def set_scale(self, references: Tensor, scale: float) -> None:
+        """Set the energy of an isolated atom of each element, and the spread of energies (or forces), from training data."""
         if references.shape != self.references.shape:
             raise ShapeError(f"There are {len(self.references)} elements, but {tuple(references.shape)} reference energies.")
         self.references.copy_(references)
@@ -234,10 +238,10 @@ class SpaceModel(nn.Module):
         valid, row = numbers > 0, self.elements(numbers)
         if near is None:
             near = self.near(numbers, positions, cell)
-        kept = positions.dtype == torch.float64 or self.table.dtype == positions.dtype
-        return self._between(row, valid, positions if kept else positions.to(self.table.dtype), near), valid, row
+        keep_dtype = positions.dtype == torch.float64 or self.table.dtype == positions.dtype
+        return self._run_blocks(row, valid, positions if keep_dtype else positions.to(self.table.dtype), near), valid, row
 
-    def _between(self, row: Tensor, valid: Tensor, at: Tensor, near: Neighbours | None) -> Features:
+    def _run_blocks(self, row: Tensor, valid: Tensor, at: Tensor, near: Neighbours | None) -> Features:
         begin = self.table[row] * valid.unsqueeze(-1)
         x = Features({self.plain: begin})
         for name, width in self.spec.widths.items():
@@ -245,16 +249,16 @@ class SpaceModel(nn.Module):
                 arrow = name[0] == "1"
                 x[name] = begin.new_zeros(*begin.shape[:2], *([3] if arrow else []), width)
         if near is None and self.spec.cutoff is not None:
-            near = everyone(at, valid)
+            near = all_pairs(at, valid)
         for block in self.blocks:
             x = block(x, at, near, valid)
         normed: Features = self.norm(x)
         return normed
 
-    def _told(self, x: Features) -> Tensor:
-        told = [length(part) if kind[0] == "1" else part if kind == self.plain else part.square() for kind, part in x.items()]
-        return F.silu(self.first(torch.cat(told, -1)))
+    def _readout_features(self, x: Features) -> Tensor:
+        invariants = [length(part) if kind[0] == "1" else part if kind == self.plain else part.square() for kind, part in x.items()]
+        return F.silu(self.first(torch.cat(invariants, -1)))
 
-    def _summed(self, hidden: Tensor, row: Tensor, valid: Tensor) -> Tensor:
+    def _total_energy(self, hidden: Tensor, row: Tensor, valid: Tensor) -> Tensor:
         own = self.last(hidden).squeeze(-1).to(self.scale.dtype) * self.scale + self.references[row]
         return torch.where(valid, own, 0.0).sum(-1)

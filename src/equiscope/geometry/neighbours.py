@@ -112,8 +112,8 @@ def _close(x: Tensor, images: Tensor, cutoff: float) -> tuple[Tensor, Tensor]:
         each = many[first:last].flatten()
         i = torch.arange(first, last, device=x.device).repeat_interleave(many[first:last].sum(-1))
         g = (begin[first:last].flatten() - each.cumsum(0) + each).repeat_interleave(each) + torch.arange(len(i), device=x.device)
-        square = sum(((b[g] - a[i]).square() for a, b in zip(here, there, strict=True)), x.new_zeros(()))
-        near = (square < cutoff**2).nonzero()[:, 0]
+        squared_distance = sum(((b[g] - a[i]).square() for a, b in zip(here, there, strict=True)), x.new_zeros(()))
+        near = (squared_distance < cutoff**2).nonzero()[:, 0]
         found.append((i[near], order[g[near]]))
         first = last
     return torch.cat([i for i, _ in found]), torch.cat([g for _, g in found])
@@ -133,22 +133,22 @@ def _joined(at: Tensor, lists: list[tuple[Tensor, Tensor, Tensor, Tensor]], cell
     many = [torch.bincount(i, minlength=count) for _, i, _, _ in lists]
     longest = 1 + max([0, *(int(m.max()) for m in many if len(m))])
     own = torch.arange(count, device=at.device)[:, None].expand(count, longest)
-    index, seen = own.repeat(batch, 1, 1), torch.zeros(batch, count, longest, dtype=torch.bool, device=at.device)
+    index, mask = own.repeat(batch, 1, 1), torch.zeros(batch, count, longest, dtype=torch.bool, device=at.device)
     cells = None if cell is None else at.new_zeros(batch, count, longest, 3)
     for b, (rows, i, j, s) in enumerate(lists):
         place = 1 + torch.arange(len(i), device=at.device) - (many[b].cumsum(0) - many[b])[i]
-        index[b, i, place], seen[b, i, place], seen[b, rows, 0] = j, True, True
+        index[b, i, place], mask[b, i, place], mask[b, rows, 0] = j, True, True
         if cells is not None:
             cells[b, i, place] = s.to(at.dtype)
     wraps = None if cells is None or cell is None else torch.einsum("bnjk,bkl->bnjl", cells, cell.to(at.dtype))
-    return listed(at, index, seen, wraps)
+    return listed(at, index, mask, wraps)
 
 
 def _all_pairs(at: Tensor, cutoff: float, valid: Tensor | None) -> Neighbours:
     count = at.shape[1]
     with torch.no_grad():
-        square = (at.unsqueeze(2) - at.unsqueeze(1)).square().sum(-1)
-        near = square < cutoff**2
+        squared_distance = (at.unsqueeze(2) - at.unsqueeze(1)).square().sum(-1)
+        near = squared_distance < cutoff**2
         if valid is not None:
             near = near & valid.unsqueeze(1) & valid.unsqueeze(2)
         own = torch.eye(count, dtype=torch.bool, device=at.device)
@@ -156,5 +156,5 @@ def _all_pairs(at: Tensor, cutoff: float, valid: Tensor | None) -> Neighbours:
         order = far.argsort(dim=-1, stable=True)
         longest = max(1, int(near.sum(-1).max())) if count else 1
         index = order[..., :longest]
-        seen = near.gather(-1, index)
-    return listed(at, index, seen)
+        mask = near.gather(-1, index)
+    return listed(at, index, mask)

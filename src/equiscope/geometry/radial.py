@@ -25,20 +25,20 @@ class Radial(nn.Module):
             raise InputError(f"A radial basis has one function or more and a cutoff above 0, but got {count} and {cutoff}.")
         self.count, self.cutoff = count, cutoff
 
-    def forward(self, square: Tensor) -> Tensor:
-        near = (-5.0 / self.cutoff * distance(square)).exp().unsqueeze(-1)
+    def forward(self, squared_distance: Tensor) -> Tensor:
+        near = (-5.0 / self.cutoff * distance(squared_distance)).exp().unsqueeze(-1)
         first = math.exp(-5.0)
-        middles = torch.linspace(first, 1.0, self.count, dtype=square.dtype, device=square.device)
-        sharp = (2.0 / self.count * (1.0 - first)) ** -2
-        return (-sharp * (near - middles).square()).exp()
+        middles = torch.linspace(first, 1.0, self.count, dtype=squared_distance.dtype, device=squared_distance.device)
+        decay = (2.0 / self.count * (1.0 - first)) ** -2
+        return (-decay * (near - middles).square()).exp()
 
 
-def distance(square: Tensor) -> Tensor:
+def distance(squared_distance: Tensor) -> Tensor:
     """The root of squared distances, with a gradient at 0 too."""
-    return (square + TINY).sqrt()
+    return (squared_distance + TINY).sqrt()
 
 
-def envelope(square: Tensor, cutoff: float) -> Tensor:
+def envelope(squared_distance: Tensor, cutoff: float) -> Tensor:
     """1 at 0, 0 from the cutoff on, with two derivatives everywhere: 1 - 21 x⁵ + 35 x⁶ - 15 x⁷ for x = d / cutoff."""
-    x = (distance(square) / cutoff).clamp_max(1.0)
+    x = (distance(squared_distance) / cutoff).clamp_max(1.0)
     return 1.0 - x**5 * (21.0 - 35.0 * x + 15.0 * x.square())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from equiscope.data.molecules import EnergyStatistics
 from equiscope.errors import InputError
-from equiscope.geometry import Answer
+from equiscope.geometry import EnergyForces
 from equiscope.models import Model
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, named
@@ -71,13 +71,15 @@ class AtomTransformer:
             raise InputError(f"This model knows {', '.join(self.statistics.elements)}, but there is an atom of {other}.")
         return same.long().argmax(-1)
 
-    def answer(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, learn: bool = False) -> Answer:
-        """Energy and forces, as `SpaceModel.answer`."""
+    def energy_and_forces(
+        self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, learn: bool = False
+    ) -> EnergyForces:
+        """Energy and forces, as `SpaceModel.energy_and_forces`."""
         with torch.enable_grad():
             at = positions.detach().requires_grad_()
             energy = self(numbers, at, cell)
             (slope,) = torch.autograd.grad(energy.sum(), at, create_graph=learn)
-        return Answer(energy if learn else energy.detach(), -slope)
+        return EnergyForces(energy if learn else energy.detach(), -slope)
 
 
 def _with_eager_backend(block: dict[str, Any]) -> dict[str, Any]:

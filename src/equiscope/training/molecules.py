@@ -16,7 +16,7 @@ from equiscope.data.molecules import EnergyStatistics, Frames, MoleculeFrame, Mo
 from equiscope.data.random_rotation import random_rotation
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
-from equiscope.geometry.forces import Slopes
+from equiscope.geometry.forces import ForceLoss
 from equiscope.models import Built, Model
 from equiscope.record import Sample
 from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
@@ -45,7 +45,7 @@ class MoleculesTask(Task):
         assert isinstance(recipe.data, Molecules)
         self.config, self.statistics, self.frames = recipe.data, statistics, frames
         self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
-        self.slopes: Slopes | None = None
+        self.force_loss: ForceLoss | None = None
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -85,7 +85,7 @@ class MoleculesTask(Task):
             raise InputError(
                 f"The model knows {', '.join(known)}, but the molecules have {', '.join(missing)} too. Add that, or choose another."
             )
-        if spec.get("reads", "energy") != "energy":
+        if spec.get("readout", "energy") != "energy":
             raise InputError(f'model.reads is "{spec["reads"]}", but an energy is learned. Leave it out.')
         if spec.get("cutoff") is None and self.frames is not None and self.frames.periodic:
             raise InputError("The frames repeat in a cell, where all would see infinitely many. Give model.cutoff, in Å.")
@@ -99,7 +99,7 @@ class MoleculesTask(Task):
         assert isinstance(space, SpaceModel)
         known = dict(zip(statistics.elements, statistics.references, strict=True))
         references = [known.get(symbol, 0.0) for symbol in space.spec.elements]
-        space.settle(torch.tensor(references, dtype=torch.float64), statistics.scale)
+        space.set_scale(torch.tensor(references, dtype=torch.float64), statistics.scale)
         nn.init.constant_(space.last.bias, statistics.offset / statistics.scale)
         return space
 
@@ -115,12 +115,12 @@ class MoleculesTask(Task):
         t, space = batch.tensors | {"weights": torch.tensor([weights.energy, weights.forces])}, _in_space(model, self.statistics)
         forces = "forces" in t and self.config.weights.forces != 0
         if self.recipe.engine.compile and torch.is_grad_enabled() and isinstance(space, SpaceModel):
-            if self.slopes is None or self.slopes.model is not space:
-                self.slopes = Slopes(space, self._missed, forces=forces)
-            return self.slopes(t)
+            if self.force_loss is None or self.force_loss.model is not space:
+                self.force_loss = ForceLoss(space, self._missed, forces=forces)
+            return self.force_loss(t)
         if not forces:
             return self._missed(space(t["numbers"], t["positions"], t.get("cell")), None, t)
-        predicted = space.answer(t["numbers"], t["positions"], t.get("cell"), learn=True)
+        predicted = space.energy_and_forces(t["numbers"], t["positions"], t.get("cell"), learn=True)
         return self._missed(predicted.energy, predicted.forces, t)
 
     def _missed(self, energy: Tensor, forces: Tensor | None, t: dict[str, Tensor]) -> Tensor:
@@ -195,7 +195,7 @@ class MoleculesTask(Task):
             t = {name: tensor.to(device) for name, tensor in t.items()}
             there = t["numbers"] > 0
             if "forces" in t:
-                predicted = space.answer(t["numbers"], t["positions"], t.get("cell"))
+                predicted = space.energy_and_forces(t["numbers"], t["positions"], t.get("cell"))
                 energy = predicted.energy
                 forces.append((predicted.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
             else:
@@ -222,8 +222,8 @@ class MoleculesTask(Task):
             by = torch.stack([random_rotation(self.recipe.seed, part, row) for row in range(first, first + many)]).to(device)
             t = {name: tensor.to(device) for name, tensor in t.items()}
             numbers, cell = t["numbers"], t.get("cell")
-            plain = space.answer(numbers, t["positions"], cell)
-            moved = space.answer(numbers, t["positions"] @ by.mT, None if cell is None else cell @ by.mT)
+            plain = space.energy_and_forces(numbers, t["positions"], cell)
+            moved = space.energy_and_forces(numbers, t["positions"] @ by.mT, None if cell is None else cell @ by.mT)
             energies.append(moved.energy - plain.energy)
             forces.append((moved.forces - plain.forces @ by.mT)[numbers > 0].flatten())
             first += many
@@ -245,7 +245,7 @@ class MoleculesTask(Task):
             group = list(alike)
             for few in batches([len(frame.numbers) for frame in group], AT_ONCE, PAIRS):
                 t = {name: x.to(device) for name, x in joined(group[few]).items()}
-                predicted = space.answer(t["numbers"], t["positions"], t.get("cell"))
+                predicted = space.energy_and_forces(t["numbers"], t["positions"], t.get("cell"))
                 predictions += map(self._prediction, group[few], predicted.energy.tolist(), predicted.forces.cpu())
         return predictions
 

@@ -30,9 +30,9 @@ def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computati
         raise ShapeError(
             f"Atoms are numbers [N] and positions [N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
         )
-    if model.spec.reads != "energy":
+    if model.spec.readout != "energy":
         raise InputError(
-            f'A molecule is shown with its energy, but this model reads "{model.spec.reads}". Build it with reads="energy".'
+            f'A molecule is shown with its energy, but this model reads "{model.spec.readout}". Build it with readout="energy".'
         )
     rows = model.elements(numbers.unsqueeze(0))
     double = copy.deepcopy(model).double().eval().requires_grad_(False)
@@ -63,7 +63,7 @@ def looking() -> Iterator[list[Tensor]]:
             bound = inspect.signature(look).bind(*given, **named)
             q = bound.arguments["q"]
             bound.arguments["v"] = torch.eye(q.shape[2], dtype=q.dtype, device=q.device).expand(*q.shape[:3], -1)
-            for name in ("filters", "along", "arrows"):  # what is done to messages, not who sends them
+            for name in ("filters", "vectors"):  # what is done to messages, not who sends them
                 bound.arguments.pop(name, None)
             found.append(look(*bound.args, **bound.kwargs)[0])
             return look(*given, **named)

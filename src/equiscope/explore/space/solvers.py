@@ -53,7 +53,7 @@ class Solving:
 def untrained(numbers: Tensor, seed: int) -> list[Solving]:
     """Three small transformers with random weights: two of points in space, and one that reads raw coordinates."""
     elements = tuple(SYMBOLS[int(n) - 1] for n in numbers.unique())
-    size: dict[str, Any] = {"width": 16, "arrows": 8, "heads": 4, "layers": 2, "radial": 8}
+    size: dict[str, Any] = {"width": 16, "vectors": 8, "heads": 4, "layers": 2, "radial": 8}
     both = [("e3", PointSpec(elements, "E(3)", **size)), ("se3", PointSpec(elements, "SE(3)", products=8, **size))]
     found = [in_space(name, drawn(spec, seed), numbers, seed=seed) for name, spec in both]
     return [*found, plain(numbers, seed)]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.geometry.space import places, randomised, turn
 
-from equiscope.geometry.fuchs import SE3Transformer
+from equiscope.geometry.se3_transformer import SE3Transformer
 from equiscope.symmetry.irreps import wigner
 
 
