@@ -33,7 +33,7 @@ def model(elements=("point",), **settings):
 def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_otherwise(name, readout):
     one, at, many = model(**SPECS[name], **READS[readout]), places(2, 7, spread=1.5), torch.ones(2, 7, dtype=torch.long)
     wanted = one(many, at)
-    assert wanted.shape == ((2, 16) if reads == "shape" else (2, 3))
+    assert wanted.shape == ((2, 16) if readout == "shape" else (2, 3))
     for moved in (at @ turn(77.0).mT + 5.0, at.flip(1), at @ turn(1e-3).mT - 1e3):
         assert (one(many, moved) - wanted).abs().max() < 1e-9 * wanted.abs().max()  # measured to 1e-12
     mirrored = float(((one(many, -at) - wanted).abs().max() / wanted.abs().max()).detach())
@@ -123,7 +123,7 @@ def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
     ("wrong", "said"),
     [
         (lambda: PointSpec(("H",), readout="class"), 'need readout="class" and classes=2 or so, but readout is "class"'),
-        (lambda: PointSpec(("H",), classes=2), 'but reads is "energy"'),
+        (lambda: PointSpec(("H",), classes=2), 'but readout is "energy"'),
         (lambda: PointSpec(("H",), readout="class", classes=0), "classes"),
         (lambda: PointSpec(("point", "H")), "symbols"),
         (lambda: model()(torch.tensor([[2]]), places(1, 1)), "knows point, but there is an atom of He"),
