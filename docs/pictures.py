@@ -115,7 +115,7 @@ SHOTS: dict[str, Shot] = {
     "slide": ("story=slide&slide=11", WIDE, around(".sliding", "p.paragraph", ".cards", only=THREE)),
     "distance": ("story=slide&scheme=rope-query-only&slide=0", WIDE, around('.part:has([data-switch])')),
     "whole": ("story=slide&scheme=rope&slide=11", WIDE, around(".part:has(.whole)")),
-    "clocks-dark": ("story=clocks&place=5", DARK, around("#story h2", "#story .flow > .part:nth-child(3)")),
+    "clocks-dark": ("story=clocks&position=5", DARK, around("#story h2", "#story .flow > .part:nth-child(3)")),
     "carry": ("story=clocks", WIDE, around('.part:has(figure[data-id="rotate"])')),
     "readouts": ("story=readouts", WIDE, around(".top", "#story .flow")),
     "phone": ("story=shuffle&order=2,0,1", PHONE, pointing("attention.softmax", 0, 0)),

@@ -200,7 +200,7 @@ def test_parallel_parts_leave_one_place_and_meet_in_one_sum(drawn):
 def test_layers_that_take_turns_have_a_frame_each_and_one_around(drawn):
     frames = drawn("takes turns").frames
     assert [(f.repeat, f.title, f.outer) for f in frames] == [
-        (2, "layers that take turns", ""), (3, "layers 1 to 3, 5 to 7", "turns"), (1, "layers 4, 8", "turns"),
+        (2, "alternating layers", ""), (3, "layers 0 to 2, 4 to 6", "turns"), (1, "layers 3, 7", "turns"),
     ]  # fmt: skip
     grouped = of(drawn("takes turns"), "attention")
     assert [len([b for b in of(drawn("takes turns"), "position") if b.inside == a.id]) for a in grouped] == [1, 0]

@@ -118,13 +118,13 @@ def test_a_changed_weight_changes_what_comes_after_and_the_link_restores_it(look
     assert again.locator(output).inner_text() == after
 
 
-def test_looking_through_an_action_marks_who_notices_it(look):
+def test_choosing_an_action_marks_the_parts_that_are_not_equivariant(look):
     tab = look("turns")
-    tab.get_by_role("button", name="✗ notices permute", exact=True).click()
-    marked = tab.locator(".architecture .box.notices").evaluate_all("found => found.map(one => one.dataset.box)")
+    tab.get_by_role("button", name="✗ not equivariant: permute", exact=True).click()
+    marked = tab.locator(".architecture .box.not-equivariant").evaluate_all("found => found.map(one => one.dataset.box)")
     assert marked == next(s.boxes for s in drawing(drawn()["turns"]).stands if s.action == "permute")
-    tab.get_by_label("who notices").select_option("")
-    assert tab.locator(".architecture .box.notices").count() == 0
+    tab.get_by_label("not equivariant to").select_option("")
+    assert tab.locator(".architecture .box.not-equivariant").count() == 0
 
 
 def test_a_narrow_window_is_drawn_anew(look):

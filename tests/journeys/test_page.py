@@ -271,7 +271,7 @@ def changes(tab, scheme: str) -> dict[str, float]:
 
 def test_while_the_slider_is_dragged_relative_schemes_stay_and_absolute_ones_change(visit):
     tab = visit("story=slide")
-    slider = tab.get_by_label("first word stands at place").locator("visible=true").first
+    slider = tab.get_by_label("position of the first word").locator("visible=true").first
     box = slider.bounding_box()
     tab.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
     tab.mouse.down()
@@ -279,7 +279,7 @@ def test_while_the_slider_is_dragged_relative_schemes_stay_and_absolute_ones_cha
     for share in (0.2, 0.5, 0.9):
         tab.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2, steps=4)
         tab.wait_for_timeout(150)
-        seen.add(tab.locator(".here").first.get_attribute("data-place"))  # still dragging
+        seen.add(tab.locator(".here").first.get_attribute("data-position"))  # still dragging
         for scheme in ("none", "rope", "rope-half", "alibi"):
             assert max(changes(tab, scheme).values()) < 1e-12, scheme  # rounding: angles up to 60 radians
         for scheme in ("index", "sinusoidal", "learned", "concatenated", "rope-query-only", "rope-two-speeds"):
@@ -318,11 +318,11 @@ def test_in_the_whole_paragraph_output_rows_travel_with_their_words(visit):
 
 # --- E5: clocks ---------------------------------------------------------------------------------------------------------
 def test_clock_hands_stand_at_place_times_speed_past_any_trained_length(visit):
-    tab = visit("story=clocks&place=300")
+    tab = visit("story=clocks&position=300")
     angles = [float(a) for a in tab.locator("[data-angles]").get_attribute("data-angles").split(",")]
     assert angles == pytest.approx([300, 30, 3, 0.3], rel=1e-12)
     assert float(tab.locator("[data-product]").get_attribute("data-product")) == pytest.approx(4, abs=1e-12)
-    slider = tab.get_by_role("slider", name="place")
+    slider = tab.get_by_role("slider", name="position")
     slider.focus()
     tab.keyboard.press("ArrowRight")
     tab.wait_for_timeout(150)
@@ -404,11 +404,11 @@ def test_words_that_are_names_of_the_language_are_spelled_like_others(visit):
 
 def test_the_slider_and_the_chips_of_the_read_outs_work_by_keyboard_and_undo(visit):
     tab = visit("story=slide")
-    tab.get_by_role("slider", name="first word stands at place").focus()
+    tab.get_by_role("slider", name="position of the first word").focus()
     tab.keyboard.press("ArrowRight")
-    eventually(tab, "document.querySelector('.here').dataset.place === '12'")
+    eventually(tab, "document.querySelector('.here').dataset.position === '12'")
     tab.get_by_role("button", name="Undo").click()
-    eventually(tab, "document.querySelector('.here').dataset.place === '11'")
+    eventually(tab, "document.querySelector('.here').dataset.position === '11'")
     tab.get_by_role("link", name="Read-outs").click()
     tab.locator(".chip").first.focus()
     tab.keyboard.press("ArrowRight")
@@ -422,7 +422,7 @@ def test_one_part_of_a_page_can_be_saved(visit, tmp_path):
     download.value.save_as(tmp_path / "part.svg")
     text = (tmp_path / "part.svg").read_text(encoding="utf-8")
     assert "the rotation: a small one for every hand" in text
-    assert "The hands at this place" not in text
+    assert "The hands at this position" not in text
 
 
 def test_a_broken_link_falls_back_to_the_beginning(visit):
@@ -436,7 +436,7 @@ def test_an_own_sentence_can_be_typed_and_text_is_only_text(visit):
     tab.get_by_label("your own sentence").fill(hostile)
     tab.keyboard.press("Enter")
     assert tab.locator(f"{X} .rowname").all_inner_texts() == hostile.split()
-    tab.get_by_role("link", name="Slide").click()
+    tab.get_by_role("link", name="Shift").click()
     assert tab.evaluate("window.hacked") is None
     eventually(tab, "location.hash.includes('hacked')")
     again = visit(tab.url.split("#")[1])

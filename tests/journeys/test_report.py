@@ -128,13 +128,13 @@ def test_a_link_opens_its_row_and_follows_what_is_opened(read):
 
 def test_only_what_fails_is_left_where_asked(read):
     tab = read()
-    press = tab.get_by_role("button", name="Only what fails")
+    press = tab.get_by_role("button", name="Failures only")
     press.click()
     assert tab.locator("tr.stated").count() == len(planted().failed)
-    assert tab.get_by_role("button", name="Only what fails").get_attribute("aria-pressed") == "true"
-    tab.get_by_role("button", name="Only what fails").click()
+    assert tab.get_by_role("button", name="Failures only").get_attribute("aria-pressed") == "true"
+    tab.get_by_role("button", name="Failures only").click()
     assert tab.locator("tr.stated").count() == len(planted().rows)
-    assert read("promised").get_by_role("button", name="Only what fails").count() == 0
+    assert read("promised").get_by_role("button", name="Failures only").count() == 0
 
 
 def test_the_culprit_is_marked_on_the_way_through_the_model(read):

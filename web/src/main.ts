@@ -19,6 +19,7 @@ import type { Story } from "./stories/story";
 import { split } from "./words";
 import "./style.css";
 
+const COUNTED = "Heads and positions are counted from 0.";
 const ALL: Record<StoryName, Story> = { numbers, shuffle, positions, slide, clocks, readouts };
 
 export function start(page: Explorable, root: HTMLElement): App {
@@ -29,7 +30,9 @@ export function start(page: Explorable, root: HTMLElement): App {
     const { story } = app.state;
     top.replaceChildren(...header(app, main));
     document.body.dataset.story = story;
-    main.replaceChildren(h("div.figure", h("h2", ALL[story].title), h("p.lede", ALL[story].lede), ALL[story].build(app)));
+    main.replaceChildren(
+      h("div.figure", h("h2", ALL[story].title), h("p.lede", `${ALL[story].lede} ${COUNTED}`.trim()), ALL[story].build(app)),
+    );
   };
   root.replaceChildren(
     top,
@@ -87,8 +90,8 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
       sentence(app),
       h(
         "div.buttons",
-        button("↶ Undo", "Take the last change back (Ctrl+Z)", () => app.undo()),
-        button("Reset", "Back to the beginning", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
+        button("↶ Undo", "Undo the last change (Ctrl+Z)", () => app.undo()),
+        button("Reset", "Back to the initial state", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
         button("Copy link", "A link that restores this page as it is", () => copy(app)),
         button("SVG", "Save this page as an SVG picture", () => saved("svg")),
         button("PNG", "Save this page as a PNG picture", () => saved("png")),
@@ -110,8 +113,11 @@ function controls(app: App): HTMLElement[] {
     return h("label.choice", h("input", { type: "checkbox", checked: state.causal, onchange: change }), h("span", "causal mask"));
   };
   const head = () =>
-    select("head", numbered(Array.from({ length: page.heads }, (_, i) => i + 1)), String(state.head + 1), (chosen) =>
-      app.set({ head: Number(chosen) - 1 }),
+    select(
+      "head",
+      Array.from({ length: page.heads }, (_, i) => ({ name: String(i), title: `H${i}` })),
+      String(state.head),
+      (chosen) => app.set({ head: Number(chosen) }),
     );
   const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(state.digits), (chosen) =>
     app.set({ digits: Number(chosen) }),

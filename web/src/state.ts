@@ -1,10 +1,10 @@
-// Everything a person has done, as one plain object: it is the URL, the undo history and the test fixture.
+// The state of the page as one plain object: it is the URL, the undo history and the test fixture.
 import type { Explorable } from "./contract";
 
 export const STORIES = ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"] as const;
 /** Programs of the tour that show one kind of clocks each. */
 export const WAVES = ["ladder", "pair", "sine"] as const;
-const LARGEST = 1e6; // an edit beyond this would overflow into numbers that are none
+const LARGEST = 1e6; // larger edits could overflow to infinity
 export type StoryName = (typeof STORIES)[number];
 
 /** What every page keeps of how numbers are shown. order: the words' original rows, as they stand.
@@ -23,7 +23,7 @@ export interface State extends Shown {
   versus: string;
   causal: boolean;
   slide: number;
-  place: number;
+  position: number;
   step: number;
   waves: string;
 }
@@ -39,14 +39,14 @@ export function initial(page: Explorable): State {
     slide: Math.min(11, page.places - Math.min(page.words.length, 8)),
     head: 0,
     digits: 2,
-    place: 5,
+    position: 5,
     step: 5,
     waves: "ladder",
     edits: {},
   };
 }
 
-/** What differs from the beginning, as a URL fragment. */
+/** What differs from the initial state, as a URL fragment. */
 export function toHash(state: State, page: Explorable): string {
   const begin = initial(page);
   const parts = new URLSearchParams();
@@ -60,7 +60,7 @@ export function toHash(state: State, page: Explorable): string {
 
 export const write = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
 
-/** The state that a fragment describes; whatever does not fit falls back to the beginning. */
+/** The state that a fragment describes; what is invalid keeps its initial value. */
 export function fromHash(hash: string, page: Explorable): State {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initial(page);
@@ -70,11 +70,11 @@ export function fromHash(hash: string, page: Explorable): State {
   const known = (key: "scheme" | "versus") => page.schemes.find((s) => s.name === parts.get(key))?.name ?? state[key];
   [state.scheme, state.versus] = [known("scheme"), known("versus")];
   state.causal = parts.has("causal") ? parts.get("causal") === "true" : state.causal;
-  const limits: ["slide" | "head" | "digits" | "place" | "step", number, number][] = [
+  const limits: ["slide" | "head" | "digits" | "position" | "step", number, number][] = [
     ["slide", 0, page.places],
     ["head", 0, page.heads - 1],
     ["digits", 0, 8],
-    ["place", 0, 1000],
+    ["position", 0, 1000],
     ["step", 0, 64],
   ];
   for (const [key, low, high] of limits) state[key] = whole(parts.get(key), low, high) ?? state[key];
@@ -127,7 +127,7 @@ export function edits(text: string | null): Shown["edits"] {
   return made;
 }
 
-/** States behind and ahead. */
+/** Undo and redo. */
 export class History<S = State> {
   private past: S[] = [];
   private future: S[] = [];

@@ -120,11 +120,11 @@ test("arrow keys find the nearest box", () => {
   expect(nearest(at("output"), solid, [0, -1])).toBeUndefined();
 });
 
-test("a screen reader hears what a box is, has and keeps", () => {
+test("a box has a description for a screen reader", () => {
   const box = drawings.turns.boxes.find(({ kind }) => kind === "attention")!;
   expect(repeats(box, drawings.turns)).toBe(27);
   expect(spoken(sized(box, [], 236), drawings.turns)).toBe(
-    "Self-attention, 16 heads of 128, 4 key heads, shared, ✗\u00a0permute, reverse, [N, 2,048], 10.5 M parameters; 27 times; keeps shift",
+    "Self-attention, 16 heads of 128, 4 key heads, shared, ✗\u00a0permute, reverse, [N, 2,048], 10.5 M parameters; 27 times; equivariant to shift",
   );
 });
 

@@ -45,9 +45,9 @@ describe("dots", () => {
     expect(close[2]).toBe(0);
   });
 
-  test("are told in words to whoever cannot see them", () => {
+  test("have a description for a screen reader", () => {
     expect(spoken(row("a", { floor: 2e-16 }), [1e-16, 3e-16], 1e-2)).toBe(
-      "2 errors from 1.0·10⁻¹⁶ to 3.0·10⁻¹⁶; rounding alone 2.0·10⁻¹⁶; tolerance 1 %",
+      "2 errors from 1.0·10⁻¹⁶ to 3.0·10⁻¹⁶; rounding floor 2.0·10⁻¹⁶; tolerance 1 %",
     );
     expect(spoken(row("a"), [0.5, -1], 1e-2)).toBe("2 errors at 50.0 %; 1 not finite; tolerance 1 %");
     expect(spoken(row("a"), [-1], 1e-2)).toBe("1 error; 1 not finite; tolerance 1 %");
@@ -58,7 +58,7 @@ describe("dots", () => {
 describe("the way through the model", () => {
   const trail = marks("embed", "blocks.0.norm", "blocks.0.attention", "blocks.0", "blocks.1.norm", "blocks.1", "head", "Toy");
 
-  test("is a tree, parts under their wholes, in the order of the calls", () => {
+  test("is a tree of modules in call order", () => {
     const [root] = tree(trail, "blocks.1.norm");
     expect(root.name).toBe("Toy");
     expect(root.parts.map(({ name }) => name)).toEqual(["embed", "blocks.0", "blocks.1", "head"]);
@@ -128,7 +128,7 @@ describe("the link", () => {
     expect(fromHash("row=", page).rows).toEqual([]);
   });
 
-  test("without a word the first row that fails is open", () => {
+  test("by default the first failing row is open", () => {
     expect(fromHash("", page).rows).toEqual(["causal"]);
     expect(initial(report(row("batch"))).rows).toEqual([]);
   });
@@ -139,7 +139,7 @@ describe("the link", () => {
     expect(toHash(initial(page), page)).toBe("");
   });
 
-  test("only what fails is a choice where something fails", () => {
+  test("failures only is a choice where something fails", () => {
     expect(fromHash("only=1", report(row("batch"))).only).toBe(false);
   });
 });
@@ -151,7 +151,7 @@ test("a row fails loudly, does not hold quietly, holds, or is undecided", () => 
   expect(tone(row("a", { verdict: "undecided" }))).toBe("undecided");
 });
 
-test("numbers of sentences are written as those of the page", () => {
+test("numbers of sentences are typeset as those of the page", () => {
   expect(typeset("off by 18.2 % (rounding alone: 5.6e-16).")).toBe("off by 18.2\u00a0% (rounding alone: 5.6·10⁻¹⁶).");
   expect(typeset("measured 4.8e-04, 4.1e-01 and 1.2e+00")).toBe("measured 4.8·10⁻⁴, 0.41 and 1.2");
   expect(typeset("see file 1e-run")).toBe("see file 1e-run");

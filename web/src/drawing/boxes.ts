@@ -1,4 +1,4 @@
-// How large a box is, and what is written in it: a pure function of the box, what stands in it, and its width.
+// The size and texts of a box: a pure function of the box, the boxes inside it, and its width.
 import type { Box } from "../contract";
 
 export interface Point {
@@ -11,7 +11,7 @@ export interface Area extends Point {
   height: number;
 }
 
-export type Role = "title" | "detail" | "foot" | "noticed" | "slot" | "letter" | "heading" | "repeat";
+export type Role = "title" | "detail" | "foot" | "broken" | "slot" | "letter" | "heading" | "repeat";
 
 /** A line of text; x is its left, middle or right end, y its base line, room how wide it may be. */
 export interface Text extends Point {
@@ -34,13 +34,13 @@ export const SIZE: Record<Role, number> = {
   title: 14,
   detail: 12,
   foot: 11,
-  noticed: 11,
+  broken: 11,
   slot: 10.5,
   letter: 10.5,
   heading: 18,
   repeat: 12.5,
 };
-const HIGH = { title: 17, detail: 15, foot: 15, noticed: 14.5 };
+const HIGH = { title: 17, detail: 15, foot: 15, broken: 14.5 };
 const LETTER: Partial<Record<Role, number>> = { title: 0.58, heading: 0.5 }; // of the size: a letter's usual width
 const NARROW = 84; // a box beside the stream on a phone
 const [SIDE, TOP, BOTTOM, BETWEEN, LABEL, GLYPH] = [9, 8, 8, 6, 38, 26];
@@ -53,7 +53,7 @@ const SLOTS = [
 
 export const isRound = ({ kind }: Box): boolean => kind === "sum" || kind === "join";
 
-/** How wide a text is set, nearly. */
+/** The approximate width of a text. */
 export const wideAs = (text: string, role: Role): number => text.length * SIZE[role] * (LETTER[role] ?? 0.55);
 
 /** Words in lines that fit; a word that is too long has a line of its own, which the drawing squeezes. */
@@ -76,8 +76,8 @@ export function sized(box: Box, insides: Box[], width: number): Placed {
   const heading = width < NARROW ? "detail" : "title";
   const room = width - (width < NARROW ? 1 : 2) * SIDE;
   const parts = within(insides, width);
-  const told = new Set(parts.boxes.flatMap(({ box }) => noticed(box)));
-  const left = noticed(box).filter((action) => !told.has(action));
+  const told = new Set(parts.boxes.flatMap(({ box }) => brokenActions(box)));
+  const left = brokenActions(box).filter((action) => !told.has(action));
   const [shape, size] = [written(box), counted(box)];
   const ends = wideAs(shape, "foot") + wideAs(size, "foot");
   const longest = Math.max(wideAs(shape, "foot"), wideAs(size, "foot"));
@@ -93,7 +93,7 @@ export function sized(box: Box, insides: Box[], width: number): Placed {
     parts.boxes = parts.boxes.map((part) => shifted(part, 0, y + 4));
     y += parts.height + 4;
   }
-  for (const line of crossed(box, left, room)) y = write(texts, line, "noticed", "middle", width / 2, y, room);
+  for (const line of crossed(box, left, room)) y = write(texts, line, "broken", "middle", width / 2, y, room);
   if (isEnd(box) || ends + 12 > room || (slim === false && !(shape && size))) {
     const said = isEnd(box) ? shape : ends + 12 > room ? size || shape : shape || size;
     if (said) y = write(texts, said, "foot", "middle", width / 2, y, room);
@@ -105,7 +105,7 @@ export function sized(box: Box, insides: Box[], width: number): Placed {
   return { ...plain, height: y + BOTTOM, texts, parts: parts.boxes };
 }
 
-/** What stands in an attention: a picture where there is one, and beside it what it is and what it does not keep. */
+/** A part of an attention: a glyph of its mask where it has one, its texts, and the actions that it breaks. */
 function chip(box: Box, width: number): Placed {
   const texts: Text[] = [];
   const glyph = box.seen?.length ? { x: 6, y: 6, width: GLYPH, height: GLYPH } : undefined;
@@ -115,21 +115,21 @@ function chip(box: Box, width: number): Placed {
   for (const line of wrapped(box.title, "detail", room)) y = write(texts, line, "detail", "start", x, y, room);
   for (const text of [...(box.lines ?? []), counted(box) && `${counted(box)} parameters`].filter(Boolean))
     for (const line of wrapped(text, "foot", room)) y = write(texts, line, "foot", "start", x, y, room);
-  for (const line of crossed(box, noticed(box), room)) y = write(texts, line, "noticed", "start", x, y, room);
+  for (const line of crossed(box, brokenActions(box), room)) y = write(texts, line, "broken", "start", x, y, room);
   const height = Math.max(y + 5, glyph ? GLYPH + 12 : 0);
   return { box, round: false, x: 0, y: 0, width, height, texts, parts: [], glyph };
 }
 
 const isEnd = ({ kind }: Box): boolean => kind === "input" || kind === "output";
 
-/** "✗ permute, reverse" in lines; where there is little room and nothing is kept, "✗ all". */
+/** "✗ permute, reverse" in lines; "✗ all" where it breaks all actions and there is little room. */
 function crossed(box: Box, actions: string[], room: number): string[] {
   if (!actions.length) return [];
-  const lines = wrapped(`✗\u00a0${actions.join(", ")}`, "noticed", room);
+  const lines = wrapped(`✗\u00a0${actions.join(", ")}`, "broken", room);
   return lines.length > 2 && actions.length === box.claims?.length ? ["✗\u00a0all"] : lines;
 }
 
-/** Write a line under what is there; returns where the next one begins. */
+/** Append a line of text; returns the y of the next line. */
 function write(
   texts: Text[],
   text: string,
@@ -173,8 +173,8 @@ export const shifted = (one: Placed, x: number, y: number): Placed => ({
 export const moved = <P extends Point>(point: P, x: number, y: number): P => ({ ...point, x: point.x + x, y: point.y + y });
 
 // --- what is written -------------------------------------------------------------------------------------------------------
-/** The actions that a box does not keep. */
-export const noticed = (box: Box): string[] => (box.claims ?? []).filter(({ holds }) => !holds).map(({ action }) => action);
+/** The actions to which a box is not equivariant. */
+export const brokenActions = (box: Box): string[] => (box.claims ?? []).filter(({ holds }) => !holds).map(({ action }) => action);
 
 /** [N, 512]; nothing for what has no shape of its own. */
 export const written = ({ shape }: Box): string => (shape?.length ? `[${shape.join(", ")}]` : "");

@@ -8,11 +8,11 @@ import { panel } from "./panel";
 import { mark, picture } from "./picture";
 import { fromHash, initial, toHash } from "./state";
 
-const [BESIDE, SMALLEST] = [900, 420]; // wider windows have the panel beside; so much is left for it
+const [BESIDE, SMALLEST] = [900, 420]; // the panel stands beside the drawing in wider windows; its width
 
 export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
   const desk = new DrawingDesk(drawing, fromHash(location.hash, drawing));
-  const aside = h("aside.panel", { "aria-label": "what is open" });
+  const aside = h("aside.panel", { "aria-label": "details" });
   const place = h("div.place");
   const main = h("main", { id: "story" }, h("div.architected", place, aside));
   const controls = h("div.controls");
@@ -66,8 +66,8 @@ function top(desk: DrawingDesk, main: HTMLElement): HTMLElement {
     h("h1", "equiscope"),
     h(
       "div.buttons",
-      button("↶ Undo", "Take the last change of a number back (Ctrl+Z)", () => desk.undo()),
-      button("Reset", "Back to the beginning", () => desk.set(initial(), { structure: true })),
+      button("↶ Undo", "Undo the last change of a number (Ctrl+Z)", () => desk.undo()),
+      button("Reset", "Back to the initial state", () => desk.set(initial(), { structure: true })),
       button("SVG", "Save the drawing as an SVG picture", () => saved("svg")),
       button("PNG", "Save the drawing as a PNG picture", () => saved("png")),
     ),
@@ -77,11 +77,14 @@ function top(desk: DrawingDesk, main: HTMLElement): HTMLElement {
 function choices(desk: DrawingDesk): HTMLElement[] {
   const { state, drawing } = desk;
   const actions = [{ name: "", title: "all parts in colour" }, ...drawing.stands.map(({ action, summary }) => ({ name: action, title: `${action}: ${summary}` }))]; // prettier-ignore
-  const head = select("head", numbered(Array.from({ length: drawing.heads }, (_, i) => i + 1)), String(state.head + 1), (chosen) =>
-    desk.set({ head: Number(chosen) - 1 }),
+  const head = select(
+    "head",
+    Array.from({ length: drawing.heads }, (_, i) => ({ name: String(i), title: `H${i}` })),
+    String(state.head),
+    (chosen) => desk.set({ head: Number(chosen) }),
   );
   return [
-    select("who notices", actions, state.action, (action) => desk.set({ action }, { structure: true, undoable: false })),
+    select("not equivariant to", actions, state.action, (action) => desk.set({ action }, { structure: true, undoable: false })),
     ...(drawing.heads > 1 ? [head] : []),
     select("digits", numbered([0, 1, 2, 3, 4, 6]), String(state.digits), (chosen) => desk.set({ digits: Number(chosen) })),
   ];

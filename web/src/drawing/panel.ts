@@ -1,4 +1,4 @@
-// Beside the drawing: the whole model, or the open box with its sizes, what it keeps, and its numbers.
+// Beside the drawing: the whole model, or the open box with its sizes, its equivariances, and its numbers.
 import type { Box, Claim, Drawing, LeafRecord, Stand, StepRecord, ProgramRecord } from "../contract";
 import { button, h } from "../dom";
 import { graph } from "../marks/graph";
@@ -21,9 +21,14 @@ function whole(desk: DrawingDesk): HTMLElement {
   const { drawing } = desk;
   return h(
     "div.flow",
-    h("section.part", h("h3", "What the whole model keeps"), h("p.quiet", "Choose an action to see who notices it."), stands(desk)),
+    h(
+      "section.part",
+      h("h3", "Equivariance of the whole model"),
+      h("p.quiet", "Choose an action to mark the parts that are not equivariant to it."),
+      stands(desk),
+    ),
     h("section.part", h("h3", `${drawing.parameters.toLocaleString("en")} parameters`), bars(desk)),
-    h("p.quiet", "Open a box, by click or Enter, to see what it computes. ", drawing.traced),
+    h("p.quiet", "Open a box by click or Enter to see what it computes. ", drawing.traced),
   );
 }
 
@@ -37,9 +42,14 @@ function stands(desk: DrawingDesk): HTMLElement {
       h(
         "li",
         { class: stand.holds ? "holds" : "broken" },
-        button(`${stand.holds ? "✓ keeps" : "✗ notices"} ${stand.action}`, `Look through: ${stand.summary}`, () => choose(stand), {
-          "aria-pressed": String(stand.action === action),
-        }),
+        button(
+          `${stand.holds ? "✓" : "✗ not"} equivariant: ${stand.action}`,
+          `Mark the parts: ${stand.summary}`,
+          () => choose(stand),
+          {
+            "aria-pressed": String(stand.action === action),
+          },
+        ),
         h("span.quiet", `${stand.summary}: ${stand.reason}`),
       ),
     ),
@@ -102,15 +112,15 @@ function sizes(box: Box, drawing: Drawing): HTMLElement {
   const [parameters, total] = [box.parameters ?? 0, box.total ?? 0];
   const elsewhere = parameters > 0 && total === 0;
   const rows: [string, string | undefined][] = [
-    ["made of", box.lines?.join("; ")],
-    ["gives", written(box)],
-    ["in the model", times > 1 ? `${times} times` : undefined],
+    ["details", box.lines?.join("; ")],
+    ["output shape", written(box)],
+    ["instances", times > 1 ? `${times} times` : undefined],
     [
       "parameters",
       !parameters
         ? undefined
         : elsewhere
-          ? `${parameters.toLocaleString("en")}, shared, counted at another box`
+          ? `${parameters.toLocaleString("en")}, tied, counted at another box`
           : total === parameters
             ? parameters.toLocaleString("en")
             : `${parameters.toLocaleString("en")} each, ${total.toLocaleString("en")} in all`,
@@ -127,10 +137,10 @@ function sizes(box: Box, drawing: Drawing): HTMLElement {
 const modules = (where: string[]): string => (where.length > 2 ? `${where[0]} … ${where.at(-1)}` : where.join(", "));
 
 const claimed = ({ action, holds, reason }: Claim): HTMLElement =>
-  h("li", h(holds ? "b.holds" : "b.broken", holds ? "✓ keeps " : "✗ notices ", action), ` ${reason ?? ""}`);
+  h("li", h(holds ? "b.holds" : "b.broken", holds ? "✓ equivariant: " : "✗ not equivariant: ", action), ` ${reason ?? ""}`);
 
 const silent = (box: Box): string =>
-  box.kind === "input" || box.kind === "output" ? "" : "It computes nothing: rows go through as they are.";
+  box.kind === "input" || box.kind === "output" ? "" : "It computes nothing: rows pass unchanged.";
 
 /** The steps of a box as a graph, and each with its formula and its numbers. */
 function numbers(desk: DrawingDesk, box: Box): HTMLElement {
@@ -164,7 +174,7 @@ function numbers(desk: DrawingDesk, box: Box): HTMLElement {
   return root;
 }
 
-/** Some steps of a trace as a program of their own: what comes from elsewhere is given. */
+/** Some steps of a program as a program of their own; values from other steps become leaves. */
 export function part(programRecord: ProgramRecord, ids: string[]): ProgramRecord {
   const own = new Set(ids);
   const steps = programRecord.steps.filter(({ id }) => own.has(id));

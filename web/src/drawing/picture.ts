@@ -1,7 +1,7 @@
 // The drawing as SVG: boxes that can be reached and opened by keyboard, in the order of the stream, and arrows between them.
 import type { Box, Drawing } from "../contract";
 import { h, svg } from "../dom";
-import { counted, noticed, type Placed, SIZE, type Text, wideAs } from "./boxes";
+import { counted, brokenActions, type Placed, SIZE, type Text, wideAs } from "./boxes";
 import { type Layout, layout } from "./layout";
 import { type Path, tip, written as line } from "./wires";
 
@@ -30,13 +30,13 @@ export function picture(drawing: Drawing, available: number, open: (box: Box) =>
   return h("div.scroll", root);
 }
 
-/** Mark the open box, and through an action who notices it. */
+/** Mark the open box, and the boxes that are not equivariant to the chosen action. */
 export function mark(root: ParentNode, drawing: Drawing, box: string, action: string): void {
-  const noticing = new Set(drawing.stands.find((stand) => stand.action === action)?.boxes);
+  const broken = new Set(drawing.stands.find((stand) => stand.action === action)?.boxes);
   root.querySelector("svg.architecture")?.classList.toggle("through", !!action);
   for (const one of root.querySelectorAll<SVGElement>("svg.architecture .box")) {
     const id = one.dataset.box!;
-    one.classList.toggle("notices", noticing.has(id));
+    one.classList.toggle("not-equivariant", broken.has(id));
     one.setAttribute("aria-pressed", String(id === box));
   }
 }
@@ -102,7 +102,7 @@ function node(one: Placed, drawing: Drawing, open: (box: Box) => void): SVGEleme
 const cell = (x: number, y: number, side: number, row: number, column: number, may: boolean): SVGElement =>
   svg(may ? "rect.may" : "rect.not", { x: x + column * side, y: y + row * side, width: side - 0.8, height: side - 0.8, rx: 0.8 });
 
-/** A text; where it is wider than its room, it is squeezed. */
+/** A text, compressed where it is wider than its room. */
 const text = ({ text, role, anchor, x, y, room }: Text): SVGElement =>
   svg(
     `text.${role}`,
@@ -116,29 +116,29 @@ const text = ({ text, role, anchor, x, y, room }: Text): SVGElement =>
     text,
   );
 
-/** What a screen reader says of a box: what is written in it, where and how often it stands, and what it keeps. */
+/** The description of a box for a screen reader: its text, its tower and number of instances, its equivariances. */
 export function spoken({ box, texts }: Placed, drawing: Drawing): string {
   const kept = (box.claims ?? []).filter(({ holds }) => holds).map(({ action }) => action);
-  const written = texts.some(({ role }) => role === "noticed");
+  const written = texts.some(({ role }) => role === "broken");
   const times = repeats(box, drawing);
   return [
     texts.map(({ text }) => text).join(", ") + (counted(box) === texts.at(-1)?.text ? " parameters" : ""),
     [drawing.towers.length > 1 ? drawing.towers[box.tower ?? 0] : "", times > 1 ? `${times} times` : ""].filter(Boolean).join(", "),
-    kept.length ? `keeps ${kept.join(", ")}` : "",
-    noticed(box).length && !written ? `notices ${noticed(box).join(", ")}` : "",
+    kept.length ? `equivariant to ${kept.join(", ")}` : "",
+    brokenActions(box).length && !written ? `not equivariant to ${brokenActions(box).join(", ")}` : "",
   ]
     .filter(Boolean)
     .join("; ");
 }
 
-/** How often a box stands in the model. */
+/** The number of instances of a box in the model. */
 export function repeats(box: Box, drawing: Drawing): number {
   let [times, id] = [1, box.frame ?? ""];
   for (let frame; (frame = drawing.frames.find((f) => f.id === id)); id = frame.outer ?? "") times *= frame.repeat;
   return times;
 }
 
-/** Arrow keys go to the nearest box that way. */
+/** Arrow keys move to the nearest box in their direction. */
 function walk(event: KeyboardEvent, root: SVGElement, { boxes }: Layout): void {
   const way = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
   const here = boxes.find(({ box }) => box.id === (event.target as SVGElement).dataset?.box);
@@ -152,7 +152,7 @@ function walk(event: KeyboardEvent, root: SVGElement, { boxes }: Layout): void {
   if (to) root.querySelector<SVGElement>(`[data-box="${CSS.escape(to.box.id)}"]`)?.focus();
 }
 
-/** The nearest box that lies wholly in a direction: how far it is, and twice how far aside. Tab finds what stands in a box. */
+/** The nearest box in a direction, by distance plus twice the sideways offset. Tab reaches the parts of a box. */
 export function nearest(here: Placed, boxes: Placed[], [dx, dy]: number[]): Placed | undefined {
   const cost = (one: Placed): number => {
     const [x, y] = [one.x + one.width / 2 - here.x - here.width / 2, one.y + one.height / 2 - here.y - here.height / 2];

@@ -1,8 +1,8 @@
-// What a person has done with a drawing: the open box, the action they look through, how numbers are shown, what they changed.
+// The state of a drawing: the open box, the chosen action, how numbers are shown, edited numbers.
 import type { Drawing } from "../contract";
 import { edits, type Shown, whole, write } from "../state";
 
-/** box: the id of the open one, action: the name of the one looked through; empty for none. */
+/** box: the id of the open one, action: the name of the chosen one; empty for none. */
 export interface DrawingState extends Shown {
   box: string;
   action: string;
@@ -10,7 +10,7 @@ export interface DrawingState extends Shown {
 
 export const initial = (): DrawingState => ({ box: "", action: "", order: [], head: 0, digits: 2, edits: {} });
 
-/** What differs from the beginning, as a URL fragment. */
+/** What differs from the initial state, as a URL fragment. */
 export function toHash(state: DrawingState): string {
   const [begin, parts] = [initial(), new URLSearchParams()];
   for (const key of Object.keys(begin) as (keyof DrawingState)[])
@@ -18,7 +18,7 @@ export function toHash(state: DrawingState): string {
   return parts.toString();
 }
 
-/** The state that a fragment describes; whatever does not fit falls back to the beginning. */
+/** The state that a fragment describes; what is invalid keeps its initial value. */
 export function fromHash(hash: string, drawing: Drawing): DrawingState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initial();

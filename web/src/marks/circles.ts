@@ -1,4 +1,4 @@
-// Attention as circles: the larger the circle, the more the word of the row takes from the word of the column.
+// Attention as circles: the area is the weight of the row's query on the column's key.
 import { type Desk, guarded } from "../app";
 import { h, svg } from "../dom";
 import { number, symbol } from "../format";
@@ -34,7 +34,7 @@ export function circles(app: Desk, run: () => Run, id: string): HTMLElement {
       width: left + columns * side,
       height: top + rows * side,
       role: "img",
-      "aria-label": "attention weights as circles; rows are the words that ask, columns the words that answer",
+      "aria-label": "attention weights as circles; rows are queries, columns are keys",
     });
     words.forEach(({ text, colour }, i) => {
       picture.append(
@@ -76,7 +76,7 @@ export function circles(app: Desk, run: () => Run, id: string): HTMLElement {
               onpointerleave: () => app.point(undefined),
               onclick: () => app.pin(target),
             },
-            svg("title", `${words[r]?.text} takes ${number(weight, 3)} of ${words[c]?.text}`),
+            svg("title", `${words[r]?.text} attends to ${words[c]?.text}: ${number(weight, 3)}`),
           ),
         );
       }

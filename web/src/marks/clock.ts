@@ -1,4 +1,4 @@
-// Clocks: every pair of features is a hand that turns at its own speed. And the plane: words as points moved round a circle.
+// Clocks: every pair of features is a hand that rotates at its own frequency. And the plane: words as points moved on a circle.
 import { svg } from "../dom";
 import { number } from "../format";
 
@@ -15,7 +15,7 @@ export function clocks(hands: Hand[], place: number): SVGElement {
     width,
     height: size + 40,
     role: "img",
-    "aria-label": `clocks at place ${place}: ${hands.map((hand) => `${number(hand.angle, 2)} radians`).join(", ")}`,
+    "aria-label": `clocks at position ${place}: ${hands.map((hand) => `${number(hand.angle, 2)} radians`).join(", ")}`,
   });
   hands.forEach(({ angle, speed }, i) => {
     const [x, y, r] = [i * (size + gap) + size / 2 + gap / 2, size / 2, size / 2 - 6];
@@ -34,7 +34,7 @@ export function clocks(hands: Hand[], place: number): SVGElement {
       svg(
         "text.quiet",
         { x, y: size + 28, "text-anchor": "middle", "font-size": 11 },
-        `once in ${number((2 * Math.PI) / speed, 0)} places`,
+        `period ${number((2 * Math.PI) / speed, 0)} positions`,
       ),
     );
   });
@@ -48,7 +48,7 @@ export interface Point {
   by: [number, number];
 }
 
-/** Each word a point, carried by the encoding of its place, which lies on a circle around it. */
+/** Each word as a point, moved by the encoding of its position, which lies on a circle around it. */
 export function plane(points: Point[]): SVGElement {
   const circles = points.map(({ from: [x, y], by }) => [x, y, Math.hypot(...by)]);
   const [left, right, low, high] = [

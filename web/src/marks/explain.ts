@@ -1,4 +1,4 @@
-// The line of arithmetic: how the number under the pointer came about, with the real operands; and where to change a given one.
+// The line of arithmetic: how the number under the pointer is computed from its operands; and a field to edit it.
 import type { Desk, Target } from "../app";
 import { button, h } from "../dom";
 import { column, number, plain, symbol } from "../format";
@@ -52,7 +52,7 @@ export function explainer(app: Desk): HTMLElement {
     editor.hidden = !target || !editKey(target.run, target.id);
     if (!target) {
       line.replaceChildren(
-        "Point at any number, with mouse, finger or arrow keys, to see where it comes from. Numbers that were given can be changed.",
+        "Point at any number with mouse, touch or arrow keys to see how it is computed. Inputs and weights can be edited.",
       );
       note.textContent = "";
       return;
@@ -77,11 +77,11 @@ export function explainer(app: Desk): HTMLElement {
     if (!operands) {
       line.append(
         h("b.result", number(result, Math.max(digits, decimals(result)))),
-        h("span.quiet", editKey(run, id) ? " given: change it and everything follows" : " given by the place"),
+        h("span.quiet", editKey(run, id) ? " input: edit it, and everything after it is recomputed" : " from the position"),
       );
       return;
     }
-    const styles = new Map<string, (value: number) => string>(); // an operand is printed as it stands in its matrix
+    const styles = new Map<string, (value: number) => string>(); // an operand is printed as in its matrix
     const write = (of: string) => styles.get(of) ?? styles.set(of, column(run.program.get(of).data, digits)).get(of)!;
     for (const term of operands.terms) {
       if ("text" in term) line.append(term.text);
@@ -95,7 +95,7 @@ export function explainer(app: Desk): HTMLElement {
         );
     }
     line.append(" = ", h("b.result", write(id)(result)));
-    const set = index.join() in (app.state.edits[editKey(run, id) ?? ""] ?? {}); // a number of a step, as `Watched` lets it be set
+    const set = index.join() in (app.state.edits[editKey(run, id) ?? ""] ?? {}); // a number of a step, which `Watched` allows to set
     note.textContent = [set && "set by hand", operands.note, unprinted(operands.more.length)].filter(Boolean).join("; ");
   }
 
@@ -118,10 +118,14 @@ export function explainer(app: Desk): HTMLElement {
 
 const decimals = (value: number): number => Math.min(8, (String(value).split(".")[1] ?? "").length);
 const unprinted = (count: number): string =>
-  count > 1 ? `${count} more operands light up but are not printed` : count ? "one more operand lights up but is not printed" : "";
+  count > 1
+    ? `${count} more operands are highlighted but not printed`
+    : count
+      ? "one more operand is highlighted but not printed"
+      : "";
 const brackets = (text: string): string => (text.startsWith("−") ? `(${text})` : text);
 
-/** Q[Love, 2]: the symbol, the word, the column counted from 1. */
+/** Q[Love, 1]: the symbol, the word, the column; head and column are counted from 0. */
 function name(app: Desk, { run, id, index, names: own }: Target): HTMLElement {
   const found = value(run, id);
   const tensor = run.program.get(id);
@@ -130,8 +134,8 @@ function name(app: Desk, { run, id, index, names: own }: Target): HTMLElement {
     return names?.[i]
       ? h("span.word", { "data-colour": names[i].colour }, names[i].text)
       : found.axes[axis] === "head"
-        ? `head ${i + 1}`
-        : String(i + 1);
+        ? `H${i}`
+        : String(i);
   });
   return h(
     "span.name",

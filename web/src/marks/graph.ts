@@ -1,4 +1,4 @@
-// The steps as a graph, drawn from the trace: who is made from whom. A box leads to its matrix.
+// The steps as a graph of data flow, drawn from the program. A box leads to its matrix.
 import { h, svg } from "../dom";
 import type { StepRecord, ProgramRecord } from "../contract";
 import { symbolOf } from "../names";

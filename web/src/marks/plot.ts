@@ -1,4 +1,4 @@
-// A small line plot: one or a few rows of numbers against their place.
+// A small line plot: one or a few rows of numbers against their index.
 import { svg } from "../dom";
 import { number } from "../format";
 

@@ -1,4 +1,4 @@
-// The words as chips: drag them, or move the focused one with the arrow keys; everything follows.
+// The words as chips: drag them, or move the focused one with the arrow keys.
 import type { App } from "../app";
 import { button, h } from "../dom";
 import { COLOURS } from "../names";
@@ -6,7 +6,7 @@ import { COLOURS } from "../names";
 export function strip(app: App): HTMLElement {
   const list = h("div.words", {
     role: "listbox",
-    "aria-label": "the words in the order they stand; arrow keys move the focused word",
+    "aria-label": "the words in their order; arrow keys move the focused word",
     "aria-orientation": "horizontal",
   });
   let dragged: number | undefined;
@@ -45,7 +45,7 @@ export function strip(app: App): HTMLElement {
       "div.buttons",
       button("Shuffle", "Put the words in a random order", () => order(shuffled(app.state.order))),
       button("Reverse", "Put the words in the opposite order", () => order([...app.state.order].reverse())),
-      button("In order", "Put the words back", () => order(app.state.order.map((_, i) => i))),
+      button("In order", "Restore the original order", () => order(app.state.order.map((_, i) => i))),
     ),
   );
 
@@ -70,7 +70,7 @@ export function strip(app: App): HTMLElement {
         "data-word": row,
         "data-at": at,
         "data-colour": row % COLOURS,
-        title: "drag me",
+        title: "drag to move",
       },
       app.state.words[row],
     );

@@ -6,7 +6,7 @@ import type { Measurement } from "../measure";
 
 const WORDS = {
   holds: "holds: equal up to rounding",
-  approximate: "nearly: a small true difference",
+  approximate: "approximate: a small violation",
   broken: "broken",
   undecided: "undecided: not finite",
 };
@@ -21,13 +21,13 @@ export function verdict(formula: string, found: Measurement): HTMLElement {
   );
 }
 
-/** What the parts claimed before anybody measured. */
+/** The claim that follows from the parts. */
 export function claim(found: Claim | undefined): HTMLElement {
   if (!found) return h("span");
   const part = (found.decided_by ?? "").replace(/^.*\./, "");
   return h(
     "p.claim",
-    h("b", found.holds ? "Promised." : "Not promised."),
+    h("b", found.holds ? "Claimed." : "Not claimed."),
     " ",
     found.holds ? capital(found.reason) : `${part ? `Decided by the ${part.replaceAll("_", " ")}: ` : ""}${found.reason}`,
     ".",

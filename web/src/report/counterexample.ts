@@ -1,28 +1,28 @@
-// The smallest counterexample: in words, what the model was given with what was changed marked, and what measures it again.
+// The smallest counterexample: the inputs with the changes marked.
 import type { Array as Block, Counterexample } from "../contract";
 import { h } from "../dom";
 import { number } from "../format";
 import { unpack } from "../tensor";
 
-const [WORDS, ROWS, COLUMNS, FEW] = [24, 8, 24, 4]; // of what is shown; the record holds all. So few columns are written out
+const [WORDS, ROWS, COLUMNS, FEW] = [24, 8, 24, 4]; // how much is shown; up to FEW columns are printed as numbers
 
-/** What an element did to tokens: marks by place, the order that they came to, or which sequence of a batch changed. */
+/** What a transformation did to tokens: marks by position, their new order, or the sequence of a batch that changed. */
 export interface Change {
   marked: (i: number, count: number) => string | undefined;
   order?: number[];
   sequence?: number;
-  among?: string[]; // kinds of input that it changes; all where nothing is said
-  drawn: string[]; // fields that these marks say
+  among?: string[]; // kinds of input that it changes; all by default
+  drawn: string[]; // fields that the marks show
 }
 
-const WORDS_OF = ["ids", "features", "points", "tokens"]; // kinds of input that say the words themselves
-const WITH_WORDS = [...WORDS_OF, "flags", "vectors", "atoms"]; // and those that go where the words go
+const WORDS_OF = ["ids", "features", "points", "tokens"]; // kinds of input that hold token content
+const WITH_WORDS = [...WORDS_OF, "flags", "vectors", "atoms"]; // and those that are permuted with the tokens
 
 /** What each input is, as the record tells it: "input_ids: ids [2, 9], position_ids: places [1, 9]". */
 export const kinds = (told: string): Map<string, string> =>
   new Map([...told.matchAll(/(?:^|, )([^\s:,]+): (\w+)/g)].map(([, name, kind]) => [name, kind]));
 
-/** Read from the names of the element's fields, which are the same for every statement about tokens. */
+/** Read from the names of the element's fields, which all statements about tokens share. */
 export function change(element: Record<string, unknown> | undefined): Change {
   const { order, changed, to, read } = element ?? {};
   if (Array.isArray(order) && order.every(Number.isInteger))
@@ -52,7 +52,7 @@ export function counterexample(found: Counterexample, told: string): HTMLElement
   return h(
     "div.given",
     inputs.map(([name, block]) => input(name, block, of(name))),
-    !inputs.length && h("p.quiet", "The inputs are too large to be written down here."),
+    !inputs.length && h("p.quiet", "The inputs are too large to show here."),
     rest(found.element as Record<string, unknown> | undefined, inputs.length ? what.drawn : []),
   );
 }
@@ -83,7 +83,7 @@ function input(name: string, block: Block, what: Change): HTMLElement {
   return h("div.input", heading, cells(data, rows, columns, what));
 }
 
-/** Ids as words in a row; where they came to another order, a second row shows it. */
+/** Ids in a row; a second row shows their new order. */
 function tokens(ids: number[], what: Change, whole: boolean): HTMLElement {
   const order = what.order?.length === ids.length ? what.order : undefined;
   const line = (places: number[], label: string) =>
@@ -105,7 +105,7 @@ function tokens(ids: number[], what: Change, whole: boolean): HTMLElement {
   return order ? h("div.moved", plain, h("span.becomes", "becomes"), line(order, "moved")) : plain;
 }
 
-/** Numbers as a small picture: blue above zero, orange below, a row a token. */
+/** Numbers as a heat map: blue positive, orange negative, one row for each token. */
 function cells(data: ArrayLike<number>, rows: number, columns: number, what: Change): HTMLElement {
   const [high, wide] = [Math.min(rows, ROWS), Math.min(columns, COLUMNS)];
   let size = 0;
@@ -130,7 +130,7 @@ function cells(data: ArrayLike<number>, rows: number, columns: number, what: Cha
   );
 }
 
-/** The element's fields, but for those that are drawn. */
+/** The other fields of the element. */
 function rest(element: Record<string, unknown> | undefined, drawn: string[]): HTMLElement | undefined {
   const fields = Object.entries(element ?? {}).filter(([name]) => !drawn.includes(name));
   if (!fields.length) return undefined;

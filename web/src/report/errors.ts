@@ -1,4 +1,4 @@
-// The errors of all samples as dots on the logarithmic axis, against what rounding alone makes and what a true fault would be.
+// The errors of all samples as dots on a logarithmic axis, with the rounding floor and the tolerance.
 import type { Row } from "../contract";
 import { svg } from "../dom";
 import { error, scientific } from "../format";
@@ -6,7 +6,7 @@ import { lines, percent, place, share } from "./scale";
 
 const [HEIGHT, GAP, LANES] = [34, 2.2, 5]; // pixels; percent of the width within which two dots would touch; rows of dots
 
-/** Which of a few lanes each dot takes so that neighbours do not cover one another: the worst in the middle, others above and below. */
+/** The lane of each dot, so that neighbours do not overlap: the worst in the middle, others above and below. */
 export function lanes(at: number[]): number[] {
   const ends = new Array<number>(LANES).fill(Infinity);
   const taken = new Array<number>(at.length).fill(0);
@@ -49,7 +49,7 @@ export function spoken(row: Row, found: number[], tolerance: number): string {
   return [
     `${found.length} error${found.length > 1 ? "s" : ""}${endless < found.length ? ` ${range}` : ""}`,
     ...(endless ? [`${endless} not finite`] : []),
-    ...(row.floor ? [`rounding alone ${scientific(row.floor)}`] : []),
+    ...(row.floor ? [`rounding floor ${scientific(row.floor)}`] : []),
     `tolerance ${share(tolerance)}`,
   ].join("; ");
 }

@@ -1,4 +1,4 @@
-// What an open row shows: what was found in plain words, the smallest counterexample, where it breaks, what a proof says.
+// The evidence of a row: the result in words, the smallest counterexample, where it breaks, the proof.
 import type { Proof, Report, Row, Said } from "../contract";
 import { button, h } from "../dom";
 import { error, scientific } from "../format";
@@ -7,16 +7,16 @@ import { trail } from "./trail";
 import { typeset } from "./typeset";
 
 const ANSWERS: Record<Proof["answer"], string> = {
-  proved: "Proved: it follows from the operations, whatever the numbers are.",
-  refuted: "Refuted: an operation mixes what should stay apart.",
-  unknown: "Unknown: there is an operation without a rule.",
+  proved: "Proved: it follows from the operations, for any values.",
+  refuted: "Refuted: an operation mixes values that must be independent.",
+  unknown: "Unknown: an operation has no rule.",
 };
 
 export function evidence(row: Row, said: Said, report: Report): HTMLElement {
   const tolerance = report.audit.tolerance ?? 1e-2;
   return h(
     "div.evidence",
-    card("What was found", found(row, said), note(row.note ?? ""), facts(row), repeat(said)),
+    card("Result", result(row, said), note(row.note ?? ""), facts(row), repeat(said)),
     row.counterexample &&
       card(
         "Smallest counterexample",
@@ -29,20 +29,20 @@ export function evidence(row: Row, said: Said, report: Report): HTMLElement {
         counterexample(row.counterexample, report.audit.inputs),
       ),
     (row.trail ?? []).length > 0 && card("Where it breaks", place(row, report), trail(row, tolerance)),
-    row.proof && card("What the graph of operations says", proof(row.proof)),
+    row.proof && card("Proof over the graph of operations", proof(row.proof)),
   );
 }
 
 const card = (title: string, ...rest: Parameters<typeof h>[1][]): HTMLElement => h("section.card", h("h2", title), ...rest);
 
-const found = (row: Row, said: Said): HTMLElement =>
+const result = (row: Row, said: Said): HTMLElement =>
   h(
     "div.found",
-    row.summary && h("p.asked", "Asked: ", row.summary, "."),
+    row.summary && h("p.statement", "Statement: ", row.summary, "."),
     said.finding.map((sentence, i) => h(i ? "p" : "p.first", typeset(sentence))),
   );
 
-/** A note may be a list of what a model raised, as long as a page: what is long folds. */
+/** A note; a long one, such as a list of exceptions, is folded. */
 function note(text: string): HTMLElement | undefined {
   if (!text) return undefined;
   if (text.length < 240) return h("p.quiet", "Note: ", typeset(text));
@@ -57,7 +57,7 @@ function facts(row: Row): HTMLElement {
     ["in float32", row.error32 === null || row.error32 === undefined ? undefined : error(row.error32)],
     ["rounding alone", row.floor ? scientific(row.floor) : undefined],
     ["Lie derivative", row.lie === null || row.lie === undefined ? undefined : error(row.lie)],
-    ["calls of the model", row.passes ? String(row.passes) : undefined],
+    ["model calls", row.passes ? String(row.passes) : undefined],
     ["seconds", row.seconds ? row.seconds.toFixed(2) : undefined],
   ];
   return h(
@@ -67,12 +67,12 @@ function facts(row: Row): HTMLElement {
 }
 
 function repeat(said: Said): HTMLElement {
-  const press = button("Copy", "Copy what measures this row again", async () => {
-    press.textContent = (await copied(said.again)) ? "Copied" : "Mark it and copy";
+  const press = button("Copy", "Copy the command that measures this row", async () => {
+    press.textContent = (await copied(said.again)) ? "Copied" : "Select it and copy";
   });
   return h(
     "div.again",
-    h("span.quiet", "Again, this row alone"),
+    h("span.quiet", "Measure this row only"),
     h(
       "pre",
       { tabindex: 0 },
@@ -86,7 +86,7 @@ function place(row: Row, report: Report): HTMLElement {
   const whole = row.where === report.audit.model;
   return h(
     "p.strong",
-    whole ? "In the model itself, between its parts: " : "First in ",
+    whole ? "In the model itself, between its modules: " : "First in ",
     h("code", row.where || "no module alone"),
     row.cause ? `: ${typeset(row.cause)}.` : ".",
   );
@@ -102,7 +102,7 @@ const proof = ({ answer, operation, where, reason }: Proof): HTMLElement =>
     reason && h("p", typeset(capital(reason)), /[.!?]$/.test(reason) ? "" : "."),
   );
 
-/** Whether the clipboard took it; a page in a file may not be let. */
+/** Copy to the clipboard; false where the browser does not allow it, as for a file. */
 export async function copied(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

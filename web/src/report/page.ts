@@ -1,4 +1,4 @@
-// The page of a report: one sentence, the facts of the check, the table. It shows the record and computes nothing.
+// The page of a report: one sentence, the facts of the audit, the table. It shows the record and computes nothing.
 import type { Report } from "../contract";
 import { button, h } from "../dom";
 import { download } from "../figure";
@@ -11,13 +11,13 @@ import "./report.css";
 
 const KEY = [
   ["i.dot", "a sample"],
-  ["i.dot.worst", "the worst"],
-  ["i.band", "rounding alone"],
+  ["i.dot.worst", "worst sample"],
+  ["i.band", "rounding floor"],
 ];
 
-const SIGNS = { fails: "broken", holds: "holds", undecided: "undecided" } as const; // of the whole, beside its sentence
+const SIGNS = { fails: "broken", holds: "holds", undecided: "undecided" } as const; // of the whole audit
 
-/** What a script on the page may reach. */
+/** The interface of the page for scripts. */
 export interface Reading {
   report: Report;
   state: ReportState;
@@ -32,7 +32,7 @@ export function reveal(report: Report, root: HTMLElement): Reading {
     page.set({ rows: rows.includes(id) ? rows.filter((one) => one !== id) : [...rows, id] });
     opener(main, id)?.focus({ preventScroll: true });
   };
-  const kept = new Map<string, HTMLElement>(); // evidence that was opened keeps what was unfolded in it
+  const kept = new Map<string, HTMLElement>(); // evidence that was opened once, so that its state is kept
   const how = legend(report);
   const draw = () => main.replaceChildren(controls(page), rows(report, page.state, toggle, kept), how);
   const show = (state: ReportState, remember = true) => {
@@ -42,7 +42,7 @@ export function reveal(report: Report, root: HTMLElement): Reading {
     if (remember) history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   };
   document.body.classList.add("reported");
-  root.replaceChildren(header(report), main, h("footer", "equiscope: every number on this page stands in the record inside it. It works offline and sends nothing anywhere.")); // prettier-ignore
+  root.replaceChildren(header(report), main, h("footer", "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere.")); // prettier-ignore
   draw();
   window.addEventListener("hashchange", () => {
     show(fromHash(location.hash, report), false);
@@ -57,7 +57,7 @@ export function reveal(report: Report, root: HTMLElement): Reading {
 
 const opener = (main: HTMLElement, id: string): HTMLElement | null => main.querySelector(`[data-open="${CSS.escape(id)}"]`);
 
-/** Arrows go from row to row; Escape closes the row in which one is. */
+/** Arrow keys move between rows; Escape closes the current row. */
 function walk(event: KeyboardEvent, main: HTMLElement, page: Reading, toggle: (id: string) => void): void {
   const here = event.target as HTMLElement;
   if (event.key === "Escape") {
@@ -72,7 +72,7 @@ function walk(event: KeyboardEvent, main: HTMLElement, page: Reading, toggle: (i
   event.preventDefault();
 }
 
-/** On paper nothing can be opened: what fails is printed with its evidence. */
+/** For print, failing rows are opened. */
 function forPrint(page: Reading, draw: () => void): void {
   let before = page.state;
   addEventListener("beforeprint", () => {
@@ -92,7 +92,7 @@ function header(report: Report): HTMLElement {
   const text = () => JSON.stringify(audit, null, 1);
   const status = h("span.quiet", { role: "status" });
   const copy = async () => {
-    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: download it instead.";
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not allow a file to copy: download it instead.";
   };
   const name = `${report.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "audit"}.json`;
   const tones = audit.rows.map(tone);
@@ -126,7 +126,7 @@ function facts({ audit }: Report): HTMLElement {
     ["parameters", audit.parameters.toLocaleString("en")],
     ["runs in", `${audit.dtype} on ${audit.device}`],
     ["inputs", audit.inputs],
-    ["calls of the model", passes ? `${passes}, with ${rows} rows in all` : "none"],
+    ["model calls", passes ? `${passes}, with ${rows} rows in all` : "none"],
     ["measured in", audit.mode === "train" ? "training mode, dropout off" : "evaluation mode"],
     ["seconds", (audit.seconds ?? 0).toFixed(1)],
     ["effort", `${audit.effort ?? "default"}, seed ${audit.seed ?? 0}`],
@@ -142,7 +142,7 @@ function controls(page: Reading): HTMLElement {
   const some = state.rows.length > 0;
   return h(
     "div.controls",
-    failing > 0 && button(`Only what fails (${failing})`, "Hide every row that does not fail", () => page.set({ only: !state.only }), { "aria-pressed": String(state.only), class: "only" }), // prettier-ignore
+    failing > 0 && button(`Failures only (${failing})`, "Hide every row that does not fail", () => page.set({ only: !state.only }), { "aria-pressed": String(state.only), class: "only" }), // prettier-ignore
     button(some ? "Close all" : "Open all", some ? "Close every row" : "Open every row", () => page.set({ rows: some ? [] : ids })),
     h(
       "div.key",
@@ -152,7 +152,7 @@ function controls(page: Reading): HTMLElement {
   );
 }
 
-/** How the page is read: what each verdict means, and when a row fails. */
+/** How to read the page: the meaning of each verdict, and when a row fails. */
 function legend({ audit }: Report): HTMLElement {
   const meaning = Object.entries(WORDS) as [keyof typeof WORDS, string][];
   return h(
@@ -162,8 +162,8 @@ function legend({ audit }: Report): HTMLElement {
       "ul",
       meaning.map(([verdict, words]) => h("li", shape(verdict), h("b", verdict), ` ${words}`)),
     ),
-    h("p", "An error is the size of the difference over the size of what the statement asks for. It is measured in float64 and in a narrower precision: rounding shrinks with the precision, a fault does not."), // prettier-ignore
-    h("p", `${capital("a row")} fails where the statement is claimed by the model, asked for by name, or expected of every model, and does not hold. “no violation in 12 samples (95 % interval: below 25 % of inputs)” means: with 95 % confidence fewer than a quarter of such inputs show one.`), // prettier-ignore
+    h("p", "Errors are relative: ‖difference‖ / ‖expected‖. They are measured in float64 and in a lower precision: a rounding error shrinks with the precision, a violation does not."), // prettier-ignore
+    h("p", `${capital("a row")} fails where the statement is claimed by the model, requested by name, or expected of every model, and does not hold. “no violation in 12 samples (95 % interval: below 25 % of inputs)” means: with 95 % confidence, fewer than a quarter of such inputs violate it.`), // prettier-ignore
     h("p.quiet", `A violation below ${share(audit.tolerance ?? 1e-2)} is called approximate.`),
   );
 }

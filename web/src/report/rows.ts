@@ -1,5 +1,5 @@
-// The table: a line for each statement, which opens its evidence. It stays a table for whoever hears it, also where a narrow window
-// makes cards of its lines.
+// The table: a row for each statement, which opens its evidence. For a screen reader it stays a table, also where a narrow window lays
+// out its rows as cards.
 import type { Report, Row, Said } from "../contract";
 import { button, h } from "../dom";
 import { error } from "../format";
@@ -54,14 +54,14 @@ function head(): HTMLElement {
       column("statement"),
       column("claimed"),
       column("verdict"),
-      h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "errors of all samples, drawn"), axis()),
+      h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "errors of all samples, plotted"), axis()),
       column("worst error"),
       column("samples"),
     ),
   );
 }
 
-/** The line of a row, and below it its evidence where it is open. */
+/** A row, and its evidence below where it is open. */
 function lines(
   row: Row,
   said: Said,
@@ -105,19 +105,14 @@ function lines(
   return [line, h("tr.opened", { role: "row", id: panel, "data-row": said.id, "data-tone": tone(row) }, held)];
 }
 
-/** A press on the line itself, not on what can be pressed in it, nor the end of marking its text. */
+/** A click on the row itself, not on a control in it, nor the end of a text selection. */
 function pressed(event: Event): boolean {
   return !(event.target as HTMLElement).closest("button, a") && !String(getSelection() ?? "");
 }
 
 function claimed(row: Row): HTMLElement | string {
   if (row.claimed === "yes" || row.claimed === "no") return h("span", { title: row.reason ?? "" }, row.claimed);
-  return h(
-    "span",
-    { title: "The model says nothing about it" },
-    h("span", { "aria-hidden": "true" }, "–"),
-    h("span.spoken", "unknown"),
-  );
+  return h("span", { title: "The model makes no claim" }, h("span", { "aria-hidden": "true" }, "–"), h("span.spoken", "unknown"));
 }
 
 /** "no violation in 12 samples (95 % interval: ...)" in its two parts. */
@@ -129,7 +124,7 @@ function split(text: string): [string, string] {
 const broken = (row: Row, model: string): HTMLElement =>
   h(
     "span.where",
-    row.where === model ? "breaks between the model's parts" : ["breaks in ", h("code", row.where)],
+    row.where === model ? "breaks between the model's modules" : ["breaks in ", h("code", row.where)],
     row.cause ? `: ${typeset(row.cause)}` : "",
   );
 

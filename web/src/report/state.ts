@@ -1,4 +1,4 @@
-// What a person has done with a report: the open rows, and whether only what fails is shown. It is the link to the page.
+// The state of a report: the open rows, and whether only failures are shown. It is the link to the page.
 import type { Report } from "../contract";
 
 export interface ReportState {
@@ -6,13 +6,13 @@ export interface ReportState {
   only: boolean;
 }
 
-/** At the beginning the first row that fails is open: it is what the page was made for. */
+/** At first the first failing row is open. */
 export const initial = ({ audit, said }: Report): ReportState => ({
   rows: said.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
   only: false,
 });
 
-/** What differs from the beginning, as a URL fragment: row=permute&row=shift&only=1. */
+/** What differs from the initial state, as a URL fragment: row=permute&row=shift&only=1. */
 export function toHash(state: ReportState, report: Report): string {
   const parts = new URLSearchParams();
   if (String(state.rows) !== String(initial(report).rows))
@@ -21,7 +21,7 @@ export function toHash(state: ReportState, report: Report): string {
   return parts.toString();
 }
 
-/** The state that a fragment describes; a row that there is not is left out. */
+/** The state that a fragment describes; unknown rows are left out. */
 export function fromHash(hash: string, report: Report): ReportState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const known = report.said.map(({ id }) => id);

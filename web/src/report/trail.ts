@@ -1,5 +1,5 @@
-// Where it breaks: every module in the order in which the model calls them, parts under their wholes, each with the error of what
-// it made. Alike neighbours fold away, so that a model of hundreds of modules is read as quickly as one of ten.
+// Where it breaks: all modules in call order as a tree, each with the error of its output. Similar siblings are folded, so that a model
+// with hundreds of modules stays readable.
 import type { Mark, Row } from "../contract";
 import { button, h, svg } from "../dom";
 import { error } from "../format";
@@ -7,7 +7,7 @@ import { axis, lines, percent, place } from "./scale";
 
 const [MANY, AROUND] = [8, 2]; // more siblings than this fold, but for the first, the last, and those around the culprit
 
-/** A module, named as its whole calls it. `holds` says whether the culprit is it or one of its parts. */
+/** A module, named as in its parent. `holds`: whether it is the culprit or contains it. */
 export interface Node {
   mark: Mark;
   name: string;
@@ -15,7 +15,7 @@ export interface Node {
   holds: boolean;
 }
 
-/** The modules as a tree. A trail lists modules as they finish, so parts stand before their whole; a module may come twice. */
+/** The modules as a tree. A trail lists modules as they return, so children come before their parent; a module may occur twice. */
 export function tree(trail: Mark[], where: string): Node[] {
   let waiting: Node[] = [];
   trail.forEach((mark, i) => {
@@ -30,7 +30,7 @@ export function tree(trail: Mark[], where: string): Node[] {
   return waiting;
 }
 
-/** Without what cannot be compared, unless it has parts that can, or is the culprit. */
+/** Without modules that cannot be compared, unless they have children that can, or are the culprit. */
 export const comparable = (nodes: Node[], where: string): Node[] =>
   nodes
     .map((node) => ({ ...node, parts: comparable(node.parts, where) }))
@@ -38,7 +38,7 @@ export const comparable = (nodes: Node[], where: string): Node[] =>
 
 export const count = (nodes: Node[]): number => nodes.reduce((sum, { parts }) => sum + 1 + count(parts), 0);
 
-/** Siblings that are shown, and between them those that are folded into one line. */
+/** The visible siblings, and between them those that are folded into one row. */
 export function folded(nodes: Node[]): (Node | Node[])[] {
   if (nodes.length <= MANY) return nodes;
   const culprit = nodes.findIndex(({ holds }) => holds);
@@ -58,12 +58,12 @@ export function folded(nodes: Node[]): (Node | Node[])[] {
   return found;
 }
 
-/** The plot: a table, a module a line, whose wholes and folds are opened by buttons. */
+/** The trail as a table with a row for each module; buttons open children and folds. */
 export function trail(row: Row, tolerance: number): HTMLElement {
   const where = row.where ?? "";
   const all = tree(row.trail ?? [], where);
   const roots = comparable(all, where);
-  const opened = new Map<string, boolean>(); // by the place in the tree
+  const opened = new Map<string, boolean>(); // by path in the tree
   const body = h("tbody");
   const isOpen = (node: Node, key: string, depth: number) =>
     opened.get(key) ?? (depth === 0 ? node.holds || roots.length === 1 : node.holds && node.mark.module !== where);
@@ -73,7 +73,7 @@ export function trail(row: Row, tolerance: number): HTMLElement {
   const line = (node: Node, key: string, depth: number, now: boolean): HTMLElement => {
     const culprit = node.mark.module === where;
     const known = node.parts.length
-      ? opener(key, now, node.name, `${node.mark.module}: ${count(node.parts)} parts`)
+      ? opener(key, now, node.name, `${node.mark.module}: ${count(node.parts)} submodules`)
       : h("span", { title: node.mark.module }, node.name);
     return h(
       culprit ? "tr.culprit" : "tr",
@@ -116,11 +116,11 @@ export function trail(row: Row, tolerance: number): HTMLElement {
     "div",
     h(
       "table.trail",
-      h("caption.spoken", "Error of what each module makes, in the order in which they are called"),
+      h("caption.spoken", "Error of the output of each module, in call order"),
       h("thead", h("tr", h("th", { scope: "col" }, "module"), h("th.plotted", { scope: "col" }, axis()), h("th.value", { scope: "col" }, "error"))), // prettier-ignore
       body,
     ),
-    left > 0 && h("p.quiet", `${left} module${left > 1 ? "s are" : " is"} left out: what they make cannot be compared.`),
+    left > 0 && h("p.quiet", `${left} module${left > 1 ? "s are" : " is"} left out: their outputs cannot be compared.`),
   );
 }
 

@@ -1,7 +1,7 @@
-// Sentences come with numbers as a terminal writes them; the page writes all of its numbers alike.
+// Typesets the numbers of sentences that were written for a terminal.
 import { scientific } from "../format";
 
-/** 2.9e-16 as 2.9·10⁻¹⁶, 4.1e-01 as 0.41; a percent sign never stands apart at the end of a line. */
+/** 2.9e-16 as 2.9·10⁻¹⁶, 4.1e-01 as 0.41; no line break before a percent sign. */
 export const typeset = (text: string): string =>
   text
     .replace(/(?<![\w.])\d(?:\.\d+)?e[+-]\d+(?!\w)/g, (found) =>

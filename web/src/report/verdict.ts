@@ -1,13 +1,13 @@
-// A verdict as a shape and a word: nobody has to tell colours apart. Filled is what holds or fails, hollow what need not hold.
+// A verdict as a shape and a word, so that colour is not needed. Filled: holds or fails. Hollow: need not hold.
 import type { Row } from "../contract";
 import { h, svg } from "../dom";
 
 export const WORDS: Record<Row["verdict"], string> = {
-  holds: "nothing but rounding differs",
-  approximate: "a true difference, below the tolerance",
-  broken: "does not hold",
-  "not applicable": "the question does not apply to this model; the row says why",
-  undecided: "could not be decided; the row says why",
+  holds: "equal up to rounding",
+  approximate: "a violation below the tolerance",
+  broken: "a violation above the tolerance",
+  "not applicable": "the statement does not apply to this model; the row gives the reason",
+  undecided: "could not be decided; the row gives the reason",
 };
 
 const SHAPES: Record<Row["verdict"], string[]> = {
@@ -18,7 +18,7 @@ const SHAPES: Record<Row["verdict"], string[]> = {
   undecided: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M6 6.2c0-1.3 1-2 2-2s2 .7 2 1.8c0 1.5-2 1.6-2 3M8 11.4v.5"],
 };
 
-/** How a row is coloured: holds, fails, need not hold and does not, undecided. */
+/** The colour of a row: holds; fails; not required and does not hold; undecided. */
 export const tone = (row: Row): "holds" | "fails" | "not" | "undecided" =>
   row.fails
     ? "fails"

@@ -1,4 +1,4 @@
-// E5: sinusoids as clocks: what one, two and many hands tell apart, and the rotation that carries one place to another.
+// E5: sinusoids as clocks: which positions one, two and many hands distinguish, and the rotation from one position to another.
 import { type App, guarded, perState } from "../app";
 import type { ProgramRecord } from "../contract";
 import { h, select, slider } from "../dom";
@@ -22,34 +22,34 @@ const TURN = 36;
 
 export const clocks: Story = {
   title: "Clocks",
-  lede: "Every pair of features is a clock hand that turns at its own speed. A place is what all hands show together.",
+  lede: "Every pair of features is a clock hand that rotates at its own frequency. All hands together encode the position.",
   controls: [],
   build(app: App): HTMLElement {
-    const place = () => app.state.place;
+    const position = () => app.state.position;
     return h(
       "div.flow",
       h(
         "div.sliding",
-        slider("place", [0, 400], place(), (value, undoable) => app.set({ place: value }, { undoable })),
+        slider("position", [0, 400], position(), (value, undoable) => app.set({ position: value }, { undoable })),
         select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value }, { structure: true })),
       ),
       section(
-        "The hands at this place",
+        "The hands at this position",
         hands(app),
         h(
           "p.quiet",
-          "The hands run on past any length that a model was trained at: that is how they are defined, not something a model has learned to use.",
+          "The hands are defined at any position, also beyond the training length. That does not mean that a model has learned to use them there.",
         ),
       ),
-      section("What one sine, one hand and many hands tell apart", apart(app)),
-      section("The encodings of 48 places, and their products", ladder(app)),
-      section("One rotation carries every place", carry(app)),
-      section("In the plane: each word a point, moved on its circle", flat(app)),
+      section("Which positions one sine, one hand and many hands distinguish", apart(app)),
+      section("The encodings of 48 positions, and their dot products", ladder(app)),
+      section("One rotation shifts every position", carry(app)),
+      section("In the plane: each word is a point, moved on its circle", flat(app)),
     );
   },
 };
 
-/** A program of the tour at work; its leaves may be replaced by kind or symbol. */
+/** A running program of the tour; its leaves may be replaced by kind or symbol. */
 function touring(app: App, name: string, changes: () => Record<string, Tensor>): () => Run {
   const programRecord: ProgramRecord = app.page.tour[name];
   const given = new Map(programRecord.leaves.map((leaf) => [leaf.id, app.lab.pool.get(leaf.pool ?? "") ?? app.lab.unpack(leaf)]));
@@ -68,17 +68,17 @@ function touring(app: App, name: string, changes: () => Record<string, Tensor>):
   });
 }
 
-/** What a program of the tour returns by this name. */
+/** The id of a named output of a program of the tour. */
 const id = (run: Run, name: string): string => run.record.program.named![name];
 
-const places = (from: number, count: number): Tensor =>
+const positions = (from: number, count: number): Tensor =>
   tensor(
     [count, 1],
     Array.from({ length: count }, (_, i) => from + i),
   );
 
 function hands(app: App): HTMLElement {
-  const run = touring(app, app.state.waves, () => ({ coordinate: places(app.state.place, 1) }));
+  const run = touring(app, app.state.waves, () => ({ coordinate: positions(app.state.position, 1) }));
   const root = h("div.scroll");
   const norm = h("p");
   guarded(app, root, () => {
@@ -88,15 +88,15 @@ function hands(app: App): HTMLElement {
     const speeds = run().program.get(leaves.find(({ kind }) => kind === "constant")!.id);
     const shown = Array.from(angles.data, (angle, i) => ({ angle, speed: speeds.data[i] }));
     root.querySelector("svg")?.remove();
-    root.prepend(dials(shown, app.state.place));
+    root.prepend(dials(shown, app.state.position));
     root.dataset.angles = Array.from(angles.data).join();
     root.dataset.product = String(product);
     norm.replaceChildren(
-      "This encoding times itself (sin² + cos² of every hand): ",
+      "The dot product of this encoding with itself (sin² + cos² of every hand): ",
       h("b", number(product, 6)),
       app.state.waves === "sine"
-        ? ". It changes from place to place: a sine without its cosine."
-        : `, one for each of ${angles.data.length} hands, at every place. So all encodings have the same length, √${angles.data.length}.`,
+        ? ". It changes with the position: a sine without its cosine."
+        : `, one for each of ${angles.data.length} hands, at every position. So all encodings have the same norm, √${angles.data.length}.`,
     );
   });
   return h(
@@ -106,7 +106,7 @@ function hands(app: App): HTMLElement {
       "div.row",
       matrix(app, run, id(run(), "encoding"), {
         caption: "the encoding: sine, cosine, sine, cosine, …",
-        names: () => numbered([app.state.place]),
+        names: () => numbered([app.state.position]),
       }),
     ),
     norm,
@@ -115,7 +115,7 @@ function hands(app: App): HTMLElement {
 
 function apart(app: App): HTMLElement {
   const rows = KINDS.map(({ name, title }) => {
-    const run = touring(app, name, () => ({ coordinate: places(0, TURN + 1) }));
+    const run = touring(app, name, () => ({ coordinate: positions(0, TURN + 1) }));
     const encoding = run().program.get(id(run(), "encoding"));
     const one = distinctRows({ shape: [TURN, encoding.shape[1]], data: encoding.data });
     const more = distinctRows(encoding);
@@ -147,7 +147,7 @@ function apart(app: App): HTMLElement {
           "thead",
           h(
             "tr",
-            ["hands", "different ones among places 0 to 35", "the first that look the same, up to place 36"].map((t) =>
+            ["hands", "distinct encodings among positions 0 to 35", "the first two equal encodings, up to position 36"].map((t) =>
               h("th", { scope: "col" }, t),
             ),
           ),
@@ -155,7 +155,7 @@ function apart(app: App): HTMLElement {
         h("tbody", rows),
       ),
     ),
-    h("p", "Why sine and cosine come in pairs: only together can one linear map move every place by the same step."),
+    h("p", "Why sine and cosine come in pairs: only together can one linear map shift every position by the same step."),
     h("ul", facts),
   );
 }
@@ -169,14 +169,14 @@ function ladder(app: App): HTMLElement {
   guarded(app, curve, () => {
     const table = run().program.get(products);
     const n = table.shape[0];
-    const row = Math.min(app.state.place, n - 1);
+    const row = Math.min(app.state.position, n - 1);
     const from = Array.from({ length: n }, (_, j) => table.data[row * n + j]);
     curve.querySelector("svg")?.remove();
     curve.prepend(
       plot(
-        [{ text: `product of place ${row} with every place`, colour: 0, values: from }],
+        [{ text: `dot product of position ${row} with every position`, colour: 0, values: from }],
         0,
-        `place j, against place ${row}`,
+        `position j, with position ${row}`,
         row,
       ),
     );
@@ -184,12 +184,12 @@ function ladder(app: App): HTMLElement {
     const [least, most] = [Math.min(...own), Math.max(...own)].map((product) => product.toFixed(6));
     norms.textContent =
       least === most
-        ? `On the diagonal every product is ${least}: all rows have one length.`
-        : `On the diagonal the products lie between ${least} and ${most}: the rows have different lengths.`;
+        ? `On the diagonal every product is ${least}: all rows have the same norm.`
+        : `On the diagonal the products lie between ${least} and ${most}: the norms of the rows differ.`;
   });
   return h(
     "div.row",
-    h("div.tall", matrix(app, run, id(run(), "encoding"), { caption: "one row a place", names: all })),
+    h("div.tall", matrix(app, run, id(run(), "encoding"), { caption: "one row for each position", names: all })),
     h("div", matrix(app, run, products, { caption: "products: equal along diagonals", names: all }), curve, norms),
   );
 }
@@ -205,7 +205,7 @@ function carry(app: App): HTMLElement {
     const off = Math.max(...run().program.get(left).data.map(Math.abs));
     line.dataset.error = String(off);
     line.replaceChildren(
-      `The rotation R for k = ${app.state.step} carries place 10 to place ${10 + app.state.step}, and the same R carries place 30 to place ${30 + app.state.step}. What is left: `,
+      `The rotation R for k = ${app.state.step} maps position 10 to position ${10 + app.state.step}, and the same R maps position 30 to position ${30 + app.state.step}. Largest error: `,
       h("b", scientific(off)),
       ".",
     );
@@ -218,25 +218,25 @@ function carry(app: App): HTMLElement {
     line,
     h(
       "div.row",
-      matrix(app, run, id(run(), "encoding"), { caption: "places 10 and 30", ...from }),
-      matrix(app, run, id(run(), "turn"), { caption: "the rotation: a small one for every hand" }),
-      matrix(app, run, id(run(), "carried"), { caption: "carried", ...to }),
-      matrix(app, run, id(run(), "there"), { caption: "the real places k steps on", ...to }),
+      matrix(app, run, id(run(), "encoding"), { caption: "positions 10 and 30", ...from }),
+      matrix(app, run, id(run(), "turn"), { caption: "the rotation: a 2 × 2 block for every hand" }),
+      matrix(app, run, id(run(), "carried"), { caption: "rotated", ...to }),
+      matrix(app, run, id(run(), "there"), { caption: "the encodings k steps later", ...to }),
     ),
   );
   return root;
 }
 
-/** Whether a scheme adds the hands of clocks to the words. */
-const turns = ({ roles, program: programRecord }: Run["record"]): boolean =>
+/** Whether a scheme adds sinusoids to the words. */
+const isSinusoidal = ({ roles, program: programRecord }: Run["record"]): boolean =>
   !!roles?.encoding && programRecord.steps.some(({ op }) => op === "sinusoid");
 
 function flat(app: App): HTMLElement {
-  const scheme = app.page.schemes.find((s) => turns(app.lab.record(s.name, "plain"))) ?? app.page.schemes[0];
+  const scheme = app.page.schemes.find((s) => isSinusoidal(app.lab.record(s.name, "plain"))) ?? app.page.schemes[0];
   const run = running(
     app,
     () => scheme.name,
-    () => app.state.place,
+    () => app.state.position,
     () => "plain",
     "plane",
   );
@@ -262,7 +262,7 @@ function flat(app: App): HTMLElement {
     "div",
     h(
       "p",
-      "The first two features of every word, and where its place carries it. Every step turns the arrow by the same angle, and it never gets longer: the word stays near itself.",
+      "The first two features of every word, and where its position moves it. Every step rotates the arrow by the same angle, and its length is constant: the word stays near itself.",
     ),
     root,
   );

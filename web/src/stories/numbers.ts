@@ -10,7 +10,7 @@ import { running, section, type Story } from "./story";
 
 export const numbers: Story = {
   title: "Numbers",
-  lede: "Self-attention over a sentence. Every number is computed in front of you: point at one to see from what; change one that was given, and everything follows.",
+  lede: "Self-attention over a sentence. Every number is computed on this page: point at one to see its operands; edit an input or a weight, and everything after it is recomputed.",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);

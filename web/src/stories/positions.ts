@@ -1,4 +1,4 @@
-// E3: two position schemes on the same input: what each adds, and what each takes away.
+// E3: two position schemes on the same input: what each adds, and which symmetries it breaks.
 import { permute, reverse, shift } from "../actions";
 import { type App, guarded, perState } from "../app";
 import { button, grouped, h, select } from "../dom";
@@ -13,15 +13,15 @@ import { additions, EQUIVARIANCE, inOrder, order, running, section, setting, shu
 
 const RETURNS = "what the layer returns";
 const SPLIT: [string, string][] = [
-  ["split-cc", "what it is asks what it is"],
-  ["split-cp", "what it is asks where"],
-  ["split-pc", "where asks what it is"],
-  ["split-pp", "where asks where"],
+  ["split-cc", "content → content"],
+  ["split-cp", "content → position"],
+  ["split-pc", "position → content"],
+  ["split-pp", "position → position"],
 ];
 
 export const positions: Story = {
   title: "Positions",
-  lede: "Choose how places enter, and shuffle: now the outputs change. Beside it, another scheme on the very same input.",
+  lede: "Choose a position scheme, and shuffle: now the outputs change. Beside it, another scheme on the same input.",
   controls: ["causal", "head"],
   build(app: App): HTMLElement {
     return h(
@@ -30,14 +30,14 @@ export const positions: Story = {
       strip(app),
       h("div.pair", column(app, "scheme"), column(app, "versus")),
       section(
-        "Which actions go unnoticed",
+        "Which symmetries hold",
         h(
           "p",
-          "Measured on this input, in float64, with the verdict that follows from how the error shrinks with the precision; beside it what the parts claim.",
+          "Measured on this input in float64. The verdict follows from how the error shrinks with the precision. Beside it: the claim of the parts.",
         ),
         table(app),
       ),
-      section("The same words, another sentence: what the mean read-out tells apart", reading(app)),
+      section("The same words, another sentence: whether mean pooling distinguishes them", reading(app)),
     );
   },
 };
@@ -45,7 +45,7 @@ export const positions: Story = {
 function examples(app: App): HTMLElement {
   return h(
     "div.buttons",
-    h("span.quiet", "Ready: "),
+    h("span.quiet", "Examples: "),
     app.page.examples.map((example) =>
       button(
         example.name,
@@ -101,17 +101,17 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
     brought.length
       ? h(
           "div",
-          h("h4", "What it brings in"),
+          h("h4", "What it adds"),
           h(
             "div.row",
             brought.map((id) => h("div", h("div.formula-line", equation(run(), id)), matrix(app, run, id))),
           ),
         )
-      : h("p.quiet", "It brings nothing in: only the words are there."),
+      : h("p.quiet", "It adds nothing: there are only the words."),
     roles["split-cc"]
       ? h(
           "div",
-          h("h4", "The score, split: the four sum to it"),
+          h("h4", "The score as a sum of four terms"),
           h(
             "div.row",
             SPLIT.map(([role, caption]) => matrix(app, run, roles[role], { caption })),
@@ -139,7 +139,7 @@ function table(app: App): HTMLElement {
         "thead",
         h(
           "tr",
-          ["scheme", "shuffle", "move along", "reverse"].map((t) => h("th", { scope: "col" }, t)),
+          ["scheme", "permute", "shift", "reverse"].map((t) => h("th", { scope: "col" }, t)),
         ),
       ),
       body,
@@ -160,14 +160,14 @@ function table(app: App): HTMLElement {
       if (mine !== round || i === rows.length) return;
       rows[i].row.append(...measured(app, rows[i].name));
       if (!i) body.replaceChildren(...lines);
-      setTimeout(fill, 0, i + 1); // one scheme at a time, so that a long sentence does not hold the page up
+      setTimeout(fill, 0, i + 1); // one scheme at a time, so that a long sentence does not block the page
     };
     setTimeout(fill, 60, 0);
   });
   return root;
 }
 
-/** One scheme under the three actions: measured, and what its parts claim. */
+/** One scheme under the three actions: the measurement and the claim. */
 function measured(app: App, scheme: string): HTMLElement[] {
   const run = inOrder(app, scheme, setting(app), "table");
   return [permute(order(app)), shift(7), reverse()].map((action) => {
@@ -182,7 +182,7 @@ function measured(app: App, scheme: string): HTMLElement[] {
         h("span.quiet", claimed ? " claimed" : ""),
       );
     } catch (failure) {
-      return h("td.broken", { "data-action": action.name, title: (failure as Error).message }, "no answer");
+      return h("td.broken", { "data-action": action.name, title: (failure as Error).message }, "error");
     }
   });
 }
@@ -200,7 +200,7 @@ function reading(app: App): HTMLElement {
   );
 }
 
-/** The mean read-out of the two sentences under one scheme, and how far apart they are. */
+/** Mean pooling of the two sentences under one scheme, and their distance. */
 function means(app: App, scheme: string): HTMLElement {
   const root = h("div", { "data-mean": scheme }, h("h4", app.page.schemes.find((s) => s.name === scheme)!.title));
   const other = perState(app, () =>
@@ -214,8 +214,8 @@ function means(app: App, scheme: string): HTMLElement {
   root.append(
     h(
       "div.row",
-      matrix(app, one, one().record.roles!.mean, { caption: "of the first sentence" }),
-      matrix(app, other, other().record.roles!.mean, { caption: "of the second" }),
+      matrix(app, one, one().record.roles!.mean, { caption: "mean of the first sentence" }),
+      matrix(app, other, other().record.roles!.mean, { caption: "mean of the second sentence" }),
     ),
   );
   return root;

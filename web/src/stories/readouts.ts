@@ -1,4 +1,4 @@
-// E10: read-outs under shuffling: what is taken from the rows, and whether it can tell one order from another.
+// E10: read-outs (pooling) under shuffling: what is taken from the rows, and whether it depends on their order.
 import { permute } from "../actions";
 import { type App, guarded } from "../app";
 import { h } from "../dom";
@@ -10,15 +10,15 @@ import { inOrder, order, running, section, setting, sign, type Story, withMask }
 
 const READOUTS: [string, string, "class"?][] = [
   ["mean", "mean of the rows"],
-  ["class", "class token, held out of the shuffle", "class"],
+  ["class", "class token, not shuffled", "class"],
   ["first", "first row"],
   ["last", "last row"],
-  ["concatenation", "all rows in a line"],
+  ["concatenation", "concatenation of all rows"],
 ];
 
 export const readouts: Story = {
   title: "Read-outs",
-  lede: "What is read from the last layer? Shuffle the words and see which read-outs can tell. The table measures it, without positions and with them.",
+  lede: "A read-out (pooling) takes the output from the last layer. Shuffle the words and see which read-outs change. The table measures it, without positions and with them.",
   controls: ["scheme", "causal"],
   build(app: App): HTMLElement {
     const bare = app.page.schemes.find((s) => app.lab.record(s.name, "plain").claims.every((c) => c.holds))?.name;
@@ -28,7 +28,7 @@ export const readouts: Story = {
       strip(app),
       section("How much each read-out changes when the words are shuffled", table(app, schemes)),
       section(
-        "The read-outs, as the words stand",
+        "The read-outs in the current order",
         h(
           "div.steps",
           READOUTS.map(([role, title, own]) => {
@@ -90,7 +90,7 @@ function table(app: App, schemes: string[]): HTMLElement {
   return root;
 }
 
-/** Every read-out of a scheme under the shuffle; those of one program are measured together. */
+/** All read-outs of a scheme under the shuffle; those of one program share the work. */
 function measured(app: App, scheme: string): Map<string, Measurement> {
   const action = permute(order(app));
   const found = new Map<string, Measurement>();

@@ -1,4 +1,4 @@
-// E2: shuffle the words; without positions the outputs travel with them.
+// E2: shuffle the words; without positions the outputs move with them.
 import { type App, guarded } from "../app";
 import { h } from "../dom";
 import { matrix } from "../marks/matrix";
@@ -7,15 +7,15 @@ import { claim, verdict } from "../marks/verdict";
 import { EQUIVARIANCE, order, running, section, setting, shuffleError, type Story } from "./story";
 
 const ROLES: [string, string][] = [
-  ["words", "words in the order they stand"],
-  ["weights", "attention weights: rows and columns travel"],
-  ["mixed", "mix of the values"],
-  ["output", "what the layer returns"],
+  ["words", "words in their order"],
+  ["weights", "attention weights: rows and columns move"],
+  ["mixed", "weighted sum of the values"],
+  ["output", "output of the layer"],
 ];
 
 export const shuffle: Story = {
   title: "Shuffle",
-  lede: "Put the words in another order. If the layer is permutation equivariant, every output row travels with its word and not one number changes.",
+  lede: "Put the words in another order. If the layer is permutation equivariant, every output row moves with its word and no number changes.",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);
@@ -38,7 +38,7 @@ export const shuffle: Story = {
     return h(
       "div.flow",
       strip(app),
-      section("Do the outputs travel with their words?", measured),
+      section("Do the outputs move with their words?", measured),
       section(
         "",
         h(

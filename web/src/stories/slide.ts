@@ -1,4 +1,4 @@
-// E4: slide the words through a paragraph, under every scheme at once.
+// E4: shift the words through a paragraph, under every scheme at once.
 import { type App, guarded, perState } from "../app";
 import { button, h, select, slider } from "../dom";
 import { error } from "../format";
@@ -9,13 +9,13 @@ import { COLOURS, numbered, word as named } from "../names";
 import { matrixAt, tensor } from "../tensor";
 import { section, setting, type Story, withMask } from "./story";
 
-const MOST = 8; // words that slide
-const SMALL = 1e-9; // between rounding (1e-15) and anything a person would call a change
+const MOST = 8; // words that shift
+const SMALL = 1e-9; // between rounding (1e-15) and a real change
 const ROLES = ["scores", "weights", "mixed"] as const;
 
 export const slide: Story = {
-  title: "Slide",
-  lede: "Move the words through a paragraph. They stay the same words; only their places change. Which scheme notices?",
+  title: "Shift",
+  lede: "Shift the words through a paragraph. The words stay the same; only their positions change. Which scheme is invariant?",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const last = app.page.places - count(app);
@@ -27,22 +27,19 @@ export const slide: Story = {
       "div.flow",
       h(
         "div.sliding",
-        slider("first word stands at place", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
+        slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
           app.set({ slide: value }, { undoable }),
         ),
-        button("Back to 0", "Put the words at the beginning", () => app.set({ slide: 0 }, { structure: true })),
+        button("Back to 0", "Move the words to the beginning", () => app.set({ slide: 0 }, { structure: true })),
       ),
       paragraph(app),
       section(
-        "What changed since place 0",
-        h(
-          "p",
-          "For each scheme: the scores now, and how much scores, attention and result have changed since the words stood at place 0.",
-        ),
+        "What changed since position 0",
+        h("p", "For each scheme: the scores now, and how much scores, attention and output have changed since position 0."),
         cards,
       ),
       section("Does the score depend on the distance only?", distance(app)),
-      section("The whole paragraph: why it looks like invariance", whole(app)),
+      section("The whole paragraph: equivariance, not invariance", whole(app)),
     );
   },
 };
@@ -51,30 +48,30 @@ const count = (app: App): number => Math.min(app.state.words.length, MOST);
 const sliding = (app: App): number[] => app.state.order.slice(0, count(app));
 const start = (app: App): number => Math.min(app.state.slide, app.page.places - count(app));
 
-/** A scheme's program on the sliding words at a place. */
-function standing(app: App, scheme: string, place: () => number, slot: string): () => Run {
+/** A scheme's program on the shifted words at a position. */
+function standing(app: App, scheme: string, position: () => number, slot: string): () => Run {
   return perState(app, () =>
     app.lab.run(
       app.state,
       scheme,
       setting(app),
-      { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: place() },
+      { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: position() },
       slot,
     ),
   );
 }
 
 function paragraph(app: App): HTMLElement {
-  const text = h("p.paragraph", { "aria-label": "the paragraph, with the sliding words in it" });
+  const text = h("p.paragraph", { "aria-label": "the paragraph with the shifted words" });
   app.keep(() => {
-    const [place, words] = [start(app), sliding(app)];
+    const [position, words] = [start(app), sliding(app)];
     const filler = app.page.paragraph.filter((w) => !app.page.words.includes(w));
-    const total = Math.min(app.page.places, Math.max(filler.length, place) + words.length);
+    const total = Math.min(app.page.places, Math.max(filler.length, position) + words.length);
     text.replaceChildren(
       ...Array.from({ length: total }, (_, i) => {
-        const row = words[i - place];
-        if (row === undefined) return h("span.other", filler[(i < place ? i : i - words.length) % filler.length]);
-        return h("span.word.here", { "data-colour": row % COLOURS, "data-place": i }, app.state.words[row], h("sub", i));
+        const row = words[i - position];
+        if (row === undefined) return h("span.other", filler[(i < position ? i : i - words.length) % filler.length]);
+        return h("span.word.here", { "data-colour": row % COLOURS, "data-position": i }, app.state.words[row], h("sub", i));
       }).flatMap((element) => [element, " "]),
     );
   });
@@ -100,7 +97,7 @@ function card(app: App, scheme: string): HTMLElement {
     root.dataset.holds = String(found.every(([, e]) => e < SMALL));
     list.replaceChildren(
       ...found.flatMap(([role, e]) => [
-        h("dt", role === "mixed" ? "result" : role),
+        h("dt", role === "mixed" ? "output" : role),
         h("dd", { "data-role": role, "data-error": e, class: e < SMALL ? "holds" : "broken" }, e === 0 ? "no change" : error(e)),
       ]),
     );
@@ -127,9 +124,9 @@ function distance(app: App): HTMLElement {
     const holds = varies < SMALL;
     line.dataset.error = String(varies);
     line.replaceChildren(
-      `“${app.state.words[app.state.order[0]]}” stands at ${size} places in a row. Along the diagonals (same i − j) the scores vary by `,
+      `“${app.state.words[app.state.order[0]]}” at ${size} consecutive positions. Along the diagonals (same i − j) the scores vary by `,
       h("b", error(varies)),
-      holds ? ": they depend on the distance only." : ": they depend on the places themselves.",
+      holds ? ": they depend on the distance only." : ": they depend on the positions themselves.",
     );
   });
   const base = app.page.schemes.find((s) => s.name === scheme)!.switch || scheme;
@@ -153,18 +150,18 @@ function distance(app: App): HTMLElement {
     ),
     line,
     matrix(app, repeated, repeated().record.roles!.scores, {
-      caption: "one word at twelve places: row i asks, column j answers",
+      caption: "one word at twelve positions: row i is the query, column j the key",
       names: () => numbered(Array.from({ length: size }, (_, i) => start(app) + i)),
     }),
   );
   return root;
 }
 
-/** All places of a paragraph as rows; the empty ones are hidden from attention, as padding is. */
+/** All positions of a paragraph as rows; empty ones are masked as padding. */
 function whole(app: App): HTMLElement {
   const scheme = app.state.scheme;
   const rows = 24;
-  const place = () => Math.min(start(app), rows - count(app));
+  const position = () => Math.min(start(app), rows - count(app));
   const filled = (at: number): Run => {
     const [words, width] = [app.lab.rows(app.state, sliding(app)), app.page.width];
     const data = new Float64Array(rows * width);
@@ -178,38 +175,38 @@ function whole(app: App): HTMLElement {
       at === 0 ? "paragraph-0" : "paragraph",
     );
   };
-  const now = perState(app, () => filled(place()));
+  const now = perState(app, () => filled(position()));
   const line = h("p", { role: "status" });
   const root = h("div.whole");
   guarded(app, root, () => {
-    const [here, first] = [part(now(), place()), part(filled(0), 0)];
+    const [here, first] = [part(now(), position()), part(filled(0), 0)];
     const e = relativeError(here, first);
     line.dataset.error = String(e);
     line.replaceChildren(
-      `The words' own output rows, here at place ${place()} and at place 0: they differ by `,
+      `The output rows of the words at position ${position()} and at position 0 differ by `,
       h("b", error(e)),
-      e < SMALL ? ": they travel unchanged." : ": this scheme notices where the words stand.",
+      e < SMALL ? ": they move unchanged." : ": this scheme is not invariant to the shift.",
     );
   });
   const names = () =>
     numbered(Array.from({ length: rows }, (_, i) => i)).map((name, i) =>
-      i >= place() && i < place() + count(app) ? named(app, sliding(app)[i - place()]) : name,
+      i >= position() && i < position() + count(app) ? named(app, sliding(app)[i - position()]) : name,
     );
   root.append(
     h(
       "p",
-      "Seen with all its rows, the output moves: its filled rows travel with the words. Where they do so unchanged, that is equivariance; the cards above show only the rows of the words, where it looks like invariance.",
+      "With all its rows, the output moves: its filled rows move with the words. Where they do so unchanged, the layer is equivariant. The cards above show only the rows of the words, so there it looks invariant.",
     ),
     line,
     h(
       "div.row",
       framed(
         matrix(app, now, now().record.roles!.words, {
-          caption: "a paragraph of 24 places; empty ones may ask, but nobody asks them",
+          caption: "a paragraph of 24 positions; padding rows are queries, but masked as keys",
           names,
         }),
       ),
-      framed(matrix(app, now, now().record.roles!.mixed, { caption: "mix of the values, every row", names })),
+      framed(matrix(app, now, now().record.roles!.mixed, { caption: "weighted sum of the values, every row", names })),
     ),
   );
   return root;

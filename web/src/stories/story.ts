@@ -19,7 +19,7 @@ export interface Story {
 export const setting = (app: App): Setting => (app.state.causal ? "causal" : "plain");
 export const withMask = (app: App, of: "padded" | "class"): Setting => (app.state.causal ? `${of}-causal` : of);
 
-/** A scheme's program on the words as they stand, from place `start` on. */
+/** A scheme's program on the words in their order, from position `start` on. */
 export function running(
   app: App,
   scheme: () => string,
@@ -32,14 +32,14 @@ export function running(
   );
 }
 
-/** The order to measure with: the person's, or one word moved if they have moved none. */
+/** The order to measure with: the current one, or one word moved if it is the original. */
 export function order(app: App): number[] {
   const moved = app.state.order.some((row, i) => row !== i);
   const rows = app.state.order.map((_, i) => i);
   return moved || rows.length < 2 ? app.state.order : [...rows.slice(1), 0];
 }
 
-/** A scheme's program on the words in the order in which they were typed. */
+/** A scheme's program on the words in the original order. */
 export function inOrder(app: App, scheme: string, of: Setting, slot: string): Run {
   const rows = app.lab.rows(
     app.state,
@@ -50,19 +50,19 @@ export function inOrder(app: App, scheme: string, of: Setting, slot: string): Ru
 
 export const EQUIVARIANCE = "‖f(gX) − g f(X)‖ / ‖f(X)‖";
 
-/** How well a value of a scheme's program keeps up with the shuffle: f(gX) against g f(X). */
+/** The equivariance error of a value under the shuffle: f(gX) against g f(X). */
 export function shuffleError(app: App, scheme: string, role: string, of: Setting = setting(app)): Measurement {
   const run = inOrder(app, scheme, of, "measured");
   return equivariance(run.record.program, run.leaves, permute(order(app)), run.record.roles![role]);
 }
 
-/** A verdict as a mark and a class: what holds, what nearly does, what is broken. */
-export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | "nearly" | "broken" } {
+/** A verdict as a mark and a class. */
+export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | "approximate" | "broken" } {
   if (verdict === "holds") return { mark: "✓", kind: "holds" };
-  return verdict === "approximate" ? { mark: "≈", kind: "nearly" } : { mark: "✗", kind: "broken" };
+  return verdict === "approximate" ? { mark: "≈", kind: "approximate" } : { mark: "✗", kind: "broken" };
 }
 
-/** What a scheme brings in: values made from the places alone that meet the words in the next step. */
+/** What a scheme adds: values computed from positions only that meet the words in the next step. */
 export function additions(run: Run): string[] {
   const { program: programRecord, roles } = run.record;
   const wanted = ancestors(new Map(programRecord.steps.map((s) => [s.id, s])), roles!.output);

@@ -1,4 +1,4 @@
-// The desk of a watched program: any module's steps, each number of which can be changed.
+// The desk of a watched program: the steps of any module, each number of which can be edited.
 import { Desk } from "../app";
 import type { ProgramRecord } from "../contract";
 import type { Run } from "../lab";
@@ -8,7 +8,7 @@ import { changed, type Tensor } from "../tensor";
 import { type Cells, Watched } from "./program";
 import { toHash, type WatchedState } from "./state";
 
-const NAMED = 64; // rows of a longer axis are too many to be numbered
+const NAMED = 64; // longer axes are not numbered
 
 export class WatchedDesk extends Desk<WatchedState> {
   private readonly given: Map<string, Tensor>;
@@ -28,16 +28,16 @@ export class WatchedDesk extends Desk<WatchedState> {
     this.kept = { record, program: new Watched(programRecord, leaves), leaves, free: true };
   }
 
-  /** Tokens are numbered from 1; other axes have no names. */
+  /** Tokens are numbered from 0; other axes have no names. */
   names(axis: string, length: number): Name[] | undefined {
-    return axis === "token" && length <= NAMED ? numbered(Array.from({ length }, (_, i) => i + 1)) : undefined;
+    return axis === "token" && length <= NAMED ? numbered(Array.from({ length }, (_, i) => i)) : undefined;
   }
 
   link(): string {
     return toHash(this.state);
   }
 
-  /** The program, with the numbers that a person changed. */
+  /** The program with the edited numbers. */
   get run(): Run {
     const { edits } = this.state;
     if (this.followed !== edits) {

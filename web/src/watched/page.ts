@@ -1,4 +1,4 @@
-// The page of a watched program: what went in and came out, and the steps of every module in the order in which they ran.
+// The page of a watched program: inputs and outputs, and the steps of every module in the order in which they ran.
 import type { LeafRecord, StepRecord, ProgramRecord } from "../contract";
 import { button, h, numbered, select } from "../dom";
 import { save } from "../figure";
@@ -43,7 +43,7 @@ export function watched(programRecord: ProgramRecord, root: HTMLElement): Watche
       h("h2", programRecord.title || "A program"),
       h(
         "p.lede",
-        `${programRecord.steps.length} steps in ${parts.length} parts. Point at a number to see what it is made of; change any number, and what follows is computed again.`,
+        `${programRecord.steps.length} steps in ${parts.length} parts. Point at a number to see how it is computed. Edit any number, and everything after it is recomputed. Heads and positions are counted from 0.`,
       ),
       controls,
       (programRecord.notes ?? []).map((note) => h("p.notice", note)),
@@ -95,8 +95,8 @@ function top(desk: WatchedDesk, main: HTMLElement): HTMLElement {
     h("h1", "equiscope"),
     h(
       "div.buttons",
-      button("↶ Undo", "Take the last change back (Ctrl+Z)", () => desk.undo()),
-      button("Reset", "Back to the beginning", () => desk.set({ ...initial(), open: desk.state.open }, { structure: true })),
+      button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
+      button("Reset", "Back to the initial state", () => desk.set({ ...initial(), open: desk.state.open }, { structure: true })),
       button("SVG", "Save this page as an SVG picture", () => saved("svg")),
       button("PNG", "Save this page as a PNG picture", () => saved("png")),
     ),
@@ -105,8 +105,11 @@ function top(desk: WatchedDesk, main: HTMLElement): HTMLElement {
 
 function choices(desk: WatchedDesk, heads: number): HTMLElement[] {
   const { state } = desk;
-  const head = select("head", numbered(Array.from({ length: heads }, (_, i) => i + 1)), String(state.head + 1), (chosen) =>
-    desk.set({ head: Number(chosen) - 1 }),
+  const head = select(
+    "head",
+    Array.from({ length: heads }, (_, i) => ({ name: String(i), title: `H${i}` })),
+    String(state.head),
+    (chosen) => desk.set({ head: Number(chosen) }),
   );
   const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(state.digits), (chosen) =>
     desk.set({ digits: Number(chosen) }),
@@ -114,7 +117,7 @@ function choices(desk: WatchedDesk, heads: number): HTMLElement[] {
   return [...(heads > 1 ? [head] : []), digits];
 }
 
-/** What goes in, and what comes out. */
+/** Inputs and outputs. */
 function ends(desk: WatchedDesk): HTMLElement {
   const { programRecord } = desk;
   const inputs = programRecord.leaves.filter((leaf) => leaf.kind === "content");
@@ -123,7 +126,12 @@ function ends(desk: WatchedDesk): HTMLElement {
       "div.row",
       ids.map((id) => matrix(desk, () => desk.run, id)),
     );
-  return h("section.part.ends", h("h3", "In and out"), of(inputs.map(({ id }) => id)), of([...new Set(programRecord.outputs)]));
+  return h(
+    "section.part.ends",
+    h("h3", "Inputs and outputs"),
+    of(inputs.map(({ id }) => id)),
+    of([...new Set(programRecord.outputs)]),
+  );
 }
 
 /** A module's steps, built when they are opened. */

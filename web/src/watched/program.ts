@@ -1,4 +1,4 @@
-// The program of any module: its loops run on a machine of their own, and a step's numbers can be set by hand.
+// The program of any module: loop steps run as compiled computations, and the numbers of a step can be set by hand.
 import { computation, type Run } from "../computation";
 import type { StepRecord } from "../contract";
 import { Program } from "../program";
@@ -11,7 +11,7 @@ export class Watched extends Program {
   private held: Record<string, Cells> = {};
   private readonly machines = new Map<string, Run>();
 
-  /** Numbers of steps that are what a person says, whatever their inputs give, by id and cell. */
+  /** Set numbers of steps by hand, by id and cell; they override what the inputs give. */
   hold(cells: Record<string, Cells>): void {
     for (const id of Object.keys({ ...this.held, ...cells })) if (this.held[id] !== cells[id]) this.memos.delete(id);
     this.held = cells;

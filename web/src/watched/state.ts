@@ -1,4 +1,4 @@
-// What a person has done with a watched program: which modules are open, how numbers are shown, what they changed.
+// The state of a watched program: open modules, how numbers are shown, edited numbers.
 import { edits, type Shown, whole, write } from "../state";
 
 /** open: the modules whose steps are shown, by path. */
@@ -8,7 +8,7 @@ export interface WatchedState extends Shown {
 
 export const initial = (): WatchedState => ({ open: [], order: [], head: 0, digits: 3, edits: {} });
 
-/** What differs from the beginning, as a URL fragment. */
+/** What differs from the initial state, as a URL fragment. */
 export function toHash(state: WatchedState): string {
   const [begin, parts] = [initial(), new URLSearchParams()];
   for (const key of Object.keys(begin) as (keyof WatchedState)[])
@@ -16,7 +16,7 @@ export function toHash(state: WatchedState): string {
   return parts.toString();
 }
 
-/** The state that a fragment describes; whatever does not fit falls back to the beginning. */
+/** The state that a fragment describes; what is invalid keeps its initial value. */
 export function fromHash(hash: string, modules: string[], heads: number): WatchedState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initial();

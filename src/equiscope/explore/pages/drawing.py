@@ -203,7 +203,7 @@ class _Tower:
         if len(found) > 1:
             outer = f"{self.prefix}turns"
             self.sketch.frames.append(
-                record.Frame(id=outer, title="layers that take turns", repeat=self.spec.layers // period, tower=self.number)
+                record.Frame(id=outer, title="alternating layers", repeat=self.spec.layers // period, tower=self.number)
             )
         for i, (block, count) in enumerate(found):
             frame = f"{self.prefix}layers.{i}"
@@ -468,10 +468,10 @@ def _parameters(part: nn.Module | nn.Parameter) -> list[nn.Parameter]:
 
 
 def _layers(numbers: Sequence[int]) -> str:
-    """Which layers, counted from 1: "layers 1 to 3, 5 to 7, ..."."""
+    """Which layers, counted from 0: "layers 0 to 2, 4 to 6, ..."."""
     starts = [n for n in numbers if n - 1 not in numbers]
     spans = [(start, next(n for n in range(start, numbers[-1] + 1) if n + 1 not in numbers)) for start in starts]
-    said = [str(a + 1) if a == b else f"{a + 1} to {b + 1}" for a, b in spans]
+    said = [str(a) if a == b else f"{a} to {b}" for a, b in spans]
     return f"layer{'s'[: len(numbers) > 1]} {', '.join(said[:3])}{', …' if len(said) > 3 else ''}"
 
 
