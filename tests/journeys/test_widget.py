@@ -72,9 +72,9 @@ def number(frame):
 class Cell:
     """A cell of a notebook that is none: a plain page, with a model object as anywidget gives it, and Python behind it."""
 
-    def __init__(self, tab, best_weights, folder, dark):
-        self.tab, self.best_weights = tab, best_weights
-        state = {"_page": best_weights.document(), "_title": "equiscope: a page", "height": best_weights.height, "link": best_weights.link}
+    def __init__(self, tab, shown, folder, dark):
+        self.tab, self.shown = tab, shown
+        state = {"_page": shown.document(), "_title": "equiscope: a page", "height": shown.height, "link": shown.link}
         written = json.dumps(state).replace("</", "<\\/")
         file = folder / "notebook.html"
         file.write_text(NOTEBOOK % (("#eee", "#111", written) if dark else ("#111", "#fff", written)))
@@ -87,21 +87,21 @@ class Cell:
 
     def _heard(self, what, message):
         if what == "state":
-            self.best_weights.link = message["link"]
+            self.shown.link = message["link"]
             return None
-        status, body = self.best_weights.answer(message["ask"])
+        status, body = self.shown.answer(message["ask"])
         return {"status": status, "body": body.decode()}
 
     def choose(self, **chosen):
-        self.best_weights.selection = chosen
-        self.tab.evaluate("(link) => fromPython(link)", self.best_weights.link)
+        self.shown.selection = chosen
+        self.tab.evaluate("(link) => fromPython(link)", self.shown.link)
 
     def until(self, holds):
         for _ in range(100):
             if holds():
                 return
             self.tab.wait_for_timeout(50)
-        raise AssertionError(f"it did not come to that: {self.best_weights.selection}")
+        raise AssertionError(f"it did not come to that: {self.shown.selection}")
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def cell(watched, tmp_path):
     """cell(shown) -> a notebook's cell with it."""
 
     def make(shown=None, wide=1280, dark=False):
-        return Cell(watched(wide), best_weights or eq.show(gpt2(), IDS, labels=WORDS, height=0), tmp_path, dark)
+        return Cell(watched(wide), shown or eq.show(gpt2(), IDS, labels=WORDS, height=0), tmp_path, dark)
 
     return make
 
@@ -118,16 +118,16 @@ def test_a_weight_that_is_chosen_in_the_cell_is_read_in_python(cell):
     made = cell()
     made.frame.locator(".overview .field").first.focus()
     made.frame.evaluate("equiscope.heads.open(1, 2)")
-    made.until(lambda: made.best_weights.selection["layer"] == 1)
+    made.until(lambda: made.shown.selection["layer"] == 1)
     field = made.frame.locator(".map .field").first
     field.wait_for()
     field.focus()
     for key in ("PageDown", "ArrowLeft", "ArrowLeft", "ArrowUp"):
         made.tab.keyboard.press(key)
-    made.until(lambda: made.best_weights.selection["row"] == 4)
-    chosen = made.best_weights.selection
+    made.until(lambda: made.shown.selection["row"] == 4)
+    chosen = made.shown.selection
     assert (chosen["layer"], chosen["head"]) == (1, 2)
-    wanted = made.best_weights.weights()[chosen["row"], chosen["column"]].item()
+    wanted = made.shown.weights()[chosen["row"], chosen["column"]].item()
     read = made.frame.evaluate(
         "([n, m]) => equiscope.heads.score(1, 2, n, m).then((s) => s.weight)", [chosen["row"], chosen["column"]]
     )
@@ -144,7 +144,7 @@ def test_a_click_on_a_weight_arrives_too(cell):
     box.wait_for(state="attached")
     at = canvas.evaluate("(c) => [c.clientWidth, c.clientHeight]")
     canvas.click(position={"x": at[0] * 0.5, "y": at[1] * 0.85})
-    made.until(lambda: made.best_weights.selection["row"] is not None and made.best_weights.selection["column"] is not None)
+    made.until(lambda: made.shown.selection["row"] is not None and made.shown.selection["column"] is not None)
 
 
 def test_what_python_chooses_is_shown_and_no_step_of_going_back(cell):
@@ -155,7 +155,7 @@ def test_what_python_chooses_is_shown_and_no_step_of_going_back(cell):
     state = made.frame.evaluate("equiscope.heads.state")
     assert (state["open"], state["row"], state["column"]) == ([0, 3], 5, 1)
     told = number(made.frame)
-    assert told == pytest.approx(made.best_weights.weights()[5, 1].item(), rel=1e-6)
+    assert told == pytest.approx(made.shown.weights()[5, 1].item(), rel=1e-6)
     made.choose(layer=None, head=None)
     made.until(lambda: made.frame.evaluate("equiscope.heads.state.open === undefined"))
     assert made.tab.evaluate("history.length") == before
@@ -173,13 +173,13 @@ def test_in_a_low_cell_the_head_that_python_chooses_comes_into_sight(cell):
 
 
 def test_what_is_much_is_asked_for_head_by_head(cell):
-    best_weights = eq.show(gpt2(), IDS, labels=WORDS, height=0)
-    best_weights.live_bytes = 0
-    made = cell(best_weights)
+    shown = eq.show(gpt2(), IDS, labels=WORDS, height=0)
+    shown.live_bytes = 0
+    made = cell(shown)
     assert made.frame.evaluate("equiscope.heads.record.layers.every((layer) => !layer.numbers)")
     made.choose(layer=1, head=0, row=3, column=2)
     told = number(made.frame)
-    assert told == pytest.approx(made.best_weights.weights()[3, 2].item(), rel=1e-6)
+    assert told == pytest.approx(made.shown.weights()[3, 2].item(), rel=1e-6)
 
 
 def test_the_model_runs_again_through_the_notebook(cell):
@@ -249,30 +249,30 @@ def test_the_cell_has_no_barriers(cell):
 # ------------------------------------------------------------------------------------------------------- what a notebook keeps
 
 
-def exported(best_weights, folder):
+def exported(shown, folder):
     """The page of an exported notebook that has this cell."""
     file = folder / "exported.html"
-    file.write_text(f"<!doctype html><html><body>{PageCell._repr_mimebundle_(best_weights)['text/html']}</body></html>")
+    file.write_text(f"<!doctype html><html><body>{PageCell._repr_mimebundle_(shown)['text/html']}</body></html>")
     return file.as_uri()
 
 
 def test_an_exported_cell_shows_its_numbers_without_kernel_or_network(watched, tmp_path):
-    best_weights, tab = eq.show(gpt2(), IDS, labels=WORDS, selection={"layer": 0, "head": 3, "row": 5, "column": 1}), watched()
-    tab.goto(exported(best_weights, tmp_path))
+    shown, tab = eq.show(gpt2(), IDS, labels=WORDS, selection={"layer": 0, "head": 3, "row": 5, "column": 1}), watched()
+    tab.goto(exported(shown, tmp_path))
     frame = tab.wait_for_selector("iframe").content_frame()
     told = number(frame)
-    assert told == pytest.approx(best_weights.weights()[5, 1].item(), rel=1e-6)
+    assert told == pytest.approx(shown.weights()[5, 1].item(), rel=1e-6)
     frame.locator('[aria-label="Save the map as SVG"]').wait_for()
     frame.evaluate("equiscope.heads.set({ row: 4, column: 0 })")
     assert frame.evaluate("location.hash") == "#head=0.3&query=4&key=0"
 
 
 def test_without_scripts_there_is_a_picture_and_a_table(watched, tmp_path):
-    best_weights, tab = eq.show(gpt2(), IDS, labels=WORDS), watched(java_script_enabled=False)
-    tab.goto(exported(best_weights, tmp_path))
+    shown, tab = eq.show(gpt2(), IDS, labels=WORDS), watched(java_script_enabled=False)
+    tab.goto(exported(shown, tmp_path))
     tab.locator("summary").click()
     assert tab.locator("tbody tr").count() == 8
-    assert tab.locator("tbody tr").nth(5).locator("td").nth(5).inner_text() == f"{best_weights.content.layers[1].heads[1].first:.6g}"
+    assert tab.locator("tbody tr").nth(5).locator("td").nth(5).inner_text() == f"{shown.content.layers[1].heads[1].first:.6g}"
     assert tab.locator("details img").evaluate("(i) => i.naturalWidth") == 4 * 26
 
 
