@@ -34,7 +34,7 @@ ATEN = torch.ops.aten
 def made(op, t, *arguments, **named):
     """One of torch's operations on numbers of the field."""
     steps = FieldSteps()
-    return steps.read(called(steps, op, (steps.lifted(t, torch.float64), *arguments), named))
+    return steps.read(called(steps, op, (steps.to_value(t, torch.float64), *arguments), named))
 
 
 def softmax(t, dim):

@@ -1,4 +1,4 @@
-"""Calculated: what is no module, as one: a calculator of ASE, or a function of numbers and positions."""
+"""Calculator module: an ASE calculator, or a function of numbers and positions, as a torch module."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,31 +9,32 @@ from torch import Tensor, nn
 
 
 class CalculatorModule(nn.Module):
-    """A calculator, or a function `(numbers, positions) -> (energy, forces)` or a dict of them, as a module that a check takes.
+    """An ASE calculator, or a function `(numbers, positions) -> (energy, forces)` or a dict of these, as a module for `check`.
 
-    numbers    [B, N], or [N]: numbers of the periodic table, for a calculator
-    positions  [B, N, 3], or [N, 3]; in angstrom for a calculator, which answers in eV and eV/angstrom
-    cutoff     beyond which atoms do not see one another, where it is known: `smooth` looks there first
-    A calculator computes in float64, whatever is asked.
+    calculate  the calculator or the function
+    cutoff     the distance beyond which atoms do not interact, where it is known: `smooth` examines it first
+
+    `forward` takes numbers [B, N] or [N] (atomic numbers, for a calculator) and positions [B, N, 3] or [N, 3] (in angstrom for a
+    calculator, which returns eV and eV/angstrom). A calculator always computes in float64.
     """
 
-    def __init__(self, what: Any, cutoff: float | None = None) -> None:
+    def __init__(self, calculate: Any, cutoff: float | None = None) -> None:
         super().__init__()
-        self.what: Callable[..., Any] = what
+        self.calculate: Callable[..., Any] = calculate
         self.cutoff = cutoff
 
     def forward(self, numbers: Tensor, positions: Tensor) -> Any:
-        if not hasattr(self.what, "get_potential_energy"):
-            return self.what(numbers, positions)
+        if not hasattr(self.calculate, "get_potential_energy"):
+            return self.calculate(numbers, positions)
         if positions.ndim == 2:
-            return self._one(numbers, positions)
-        found = [self._one(z, x) for z, x in zip(numbers, positions, strict=True)]
-        return {n: torch.stack([one[n] for one in found]) for n in found[0]}
+            return self._calculate_one(numbers, positions)
+        results = [self._calculate_one(z, x) for z, x in zip(numbers, positions, strict=True)]
+        return {n: torch.stack([one[n] for one in results]) for n in results[0]}
 
-    def _one(self, numbers: Tensor, positions: Tensor) -> dict[str, Tensor]:
+    def _calculate_one(self, numbers: Tensor, positions: Tensor) -> dict[str, Tensor]:
         from ase import Atoms
 
-        atoms = Atoms(numbers.tolist(), positions.detach().double().cpu().numpy(), calculator=self.what)
-        with numpy.errstate(all="ignore"):  # two atoms at one place are asked about too
+        atoms = Atoms(numbers.tolist(), positions.detach().double().cpu().numpy(), calculator=self.calculate)
+        with numpy.errstate(all="ignore"):  # coincident atoms are tried too
             energy, forces = atoms.get_potential_energy(), atoms.get_forces()
         return {"energy": torch.tensor(energy, dtype=torch.float64), "forces": torch.as_tensor(forces, dtype=torch.float64)}

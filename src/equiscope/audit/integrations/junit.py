@@ -1,7 +1,7 @@
-"""JUnit: an audit as the XML that every continuous-integration server shows. One test case a row.
+"""JUnit: an audit as the XML that continuous-integration servers display. One test case for each row.
 
-A row that fails is a failure, with its sentences; an undecided one is skipped, with the reason; a row that does not hold and need
-not is a case that passed, with what was found in its output.
+A row that fails is a failure with its sentences. An undecided row is skipped with the reason. A row that does not hold but is not
+required is a passed case with the sentences in its output.
 """
 
 import re
@@ -10,12 +10,12 @@ from xml.etree import ElementTree as xml
 from equiscope.record import Audit, Said, report
 from equiscope.record.report import finding
 
-NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # letters that XML 1.0 does not have
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML 1.0 excludes
 SKIPPED = ("undecided", "not applicable")
 
 
 def junit(audit: Audit) -> str:
-    """The whole document. Case: classname is what was checked, name is the row."""
+    """The XML document. Of a test case, classname is the target of the check and name is the row."""
     skipped = sum(row.verdict in SKIPPED and not row.fails for row in audit.rows)
     counts = {
         "tests": len(audit.rows),
@@ -28,32 +28,32 @@ def junit(audit: Audit) -> str:
     root = xml.Element("testsuites", _texts({"name": "equiscope check", **counts}))
     suite = xml.SubElement(root, "testsuite", _texts({"name": f"equiscope check {audit.target}", **counts}))
     _properties(suite, audit)
-    for number, said in enumerate(content.said):
-        _case(suite, audit, number, said)
+    for number, text in enumerate(content.said):
+        _case(suite, audit, number, text)
     _text(suite, "system-out", content.summary)
     xml.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(root, encoding="unicode") + "\n"
 
 
 def _properties(suite: xml.Element, audit: Audit) -> None:
-    held = xml.SubElement(suite, "properties")
+    element = xml.SubElement(suite, "properties")
     facts = {name: getattr(audit, name) for name in ("model", "parameters", "dtype", "device", "inputs", "seed", "effort")}
     for name, value in (facts | audit.versions).items():
-        xml.SubElement(held, "property", _texts({"name": name, "value": value}))
+        xml.SubElement(element, "property", _texts({"name": name, "value": value}))
 
 
-def _case(suite: xml.Element, audit: Audit, number: int, said: Said) -> None:
+def _case(suite: xml.Element, audit: Audit, number: int, text: Said) -> None:
     row = audit.rows[number]
-    case = xml.SubElement(suite, "testcase", _texts({"classname": audit.target, "name": said.id, "time": f"{row.seconds:.3f}"}))
-    told = "\n".join([*finding(audit, row), *([f"Note: {row.note}"] if row.note else []), f"Again: {said.again}"])
+    case = xml.SubElement(suite, "testcase", _texts({"classname": audit.target, "name": text.id, "time": f"{row.seconds:.3f}"}))
+    body = "\n".join([*finding(audit, row), *([f"Note: {row.note}"] if row.note else []), f"Again: {text.again}"])
     if row.fails:
         where = f" in {row.where}" if row.where else ""
         cause = f": {row.cause}" if row.cause else ""
-        _text(case, "failure", told, message=f"{row.name} is {row.verdict}{where}{cause}. {said.finding[0]}", type=row.verdict)
+        _text(case, "failure", body, message=f"{row.name} is {row.verdict}{where}{cause}. {text.finding[0]}", type=row.verdict)
     elif row.verdict in SKIPPED:
         xml.SubElement(case, "skipped", _texts({"message": row.note or row.verdict}))
     else:
-        _text(case, "system-out", told)
+        _text(case, "system-out", body)
 
 
 def _text(parent: xml.Element, tag: str, text: str, **attributes: str) -> None:

@@ -1,6 +1,6 @@
-"""The pytest plugin: checks in a test suite. A fixture, and a file that holds every audit of the session.
+"""The pytest plugin: a fixture for checks in a test suite, and a file with every audit of the session.
 
-pytest reads this at every start, of every suite on the machine; so nothing of ours and no torch is imported before it is used.
+pytest imports this at the start of every test suite, so nothing of equiscope and no torch is imported before it is used.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-KEY = "equiscope"  # under which a worker of xdist hands its audits over
+KEY = "equiscope"  # under which a worker of xdist sends its audits
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,22 +22,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    path = wanted(config)
+    path = report_path(config)
     if path is not None:
-        config.pluginmanager.register(Report(path, getattr(config, "workeroutput", None)), "equiscope-report")
+        config.pluginmanager.register(AuditCollector(path, getattr(config, "workeroutput", None)), "equiscope-report")
 
 
-def wanted(config: pytest.Config) -> Path | None:
-    """Where the report goes; None where nobody wants one."""
-    if said := config.getoption("equiscope_report"):
-        return Path(config.invocation_params.dir, said)
-    named = config.getini("equiscope_report")
-    return Path(config.rootpath, named) if named else None
+def report_path(config: pytest.Config) -> Path | None:
+    """The file of the report; None where none is requested."""
+    if option := config.getoption("equiscope_report"):
+        return Path(config.invocation_params.dir, option)
+    setting = config.getini("equiscope_report")
+    return Path(config.rootpath, setting) if setting else None
 
 
 @pytest.fixture
 def equiscope_check() -> Any:
-    """`equiscope.check` that fails the test: each statement named has to hold, with the evidence in the message.
+    """`equiscope.check` as an assert: each statement named has to hold; the message contains the evidence.
 
     equiscope_check(model, ids, properties=["causal"], actions=["permute"]) -> the last row
     """
@@ -46,30 +46,30 @@ def equiscope_check() -> Any:
     return assert_holds
 
 
-class Report:
-    """Hears of every audit of a session and writes them, each with the test that made it. Workers of xdist hand theirs over."""
+class AuditCollector:
+    """Collects every audit of a session with its test, and writes them. Workers of xdist send theirs to the main process."""
 
     def __init__(self, path: Path, worker: Any = None) -> None:
         self.path, self.worker = path, worker
-        self.outputs_of: list[Any] = []
+        self.audits: list[Any] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
         from equiscope.audit.listeners import listening
 
-        with listening(self.hear):
+        with listening(self.collect):
             return (yield)
 
-    def hear(self, audit: Any) -> None:
-        """Remember an audit and the test that runs now."""
+    def collect(self, audit: Any) -> None:
+        """Add an audit and the current test."""
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]  # pytest's own variable: "file::name (call)"
-        self.outputs_of.append({"test": test, "audit": audit})
+        self.audits.append({"test": test, "audit": audit})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
         import msgspec
 
-        self.outputs_of += msgspec.json.decode(getattr(node, "workeroutput", {}).get(KEY, "[]"))
+        self.audits += msgspec.json.decode(getattr(node, "workeroutput", {}).get(KEY, "[]"))
 
     def pytest_sessionfinish(self) -> None:
         import msgspec
@@ -77,11 +77,11 @@ class Report:
         from equiscope import outputs
 
         if self.worker is not None:
-            self.worker[KEY] = msgspec.json.encode(self.outputs_of).decode()
+            self.worker[KEY] = msgspec.json.encode(self.audits).decode()
             return
         outputs.make_folder(self.path.parent)
-        outputs.write(self.path, msgspec.json.encode({"version": 1, "audits": self.outputs_of}))
+        outputs.write(self.path, msgspec.json.encode({"version": 1, "audits": self.audits}))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        count = len(self.outputs_of)
+        count = len(self.audits)
         terminalreporter.write_line(f"equiscope: {count} audit{'s' * (count != 1)} written to {self.path}")

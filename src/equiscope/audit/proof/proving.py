@@ -295,7 +295,8 @@ def _proved(case: _Case, statement: Statement) -> Proof:
         lambda pair: not isinstance(pair.transformed, Inputs) or _shapes(pair.original) != _shapes(pair.transformed),
     )
     if other is not None and other[0] > other[1]:
-        return Proof(answer="unknown", reason=f"it holds at {case.sizes()}, but the output depends on the number of tokens or sequences")
+        reason = f"it holds at {case.sizes()}, but the output depends on the number of tokens or sequences"
+        return Proof(answer="unknown", reason=reason)
     return Proof(answer="proved")
 
 
