@@ -132,7 +132,7 @@ def test_a_table_of_weights_grows_with_pairs_and_a_fused_kernel_keeps_a_sum_a_ro
     stores = {store.name: store for store in STORES}
     x = torch.randn(batch, n, 8 * heads)
     _, weights = MultiHeadAttention(8 * heads, heads).attend(Tokens.of(x))
-    assert weights.numel() == amount(stores["table of weights, one layer"].numbers, sizes, [])
+    assert weights.numel() == amount(stores["attention matrix, one layer"].numbers, sizes, [])
     q = torch.randn(batch, heads, n, 8)
     _, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, q, q)
     fused = stores["fused kernel, one layer"]
@@ -150,7 +150,7 @@ def test_what_torch_does_not_count_is_said():
     q, said = torch.randn(1, 2, 5, 4), " ".join(cost().notes)
     assert counted(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)) == 0
     assert "0 for torch's fused kernel on a CPU" in said
-    assert "Every pair of tokens is counted, hidden or not" in said
+    assert "Every pair of tokens is counted, masked or not" in said
 
 
 def test_without_javascript_there_are_tables_whose_texts_are_escaped():

@@ -218,7 +218,7 @@ def test_a_curve_is_read_by_keyboard_and_stands_in_a_table(read):
     tab.keyboard.press("Home")
     n = 8
     value = sum(amount(WORK[i].whole, GPT.sizes | {"N": n}, []) for i in (1, 2, 4))
-    assert plot.get_attribute("aria-valuetext") == f"attention at {n} tokens: {value:,} multiply-adds a layer"
+    assert plot.get_attribute("aria-valuetext") == f"attention at {n} tokens: {value:,} multiply-adds per layer"
     tab.locator(".length summary").click()
     tab.locator(".length table").wait_for()
     first = tab.locator(".length table tbody tr").first.locator("th, td").all_inner_texts()

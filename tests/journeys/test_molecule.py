@@ -134,7 +134,7 @@ def test_it_opens_as_the_file_says_and_answers_as_python(see, pages):
     assert relative_error(positions(tab), torch.tensor(unpack(record.frames)[0])) < 1e-15
     same(tab, record)
     assert tab.locator(".notice").inner_text().startswith("All models have untrained weights, drawn with seed 0")
-    assert tab.locator(".stage").first.get_attribute("data-painter") == "solid"
+    assert tab.locator(".stage").first.get_attribute("data-renderer") == "webgl"
     assert "5 atoms, turned by 0, 0 and 0 degrees" in stage(tab).get_attribute("aria-label")
     assert not re.search(r"NaN|undefined|Infinity", tab.locator("main").inner_text())
 
@@ -193,7 +193,7 @@ def test_a_slider_turns_it_for_those_who_see_no_picture(see, pages):
     assert cell(tab, "plain", 2) == pytest.approx(plain.energies[k], rel=1e-9), "the recorded curve, about the same axis"
     assert tab.locator("svg.curve circle.sample").count() >= 3
     tab.wait_for_function(
-        "() => document.querySelector('[role=status]').textContent.includes('plain transformer: energy moves by')"
+        "() => document.querySelector('[role=status]').textContent.includes('plain transformer: energy differs by')"
     )
     assert "E(3) transformer: energy invariant" in tab.locator("[role=status]").inner_text()
 
@@ -334,7 +334,7 @@ def test_one_atom_alone(see, pages):
 
 def test_without_webgl_it_is_drawn_flat(see, pages):
     tab = see(before=BLIND)
-    assert tab.locator(".stage").first.get_attribute("data-painter") == "flat"
+    assert tab.locator(".stage").first.get_attribute("data-renderer") == "canvas"
     assert tab.evaluate(PAINTED)
     stage(tab).focus()
     tab.keyboard.press("ArrowLeft")

@@ -4,7 +4,7 @@ import type { Renderer } from "./renderer";
 import { type Arrow, type Ball, type Scene, SHAFT, type Stick, TIP, type View } from "./scene";
 
 export class CanvasRenderer implements Renderer {
-  readonly kind = "flat";
+  readonly kind = "canvas";
   private readonly pen: CanvasRenderingContext2D;
   private fine = 1;
 

@@ -3,7 +3,7 @@ import type { Palette } from "./palette";
 import type { Scene } from "./scene";
 
 export interface Renderer {
-  readonly kind: "solid" | "flat";
+  readonly kind: "webgl" | "canvas";
   /** fine: dots of the canvas for one pixel of the page. */
   size(wide: number, high: number, fine: number): void;
   draw(scene: Scene, palette: Palette): void;

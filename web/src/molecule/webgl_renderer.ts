@@ -149,7 +149,7 @@ class Many {
 }
 
 export class WebglRenderer implements Renderer {
-  readonly kind = "solid";
+  readonly kind = "webgl";
   private readonly renderer: WebGLRenderer;
   private readonly room = new Room();
   private readonly camera: PerspectiveCamera;
