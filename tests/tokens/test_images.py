@@ -15,7 +15,7 @@ import equiscope as eq
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import AxialRope
 from equiscope.symmetry import relative_error
-from equiscope.tokens import Stem, packed, patches, pixels, read_image, unpatch
+from equiscope.tokens import Stem, pack_images, patches, pixels, read_image, unpatch
 
 ROUNDING = 1e-12  # float64: a sum in another order
 
@@ -75,7 +75,7 @@ def test_a_picture_that_patches_do_not_fill_is_refused_with_a_next_step(shape, s
 def test_a_size_that_is_no_pair_is_refused(size):
     picture = torch.zeros(3, 32, 32)
     cut = patches(picture)
-    for way in (lambda: patches(picture, size), lambda: packed([picture], size), lambda: unpatch(cut, size)):
+    for way in (lambda: patches(picture, size), lambda: pack_images([picture], size), lambda: unpatch(cut, size)):
         with pytest.raises(ShapeError, match=r"The size of patches is 2 whole numbers, e\.g\. \(16, 16\), but got"):
             way()
     assert torch.equal(patches(picture, [16, 16]).x, cut.x)
@@ -86,7 +86,7 @@ def test_packed_pictures_are_read_as_each_alone():
     images = [torch.randn(4, 2 * h, 2 * w, dtype=torch.float64) for h, w in ((2, 3), (4, 1), (1, 1))]
     block = eq.Block(attention=eq.Attention(heads=2, position=AxialRope()))
     model = randomised(eq.build(eq.Spec(width=16, layers=2, block=block)))
-    row = packed(images, (2, 2))
+    row = pack_images(images, (2, 2))
     assert row.document.tolist() == [0] * 6 + [1] * 4 + [2]
     assert row.positions[6].tolist() == [0, 0]
     alone = torch.cat([model(patches(image, (2, 2))) for image in images])
@@ -96,7 +96,7 @@ def test_packed_pictures_are_read_as_each_alone():
 @pytest.mark.usefixtures("unchecked")
 def test_packed_pictures_have_the_same_channels():
     with pytest.raises(ShapeError, match="Part 0 has 12 features a token, part 1 has 4"):
-        packed([torch.zeros(3, 2, 2), torch.zeros(1, 2, 2)], (2, 2))
+        pack_images([torch.zeros(3, 2, 2), torch.zeros(1, 2, 2)], (2, 2))
 
 
 def test_a_stem_sees_over_the_border_of_its_patch_and_no_other_picture():

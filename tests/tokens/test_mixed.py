@@ -10,7 +10,7 @@ import equiscope as eq
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import AxialRope
 from equiscope.symmetry import relative_error
-from equiscope.tokens import join, one_after_another, own, pack, patches, together
+from equiscope.tokens import consecutive_positions, join, keep_positions, pack, patches, share_rank
 
 WIDTH = 12
 
@@ -38,14 +38,14 @@ def test_a_join_is_one_document_in_one_order():
 
 
 def test_own_places_are_those_of_the_parts_and_axes_that_are_missing_stand_in_front():
-    at = join([text(2), picture(1, 2), still(1, 2)], places=own).positions
+    at = join([text(2), picture(1, 2), still(1, 2)], positions=keep_positions).positions
     assert at.tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1]]
     assert join([text(2, start=5), text(1)]).positions.tolist() == [[5], [6], [0]]
 
 
 def test_text_moves_on_along_all_axes_as_in_qwen2_vl():
     """What follows a picture begins one step beyond the largest coordinate so far."""
-    at = join([text(2), picture(2, 3), text(2)], places=one_after_another).positions
+    at = join([text(2), picture(2, 3), text(2)], positions=consecutive_positions).positions
     assert at.tolist() == [[0, 0], [1, 1], [2, 2], [2, 3], [2, 4], [3, 2], [3, 3], [3, 4], [5, 5], [6, 6]]
 
 
@@ -62,7 +62,7 @@ def test_places_one_after_another_are_those_of_transformers(grids):
     theirs, _ = model.get_rope_index(
         itself, torch.zeros(1, len(kinds), dtype=torch.long), torch.tensor([kinds]), torch.tensor([(1, r, c) for r, c in grids])
     )
-    assert torch.equal(join(parts, places=one_after_another).positions.long(), theirs[:, 0].T)
+    assert torch.equal(join(parts, positions=consecutive_positions).positions.long(), theirs[:, 0].T)
 
 
 def test_places_one_after_another_leave_padding_out():
@@ -71,18 +71,18 @@ def test_places_one_after_another_leave_padding_out():
         valid=torch.tensor([[True, True, True], [False, True, True]]),
     )  # fmt: skip
     after = eq.Tokens.of(torch.zeros(2, 2, WIDTH))
-    tokens = join([padded, after], places=one_after_another)
+    tokens = join([padded, after], positions=consecutive_positions)
     assert tokens.positions[:, 3:, 0].tolist() == [[3, 4], [2, 3]]
     assert tokens.valid[:, 3:].all()
     nothing = eq.Tokens(
         x=torch.zeros(1, WIDTH), positions=torch.zeros(1, 1), order=torch.zeros(1).long(), valid=torch.zeros(1).bool()
     )
-    assert join([nothing, text(2)], places=one_after_another).positions[1:, 0].tolist() == [0, 1]
+    assert join([nothing, text(2)], positions=consecutive_positions).positions[1:, 0].tolist() == [0, 1]
 
 
 def test_whole_numbers_are_places_too():
     part = eq.Tokens(x=torch.zeros(2, WIDTH), positions=torch.tensor([[3], [4]]), order=torch.arange(2))
-    assert join([part, text(1)], places=one_after_another).positions.tolist() == [[0], [1], [2]]
+    assert join([part, text(1)], positions=consecutive_positions).positions.tolist() == [[0], [1], [2]]
 
 
 def seen(tokens):
@@ -98,7 +98,7 @@ def seen(tokens):
 
 
 def test_a_picture_together_sees_all_of_itself_and_nothing_that_follows():
-    found = seen(join([text(2), together(picture(1, 3)), text(2)]))
+    found = seen(join([text(2), share_rank(picture(1, 3)), text(2)]))
     wanted = torch.ones(7, 7).triu().bool()
     wanted[2:5, 2:5] = True
     assert torch.equal(found, wanted)

@@ -41,7 +41,7 @@ from equiscope.record import TokenSequence
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.images import picture
-from equiscope.tokens.labels import told
+from equiscope.tokens.labels import partial_letter_note
 from equiscope.training import Task, load_run, load_task
 
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
@@ -233,7 +233,7 @@ def _of_target(source: str, asked: Asked, seed: int) -> Ready:
 
 def _told(ready: Ready) -> None:
     """A note where labels are no whole letters."""
-    note = next((said for line in ready.sequences if line.kind == "words" and (said := told(line.labels))), "")
+    note = next((said for line in ready.sequences if line.kind == "words" and (said := partial_letter_note(line.labels))), "")
     ready.notes += [note] if note else []
 
 

@@ -40,7 +40,7 @@ class EncoderOutput:
 class Model(nn.Module):
     """Tokens, features [..., N, D], ids [..., N], or samples of a sound, a picture, a video in; what the read-out takes out."""
 
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"embedding": ("X", "", "what the words are")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"embedding": ("X", "", "features of the tokens")}
 
     def __init__(self, spec: "specs.Spec", table: Embedding | None = None) -> None:
         """table: an embedding to share (an encoder's with its decoder)."""

@@ -1,12 +1,12 @@
-"""Anything becomes tokens: features x, coordinates at, and beside them order, document, valid.
+"""Tokens of every modality: features `x` and `positions`, with `order`, `document` and `valid`.
 
-One file per kind of thing: text, images, sound, video, points in space; `mixed` puts several of them into one sequence.
-Features are the raw numbers; the model's first map brings them to its width.
+One file per modality: text, images, sound, video, points in space; `mixed` combines several in one sequence. Features are raw
+numbers; the model's input layer maps them to its width.
 """
 
 from equiscope.tokens.base import Tokens
-from equiscope.tokens.images import packed, patches, pixels, read_image, unpatch
-from equiscope.tokens.mixed import join, one_after_another, own, pack, together
+from equiscope.tokens.images import pack_images, patches, pixels, read_image, unpatch
+from equiscope.tokens.mixed import consecutive_positions, join, keep_positions, pack, share_rank
 from equiscope.tokens.points import Points, atoms, read_frames, read_points, vertices
 from equiscope.tokens.sound import frames, log_mel, mel_filters, read_sound, resampled, spectrogram_patches
 from equiscope.tokens.stem import Stem
@@ -26,14 +26,14 @@ __all__ = [
     "by_pieces",
     "by_words",
     "characters",
+    "consecutive_positions",
     "frames",
     "join",
+    "keep_positions",
     "log_mel",
     "mel_filters",
-    "one_after_another",
-    "own",
     "pack",
-    "packed",
+    "pack_images",
     "patches",
     "pixels",
     "read_frames",
@@ -42,9 +42,9 @@ __all__ = [
     "read_sound",
     "read_video",
     "resampled",
+    "share_rank",
     "spectrogram_patches",
     "spelled",
-    "together",
     "tubelets",
     "unpatch",
     "vertices",

@@ -1,7 +1,7 @@
-"""Tokens: the one shape in which every modality reaches a model.
+"""Tokens: the input of a model, for every modality.
 
-Coordinates are data, never implied by the row number: sliding a text, padding on the left, packing and irregular times are
-all "other coordinates". Positions read `positions`; masks read `order`, `document` and `valid`.
+Positions are data, never implied by the row index: shifted texts, left padding, packing and irregular times only differ in
+their positions. Position schemes read `positions`; masks read `order`, `document` and `valid`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ class Tokens:
             self._every_sequence()
 
     def _every_sequence(self) -> None:
-        """Of several batch axes, what is given for some is given for all; what serves every sequence alike stays one list."""
+        """With several batch axes, expand every flag that has some of them to all; a list for all sequences stays as it is."""
         lead = self.x.shape[:-2]
         for name, axes in (("positions", 2), ("order", 1), ("document", 1), ("valid", 1)):
             flag = getattr(self, name)
@@ -71,7 +71,7 @@ class Tokens:
 
     @classmethod
     def of(cls, x: Tensor, start: int = 0, valid: Tensor | None = None) -> Self:
-        """Features [..., N, D] at places start, start + 1, ..., in reading order."""
+        """Features [..., N, D] at positions start, start + 1, ..."""
         if x.ndim < 2:
             raise ShapeError(f"Tokens need features [..., N, D], one row a token, but got shape {tuple(x.shape)}.")
         order = torch.arange(start, start + x.shape[-2], device=x.device)
@@ -92,15 +92,15 @@ class Tokens:
 
     @property
     def is_consecutive(self) -> bool:
-        """Whether places and ranks are known, without a look at the numbers, to grow by one from row to row.
+        """Whether positions and ranks are known to grow by one from row to row, without reading their values.
 
-        A proof about these very tensors: whoever replaces one of them loses it. On a GPU, and under a compiler, kernels that
-        need no table are chosen by it; on a CPU they look at the numbers.
+        It holds for these tensors only: replacing one of them clears it. On a GPU and under a compiler it selects kernels that
+        need no dense table; on a CPU the values are read.
         """
         return self.counted is not None and self.counted[0] is self.positions and self.counted[1] is self.order
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Self:
-        """The same tokens elsewhere: features in another dtype (coordinates in float32 or better), everything on a device."""
+        """Convert: features to a dtype (positions to float32 or better), everything to a device."""
         wide = None if dtype is None else torch.promote_types(dtype, torch.float32)
         flags = {name: getattr(self, name) for name in ("order", "document", "valid")}
         moved = {name: flag.to(device=device) for name, flag in flags.items() if flag is not None}
@@ -111,13 +111,13 @@ class Tokens:
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         """How a trace names these numbers: id, symbol, label, axes, kind; axis names the rows ("source" where they only answer)."""
         many = ("batch",) * (self.x.ndim - 2)
-        yield self.x, ("X", "X", "what the words are", (*many, axis, "feature"), "content")
+        yield self.x, ("X", "X", "features of the tokens", (*many, axis, "feature"), "content")
         many = ("batch",) * (self.positions.ndim - 2)
-        yield self.positions, ("positions", "t", "where the words are", (*many, axis, "axis"), "coordinate")
+        yield self.positions, ("positions", "t", "positions of the tokens", (*many, axis, "axis"), "coordinate")
         flags = {
-            "order": (self.order, "o", "which word comes first", "order"),
-            "document": (self.document, "d", "which text a word belongs to", "document"),
-            "valid": (self.valid, "v", "whether there is a word", "valid"),
+            "order": (self.order, "o", "ranks of the tokens", "order"),
+            "document": (self.document, "d", "text that each token belongs to", "document"),
+            "valid": (self.valid, "v", "whether a row is a token", "valid"),
         }
         for name, (flag, symbol, label, kind) in flags.items():
             if flag is not None:
@@ -125,5 +125,5 @@ class Tokens:
 
 
 def alike(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether two lists of leading axes broadcast. (`torch.broadcast_shapes` would load sympy first.)"""
+    """Whether two shapes of leading axes broadcast. (`torch.broadcast_shapes` would load sympy first.)"""
     return all(n == m or 1 in (n, m) for n, m in zip(reversed(a), reversed(b), strict=False))

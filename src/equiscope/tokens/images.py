@@ -48,7 +48,7 @@ def pixels(image: Float[Tensor, "*batch C H W"]) -> Tokens:
     return patches(image, (1, 1))
 
 
-def packed(images: Sequence[Float[Tensor, "C _ _"]], size: Pair = (16, 16)) -> Tokens:
+def pack_images(images: Sequence[Float[Tensor, "C _ _"]], size: Pair = (16, 16)) -> Tokens:
     """Pictures of different sizes in one sequence: each a document of its own, with places that begin at (0, 0).
 
     returns Tokens with x [N, C·rows·columns], positions [N, 2], document [N]: which picture

@@ -28,38 +28,38 @@ def labels(inner: Any, ids: Sequence[int], text: str | None = None, offsets: Seq
     signs = [inner.id_to_token(i) or str(i) for i in ids]
     level = "ByteLevel" in f"{inner.decoder}{inner.pre_tokenizer}"
     bytes_ = [None if sign in special else _bytes(sign, level) for sign in signs]
-    found = _written(bytes_)
-    for place, (sign, made) in enumerate(zip(signs, bytes_, strict=True)):
-        read = text[slice(*offsets[place])] if text is not None and offsets else ""
+    result = _decoded(bytes_)
+    for index, (sign, piece_bytes) in enumerate(zip(signs, bytes_, strict=True)):
+        read = text[slice(*offsets[index])] if text is not None and offsets else ""
         if sign in UNKNOWN:
-            found[place] = f"⟨{sign} for {read.strip()}⟩" if read.strip() else sign
+            result[index] = f"⟨{sign} for {read.strip()}⟩" if read.strip() else sign
         elif sign in special:
-            found[place] = sign
-        elif made is None:
-            found[place] = sign.replace(SPACE, " ") if SPACE in sign else read or inner.decode([ids[place]]) or sign
-    return found
+            result[index] = sign
+        elif piece_bytes is None:
+            result[index] = sign.replace(SPACE, " ") if SPACE in sign else read or inner.decode([ids[index]]) or sign
+    return result
 
 
-def told(written: Sequence[str]) -> str:
+def partial_letter_note(texts: Sequence[str]) -> str:
     """A sentence about labels that are no whole letters; empty where all are."""
-    part = next((found for label in written if (found := PART.search(label))), None)
+    part = next((result for label in texts if (result := PART.search(label))), None)
     if part is None:
         return ""
     return f"A label such as {part[0]} is no whole letter: this tokenizer cuts the letter into bytes, and each is a token."
 
 
-def words(inner: Any, ids: Sequence[int], written: Sequence[str]) -> list[int]:
-    """Of each token the number of its word, from 0 on. written: the labels of the ids. Signs such as a full stop stand alone."""
+def words(inner: Any, ids: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """Of each token the number of its word, from 0 on. texts: the labels of the ids. Signs such as a full stop stand alone."""
     special = {one.content for one in inner.get_added_tokens_decoder().values()}
     signs = [inner.id_to_token(i) or "" for i in ids]
-    spaced = any(label[:1].isspace() or label[-1:].isspace() for label in written)
-    found = list[int]()
-    for place, (sign, label) in enumerate(zip(signs, written, strict=True)):
-        before = written[place - 1] if place else ""
-        apart = label[:1].isspace() or before[-1:].isspace() if spaced else not sign.startswith(GOES_ON)
-        alone = any(one in special for one in signs[max(0, place - 1) : place + 1]) or _letters(label) != _letters(before)
-        found.append(0 if not place else found[-1] + (apart or alone))
-    return found
+    spaced = any(label[:1].isspace() or label[-1:].isspace() for label in texts)
+    result = list[int]()
+    for index, (sign, label) in enumerate(zip(signs, texts, strict=True)):
+        before = texts[index - 1] if index else ""
+        separated = label[:1].isspace() or before[-1:].isspace() if spaced else not sign.startswith(GOES_ON)
+        single = any(one in special for one in signs[max(0, index - 1) : index + 1]) or _letters(label) != _letters(before)
+        result.append(0 if not index else result[-1] + (separated or single))
+    return result
 
 
 def _letters(label: str) -> bool:
@@ -75,47 +75,47 @@ def _bytes(sign: str, level: bool) -> bytes | None:
     return bytes([int(single[1], 16)]) if single else None
 
 
-def _written(pieces: Sequence[bytes | None]) -> list[str]:
+def _decoded(pieces: Sequence[bytes | None]) -> list[str]:
     """Each piece as text: letters that lie in it whole, and bytes of those that do not. Nothing for what is no bytes."""
-    found = [""] * len(pieces)
-    place = 0
-    while place < len(pieces):
-        end = place
+    result = [""] * len(pieces)
+    index = 0
+    while index < len(pieces):
+        end = index
         while end < len(pieces) and pieces[end] is not None:
             end += 1
-        stretch = [piece for piece in pieces[place:end] if piece is not None]
-        for positions, label in enumerate(_cut(stretch), start=place):
-            found[positions] = label
-        place = end + 1
-    return found
+        stretch = [piece for piece in pieces[index:end] if piece is not None]
+        for position, label in enumerate(_labels_of_bytes(stretch), start=index):
+            result[position] = label
+        index = end + 1
+    return result
 
 
-def _cut(pieces: Sequence[bytes]) -> list[str]:
+def _labels_of_bytes(pieces: Sequence[bytes]) -> list[str]:
     """Pieces that follow one another, as text."""
     stream = b"".join(pieces)
     letters = list[tuple[int, int, str]]()  # where each begins and ends, and what it is; nothing where the bytes are no letter
-    positions = 0
-    while positions < len(stream):
-        size, letter = next(((n, text) for n in range(1, 5) if (text := _letter(stream[positions : positions + n]))), (1, ""))
-        letters.append((positions, positions + size, letter))
-        positions += size
-    made, begin, number = [], 0, 0
+    offset = 0
+    while offset < len(stream):
+        size, letter = next(((n, text) for n in range(1, 5) if (text := _letter(stream[offset : offset + n]))), (1, ""))
+        letters.append((offset, offset + size, letter))
+        offset += size
+    piece_bytes, begin, number = [], 0, 0
     for piece in pieces:
         end, label = begin + len(piece), ""
         while number < len(letters) and letters[number][0] < end:
             first, last, letter = letters[number]
             inside = stream[max(first, begin) : min(last, end)]
             whole = letter and first >= begin and last <= end
-            label += letter if whole else f"⟨{inside.hex(' ').upper()}{f' of {_seen(letter)}' if letter else ''}⟩"
+            label += letter if whole else f"⟨{inside.hex(' ').upper()}{f' of {_printable(letter)}' if letter else ''}⟩"
             if last > end:
                 break
             number += 1
-        made.append(label)
+        piece_bytes.append(label)
         begin = end
-    return made
+    return piece_bytes
 
 
-def _seen(letter: str) -> str:
+def _printable(letter: str) -> str:
     """A letter that can be seen: marks on a circle, what is empty or a control as its number."""
     kind = unicodedata.category(letter)[0]
     return f"◌{letter}" if kind == "M" else f"U+{ord(letter):04X}" if kind in "CZ" else letter

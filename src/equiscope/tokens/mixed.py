@@ -1,7 +1,7 @@
-"""Several parts in one sequence: text beside pictures, or many short ones to fill a row.
+"""Several parts in one sequence: text and images, or many short texts packed into a row.
 
-Two things are decided here and nowhere else. Who may look at whom: `join` makes one document, `pack` one for each part, and
-`together` lets a part see all of itself under a causal mask. Where each part is: `places`, a function of the parts.
+`join` makes one document, `pack` one document for each part, and `share_rank` makes a part bidirectional under a causal mask.
+A function of the parts decides their positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,72 +13,72 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
 
-Placing = Callable[[Sequence[Tokens]], list[Tensor]]
+PositionRule = Callable[[Sequence[Tokens]], list[Tensor]]
 
 
-def own(parts: Sequence[Tokens]) -> list[Tensor]:
-    """Every part keeps its own coordinates; axes that it does not have stand in front and are 0.
+def keep_positions(parts: Sequence[Tokens]) -> list[Tensor]:
+    """Every part keeps its positions; missing axes are prepended and 0.
 
-    So text beside a picture lies along a line of it, and a picture beside a video is its first frame. Two parts may lie at the
-    same place: a model then tells them apart by their features alone.
+    So text next to an image lies along a line of it, and an image next to a video is its first frame. Two parts may share
+    positions: a model then distinguishes them by their features alone.
     """
     axes = max(part.positions.shape[-1] for part in parts)
-    return [_in_front(part.positions, axes) for part in parts]
+    return [_pad_axes(part.positions, axes) for part in parts]
 
 
-def one_after_another(parts: Sequence[Tokens]) -> list[Tensor]:
-    """Every part begins where the one before ended: one step beyond its largest coordinate, on all axes.
+def consecutive_positions(parts: Sequence[Tokens]) -> list[Tensor]:
+    """Every part begins one step beyond the largest coordinate of the part before, on all axes.
 
-    A part with one axis (text) moves along all axes together; in the others, axes that are missing stand in front and are 0.
-    With text [N, 1] and pictures [N, 3] at (0, row, column) these are the places of multimodal RoPE.
+    A part with one axis (text) moves along all axes together; in other parts, missing axes are prepended and 0.
+    With text [N, 1] and images [N, 3] at (0, row, column) these are the positions of multimodal RoPE.
     source  Wang et al. 2024, "Qwen2-VL", section 2.1 (transformers goes on after max(rows, columns), also of a longer video)
     """
     axes = max(part.positions.shape[-1] for part in parts)
-    placed: list[Tensor] = []
+    moved: list[Tensor] = []
     start: Tensor | float = 0.0
     for part in parts:
         positions = part.positions if part.positions.is_floating_point() else part.positions.double()  # whole numbers may be large
-        positions = positions.expand(*positions.shape[:-1], axes) if positions.shape[-1] == 1 else _in_front(positions, axes)
+        positions = positions.expand(*positions.shape[:-1], axes) if positions.shape[-1] == 1 else _pad_axes(positions, axes)
         low, high = _span(positions, part.valid)
-        placed.append(
+        moved.append(
             (positions - low + start).to(part.positions.dtype if part.positions.is_floating_point() else torch.get_default_dtype())
         )
         start = start + (high - low).amax(-1, keepdim=True) + 1
-    return placed
+    return moved
 
 
-def join(parts: Sequence[Tokens], places: Placing = own) -> Tokens:
-    """Parts as one text, in which everything may look at everything that the mask allows.
+def join(parts: Sequence[Tokens], positions: PositionRule = keep_positions) -> Tokens:
+    """Join parts to one text, within which the mask alone decides what attends to what.
 
-    parts   of one width and one batch; ranks go on from part to part, as `together` or the part itself has them
-    places  where each part is: `own`, `one_after_another`, or a function of yours from the parts to their [..., N, A]
-    returns Tokens with x [..., N, D] and positions [..., N, A], A the largest number of axes among the parts
-    raises  ShapeError for parts of different widths or batches, InputError for a part that is packed already
+    parts      of one width and one batch; ranks continue from part to part
+    positions  `keep_positions`, `consecutive_positions`, or any function from the parts to their positions [..., N, A]
+    returns    Tokens with x [..., N, D] and positions [..., N, A], A the largest number of axes among the parts
+    raises     ShapeError for parts of different widths or batches, InputError for a part that is packed already
     """
     _check(parts)
     for i, part in enumerate(parts):
         if part.document is not None:
-            raise InputError(f"Part {i} holds documents already, and a join is one. Use pack(parts), or join before packing.")
-    return _row(parts, places)
+            raise InputError(f"Part {i} has documents already, but join makes one. Use pack(parts), or join before packing.")
+    return _row(parts, positions)
 
 
-def pack(parts: Sequence[Tokens], places: Placing = own) -> Tokens:
-    """Parts in one row that do not see one another: each is a document, or keeps those that it has. Otherwise as `join`."""
+def pack(parts: Sequence[Tokens], positions: PositionRule = keep_positions) -> Tokens:
+    """Pack parts into one row without attention between them: each is a document, or keeps its documents. Otherwise as `join`."""
     _check(parts)
     documents, before = [], 0
     for part in parts:
         number = torch.zeros_like(part.order) if part.document is None else part.document - part.document.min()
         documents.append(number + before)
         before += int(number.max()) + 1
-    return replace(_row(parts, places), document=_cat(documents, parts, 1))
+    return replace(_row(parts, positions), document=_cat(documents, parts, 1))
 
 
-def together(tokens: Tokens) -> Tokens:
-    """All rows get the first one's rank, so that under a causal mask they see one another: a picture in a text (Transfusion)."""
+def share_rank(tokens: Tokens) -> Tokens:
+    """Give all rows the lowest rank, so that they attend to one another under a causal mask: an image in a text (Transfusion)."""
     return replace(tokens, order=tokens.order.amin(-1, keepdim=True).expand_as(tokens.order).contiguous())
 
 
-def _row(parts: Sequence[Tokens], places: Placing) -> Tokens:
+def _row(parts: Sequence[Tokens], rule: PositionRule) -> Tokens:
     ranks: list[Tensor] = []
     first: Tensor | int = 0
     for part in parts:
@@ -87,7 +87,7 @@ def _row(parts: Sequence[Tokens], places: Placing) -> Tokens:
     valid = [torch.ones_like(p.order, dtype=torch.bool) if p.valid is None else p.valid for p in parts]
     return Tokens(
         x=torch.cat([part.x for part in parts], -2),
-        positions=_cat(places(parts), parts, 2),
+        positions=_cat(rule(parts), parts, 2),
         order=_cat(ranks, parts, 1),
         valid=None if all(part.valid is None for part in parts) else _cat(valid, parts, 1),
         mapped=all(part.mapped for part in parts),
@@ -112,14 +112,14 @@ def _check(parts: Sequence[Tokens]) -> None:
 
 
 def _cat(tensors: list[Tensor], parts: Sequence[Tokens], axes: int) -> Tensor:
-    """End to end along the token axis, the `axes`-th from the back; a list that serves the whole batch stays one where all are."""
+    """Concatenate along the token axis, the `axes`-th from the end; expand lists for the whole batch if one has a batch axis."""
     if any(tensor.ndim > axes for tensor in tensors):
         lead = parts[0].x.shape[:-2]
         tensors = [tensor.expand(*lead, *tensor.shape[-axes:]) for tensor in tensors]
     return torch.cat(tensors, -axes)
 
 
-def _in_front(positions: Tensor, axes: int) -> Tensor:
+def _pad_axes(positions: Tensor, axes: int) -> Tensor:
     return torch.nn.functional.pad(positions, (axes - positions.shape[-1], 0))
 
 

@@ -38,7 +38,7 @@ def xyz(path: Path, content: bytes) -> list[Points]:
     """Frames: a count, a comment, then a line an atom. A comment with `Properties=` or `Lattice=` is one of extended XYZ."""
     lines, found = Lines(path, content), list[Points]()
     while lines.left:
-        _few(path, found)
+        _check_count(path, found)
         head = lines.next("a number of atoms")
         if not head.strip():  # between frames
             continue
@@ -67,7 +67,7 @@ def _plain(lines: Lines, count: int, comment: str) -> Points:
 
 
 def _extended(lines: Lines, count: int, comment: str) -> Points:
-    values = _said(lines, comment)
+    values = _properties(lines, comment)
     said, known = values.pop("Properties", None), dict[str, Tensor]()
     columns = _columns(lines, "species:S:1:pos:R:3" if said is None else str(said))
     rows: dict[str, list[Any]] = {name: [] for name, _, _ in columns}
@@ -135,7 +135,7 @@ def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
     return [word in ("T", "True", "TRUE", "true") for word in words] if kind == "L" else words
 
 
-def _said(lines: Lines, comment: str) -> dict[str, Any]:
+def _properties(lines: Lines, comment: str) -> dict[str, Any]:
     """The key=value pairs of a comment; a key alone is true. What is no pair at all is left out."""
     found, place = dict[str, Any](), 0
     while place < len(comment) and (word := re.compile(r"\s*\S+").match(comment, place)) is not None:
@@ -185,12 +185,12 @@ def sdf(path: Path, content: bytes) -> list[Points]:
     """Molecules of an SD file, each closed by `$$$$`: atoms, bonds, and the data items `> <NAME>` as texts."""
     lines, found = Lines(path, content), list[Points]()
     while lines.left:
-        _few(path, found)
+        _check_count(path, found)
         found.append(_molecule(lines))
     return found
 
 
-def _few(path: Path, found: list[Points]) -> None:
+def _check_count(path: Path, found: list[Points]) -> None:
     if len(found) >= SETS:
         raise OverBudget(f"{path} has more than {SETS:,} molecules, which are read at most. Cut the file into several.")
 

@@ -39,7 +39,7 @@ class Element:
         return next((i for i, (name, _, _) in enumerate(self.columns) if name in names), None)
 
 
-class Cut(Exception):
+class Truncated(Exception):
     """The file ends inside this row."""
 
     def __init__(self, row: int) -> None:
@@ -66,7 +66,7 @@ def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]
     for element in elements:
         try:
             found = next(rows)
-        except Cut as cut:
+        except Truncated as cut:
             raise InputError(
                 f"{path} says that it has {element.rows} of element {element.name}, but has {cut.row}. The file is cut off."
             ) from cut
@@ -96,8 +96,8 @@ def _check(path: Path, elements: list[Element]) -> None:
             raise InputError(f"{path} has more than one element {name}. Join them.")
 
 
-def _header(path: Path, said: bytes) -> tuple[str, list[Element]]:
-    lines = Lines(path, b"ply\n" + said)
+def _header(path: Path, header: bytes) -> tuple[str, list[Element]]:
+    lines = Lines(path, b"ply\n" + header)
     order, elements = "", list[Element]()
     lines.next("ply")
     while lines.left:
@@ -129,7 +129,7 @@ def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
     def number(row: int, kind: str) -> Any:
         word = next(words, None)
         if word is None:
-            raise Cut(row)
+            raise Truncated(row)
         if b"_" in word:  # which Python would read as a number's
             raise ValueError(f"{word[:80].decode(errors='replace')!r} is no number")
         return float(word) if kind[0] == "f" else int(word)
@@ -146,65 +146,63 @@ def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
 
 def _binary(body: bytes, elements: list[Element], order: str) -> Iterator[list[Any]]:
     """The same. Rows that follow one another with as many numbers are read at once."""
-    positions = 0
+    offset = 0
     for element in elements:
         found: list[Any] = []
         together = TOGETHER
         while len(found) < element.rows:
             if together < SHORT:
                 for _ in range(min(TOGETHER, element.rows - len(found))):
-                    row, positions = _row(body, positions, element, order, len(found))
+                    row, offset = _row(body, offset, element, order, len(found))
                     found.append(row)
                 together = TOGETHER
                 continue
-            counts = _counts(body, positions, element, order, len(found))
+            counts = _counts(body, offset, element, order, len(found))
             columns: list[Any] = []
             for i, ((_, kind, count), many) in enumerate(zip(element.columns, counts, strict=True)):
                 columns += [(f"n{i}", order + count)] if count else []
                 columns.append((f"c{i}", order + kind, (many,) if count else ()))
             each = np.dtype(columns)
-            fit = min(
-                element.rows - len(found), (len(body) - positions) // each.itemsize if each.itemsize else element.rows, together
-            )
+            fit = min(element.rows - len(found), (len(body) - offset) // each.itemsize if each.itemsize else element.rows, together)
             if fit < 1:
-                raise Cut(len(found))
-            table = np.frombuffer(body, each, fit, positions)
+                raise Truncated(len(found))
+            table = np.frombuffer(body, each, fit, offset)
             alike = np.ones(fit, dtype=bool)
             for i, many in enumerate(counts):
                 alike &= table[f"n{i}"] == many if element.columns[i][2] else True
             same = fit if alike.all() else int(alike.argmin())
             found += list(zip(*(table[f"c{i}"][:same].tolist() for i in range(len(counts))), strict=True)) or [()] * same
-            positions += same * each.itemsize
+            offset += same * each.itemsize
             together = 2 * together if same == fit else TOGETHER if same >= SHORT else 0
         yield found
 
 
-def _row(body: bytes, positions: int, element: Element, order: str, row: int) -> tuple[list[Any], int]:
+def _row(body: bytes, offset: int, element: Element, order: str, row: int) -> tuple[list[Any], int]:
     """One row, and where the next one begins."""
-    counts, found = _counts(body, positions, element, order, row), []
+    counts, found = _counts(body, offset, element, order, row), []
     for (_, kind, count), many in zip(element.columns, counts, strict=True):
-        positions += int(count[1]) if count else 0
-        numbers = struct.unpack_from(f"{order}{many}{SIGNS[kind]}", body, positions)
-        positions += many * int(kind[1])
+        offset += int(count[1]) if count else 0
+        numbers = struct.unpack_from(f"{order}{many}{SIGNS[kind]}", body, offset)
+        offset += many * int(kind[1])
         found.append(list(numbers) if count else numbers[0])
-    return found, positions
+    return found, offset
 
 
-def _counts(body: bytes, positions: int, element: Element, order: str, row: int) -> list[int]:
+def _counts(body: bytes, offset: int, element: Element, order: str, row: int) -> list[int]:
     """How many numbers each column of the row that begins here has."""
     counts = []
     for _, kind, count in element.columns:
         many = 1
         if count is not None:
             size = int(count[1])
-            if positions + size > len(body):
-                raise Cut(row)
-            many = int(struct.unpack_from(order + SIGNS[count], body, positions)[0])
-            positions += size
+            if offset + size > len(body):
+                raise Truncated(row)
+            many = int(struct.unpack_from(order + SIGNS[count], body, offset)[0])
+            offset += size
             if many < 0:
                 raise ValueError(f"a list of {many} numbers in row {row + 1}")
-        positions += many * int(kind[1])
-        if positions > len(body):
-            raise Cut(row)
+        offset += many * int(kind[1])
+        if offset > len(body):
+            raise Truncated(row)
         counts.append(many)
     return counts

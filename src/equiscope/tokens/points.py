@@ -72,12 +72,12 @@ def atoms(points: Points, elements: Sequence[int] = tuple(range(1, len(SYMBOLS) 
     if not bool(is_one.any(-1).all()):
         other = int(points.numbers[~is_one.any(-1)][0])
         raise InputError(f"There is an atom with number {other}, but elements are {', '.join(map(str, elements))}. Add it to them.")
-    return _placed(is_one.to(torch.get_default_dtype()), points)
+    return _at_points(is_one.to(torch.get_default_dtype()), points)
 
 
 def vertices(points: Points) -> Tokens:
     """Points that are all alike: x [N, 1] ones, positions [N, 3] float64. What tells them apart is where they are."""
-    return _placed(torch.ones(len(points.positions), 1), points)
+    return _at_points(torch.ones(len(points.positions), 1), points)
 
 
 def read_points(path: str | Path) -> Points:
@@ -124,5 +124,5 @@ def _readers() -> dict[str, Callable[[Path, bytes], list[Points]]]:
     }
 
 
-def _placed(x: Tensor, points: Points) -> Tokens:
+def _at_points(x: Tensor, points: Points) -> Tokens:
     return Tokens(x=x, positions=points.positions, order=torch.arange(len(x)))

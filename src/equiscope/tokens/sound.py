@@ -39,16 +39,16 @@ def read_sound(
     if content is None:
         regular(path, "a WAV, FLAC, OGG or MP3 file")
     try:
-        told = soundfile.info(str(path) if content is None else BytesIO(content), verbose=True)
-        if told.frames > 2**60:
+        declared = soundfile.info(str(path) if content is None else BytesIO(content), verbose=True)
+        if declared.frames > 2**60:
             raise InputError(f"{path} does not say how long it is, as what a program wrote into a pipe. Write it again as a file.")
-        if told.frames * told.channels > SAMPLES:
+        if declared.frames * declared.channels > SAMPLES:
             raise InputError(
-                f"{path} has {told.frames * told.channels / 1e6:.0f} million samples; "
+                f"{path} has {declared.frames * declared.channels / 1e6:.0f} million samples; "
                 f"at most {SAMPLES / 1e6:.0f} million are read. Cut it first."
             )
-        if longest is not None and told.duration > longest:
-            raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
+        if longest is not None and declared.duration > longest:
+            raise InputError(f"{path} lasts {declared.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except InputError:
         raise
@@ -57,7 +57,7 @@ def read_sound(
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: raw samples, without a header
         why = getattr(error, "error_string", error)  # without how soundfile calls bytes that it was given
         raise InputError(f"{path} cannot be read as a sound: {why} Give a WAV, FLAC, OGG or MP3 file.") from error
-    _check_end(path, content, told, len(samples))
+    _check_end(path, content, declared, len(samples))
     if not len(samples):
         raise InputError(f"{path} is a sound without samples. Give another file.")
     wave = torch.from_numpy(samples).mean(-1)
@@ -69,12 +69,12 @@ def read_sound(
     return made, rate
 
 
-def _check_end(path: str | Path, content: bytes | None, told: Any, read: int) -> None:
+def _check_end(path: str | Path, content: bytes | None, declared: Any, read: int) -> None:
     """Raises InputError for a WAV or MP3 file that says that it holds more; other kinds that are cut off fail of their own."""
-    if size := re.search(r"data : (\d+) \(should be (\d+)\)", told.extra_info):  # libsndfile reads as far as a WAV goes
+    if size := re.search(r"data : (\d+) \(should be (\d+)\)", declared.extra_info):  # libsndfile reads as far as a WAV goes
         said, there = int(size[1]), int(size[2])  # bytes; near 2^31 or 2^32 where who wrote it did not know yet
-    elif told.format == "MP3" and _counted(path, content):
-        said, there = told.frames, read
+    elif declared.format == "MP3" and _counted(path, content):
+        said, there = declared.frames, read
     else:
         return
     if said < 2**31 - 2**20 and there < said - max(64, said // 50):  # some headers count themselves

@@ -49,10 +49,10 @@ class Rows:
         self.positions, self.order, self.valid = tokens.positions, tokens.order, tokens.valid
 
     def leaves(self, axis: str = "") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
-        yield self.positions, ("positions", "t", "where the rows are", ("token", "axis"), "coordinate")
-        yield self.order, ("order", "o", "which row comes first", ("token",), "order")
+        yield self.positions, ("positions", "t", "positions of the tokens", ("token", "axis"), "coordinate")
+        yield self.order, ("order", "o", "ranks of the tokens", ("token",), "order")
         if self.valid is not None:
-            yield self.valid, ("valid", "v", "whether there is a word", ("token",), "valid")
+            yield self.valid, ("valid", "v", "whether a row is a token", ("token",), "valid")
 
 
 class Exhibit(nn.Module):
