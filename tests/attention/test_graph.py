@@ -63,7 +63,7 @@ def test_it_is_attention_under_a_mask_of_edges_for_every_scheme_on_edges(scheme,
 
 @pytest.mark.parametrize("scheme", [s for s in LISTED if s not in ABLE], ids=title)
 def test_schemes_that_read_whole_tables_are_refused(scheme):
-    with pytest.raises(InputError, match=r"only edges are made here"):
+    with pytest.raises(InputError, match=r"only edges are computed here"):
         made()(words(), SOME, sized(scheme))
 
 

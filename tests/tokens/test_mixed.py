@@ -125,7 +125,7 @@ def test_parts_that_do_not_fit_are_refused_with_a_next_step():
         join([text(2), eq.Tokens.of(torch.zeros(2, 9))])
     with pytest.raises(ShapeError, match=r"Part 0 is a batch of \(\), part 1 of \(5,\). Use one batch"):
         join([text(2), eq.Tokens.of(torch.zeros(5, 2, WIDTH))])
-    with pytest.raises(InputError, match=r"Part 1 holds documents already, and a join is one. Use pack"):
+    with pytest.raises(InputError, match=r"Part 1 has documents already, but join makes one. Use pack"):
         join([text(2), pack([text(1), text(1)])])
     with pytest.raises(InputError, match="no parts"):
         join([])
