@@ -42,13 +42,13 @@ def test_a_wrong_sum_is_exit_code_1_and_a_missing_file_is_said(equi, tmp_path): 
     assert equi("data", "tinyshakespeare")[0] == 0
     code, out, _ = equi("data", "tinyshakespeare", "--check")
     assert code == 1
-    assert "✗ wrong" in out
+    assert "✗ invalid" in out
     code, out, _ = equi("data", "--check")
     assert code == 1
     assert "Not as listed: tinyshakespeare/input.txt. Fetch them again." in out
     code, out, _ = equi("data", "--check", "--json")
     assert code == 1
-    assert {file["state"] for one in json.loads(out) for file in one["files"]} == {"wrong", "missing"}
+    assert {file["state"] for one in json.loads(out) for file in one["files"]} == {"invalid", "missing"}
 
 
 def test_of_a_recipe_it_says_which_files_are_here(equi, tmp_path):  # noqa: F811
@@ -60,7 +60,7 @@ def test_of_a_recipe_it_says_which_files_are_here(equi, tmp_path):  # noqa: F811
     assert "– missing fsdd/fsdd_train_idx05-49.tar.xz" in out
     assert "To get fsdd, under the licence CC BY-SA 4.0:" in out
     assert json.loads(equi("data", "words.toml", "--json")[1]) == {
-        "words.txt": "here",
+        "words.txt": "unchecked",
         "fsdd/fsdd_train_idx05-49.tar.xz": "missing",
     }
     refused(equi("data", "nowhere.toml"), "There is no recipe nowhere.toml", "words.toml")

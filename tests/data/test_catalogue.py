@@ -61,14 +61,14 @@ def test_every_data_set_says_what_it_is_where_it_is_from_and_what_may_be_done():
 
 def test_what_is_here_is_found_and_summed(digits):
     states = {f.file.name: f.state for f in locate("digits", [digits, digits / "packed"], sums=True)}
-    assert states == {"digits.tar.xz": "right", "README": "missing"}
-    assert locate("digits/digits.tar.xz", [digits / "packed"])[0].state == "here"
+    assert states == {"digits.tar.xz": "valid", "README": "missing"}
+    assert locate("digits/digits.tar.xz", [digits / "packed"])[0].state == "unchecked"
 
 
 def test_a_clone_serves_in_the_place_of_an_archive_without_what_is_held_back(digits):
     one, other = locate("digits", [digits / "cloned"], sums=True)
     assert [path.name for path in one.paths] == ["0_ann_5.wav", "1_ann_12.wav"]
-    assert (one.state, other.state) == ("right", "missing")
+    assert (one.state, other.state) == ("valid", "missing")
     assert clone_files("digits/digits.tar.xz", digits / "cloned") == one.paths
     assert clone_files("digits/other.tar.xz", digits / "cloned") == clone_files("nothing/x", digits / "cloned") == []
 
@@ -76,21 +76,21 @@ def test_a_clone_serves_in_the_place_of_an_archive_without_what_is_held_back(dig
 def test_an_archive_packed_again_is_right_where_what_is_in_it_is(digits):
     path = digits / "packed" / "digits" / "digits.tar.xz"
     packed(path, {"b/1_ann_12.wav": b"one", "b/0_ann_5.wav": b"zero"})
-    assert locate("digits", [digits / "packed"], sums=True)[0].state == "right"
+    assert locate("digits", [digits / "packed"], sums=True)[0].state == "valid"
 
 
 @pytest.mark.parametrize("damage", [b"", b"no archive", None])
 def test_what_was_changed_is_wrong(digits, damage):
     path = digits / "packed" / "digits" / "digits.tar.xz"
     path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
-    assert locate("digits", [digits / "packed"], sums=True)[0].state == "wrong"
+    assert locate("digits", [digits / "packed"], sums=True)[0].state == "invalid"
     with pytest.raises(InputError, match=r"digits\.tar\.xz is damaged: .* Fetch it again\."):
         content([path])
 
 
 def test_a_changed_file_of_a_clone_is_wrong(digits):
     (digits / "cloned" / "digits" / "recordings" / "0_ann_5.wav").write_bytes(b"another")
-    assert locate("digits", [digits / "cloned"], sums=True)[0].state == "wrong"
+    assert locate("digits", [digits / "cloned"], sums=True)[0].state == "invalid"
 
 
 def test_a_missing_file_is_said_with_where_it_was_looked_for_and_where_it_is_from(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""`equiscope data`: what recipes need, where a user gets it, whether it is here, and whether it is right."""
+"""`equiscope data`: the data of recipes: where to get it, and whether it is present and valid."""
 
 import json as json_text
 import sys
@@ -14,11 +14,11 @@ from equiscope.data.molecules import FITTED
 from equiscope.errors import InputError
 
 WIDE = 180  # columns where no terminal says how many there are
-SIGNS = {"right": "✓", "wrong": "✗", "missing": "–", "here": " "}
+SIGNS = {"valid": "✓", "invalid": "✗", "missing": "–", "unchecked": " "}
 
 
 def run(name: str | None, check: bool, json: bool) -> int:
-    """1 where a sum is wrong."""
+    """Exit code 1 if a checksum is wrong."""
     if name is not None and name.endswith(".toml"):
         return _of_recipe(Path(name), check, json)
     sets = catalogue() if name is None else {name: dataset_named(name)}
@@ -29,7 +29,7 @@ def run(name: str | None, check: bool, json: bool) -> int:
         _one(name, sets[name], looked[name])
     else:
         _all(sets, looked, check)
-    return int(any(file.state == "wrong" for files in looked.values() for file in files))
+    return int(any(file.state == "invalid" for files in looked.values() for file in files))
 
 
 def _all(sets: dict[str, Dataset], looked: dict[str, list[FileStatus]], check: bool) -> None:
@@ -41,10 +41,10 @@ def _all(sets: dict[str, Dataset], looked: dict[str, list[FileStatus]], check: b
         table.add_row(name, dataset.use, f"{dataset.bytes / 1e6:.1f}", dataset.title, licence, _here(looked[name], check))
     console = _console()
     console.print(table)
-    wrong = [f"{name}/{f.file.name}" for name, files in looked.items() for f in files if f.state == "wrong"]
+    wrong = [f"{name}/{f.file.name}" for name, files in looked.items() for f in files if f.state == "invalid"]
     if wrong:
         console.print(f"\nNot as listed: {', '.join(wrong)}. Fetch them again.")
-    console.print("\nHow to get one, and its files: equiscope data NAME. Whether all are right: equiscope data --check.")
+    console.print("\nHow to get one, and its files: equiscope data NAME. Whether all are valid: equiscope data --check.")
 
 
 def _one(name: str, dataset: Dataset, files: list[FileStatus]) -> None:
@@ -62,7 +62,7 @@ def _one(name: str, dataset: Dataset, files: list[FileStatus]) -> None:
     for one in files:
         where = "" if not one.paths else str(one.paths[0]) if len(one.paths) == 1 else f"{len(one.paths)} files of a clone"
         facts = f"{one.file.bytes:>10,}  {one.file.sha256[:12]}…  {name}/{one.file.name}"
-        print(f"{SIGNS[one.state]} {one.state:7} {facts}  {where}".rstrip())
+        print(f"{SIGNS[one.state]} {one.state:9} {facts}  {where}".rstrip())
 
 
 def _here(files: list[FileStatus], check: bool) -> str:
@@ -72,8 +72,8 @@ def _here(files: list[FileStatus], check: bool) -> str:
     path = there[0].paths[0]
     folder = next((str(up) for up in path.parents if up.name in catalogue()), str(path.parent))
     count = "" if len(there) == len(files) else f", {len(there)} of {len(files)} files"
-    wrong = sum(one.state == "wrong" for one in files)
-    return folder + count + (f", {wrong} wrong" if wrong else ", right" if check else "")
+    wrong = sum(one.state == "invalid" for one in files)
+    return folder + count + (f", {wrong} invalid" if wrong else ", valid" if check else "")
 
 
 def _of_recipe(path: Path, check: bool, json: bool) -> int:
@@ -85,19 +85,19 @@ def _of_recipe(path: Path, check: bool, json: bool) -> int:
         print(json_text.dumps(states))
     else:
         for name, state in states.items():
-            print(f"{SIGNS[state]} {state:7} {name}")
+            print(f"{SIGNS[state]} {state:9} {name}")
         for dataset in dict.fromkeys(name.partition("/")[0] for name, state in states.items() if state == "missing"):
             if dataset in catalogue():
                 print("\n".join([f"\nTo get {dataset}, under the licence {dataset_named(dataset).terms}:", *commands(dataset)]))
-    return int("wrong" in states.values())
+    return int("invalid" in states.values())
 
 
 def _state(name: str, recipe_folder: Path, check: bool) -> str:
-    """Whether a name of a recipe is here, and right, where it is listed."""
+    """The status of a file that a recipe names."""
     try:
         find_files(name, recipe_folder)
         known = locate(name, [recipe_folder, *folders()], check) if name.partition("/")[0] in catalogue() else []
-        return known[0].state if known else "here"
+        return known[0].state if known else "unchecked"
     except InputError:
         return "missing"
 

@@ -1,4 +1,4 @@
-"""Data: files of people become examples, in an order that is a function of the seed. One file a task."""
+"""Data: from files to examples, in an order that is a function of the seed. One file per task."""
 
 from equiscope.data.files import Missing, digest, find_files, sources
 from equiscope.data.images import Images

@@ -1,8 +1,8 @@
-"""Augment: pictures that are seen a little otherwise each time: mirrored, moved, turned, lit, covered, mixed.
+"""Image augmentation: flips, shifts, rotations, brightness, random erasing, mixup and CutMix.
 
-Each function takes a batch and the random numbers that decide, and draws none itself. Those of one picture are a row of a table
-that the seed and the epoch give; those of a mixture are given by the seed and the step. So what is learned from does not depend
-on how many processes learn, nor on whether a run was stopped and goes on.
+Each function takes a batch and its random numbers, and draws none itself. The numbers of a picture are a row of a table that
+depends on the seed and the epoch; those of a mixture depend on the seed and the step. So training does not depend on the number of
+processes, or on whether a run was stopped and resumed.
 """
 
 import math
@@ -52,7 +52,7 @@ class Augment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Draws:
-    """Random numbers 0..1 for every example of an epoch, [examples, columns]: row i decides about example i, in whatever batch."""
+    """Random numbers 0..1 for every example of an epoch, [examples, columns]: row i belongs to example i, in any batch."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed = count, seed
@@ -70,9 +70,9 @@ class Draws:
 
 
 def augmented(images: Tensor, draws: Tensor, config: Augment, mean: Tensor, std: Tensor) -> Tensor:
-    """Pictures uint8 [B, C, H, W] as numbers that a model reads, float32, each changed as its row of draws says.
+    """Pictures uint8 [B, C, H, W] as float32 inputs of a model, augmented by their rows of draws.
 
-    mean, std  of the channels, in 0..1: what is taken off, and divided by
+    mean, std  of the channels, in 0..1, for normalisation
     """
     said = {name: draws[:, i] for i, name in enumerate(COLUMNS)}
     if config.flip:
@@ -96,17 +96,17 @@ def around(draws: Tensor) -> Tensor:
 
 
 def whole(draws: Tensor, most: int) -> Tensor:
-    """Numbers 0..1 as whole numbers -most..most, each as often."""
+    """Numbers 0..1 as whole numbers -most..most, uniformly."""
     return (draws * (2 * most + 1)).long().clamp(max=2 * most) - most
 
 
 def flipped(images: Tensor, which: Tensor) -> Tensor:
-    """Left for right, in the pictures where `which` [B] says so."""
+    """Horizontal flip of the pictures where `which` [B] is true."""
     return torch.where(which.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
 def shifted(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
-    """Every picture moved by its own whole numbers of pixels [B]; what comes in from outside is 0."""
+    """Shift every picture by its own whole numbers of pixels [B]; pixels from outside are 0."""
     height, width = images.shape[-2:]
     rows = torch.arange(height) - down.unsqueeze(-1)  # where each row is taken from
     columns = torch.arange(width) - across.unsqueeze(-1)
@@ -117,9 +117,9 @@ def shifted(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
 
 
 def rotated(x: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
-    """Every picture turned about its middle by its angle [B] in radians, against the clock, and made `zoom` [B] times as large.
+    """Rotate every picture about its centre by its angle [B] in radians, counter-clockwise, and scale it by `zoom` [B].
 
-    Between pixels it is a linear mix of them; what comes in from outside is 0.
+    Bilinear interpolation; pixels from outside are 0.
     """
     height, width = x.shape[-2:]
     cos, sin, zero = angle.cos() / zoom, angle.sin() / zoom, torch.zeros_like(angle)
@@ -129,13 +129,13 @@ def rotated(x: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
 
 
 def brightened(x: Tensor, light: Tensor, contrast: Tensor) -> Tensor:
-    """Pixels 0..1 lighter by `light` [B], after their distance to the picture's mean grew `contrast` [B] times; kept in 0..1."""
+    """Pixels 0..1 with contrast scaled about the picture's mean by `contrast` [B], plus `light` [B]; clamped to 0..1."""
     mean = x.mean((-3, -2, -1), keepdim=True)
     return ((x - mean) * contrast.view(-1, 1, 1, 1) + mean + light.view(-1, 1, 1, 1)).clamp(0, 1)
 
 
 def erased(x: Tensor, which: Tensor, area: Tensor, shape: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """A rectangle of some pictures becomes 0, the mean of all data. Numbers 0..1 [B] decide its area, shape and place."""
+    """Set a rectangle of some pictures to 0, the mean of all data. Numbers 0..1 [B] determine its area, shape and position."""
     height, width = x.shape[-2:]
     size = (0.02 + area * (1 / 3 - 0.02)) * height * width
     slender = torch.exp(around(shape) * math.log(1 / 0.3))  # 0.3 to 3.3, either way as often
@@ -146,9 +146,9 @@ def erased(x: Tensor, which: Tensor, area: Tensor, shape: Tensor, top: Tensor, l
 
 
 def mixture(config: Augment, seed: int, step: int, size: int, height: int, width: int) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Which picture of a step's batch each one is mixed with, and how; None for a step that does not mix.
+    """The partner of each picture of a step's batch, and how they are mixed; None for a step without mixing.
 
-    returns  other [B], keep [B, 1, H, W] (how much of each pixel stays its own), and part [B], how much of the answer does
+    returns  other [B], keep [B, 1, H, W] (weight of each of its own pixels), and part [B], the weight of its own target
     """
     draws = np.random.default_rng(derived_seed(seed, "mixture", step))
     if draws.random() >= config.mix_probability:

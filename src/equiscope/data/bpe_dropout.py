@@ -1,7 +1,7 @@
-"""Pieces: words that are cut in another way each time they are met, so that a model learns what their parts mean.
+"""BPE-dropout: words are split differently each time, so that a model learns from their parts.
 
-Byte pair encoding joins the most frequent pair first, again and again. Here every join is left out with a probability, each time
-it could be made. Which ways of cutting a word there are is a function of the seed and the word alone.
+Byte pair encoding repeatedly merges the most frequent pair. Here every merge is skipped with a probability, each time it is
+possible. The possible splits of a word are a function of the seed and the word alone.
 Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout: Simple and Effective Subword Regularization".
 """
 
@@ -19,10 +19,10 @@ WAYS = 32  # of one word; which of them comes is drawn each time
 
 
 class BpeDropout:
-    """Ids of words under byte pairs with dropout.
+    """Ids of words under byte pair encoding with dropout.
 
-    share   of the joins that are left out
-    raises  InputError for a tokenizer that has no list of joins
+    share   probability of skipping a merge
+    raises  InputError for a tokenizer without a list of merges
     """
 
     def __init__(self, tokenizer: Tokenizer, share: float, seed: int) -> None:
@@ -42,7 +42,7 @@ class BpeDropout:
         self._made: dict[tuple[int, int], list[int]] = {}
 
     def words(self, text: str) -> np.ndarray:
-        """The words of a text, each by a number of its own."""
+        """The words of a text, each as an index."""
         found = [word for word, _ in self.split(text)]
         for word in found:
             if word not in self._numbers:
@@ -51,7 +51,7 @@ class BpeDropout:
         return np.array([self._numbers[word] for word in found], dtype=np.uint32)
 
     def cut(self, words: np.ndarray, draw: np.random.Generator) -> list[int]:
-        """Ids of a text's words, each cut in a way that is drawn."""
+        """Ids of a text's words, each split at random."""
         ways = draw.integers(0, WAYS, len(words)).tolist()
         return [i for pair in zip(words.tolist(), ways, strict=True) for i in self._way(pair)]
 
@@ -63,7 +63,7 @@ class BpeDropout:
         return self._made[which]
 
     def joined(self, word: str, chance: random.Random) -> list[str]:
-        """The pieces of a word: of the pairs that are not left out, the most frequent is joined, until none is left."""
+        """The pieces of a word: of the pairs that are not skipped, the most frequent is merged, until none is left."""
         pieces = list(word)
         while len(pieces) > 1:
             there = [

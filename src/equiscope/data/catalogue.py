@@ -1,7 +1,7 @@
-"""Catalogue: the data that recipes and examples here are made for, where a user gets each, and whether it is here and right.
+"""Catalogue: the data sets of the recipes and examples, where to get each, and whether it is present and valid.
 
-Nothing is fetched: the commands that a person runs are said. Some archives were made here from files of a project; a clone of that
-project, at the commit that is named, serves in their place.
+Nothing is downloaded: the commands are printed. Some archives were packed here from files of a project; a clone of that project at
+the named commit can replace them.
 """
 
 import difflib
@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from equiscope.errors import InputError, UnknownName
 
-State = Literal["right", "wrong", "missing", "here"]
+State = Literal["valid", "invalid", "missing", "unchecked"]
 
 
 class Page(Struct, frozen=True, forbid_unknown_fields=True):
-    """A project on github.com, as owner/name, and the commit that the sums are of."""
+    """A project on github.com, as owner/name, and the commit that the checksums belong to."""
 
     repository: str
     commit: str
@@ -33,8 +33,8 @@ class CatalogueFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A file of a data set.
 
     sha256    of the file
-    content   of what is in it, see `content`; None where its own sum is enough
-    upstream  where a clone has it, or, of an archive, the files that are in it; with * for many
+    content   digest of its content, see `content`; None if sha256 is enough
+    upstream  its path in a clone, or for an archive the files in it; with * for many
     """
 
     name: str
@@ -45,12 +45,12 @@ class CatalogueFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Dataset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A folder of data.
+    """A data set: a folder of files.
 
     use      the task it is for, or "demo"
-    licence  as its project says
-    share    whether it may be passed on; where not, no copy of it goes into a package
-    rule     which part is learned from
+    licence  as stated by its project
+    share    whether it may be redistributed; if not, no package contains a copy
+    rule     which part is for training
     """
 
     use: str
@@ -72,13 +72,15 @@ class Dataset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def terms(self) -> str:
-        """Its licence, and plainly where there is none to pass it on."""
+        """The licence, with a remark if redistribution is not allowed."""
         return self.licence if self.share else f"{self.licence}: use it where you may, do not redistribute"
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """A file of a data set, looked for. paths: it, or the files of a clone that stand in its place; state "here": not summed."""
+    """The status of a file. paths: the file, or the files of a clone that replace it; state "unchecked": present, checksum not
+    computed.
+    """
 
     file: CatalogueFile
     paths: list[Path]
@@ -99,7 +101,7 @@ def dataset_named(name: str) -> Dataset:
 
 
 def commands(name: str) -> list[str]:
-    """What a person runs to get a data set, in the folder from which they train."""
+    """Commands that fetch a data set, for the folder in which you train."""
     found = []
     for page in (pages := dataset_named(name).pages):
         folder = f"data/{name}" + (f"/{page.repository.partition('/')[2]}" if len(pages) > 1 else "")
@@ -111,7 +113,7 @@ def commands(name: str) -> list[str]:
 
 
 def advice(name: str) -> str:
-    """Where a user gets a file of this name, as the next step."""
+    """Where to get a file of this name, as the next step."""
     folder, known = Path(name).parts[0] if Path(name).parts else "", catalogue()
     if folder in known:
         return f"`equiscope data {folder}` says how to get it: from github.com/{known[folder].pages[0].repository}."
@@ -122,7 +124,7 @@ def advice(name: str) -> str:
 
 
 def clone_files(name: str, folder: Path) -> list[Path]:
-    """The files of a clone in a folder of data that stand in the place of a listed file; none where there is no such clone."""
+    """The files of a clone in a data folder that replace a catalogue file; none if there is no such clone."""
     dataset, _, file = name.partition("/")
     known = catalogue()
     if dataset not in known or not (folder / dataset).is_dir():
@@ -134,9 +136,9 @@ def clone_files(name: str, folder: Path) -> list[Path]:
 
 
 def locate(name: str, folders: Iterable[Path], sums: bool = False) -> list[FileStatus]:
-    """The files of a data set, each where it is, if it is; or, of "fsdd/FILE", this file. sums: whether each is as it should be.
+    """The status of the files of a data set, or of the one file "fsdd/FILE". sums: whether to compare checksums.
 
-    raises  UnknownName with the list, where there is no such data set
+    raises  UnknownName with the list, if there is no such data set
     """
     name, _, single = name.partition("/")
     found = []
@@ -144,15 +146,15 @@ def locate(name: str, folders: Iterable[Path], sums: bool = False) -> list[FileS
         if single not in ("", file.name):
             continue
         paths = next((p for f in folders if (p := _at(f, name, file))), [])
-        state: State = "missing" if not paths else "here"
+        state: State = "missing" if not paths else "unchecked"
         if paths and sums:
-            state = "right" if _is_valid(file, paths) else "wrong"
+            state = "valid" if _is_valid(file, paths) else "invalid"
         found.append(FileStatus(file, paths, state))
     return found
 
 
 def content(paths: list[Path]) -> str:
-    """A digest of what files hold, whatever they are called: sha256 over the sorted sha256 of each; archives are opened."""
+    """A digest of the content of files, independent of their names: sha256 over the sorted sha256 of each; archives are opened."""
     try:
         each = [digest for path in paths for digest in _contents(path)]
     except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
@@ -188,7 +190,7 @@ def _contents(path: Path) -> list[str]:
 
 
 def _sha256(file: Any) -> str:
-    """Of a file, or of one by its path."""
+    """Of an open file, or of a path."""
     if isinstance(file, Path):
         with file.open("rb") as opened:
             return _sha256(opened)

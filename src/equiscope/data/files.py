@@ -1,6 +1,6 @@
-"""Files: where data lies, what it is (its digest), and how it is opened, compressed or not.
+"""Files: where data is, its digest, and how it is opened, compressed or not.
 
-A name in a recipe is looked for beside the recipe, in the folder where one is, and in the folders of data: EQUISCOPE_DATA, or
+A name in a recipe is searched beside the recipe, in the working directory, and in the data folders: EQUISCOPE_DATA, or
 `data` and `shared/data` here and one folder up.
 """
 
@@ -22,11 +22,11 @@ SHORT = (".tgz", ".tbz", ".tbz2", ".txz")  # endings of archives that say how th
 
 
 class Missing(InputError):
-    """A file that a recipe needs is not here."""
+    """A file that a recipe needs does not exist."""
 
 
 def folders(recipe_folder: Path | None = None) -> list[Path]:
-    """Where a name is looked for, first to last. Raises InputError where EQUISCOPE_DATA is no folder."""
+    """The folders that are searched, in order. Raises InputError if EQUISCOPE_DATA is not a folder."""
     given = os.environ.get("EQUISCOPE_DATA")
     if given and not Path(given).is_dir():
         raise InputError(f"EQUISCOPE_DATA is {given}, which is no folder. Set it to the folder that has your data, or unset it.")
@@ -35,9 +35,9 @@ def folders(recipe_folder: Path | None = None) -> list[Path]:
 
 
 def find_files(name: str, recipe_folder: Path | None = None) -> list[Path]:
-    """The files of a name, sorted: a path; one with * for many; or the files of a clone that stand in a listed one's place.
+    """The files of a name, sorted: a path; a pattern with *; or the files of a clone that replace a catalogue file.
 
-    raises  Missing where there is none, naming where it was looked for and where a user gets it; InputError for what is no name
+    raises  Missing if there is none, with the folders that were searched and where to get it; InputError for an invalid name
     """
     try:
         return _find_files(name, recipe_folder)
@@ -86,12 +86,12 @@ def member_name(where: str) -> str:
 
 
 def is_hidden(name: Path) -> bool:
-    """Whether a system hides it beside what people put there."""
+    """Whether a system hides the file, such as .DS_Store."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.parts)
 
 
 def open_file(path: Path) -> Any:
-    """A file to read bytes from, what is compressed being opened on the way, up to its budget."""
+    """Open a file to read bytes, decompressed up to its budget."""
     regular(path)
     opener = OPENERS.get(path.suffix.lower())
     try:
@@ -101,7 +101,7 @@ def open_file(path: Path) -> Any:
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file as it lies on disk. Raises InputError where it cannot be read."""
+    """sha256 of a file as it is on disk. Raises InputError if it cannot be read."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Name the files in it, such as {path}/*.txt.")
     regular(path)
@@ -113,12 +113,14 @@ def digest(path: Path) -> str:
 
 
 def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
-    """What was read for each part: a run is of these very bytes. More than MANY files are one source, under their folder."""
+    """The sources of a run: the files of each part with their digests. More than MANY files are one source, with their folder's
+    name.
+    """
     return [source for part, paths in parts.items() for source in _sources(part, list(paths))]
 
 
 def overlap_notes(found: Iterable[Source]) -> list[str]:
-    """A sentence for each part, to be measured on, whose every file is learned from too."""
+    """A warning for each evaluated part whose files are all training files too."""
     digests: dict[str, set[str]] = {}
     for source in found:
         digests.setdefault(source.part, set()).add(source.sha256)
@@ -142,5 +144,5 @@ def _sources(part: str, paths: list[Path]) -> list[Source]:
 
 
 def _name(path: Path) -> str:
-    """A file with its folder: the same from wherever it is looked at."""
+    """A file with its folder: independent of the working directory."""
     return "/".join(path.absolute().parts[-2:])

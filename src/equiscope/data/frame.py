@@ -1,4 +1,4 @@
-"""Frame: a molecule as it was at one moment, with what was computed for it, in eV, Å and eV/Å."""
+"""Frame: the atoms of a molecule at one moment, with computed energies and forces, in eV, Å and eV/Å."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class MoleculeFrame:
-    """A molecule as it was at one moment.
+    """The atoms of a molecule at one moment.
 
-    name     its file, and which of several it is
-    number   of the frame in its file, counted from 0; of a file of its own, the number in that one's name
-    numbers  [N] atomic numbers; at: [N, 3] in Å; energy: in eV; forces: [N, 3] in eV/Å
-    cell     [3, 3] of what is periodic
-    lone     whether it is an atom by itself, which is a reference; charge: that the file says, in electrons that lack
-    lacks    why there are no forces, where forces were looked for
+    name     its file, and its index if the file has several frames
+    number   of the frame in its file, counted from 0; for one file per molecule, the number in the file's name
+    numbers  [N] atomic numbers; positions: [N, 3] in Å; energy: in eV; forces: [N, 3] in eV/Å
+    cell     [3, 3] of a periodic frame
+    isolated  whether it is a single atom, which serves as a reference; charge: of the frame, in units of e
+    missing_forces  why there are no forces, if forces were expected
     """
 
     name: str

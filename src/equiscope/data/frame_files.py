@@ -1,6 +1,6 @@
-"""Files of frames: molecules with what was computed for them, each file with names and units of its own, which are said.
+"""Files of frames: molecules with computed energies and forces, in the names and units of each file.
 
-Whatever a file holds comes out in eV, Å and eV/Å; what a name or a unit is, is never guessed.
+All values are converted to eV, Å and eV/Å; names and units are never guessed.
 """
 
 import math
@@ -48,7 +48,7 @@ class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class FrameFormat:
-    """How files are read: names, units, and the table that has the energies, with the column of it."""
+    """How files are read: names, units, and the table of energies with its column."""
 
     keys: Keys
     unit: Energy = "eV"
@@ -68,11 +68,11 @@ class FrameFormat:
 def frames(
     name: str, frame_format: FrameFormat, recipe_folder: Path | None = None, labelled: bool = True
 ) -> tuple[list[MoleculeFrame], list[Path]]:  # fmt: skip
-    """Every frame of the files of a name, also of a folder or an archive, and those files.
+    """All frames of the files of a name, including folders and archives, and those files.
 
-    Where forces are missing, the frame says why: whether that is wrong depends on the other frames.
-    labelled  whether energies and forces are read; without, an energy is NaN
-    raises  InputError naming the file and the frame that has no energy, unequal lengths or numbers that are none
+    A frame without forces records why: whether that is an error depends on the other frames.
+    labelled  whether to read energies and forces; otherwise an energy is NaN
+    raises  InputError with the file and frame that has no energy, unequal lengths or NaN
     """
     paths = [file for path in find_files(name, recipe_folder) for file in (_files(path) if path.is_dir() else [path])]
     read: list[MoleculeFrame] = []
@@ -94,7 +94,7 @@ def frames(
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of molecules in a folder and the folders in it, sorted."""
+    """The molecule files in a folder and its subfolders, sorted."""
     inner = budgets.listed(folder.rglob("*"), folder)
     found = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not is_hidden(f.relative_to(folder)))
     if not found:
@@ -103,12 +103,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _kind(path: Path) -> str:
-    """The ending that says what a file is, below that of its compression."""
+    """The file's suffix, without that of its compression."""
     return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
 
 
 def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
-    """Each file of molecules, and what it holds."""
+    """Each molecule file with its points."""
     if not is_archive(path):
         yield str(path), read_frames(path)
         return
@@ -150,9 +150,9 @@ def _frame(
 
 
 def cell_of(one: Points, name: str) -> Tensor | None:
-    """The cell of what repeats along all three of its vectors; None of what does not repeat.
+    """The cell of points that are periodic along all three vectors; None if they are not periodic.
 
-    raises  InputError for what repeats along some only, or has no cell, and where `pbc` is neither T nor F
+    raises  InputError for points that are periodic along some vectors only, or without a cell, and if `pbc` is neither T nor F
     """
     said = one.values.get("pbc", one.cell is not None)
     words = said if isinstance(said, list) else re.findall(r"\w+", said) if isinstance(said, str) else [said]
@@ -186,7 +186,7 @@ def _checked(
 
 
 def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -> list[MoleculeFrame]:
-    """Frames of an .npz file: places [F, N, 3], energies [F], forces [F, N, 3], elements [N] or [F, N], 0 where there is none."""
+    """Frames of an .npz file: positions [F, N, 3], energies [F], forces [F, N, 3], elements [N] or [F, N], 0 for no atom."""
     keys = frame_format.keys
     if labelled and frame_format.table is not None:
         raise InputError(f"data.table says energies of files of one molecule each, but {path} is .npz. Leave one of them out.")
@@ -238,7 +238,7 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
 
 
 def _fits_memory(path: Path) -> None:
-    """Raise InputError for what is no .npz file, or one whose arrays unfold to more than is read."""
+    """Raise InputError for what is not an .npz file, or one whose arrays are larger than the budget."""
     budgets.regular(path, "an .npz file of numbers")
     with zipfile.ZipFile(path) as held:
         total, most = sum(one.file_size for one in held.infolist()), budgets.unfolded(path)
@@ -249,7 +249,7 @@ def _fits_memory(path: Path) -> None:
 
 
 def finite(frame: MoleculeFrame) -> MoleculeFrame:
-    """The frame. Raises InputError where something of it is no number."""
+    """The frame. Raises InputError if it has NaN or infinite values."""
     for what, values in (("coordinates", frame.positions), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
         if values is not None and not bool(values.isfinite().all()):
             raise InputError(
@@ -259,7 +259,7 @@ def finite(frame: MoleculeFrame) -> MoleculeFrame:
 
 
 def _number_of(where: str) -> int:
-    """The number in the name of a file of one molecule."""
+    """The number in the name of a file with one molecule."""
     digits = "".join(sign for sign in Path(member_name(where)).stem if sign.isdecimal())
     if not digits:
         raise InputError(f"{where} has no number in its name, by which data.drop and data.where could name it. Rename it.")
@@ -267,7 +267,7 @@ def _number_of(where: str) -> int:
 
 
 def _table(path: Path, frame_format: FrameFormat, recipe_folder: Path | None) -> dict[str, float]:
-    """Energies by the names of files, from a table within the archive or beside it: NAME, and numbers in columns."""
+    """Energies by file name, from a table within the archive or beside it: NAME, and numbers in columns."""
     assert frame_format.table is not None
     said, where = None, frame_format.table
     try:

@@ -1,4 +1,4 @@
-"""Gaps: recordings of which stretches are missing. Times in seconds know where something was left out; an index does not."""
+"""Gaps: recordings with missing stretches. Positions in seconds show where something is missing; an index does not."""
 
 import hashlib
 
@@ -9,9 +9,9 @@ from equiscope.data.sampler import generator
 
 
 def remaining_windows(count: int, share: float, most: int, draw: torch.Generator) -> Tensor:
-    """Which of so many windows are left, in their order, where a share of them is missing: always as many, one at least.
+    """Indices of the remaining windows, sorted, after a share of them is removed: always the same number, at least one.
 
-    most  windows of one stretch that is left out
+    most  windows of one removed stretch
     """
     missing = torch.zeros(count, dtype=torch.bool)
     wanted = min(count - 1, round(share * count))
@@ -23,5 +23,5 @@ def remaining_windows(count: int, share: float, most: int, draw: torch.Generator
 
 
 def sound_generator(wave: Tensor) -> torch.Generator:
-    """Random numbers that a sound [T] itself decides, so that it has the same gaps wherever it is measured."""
+    """Random numbers that depend on the sound [T] itself, so that it has the same gaps in every evaluation."""
     return generator(0, "gaps", hashlib.sha256(wave.numpy().tobytes()).hexdigest())

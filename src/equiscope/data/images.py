@@ -1,7 +1,7 @@
 """Images: pictures and their classes, from a pair of idx files, folders, an archive or a table, as one block of bytes.
 
-All pictures get one size and one number of channels when they are read; bytes become numbers when a batch is made. What is larger
-than memory should hold lies in a file that is mapped.
+All pictures are brought to one size and number of channels when they are read; bytes become floats when a batch is made. A block
+larger than memory should hold is a memory-mapped file.
 """
 
 import math
@@ -80,7 +80,7 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Pictures uint8 [N, C, H, W] and the number of each one's class [N]: some rows of a block, which is not copied."""
+    """Pictures uint8 [N, C, H, W] and their labels [N]: some rows of a block, which is not copied."""
 
     block: Tensor
     labels: Tensor
@@ -90,7 +90,7 @@ class ImageSet:
         return len(self.rows)
 
     def __getitem__(self, which: Any) -> tuple[Tensor, Tensor]:
-        """Pictures and labels of these, copied."""
+        """Pictures and labels at these indices, copied."""
         return self.block[self.rows[which]], self.labels[which]
 
     @property
@@ -102,9 +102,9 @@ class ImageSet:
 
 
 class Pictures:
-    """The pictures of an `Images`, opened and looked at: `parts` train, validation and, where there is one, test.
+    """The pictures of an `Images` recipe, opened and checked: `parts` train, validation and, if there is one, test.
 
-    raises  InputError naming the file, and the place in it, of what is missing, damaged, of another size, or of no known class
+    raises  InputError with the file, and the location in it, of what is missing, damaged, of another size, or of an unknown class
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Pictures:
         cls, config: Images, classes: tuple[str, ...], size: tuple[int, int], channels: Literal[1, 3], part: str,
         names: Sequence[str],
     ) -> Self:  # fmt: skip
-        """New pictures as the one part, brought to the size and the channels of a run, whose classes they have to have."""
+        """New pictures as the one part, converted to the size and channels of a run; their classes must be those of the run."""
         made = cls.__new__(cls)
         made.config = msgspec.structs.replace(config, size=size)
         made.classes, made.size, made.channels, made.sources, made.notes = classes, size, channels, [], []
@@ -153,9 +153,10 @@ class Pictures:
         return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
-        """The pictures share, share + shares, ... of a step, as a model reads them.
+        """The pictures share, share + shares, ... of a step, as inputs of a model.
 
-        returns  inputs [B, C, H, W], wanted [B]; and of a step that mixes pictures other [B], and part [B]: of the answer `wanted`
+        returns  inputs [B, C, H, W], wanted [B]; in a step with mixing also other [B], and part [B]: the weight of the target
+                 `wanted`
         """
         config = self.config.augment
         places = self.sampler.batch(step, size)
@@ -211,7 +212,7 @@ class Pictures:
         return _whole(self._fitted(PictureList(paths, names, [], lambda: map(Image.fromarray, images))), numbers)
 
     def _fitted(self, given: "PictureList") -> Tensor:
-        """Pictures of one size and one number of channels: those of the first, where the recipe says none."""
+        """Pictures of one size and number of channels: those of the first picture, if the recipe has none."""
         block: np.ndarray | None = None
         for i, (where, picture) in enumerate(zip(given.names, given.pictures(), strict=True)):
             shape = (picture.height, picture.width)
@@ -229,7 +230,7 @@ class Pictures:
         return torch.from_numpy(block)
 
     def _split(self, held: float, what: str) -> tuple[ImageSet, ImageSet]:
-        """The training part without its last pictures, and these; in each class, but for idx files."""
+        """The training part without its last pictures, and these; per class, except for idx files."""
         train, groups, of = self.parts["train"], [torch.arange(len(self.parts["train"]))], "the training part"
         if isinstance(self.config.train, str):
             groups, of = [torch.nonzero(train.labels == c).flatten() for c in train.labels.unique()], "the class {!r}"
@@ -244,7 +245,7 @@ class Pictures:
         return train.cut(torch.cat(first).sort().values), train.cut(torch.cat(last).sort().values)
 
     def _check(self) -> None:
-        """Every class is learned, and pictures and numbers fit."""
+        """Check that every class has training pictures, and that the sizes fit."""
         assert self.classes is not None
         counts = torch.bincount(self.parts["train"].labels, minlength=len(self.classes))
         if len(empty := torch.nonzero(counts == 0).flatten()):
@@ -263,7 +264,7 @@ class Pictures:
 
 
 def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int) -> tuple[list[str], Tensor]:
-    """Pictures without classes, brought to one size: what each is called, and bytes [N, C, H, W]. names: as of `unlabelled`."""
+    """Pictures without classes, converted to one size: their names, and bytes [N, C, H, W]. names: as for `unlabelled`."""
     given = [unlabelled(path) for name in names for path in find_files(name)]
     called = [where for one in given for where in one.names]
     block = _block(len(called), channels, *size)
@@ -273,7 +274,7 @@ def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int)
 
 
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Bytes [B, C, H, W] as numbers that a model reads."""
+    """Bytes [B, C, H, W] to normalised floats."""
     return (images.to(torch.float32) / 255 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
 
 
@@ -287,7 +288,7 @@ def _one(name: str, recipe_folder: Path | None) -> Path:
 
 
 def _block(*shape: int, in_memory: int = IN_MEMORY) -> np.ndarray:
-    """Room for bytes; what is large lies in a file without a name, which ends with the process."""
+    """An array of bytes; a large one is an unnamed temporary file, which ends with the process."""
     if math.prod(shape) <= in_memory:
         return np.empty(shape, np.uint8)
     with tempfile.TemporaryFile() as file:
@@ -299,7 +300,7 @@ def _whole(block: Tensor, labels: Tensor) -> ImageSet:
 
 
 def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, in 0..1: given, or measured in whole numbers, so the same on every machine."""
+    """Mean and standard deviation of each channel, in 0..1: given, or measured with integer sums, so the same on every machine."""
     channels = train.block.shape[1]
     for name, given in (("mean", config.mean), ("std", config.std)):
         if given is not None and (len(given) != channels or (name == "std" and min(given) < LEAST)):
@@ -323,5 +324,5 @@ def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -
 
 
 def _in_order(name: str) -> tuple[int, str]:
-    """Numbers by their size, words by their letters."""
+    """Sort key: numbers by value, words alphabetically."""
     return (int(name), "") if name.isdecimal() else (-1, name)

@@ -1,4 +1,4 @@
-"""Lone atoms: frames of one atom say what an atom has by itself. They are references, and no examples to learn from."""
+"""Isolated atoms: single-atom frames give the reference energies of the elements. They are not training examples."""
 
 import math
 import re
@@ -20,10 +20,10 @@ BOUND = 25.0  # eV an atom: no bond holds as much
 
 
 def is_isolated(name: str, numbers: Tensor, cell: Tensor | None, values: Mapping[str, Any]) -> bool:
-    """Whether a frame is one atom by itself: it repeats in no cell, or is marked as isolated, or its images are far off.
+    """Whether a frame is an isolated atom: a single atom that is not periodic, is marked as isolated, or has distant images.
 
     cell    in angstrom
-    raises  InputError where several atoms are marked as an isolated one
+    raises  InputError if several atoms are marked as an isolated one
     """
     mark = values.get("config_type", "")
     marked = re.sub(r"[^a-z]", "", str(mark).lower()) in MARKS
@@ -33,7 +33,7 @@ def is_isolated(name: str, numbers: Tensor, cell: Tensor | None, values: Mapping
 
 
 def charge(values: Mapping[str, Any]) -> float:
-    """The charge that a frame says it has; 0 where it says none."""
+    """The charge of a frame; 0 if it has none."""
     for name, value in values.items():
         if name.lower() in CHARGES:
             if isinstance(value, Tensor) and value.numel() == 1:
@@ -44,10 +44,10 @@ def charge(values: Mapping[str, Any]) -> float:
 
 
 def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[str]]:
-    """What an atom of each element has alone, in eV, and sentences about atoms that are no reference.
+    """The energy of an isolated atom of each element, in eV, and notes about atoms that are not used.
 
-    Ions are left out. Of several atoms of one element the lowest is the ground state.
-    raises  InputError for an atom that something pulls
+    Ions are left out. Of several atoms of one element, the lowest energy is the ground state.
+    raises  InputError for an atom with a force on it
     """
     found: dict[int, list[MoleculeFrame]] = {}
     notes = []
@@ -72,7 +72,7 @@ def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[
 
 
 def fit_bonds(offset: float, where: str) -> None:
-    """Raises InputError where bonds would hold more than any does: energies of lone atoms of another unit or method."""
+    """Raises InputError if the binding energy is larger than physically possible: the references are in another unit or method."""
     if math.isfinite(offset) and abs(offset) > BOUND:
         raise InputError(
             f"By the energies of the lone atoms in {where}, bonds would hold {offset:.4g} eV an atom, and none holds as much: "

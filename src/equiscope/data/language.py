@@ -1,7 +1,7 @@
-"""Language: texts become one long line of ids, cut into passages; the wanted answer at each place is the next id.
+"""Language: texts become one long stream of ids, cut into passages; the target at each position is the next id.
 
-Texts are read in stretches, and the line may be mapped from a file, so both may be larger than memory. Source of the task: every
-prefix of a passage is an example, all learned at once under the causal mask.
+Texts are read in stretches, and the stream can be memory-mapped, so both can be larger than memory. Every prefix of a passage is an
+example, all trained at once under the causal mask.
 """
 
 import math
@@ -79,13 +79,12 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 
 
 class Passages:
-    """The texts of a `Language`, opened and looked at: a tokenizer, and a line of ids for each part.
+    """The texts of a `Language` recipe, opened and checked: a tokenizer, and a stream of ids for each part.
 
-    unknown  the id of what the tokenizer does not know, where it has one
-    cached_from  bytes of files from which on ids are kept in the cache and mapped
-    whole    whether ids say all of a text: a tokenizer from elsewhere may drop capitals or spaces
+    unknown  id of the tokenizer's unknown token, if it has one
+    whole    whether ids encode all of a text: a pretrained tokenizer may drop capitals or spaces
     raises  InputError for files that are missing, empty, undecodable, or shorter than one passage, and for characters that a
-            tokenizer from elsewhere does not know
+            pretrained tokenizer does not know
     """
 
     def __init__(
@@ -151,9 +150,9 @@ class Passages:
                 return
 
     def batch(self, step: int, size: int) -> tuple[Tensor, Tensor]:
-        """Passages of a step and what follows each of their places, ids [size, T] both.
+        """Passages of a step and their targets, ids [size, T] both.
 
-        In an epoch every place is read once; where passages begin changes from epoch to epoch.
+        In an epoch every position is read once; the offset of the passages changes from epoch to epoch.
         """
         ids, span = self.ids["train"], self.config.context
         room = (len(ids) - 1) - ((len(ids) - 1 - span) // span + 1) * span  # what the passages of an epoch leave over
@@ -165,9 +164,9 @@ class Passages:
         return both[:, :-1], both[:, 1:]
 
     def passages(self, part: str, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All passages of a part, one after the other, `size` at a time; the last one may be shorter and stands alone.
+        """All passages of a part in order, `size` at a time; the last one may be shorter and is a batch of its own.
 
-        Answers that were wanted in the passage before are IGNORED: every place but the first is wanted once.
+        Targets that were in the previous passage are IGNORED: every position but the first is a target once.
         """
         ids, span = self.ids[part], self.config.context
         twice = min(round(self.config.overlap * span), span - 1)
@@ -185,7 +184,7 @@ class Passages:
             yield tail[:, :-1], wanted
 
     def separator(self) -> tuple[int, ...]:
-        """The ids of data.separator. Raises InputError where there is none, or the training part does not have it."""
+        """The ids of data.separator. Raises InputError if there is none, or the training part does not contain it."""
         said = self.config.separator
         if said is None:
             raise InputError(
@@ -207,7 +206,7 @@ class Passages:
         return stretches(self.paths[part], self.config.field, self.config.separator)
 
     def _cut(self) -> int:
-        """How many characters come before what is held out."""
+        """Number of characters before the held-out ones."""
 
         def made() -> dict[str, Any]:
             return {"characters": sum(map(len, self._stretches("train")))}
@@ -217,7 +216,9 @@ class Passages:
         return max(1, round(count * (1 - self.config.held_out)))
 
     def _tokenizer(self, parts: list[str], recipe_folder: Path | None) -> Tokenizer:
-        """The tokenizer that a recipe asks for. Characters are those of all parts: a list of signs tells nothing of a text."""
+        """The tokenizer of a recipe. A character tokenizer covers all parts: its list of characters reveals nothing of their
+        texts.
+        """
         config = self.config
         if config.tokens == "bytes":
             return by_bytes()
@@ -251,25 +252,25 @@ class Passages:
             ) from error
 
     def _whole(self, part: str = "validation") -> bool:
-        """Looked at on the beginning of a part; the tokenizers that are made here say all."""
+        """Checked on the beginning of a part; tokenizers that are trained here encode all of a text."""
         if self.config.tokens in ("characters", "bytes", "pieces"):
             return True
         text = composed("".join(islice(chain.from_iterable(self.text(part)), LOOKED)))
         return composed(self.tokenizer.decode(self.tokenizer.encode(text))).strip() == text.strip()
 
     def _cached_facts(self, what: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What one look through the texts of parts tells; remembered, where they are large."""
+        """The result of one pass over the texts of parts; cached if they are large."""
         return cached_facts(" ".join([what, *map(self._key, parts)]), make) if self.cached else make()
 
     def _key(self, part: str) -> str:
-        """What a part's text is made of: the bytes of files, and how these are read, which their endings say."""
+        """A key for a part's text: the digests of its files, and the settings and suffixes that determine how they are read."""
         of = part if part in self.paths else "train"
         kinds = ["".join(path.suffixes) for path in self.paths[of]]
         digests = [source.sha256 for source in self.sources if source.part == of]
         return repr((READING, self.config.field, self.config.separator, (self.cut, part) if of == "train" else (), kinds, digests))
 
     def _location(self, sign: str) -> str:
-        """The file that a character stands in, and its line where that is the file's own."""
+        """The file with this character, and its line in a plain text file."""
         for path in chain.from_iterable(self.paths.values()):
             line = 1
             for stretch in cut(stretches([path], self.config.field)):
@@ -281,7 +282,7 @@ class Passages:
 
 
 def _occurs(few: np.ndarray, ids: np.ndarray) -> bool:
-    """Whether few ids stand in a long line side by side; looked for a stretch at a time."""
+    """Whether a short sequence of ids occurs in a long stream; searched a stretch at a time."""
     size = len(few)
     return any(
         bool((np.lib.stride_tricks.sliding_window_view(ids[start : start + AT_ONCE + size], size) == few).all(-1).any())
@@ -290,5 +291,5 @@ def _occurs(few: np.ndarray, ids: np.ndarray) -> bool:
 
 
 def composed(text: str) -> str:
-    """As a tokenizer of characters sees it."""
+    """A text as a character tokenizer reads it."""
     return unicodedata.normalize("NFC", readable(text))

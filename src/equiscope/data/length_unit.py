@@ -1,4 +1,4 @@
-"""One length: places of all parts are in one unit, or refused. Nobody's nearest atom is 1.89 times as far in another file."""
+"""Length unit: check that the positions of all parts are in the same unit."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ SOME = 100  # frames that are looked at
 
 
 def check_length_unit(said: Length, part: str, train: Sequence[MoleculeFrame], some: Sequence[MoleculeFrame]) -> None:
-    """Raise InputError where nearest atoms of a part with files of its own are apart as they would be in another unit."""
+    """Raise InputError if the nearest-neighbour distances of a part differ from training by the ratio of two units."""
     one, other = nearest(train), nearest(some)
     if not one or not other:
         return
@@ -28,7 +28,7 @@ def check_length_unit(said: Length, part: str, train: Sequence[MoleculeFrame], s
 
 
 def nearest(some: Sequence[MoleculeFrame]) -> float:
-    """How far an atom's nearest is away, in Å: the median over atoms of frames far apart in a part; 0 where all atoms are alone."""
+    """Nearest-neighbour distance in Å: the median over atoms of frames spread over a part; 0 if all atoms are alone."""
     found = []
     for frame in some[:: max(1, len(some) // SOME)]:
         if len(frame.numbers) > 1:

@@ -1,6 +1,7 @@
-"""Molecules: frames of simulations, or one of each kind, become atoms with energies and forces, padded to the largest of a batch.
+"""Molecules: frames of simulations, or one of each molecule, become atoms with energies and forces, padded to the largest of a
+batch.
 
-Energies are learned less what atoms alone have; how much that is, and how far forces spread, the training part decides.
+Energies are learned relative to isolated atoms; the reference energies and the scale of forces come from the training part.
 """
 
 import hashlib
@@ -111,7 +112,7 @@ class EnergyStatistics(Struct, frozen=True, kw_only=True):
     offset: float
 
     def __post_init__(self) -> None:
-        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        """Check values from a file: msgspec turns a ValueError into a DecodeError."""
         if not self.elements or len(self.elements) != len(self.references) or not set(self.elements) <= set(SYMBOLS):
             raise ValueError("elements, each with its reference, are needed")
         if not all(map(math.isfinite, (*self.references, self.offset))) or not 0 < self.scale < math.inf:
@@ -119,9 +120,9 @@ class EnergyStatistics(Struct, frozen=True, kw_only=True):
 
 
 class Frames:
-    """The frames of a `Molecules`, opened and looked at.
+    """The frames of a `Molecules` recipe, opened and checked.
 
-    raises  InputError naming the file and frame that is missing, unreadable, unlike the others, or of another unit
+    raises  InputError with the file and frame that is missing, unreadable, unlike the others, or in another unit
     """
 
     def __init__(self, config: Molecules, seed: int = 0, recipe_folder: Path | None = None) -> None:
@@ -154,7 +155,9 @@ class Frames:
 
     @classmethod
     def from_files(cls, config: Molecules, statistics: EnergyStatistics, part: str, names: Sequence[str]) -> Self:
-        """New frames as the one part, read as those of a run. Raises InputError for other elements or another unit than its own."""
+        """New frames as the one part, read like those of a run. Raises InputError for other elements or another unit than the
+        run's.
+        """
         made = cls.__new__(cls)
         made.config, made.statistics = config, statistics
         read, paths = [], []  # type: list[MoleculeFrame], list[Path]
@@ -185,16 +188,17 @@ class Frames:
         return joined(rows, self.partial["train"])
 
     def groups(self, part: str, size: int) -> Iterator[dict[str, Tensor]]:
-        """All frames of a part in their order, `size` at a time."""
+        """All frames of a part in order, `size` at a time."""
         some = self.parts[part]
         for first in range(0, len(some), size):
             yield joined(some[first : first + size], self.partial[part])
 
 
 def joined(some: Sequence[MoleculeFrame], partial: bool = False) -> dict[str, Tensor]:
-    """Pads frames to the largest: numbers [B, N], 0 for no atom, positions [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3].
+    """Frames padded to the largest: numbers [B, N], 0 for no atom, positions [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3,
+    3].
 
-    partial  of a part of which some frames have forces: known [B] says which; the others' are 0
+    partial  for a part in which some frames have forces: known [B] marks them; the forces of others are 0
     """
     longest = max(len(frame.numbers) for frame in some)
 
@@ -232,7 +236,7 @@ def without_dropped(config: Molecules, part: Part | str, read: list[MoleculeFram
 
 
 def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed: int) -> dict[str, list[MoleculeFrame]]:
-    """Frames by part: what `where` says leaves `train`; without any of it, some are held out."""
+    """Frames by part: those selected by `where` leave `train`; without a validation part, some are held out."""
     parts: dict[str, list[MoleculeFrame]] = {"train": whole["train"], **{p: some for p, some in whole.items() if p != "train"}}
     for part, (by, rest) in config.where.items():
         if part in whole:
@@ -260,7 +264,7 @@ def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed:
 
 
 def _is_periodic(parts: Mapping[str, Sequence[MoleculeFrame]]) -> bool:
-    """Whether frames repeat in cells. Raises InputError where some do and some do not."""
+    """Whether frames are periodic. Raises InputError if some are and some are not."""
     periodic = next((frame for some in parts.values() for frame in some if frame.cell is not None), None)
     free = next((frame for some in parts.values() for frame in some if frame.cell is None), None)
     if periodic is not None and free is not None:
@@ -269,7 +273,7 @@ def _is_periodic(parts: Mapping[str, Sequence[MoleculeFrame]]) -> bool:
 
 
 def _check_no_overlap(parts: dict[str, list[MoleculeFrame]], own: set[str]) -> None:
-    """Raise where the very frame that is learned from is measured on. own: parts that have files of their own."""
+    """Raise InputError if a training frame is also in an evaluated part. own: parts with files of their own."""
     seen = {_fingerprint(frame): frame for frame in parts["train"]}
     for part, some in parts.items():
         for frame in some:
@@ -289,7 +293,9 @@ def _fingerprint(frame: MoleculeFrame) -> bytes:
 def energy_statistics(
     config: Molecules, train: Sequence[MoleculeFrame], known: Mapping[int, float] | None = None
 ) -> EnergyStatistics:
-    """What the training part decides. known: what atoms alone have, by number; all others are fitted. Sums are rounded once."""
+    """Statistics of the training part. known: energies of isolated atoms, by number; all others are fitted. Sums are rounded
+    once.
+    """
     there = sorted({number for frame in train for number in frame.numbers.tolist()})
     counts = [[int((frame.numbers == n).sum()) for n in there] for frame in train]
     energies = [frame.energy for frame in train]
@@ -322,11 +328,11 @@ def energy_statistics(
 def with_isolated_references(
     config: Molecules, train: Sequence[MoleculeFrame], alone: Mapping[str, Sequence[MoleculeFrame]], fitted: EnergyStatistics
 ) -> tuple[EnergyStatistics, list[str]]:  # fmt: skip
-    """The levels of a training part where atoms that are alone say what they have, and sentences about these.
+    """The statistics with isolated atoms as references, and notes about them.
 
-    alone   by part: none of them is learned from or measured on, and those of train, or of data.references, are the references
-    fitted  the levels without them
-    raises  InputError where they leave to bonds what no bond holds
+    alone   by part: none of them is a training or test example; those of train, or of data.references, are the references
+    fitted  the statistics without them
+    raises  InputError if they imply impossible binding energies
     """
     notes = [
         f"{len(some)} frames of the {part} part are lone atoms, so nothing is measured on them; the first: {some[0].name}."
@@ -361,7 +367,7 @@ def with_isolated_references(
 
 
 def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[MoleculeFrame], list[Path]]:
-    """The frames of data.references. Raises InputError where one is no atom, or an element of the training part has none."""
+    """The frames of data.references. Raises InputError if one is not a single atom."""
     name = config.references
     alone, paths = frames(
         name, FrameFormat(Keys(energy=config.keys.energy, forces=None), config.unit, config.length), recipe_folder
@@ -373,7 +379,9 @@ def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[Mol
 
 
 def _partial_forces(config: Molecules, part: str, some: Sequence[MoleculeFrame]) -> bool:
-    """Whether some frames of a part have forces and some have none. Raises InputError where forces are said and none is learned."""
+    """Whether some frames of a part have forces and some do not. Raises InputError if forces are expected and no training frame
+    has any.
+    """
     without = [frame for frame in some if frame.forces is None]
     if config.keys.forces is not None and part == "train" and len(without) == len(some):
         raise InputError(f'{without[0].missing_forces}. Say data.keys.forces, or "none" to learn from energies alone.')
@@ -381,7 +389,7 @@ def _partial_forces(config: Molecules, part: str, some: Sequence[MoleculeFrame])
 
 
 def _missing_force_notes(parts: Mapping[str, Sequence[MoleculeFrame]]) -> list[str]:
-    """A sentence for each part of which frames have no forces, where forces are looked for."""
+    """A note for each part with frames without forces, if forces are expected."""
     lacking = {part: [frame for frame in some if frame.missing_forces] for part, some in parts.items()}
     what = {"train": "their energies alone are learned"}
     return [
@@ -394,10 +402,10 @@ def _missing_force_notes(parts: Mapping[str, Sequence[MoleculeFrame]]) -> list[s
 def _check_unit(
     config: Molecules, part: str, some: Sequence[MoleculeFrame], found: EnergyStatistics, train: Sequence[MoleculeFrame] = ()
 ) -> None:
-    """Raise where an element is not in the training part, or an energy is as large as it would be in another unit.
+    """Raise InputError if an element is not in the training part, or an energy is off by the ratio of two units.
 
-    train  the training part. Only compositions that are sums of those there have an energy that is known whatever the unit; of
-           others, as of all frames where there is no train, the middle one is refused if it is off by the ratio of two units
+    train  the training part. Energies are comparable only for compositions that are linear combinations of its own; of other
+           frames, or of all if there is no train, only the median one is checked against the ratio of two units
     """
     reference = {NUMBERS[symbol]: value for symbol, value in zip(found.elements, found.references, strict=True)}
     known = _spanned(train, list(reference)) if train else lambda frame: False
@@ -423,12 +431,12 @@ def _check_unit(
 
 
 def _other_unit(share: float, own: Energy) -> str:
-    """The unit in which energies are so many times as large as expected; empty where there is none."""
+    """The unit that explains an energy `share` times as large as expected; empty if there is none."""
     return next((unit for unit, size in ENERGIES.items() if unit != own and abs(share * size / ENERGIES[own] - 1) < SAME), "")
 
 
 def _spanned(train: Sequence[MoleculeFrame], elements: Sequence[int]) -> Callable[[MoleculeFrame], bool]:
-    """Whether a frame's composition is a sum of multiples of those of the training part."""
+    """A function: whether a frame's composition is a linear combination of those of the training part."""
 
     def counts(frame: MoleculeFrame) -> list[int]:
         numbers = frame.numbers.tolist()

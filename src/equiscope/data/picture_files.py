@@ -1,4 +1,4 @@
-"""Picture files: idx files, folders of classes, archives of these, and tables become pictures with the names of their classes."""
+"""Picture files: idx files, folders of classes, archives of these, and tables become pictures with class names."""
 
 import base64
 import hashlib
@@ -30,9 +30,9 @@ PICTURES, LABELS = 0x803, 0x801  # how idx files begin: bytes, on three axes and
 
 
 def read_idx(path: Path, magic: int) -> np.ndarray:
-    """Bytes of an idx file: [N, H, W] (magic 0x803) or [N] (0x801). What is not compressed is mapped.
+    """Bytes of an idx file: [N, H, W] (magic 0x803) or [N] (0x801). An uncompressed file is memory-mapped.
 
-    raises  InputError where the first bytes or the length say that it is another file
+    raises  InputError if the magic number or the length does not fit
     """
     axes, what = magic & 0xFF, "pictures" if magic == PICTURES else "labels"
     try:
@@ -66,7 +66,7 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
 
 
 def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.ndarray:
-    """A picture as bytes [C, H, W]: grey or colour, its shorter side brought to fit, and the middle of the longer one.
+    """A picture as bytes [C, H, W]: grey or colour, resized to fit the shorter side and cropped at the centre.
 
     Transparency is dropped.
     """
@@ -81,7 +81,7 @@ def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.
 
 
 def address(pixels: np.ndarray) -> str:
-    """A picture of bytes [C, H, W] as a data: address of a PNG, which a page can show without asking anybody."""
+    """A picture of bytes [C, H, W] as a data: URL of a PNG, for pages without a server."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -91,9 +91,9 @@ def address(pixels: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class PictureList:
-    """Pictures, not yet one block: what each is called, the name of its class, and how all are read, one after the other.
+    """Pictures that are not loaded yet: their names, class names, and an iterator that reads them in order.
 
-    files  that are read for it
+    files  that are read for them
     """
 
     files: list[Path]
@@ -116,7 +116,7 @@ def list_pictures(path: Path) -> PictureList:
 
 
 def unlabelled(path: Path) -> PictureList:
-    """Pictures without their classes: one file; all of a folder or an archive; those of a table's column path; an idx file's."""
+    """Pictures without classes: one file; all of a folder or an archive; those of a table's column path; those of an idx file."""
     if path.is_dir():
         files = _pictures(path)
         if not files:
@@ -140,7 +140,7 @@ def unlabelled(path: Path) -> PictureList:
 
 
 def _is_idx(path: Path) -> bool:
-    """Whether a file is compressed, as of pictures only idx files are, or begins as an idx file."""
+    """Whether a file is compressed, which only idx files are among pictures, or starts like an idx file."""
     if path.suffix.lower() in (".gz", ".xz", ".bz2"):
         return True
     try:
@@ -151,7 +151,7 @@ def _is_idx(path: Path) -> bool:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    """The picture files of a folder and of the folders in it, sorted."""
+    """The picture files of a folder and its subfolders, sorted."""
     return sorted(
         f
         for f in budgets.listed(folder.rglob("*"), folder)
@@ -164,7 +164,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _folder(path: Path) -> PictureList:
-    """FOLDER/class/picture.png, also in folders within a class."""
+    """FOLDER/class/picture.png, also in subfolders of a class."""
     folders = sorted(f for f in budgets.listed(path.iterdir(), path) if f.is_dir() and not f.name.startswith("."))
     if not folders:
         raise InputError(f"{path} has no folders, one for each class, with pictures in them.")
@@ -180,12 +180,12 @@ def _folder(path: Path) -> PictureList:
 
 
 def is_picture(path: Path) -> bool:
-    """Whether a name is a picture's, and none that systems hide beside it."""
+    """Whether a name is that of a picture, and not hidden."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def _archive(path: Path) -> PictureList:
-    """The same in a tar file, whatever folders stand before the class."""
+    """The same in a tar file, in any folder above the classes."""
     names, pictures = _archived(path)
     no_parts(path, names)
     tops = sorted({str(Path(name).parent.parent) for name in names})
@@ -198,7 +198,7 @@ def _archive(path: Path) -> PictureList:
 
 
 def _archived(path: Path) -> "tuple[list[str], Callable[[], Iterator[Image.Image]]]":
-    """The names of the pictures in a tar file, sorted, and what reads them."""
+    """The names of the pictures in a tar file, sorted, and a function that reads them."""
     content: dict[str, bytes] = {}
     with undamaged(path), archive(path) as held:
         for member in held:
@@ -242,7 +242,7 @@ def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> PictureLis
 
 
 def source_of(path: Path, files: list[Path], part: str) -> Source:
-    """A file as it is; a folder or a table as one source: the digest of the names and digests of all that was read for it."""
+    """A file itself; or a folder or table as one source: the digest of the names and digests of all its files."""
     if files == [path]:
         return sources({part: files})[0]
     said = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)

@@ -1,4 +1,4 @@
-"""Turns: every rotation as likely as any other, decided by the seed and names, so that nothing of them has to be saved."""
+"""Random rotations: uniformly distributed, determined by the seed and names, so that no state has to be saved."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from equiscope.data.sampler import generator
 
 
 def random_rotation(seed: int, *names: int | str) -> Tensor:
-    """The rotation [3, 3] float64 of these names: four normal numbers, brought to length 1, are a quaternion (Shoemake 1992)."""
+    """The rotation [3, 3] float64 of these names: four normal numbers, normalised, are a quaternion (Shoemake 1992)."""
     drawn = torch.randn(4, generator=generator(seed, "turn", *names), dtype=torch.float64)
     w, x, y, z = (drawn / drawn.norm()).tolist()
     rows = [
@@ -22,6 +22,6 @@ def random_rotation(seed: int, *names: int | str) -> Tensor:
 
 
 def rotated(frame: MoleculeFrame, by: Tensor) -> MoleculeFrame:
-    """The frame after a turn [3, 3] about the origin: places, forces and the cell turn along, the energy stays."""
+    """The frame rotated by [3, 3] about the origin: positions, forces and the cell rotate, the energy does not change."""
     forces, cell = (None if t is None else t @ by.mT for t in (frame.forces, frame.cell))
     return replace(frame, positions=frame.positions @ by.mT, forces=forces, cell=cell)

@@ -1,6 +1,6 @@
-"""Order: which example comes when, as a function of the seed and the step alone.
+"""Sampler: the order of the examples, as a function of the seed and the step alone.
 
-Nothing of it has to be saved: whoever knows the seed and the step knows what comes next, in one process or in many.
+No state has to be saved: the seed and the step determine the next examples, in one process or in many.
 """
 
 import hashlib
@@ -10,18 +10,18 @@ from torch import Tensor
 
 
 def derived_seed(seed: int, *names: int | str) -> int:
-    """A number that seeds what is random about these names: 63 bits of a digest."""
+    """A seed for the random numbers with these names: 63 bits of a digest."""
     said = "/".join(map(str, (seed, *names))).encode()
     return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") >> 1
 
 
 def generator(seed: int, *names: int | str) -> torch.Generator:
-    """Random numbers for these names, such as ("crop", step)."""
+    """A generator for these names, such as ("crop", step)."""
     return torch.Generator().manual_seed(derived_seed(seed, *names))
 
 
 class Sampler:
-    """Examples 0..count - 1, shuffled again in every epoch, and cut into batches that go on over the end of an epoch."""
+    """Examples 0..count - 1, shuffled in every epoch; batches continue across the end of an epoch."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed = count, seed

@@ -1,6 +1,6 @@
-"""Changes: recordings that are heard a little otherwise each time: faster, cut shorter, later, louder, noisier, with parts hidden.
+"""Sound augmentation: speed, trimmed ends, shift, loudness, noise, and masked parts of the spectrogram.
 
-Each function takes a recording and the generator that decides, which the seed, the epoch and the recording give.
+Each function takes a recording and a generator, which depends on the seed, the epoch and the recording.
 """
 
 from typing import Annotated
@@ -47,7 +47,7 @@ class SoundAugment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def changed(wave: Tensor, rate: int, changes: SoundAugment, draw: torch.Generator) -> Tensor:
-    """A recording [T] as it might have been: [S], another speed, place, loudness, and noise."""
+    """An augmented recording: [T] to [S], with another speed, onset, loudness, and noise."""
 
     def between(low: float, high: float) -> float:
         return low + (high - low) * float(torch.rand((), generator=draw, dtype=torch.float64))
@@ -70,21 +70,21 @@ def changed(wave: Tensor, rate: int, changes: SoundAugment, draw: torch.Generato
 
 
 def most_samples(count: int, rate: int, changes: SoundAugment) -> int:
-    """How many samples a recording of so many may have when it is changed."""
+    """Most samples that a recording of `count` samples can have after augmentation."""
     slow = int((count - 1) / (1 - changes.speed)) + 1
     return slow + 2 * round(changes.shift * rate / 1000)
 
 
 def _at_speed(wave: Tensor, speed: float) -> Tensor:
-    """So many times faster and higher, by linear interpolation: quick, and exact enough for a change that is random."""
+    """Resample to `speed` by linear interpolation: fast, and exact enough for a random change."""
     places = np.arange(int((len(wave) - 1) / speed) + 1) * speed
     return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
 
 
 def _cut(wave: Tensor, rate: int, front: float, back: float) -> Tensor:
-    """From the first to the last 10 ms that are as loud as these parts of the way from the softest to the loudest, in dB.
+    """Trim to the first and last 10 ms that are above thresholds, given as parts of the range from softest to loudest, in dB.
 
-    Where less than a quarter would be left, the recording stays whole.
+    If less than a quarter would remain, the recording stays whole.
     """
     size = max(1, rate // 100)
     loud = wave[: len(wave) // size * size].view(-1, size).square().mean(1).clamp_min(QUIET).log()
@@ -96,7 +96,7 @@ def _cut(wave: Tensor, rate: int, front: float, back: float) -> Tensor:
 
 
 def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
-    """Windows [N, mels] at times between the first and the last. The pace goes in lines from one of four draws to the next."""
+    """Time warping of windows [N, mels]; the ends stay. The pace is piecewise linear between four random values."""
     pace = torch.empty(4).uniform_(-most, most, generator=draw)
     paces = _rows_at(pace[:, None], torch.linspace(0, len(pace) - 1, len(x)))[:, 0].exp()
     places = torch.nn.functional.pad(((paces[1:] + paces[:-1]) / 2).cumsum(0), (1, 0))
@@ -104,13 +104,13 @@ def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
 
 
 def _rows_at(x: Tensor, places: Tensor) -> Tensor:
-    """Rows of x [N, F] at places [M] from 0 to N - 1, in lines from one row to the next."""
+    """Rows of x [N, F] at fractional indices [M] from 0 to N - 1, by linear interpolation."""
     low = places.long().clamp(0, len(x) - 2)
     return torch.lerp(x[low], x[low + 1], (places - low)[:, None])
 
 
 def hidden(x: Tensor, changes: SoundAugment, draw: torch.Generator) -> Tensor:
-    """A spectrogram [N, mels], brought to mean 0, warped, with some bands and some windows set to 0."""
+    """A normalised spectrogram [N, mels], warped, with some bands and some windows masked with 0."""
     x = _warped(x, changes.warp, draw) if changes.warp and len(x) > 2 else x.clone()
     for axis, most in ((1, changes.bands), (0, changes.windows)):
         for _ in range(changes.masks if most else 0):

@@ -1,4 +1,4 @@
-"""Sound files: where recordings lie (folders, archives, tables), their bytes, and what their names say of them."""
+"""Sound files: recordings in folders, archives and tables, their bytes, and the fields of their names."""
 
 import io
 import re
@@ -22,7 +22,7 @@ def is_sound(path: Path) -> bool:
 
 
 def contents(name: str, recipe_folder: Path | None = None, labelled: bool = True) -> Iterator[tuple[str, str, bytes]]:
-    """Where each sound lies, its class where a table says it, and its bytes. labelled: whether a table has to say it."""
+    """The location of each sound, its class if a table has it, and its bytes. labelled: whether a table must have labels."""
     for path in find_files(name, recipe_folder):
         if path.is_dir():
             for file in sorted(
@@ -69,7 +69,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def name_fields(pattern: str, where: str) -> dict[str, str]:
-    """What a file's name says. Raises InputError where it does not fit the pattern."""
+    """The fields of a file's name. Raises InputError if it does not fit the pattern."""
     names = re.findall(r"{(\w+)}", pattern)
     if not names or len(set(names)) < len(names):
         raise InputError(f'data.pattern is such as "{{label}}_{{speaker}}_{{index}}", each name once, but got {pattern!r}.')
@@ -84,7 +84,7 @@ def name_fields(pattern: str, where: str) -> dict[str, str]:
 
 
 def folder_of(where: str) -> str:
-    """The folder that a file lies in, as its class."""
+    """The folder of a file, as its class."""
     folder = Path(member_name(where)).parent.name
     if not folder:
         raise InputError(

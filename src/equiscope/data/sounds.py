@@ -1,7 +1,7 @@
 """Sounds: recordings and their classes become tokens at times in seconds, padded to the longest of a batch.
 
-What a name says of a recording (its class, who speaks, which take) decides the part that it belongs to. Whatever is random about
-a recording in an epoch is a function of the seed, the epoch and the recording.
+The fields of a file name (class, speaker, take) determine the part of a recording. All random numbers of a recording in an epoch
+are a function of the seed, the epoch and the recording.
 """
 
 import hashlib
@@ -86,14 +86,14 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 
 class WaveStore:
-    """Waves, in memory as long as they are few; later ones lie in a file without a name, and are read when they are asked for."""
+    """Waves: the first ones in memory, further ones in an unnamed temporary file from which they are read on demand."""
 
     def __init__(self, samples: int = FEW) -> None:
         self.held, self.samples = 0, samples
         self.file: IO[bytes] | None = None
 
     def put(self, wave: Tensor) -> Callable[[], Tensor]:
-        """Keep a wave [T]; what is returned gives it back. Raises InputError where the disk is full."""
+        """Store a wave [T]; returns a function that loads it. Raises InputError if the disk is full."""
         self.held += len(wave)
         if self.held <= self.samples:
             return lambda: wave
@@ -142,7 +142,7 @@ class SoundFormat(Struct, frozen=True, kw_only=True):
     deviation: list[float]
 
     def __post_init__(self) -> None:
-        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        """Check values from a file: msgspec turns a ValueError into a DecodeError."""
         if not self.classes or not 0 < self.rate <= 10**6 or not self.mean or len(self.mean) != len(self.deviation):
             raise ValueError("classes, a rate in hertz, and as many means as deviations are needed")
         if not all(map(math.isfinite, self.mean)) or not all(0 < one < math.inf for one in self.deviation):
@@ -150,9 +150,9 @@ class SoundFormat(Struct, frozen=True, kw_only=True):
 
 
 class Recordings:
-    """The recordings of a `Sounds`, opened and looked at.
+    """The recordings of a `Sounds` recipe, opened and checked.
 
-    raises  InputError naming the file that is missing, unreadable, empty, too short, of another rate, or without a class
+    raises  InputError with the file that is missing, unreadable, empty, too short, of another rate, or without a class
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Recordings:
 
     @classmethod
     def from_files(cls, config: Sounds, sound_format: SoundFormat, part: str, names: Sequence[str]) -> Self:
-        """New recordings as the one part, brought to the rate of a run, whose classes they have to have."""
+        """New recordings as the one part, resampled to the rate of a run; their classes must be those of the run."""
         made = cls._of_run(config, sound_format)
         read: list[SoundClip] = []
         for name in names:
@@ -204,7 +204,7 @@ class Recordings:
 
     @classmethod
     def unlabelled(cls, config: Sounds, sound_format: SoundFormat, names: Sequence[str]) -> list[SoundClip]:
-        """Recordings without their classes, brought to the rate of a run. names: files, folders, archives, tables."""
+        """Recordings without classes, resampled to the rate of a run. names: files, folders, archives, tables."""
         made = cls._of_run(config, sound_format)
         read: list[SoundClip] = []
         for name in names:
@@ -218,7 +218,7 @@ class Recordings:
 
     @classmethod
     def _of_run(cls, config: Sounds, sound_format: SoundFormat) -> Self:
-        """Without recordings, ready to read some as those of a run."""
+        """An instance without recordings that reads files like a run."""
         made = cls.__new__(cls)
         made.config, made.format, made.rate = (
             msgspec.structs.replace(config, rate=sound_format.rate),
@@ -229,7 +229,7 @@ class Recordings:
         return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> tuple[Tokens, Tensor]:
-        """The recordings share, share + shares, ... of a step, changed at random, and their classes [B]."""
+        """The recordings share, share + shares, ... of a step, augmented, and their classes [B]."""
         chosen = self.sampler.batch(step, size)[share::shares]
         changes, mels = self.config.augment, self.config.tokens != "raw"
         waves, masks = [], []
@@ -243,7 +243,7 @@ class Recordings:
         return heard, wanted
 
     def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[SoundClip]]]:
-        """All recordings of a part as they are, `size` at a time."""
+        """All recordings of a part without augmentation, `size` at a time."""
         some = self.parts[part]
         for first in range(0, len(some), size):
             few = some[first : first + size]
@@ -254,7 +254,7 @@ class Recordings:
             )
 
     def _read(self, part: str, name: str, recipe_folder: Path | None) -> list[SoundClip]:
-        """Every recording of a name, in the order of names."""
+        """All recordings of a name, sorted by name."""
         size, digests, read = 0, {}, []
         for where, given, content in contents(name, recipe_folder):
             said = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
@@ -291,7 +291,7 @@ def no_recording(name: str) -> InputError:
 
 
 def check_samples(wave: Tensor, where: str) -> None:
-    """Raises InputError for samples that are no numbers, or so large that energies would be none."""
+    """Raises InputError for NaN or infinite samples, and for ones so large that energies would overflow."""
     most = float(wave.abs().max()) if len(wave) else 0.0
     if not math.isfinite(most):
         raise InputError(f"{where} has samples that are no numbers. Give another file.")
@@ -300,7 +300,7 @@ def check_samples(wave: Tensor, where: str) -> None:
 
 
 def parted(config: Sounds, whole: dict[str, list[SoundClip]], seed: int) -> dict[str, list[SoundClip]]:
-    """Recordings by part: what `where` says leaves `train`; without any of it, a share is held out."""
+    """Recordings by part: those selected by `where` leave `train`; without a validation part, a share is held out."""
     parts: dict[str, list[SoundClip]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
     for part in config.where:
         if part in whole:
@@ -321,7 +321,7 @@ def parted(config: Sounds, whole: dict[str, list[SoundClip]], seed: int) -> dict
 
 
 def _fits(recording: SoundClip, wanted: dict[str, str | int | list[str]]) -> bool:
-    """Whether a name says all that is wanted: words, or whole numbers of a range such as "5-9"."""
+    """Whether the fields of a name match: words, or whole numbers in a range such as "5-9"."""
     for name, value in wanted.items():
         said = recording.label if name == "label" else recording.name_fields.get(name)
         if said is None:
@@ -341,7 +341,7 @@ def _fits(recording: SoundClip, wanted: dict[str, str | int | list[str]]) -> boo
 
 
 def _one_label(parts: dict[str, list[SoundClip]]) -> None:
-    """Raise where one and the same sound has two classes, or is learned from and measured on."""
+    """Raise InputError if the same sound has two classes, or is in the training part and in another one."""
     seen: dict[bytes, tuple[str, SoundClip]] = {}
     for part, recordings in parts.items():
         for r in recordings:
@@ -360,10 +360,10 @@ def tokens_of(
     config: Sounds, sound_format: SoundFormat, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None,
     draws: Sequence[torch.Generator] | None = None,
 ) -> Tokens:  # fmt: skip
-    """Sounds [T] of any lengths as one batch: x [B, N, F], positions [B, N, A], valid [B, N] False where a shorter one has ended.
+    """Sounds [T] of any lengths as one batch: x [B, N, F], positions [B, N, A], valid [B, N], False for padding.
 
-    hide   what changes spectrogram number i, [N, mels], before it is cut into patches
-    draws  that decide the gaps of each; the sounds themselves unless said
+    hide   augments spectrogram number i, [N, mels], before it is cut into patches
+    draws  generators for the gaps of each; by default determined by the sounds themselves
     """
     spectrogram, real = windows(config, sound_format.rate, waves)
     if config.gaps:
@@ -392,7 +392,7 @@ def tokens_of(
 
 
 def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Tensor]:
-    """Sounds [T] of any lengths as windows [B, N, F], and which of them [B, N] the sound itself fills."""
+    """Sounds [T] of any lengths as windows [B, N, F], and which of them [B, N] are not padding."""
     length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
     lengths = torch.tensor([max(len(wave), needed_samples(config, rate)) for wave in waves])
     sounds = torch.zeros(len(waves), int(lengths.max()))
@@ -407,7 +407,7 @@ def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Ten
 
 
 def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch.Generator]) -> tuple[Tokens, Tensor]:
-    """Windows [B, N, F] of which some are left, at their own times, and which of them [B, N'] are real."""
+    """The remaining windows [B, N, F] at their own times, and which of them [B, N'] are not padding."""
     left = [remaining_windows(n, config.gaps, config.gap, draw) for n, draw in zip(real.sum(-1).tolist(), draws, strict=True)]
     longest = max(map(len, left))
     rows = torch.stack([torch.cat([row, row[-1:].expand(longest - len(row))]) for row in left])
@@ -417,18 +417,18 @@ def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch
 
 
 def _centred(x: Tensor, real: Tensor) -> Tensor:
-    """Each recording [B, N, F] less the mean of its own windows."""
+    """Each recording [B, N, F] minus the mean of its own windows."""
     return x - (x * real[..., None]).sum(1, keepdim=True) / real.sum(-1)[:, None, None]
 
 
 def needed_samples(config: Sounds, rate: int) -> int:
-    """Samples of the shortest sound that has a token."""
+    """Number of samples of the shortest sound with a token."""
     length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
     return length + hop * (config.patch[0] - 1 if config.tokens == "patches" else 0)
 
 
 def most_tokens(config: Sounds, rate: int) -> int:
-    """Of a recording of `longest` seconds."""
+    """Number of tokens of a recording of `longest` seconds."""
     assert config.longest is not None
     length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
     count = (max(needed_samples(config, rate), round(config.longest * rate)) - length) // hop + 1
@@ -437,19 +437,19 @@ def most_tokens(config: Sounds, rate: int) -> int:
 
 
 def features(config: Sounds, rate: int) -> int:
-    """Raw numbers of a token."""
+    """Features of a token."""
     if config.tokens == "raw":
         return round(config.window_ms * rate / 1000)
     return config.mels if config.tokens == "log-mel" else math.prod(config.patch)
 
 
 def bands(config: Sounds, rate: int) -> int:
-    """Numbers of a window: those of a token, or the mels that patches are cut from."""
+    """Features of a window: those of a token, or the mels that patches are cut from."""
     return config.mels if config.tokens == "patches" else features(config, rate)
 
 
 def band_statistics(config: Sounds, rate: int, recordings: Sequence[SoundClip]) -> tuple[list[float], list[float]]:
-    """Mean and deviation of each band over all windows; of raw samples, 0 and one number for all."""
+    """Mean and standard deviation of each band over all windows; for raw samples, 0 and one number for all."""
     total, square, count = 0.0, 0.0, 0  # type: float | Tensor, float | Tensor, int
     for first in range(0, len(recordings), TOGETHER):
         made, real = windows(config, rate, [r.wave for r in recordings[first : first + TOGETHER]])

@@ -1,6 +1,7 @@
-"""Folders of parts: FOLDER/train and FOLDER/val are what is learned from and what is measured, as many data sets are handed on.
+"""Split folders: FOLDER/train and FOLDER/val are the training and validation part, as in many published data sets.
 
-They are told by their names, in small or capital letters. Nothing else may lie beside them: then they are classes, or nobody knows.
+They are recognised by their names, in upper or lower case. There must be nothing else beside them, or they are classes, or
+ambiguous.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,11 @@ Holds = Callable[[Path], bool]  # whether a file is one that is read
 def spread(
     named: Mapping[str, str | None], recipe_folder: Path | None, holds: Holds, classes: bool, read: tuple[str, ...] = ()
 ) -> tuple[dict[str, str | None], list[str]]:  # fmt: skip
-    """The names of parts, where that of train may be a folder of all of them; and a sentence where it is.
+    """The names of the parts, where that of train may be a folder of all parts; and a note in that case.
 
-    classes  whether a folder in a part is a class, so that a part without folders is none
+    classes  whether the folders in a part are classes, so that a folder without folders is not a part
     read     parts that the recipe takes from train in another way
-    raises   InputError where a part is said twice, or nobody can know whether folders are parts or classes
+    raises   InputError if a part is defined twice, or if folders could be parts or classes
     """
     name = named["train"]
     paths = find_files(name, recipe_folder) if name is not None else []
@@ -44,7 +45,7 @@ def spread(
 
 
 def part_folders(path: Path, holds: Holds, classes: bool) -> dict[str, Path]:
-    """The folder of each part; none where a folder holds something else. Raises InputError as `spread`."""
+    """The folder of each part; none if the folder has other content. Raises InputError as `spread`."""
     inner = [entry for entry in sorted(path.iterdir()) if not is_hidden(Path(entry.name))]
     folders = [entry for entry in inner if entry.is_dir() and any(map(holds, _files(entry)))]
     parts = {folder: part for folder in folders if (part := part_of(folder.name))}
@@ -81,13 +82,13 @@ def part_folders(path: Path, holds: Holds, classes: bool) -> dict[str, Path]:
 
 
 def one_part(path: Path, holds: Holds, classes: bool) -> None:
-    """Raises InputError for a folder of parts, where one of them has to be named."""
+    """Raises InputError for a folder of parts, if a single part is needed."""
     if path.is_dir() and (parts := part_folders(path, holds, classes)):
         raise InputError(f"{path} is a folder of parts. Name one: {', '.join(map(str, parts.values()))}.")
 
 
 def no_parts(path: Path, names: Sequence[str]) -> None:
-    """Raises InputError where all files of an archive lie in folders of parts, side by side. names: of its files."""
+    """Raises InputError if all files of an archive are in folders of parts. names: of its files."""
     each = [PurePosixPath(name).parts for name in names]
     deep = next((i for i, level in enumerate(zip(*each, strict=False)) if len(set(level)) > 1), 0)
     tops = sorted({parts[deep] for parts in each if len(parts) > deep + 1})
@@ -96,7 +97,7 @@ def no_parts(path: Path, names: Sequence[str]) -> None:
 
 
 def part_of(name: str) -> str:
-    """The part that a folder's name says; empty for another name."""
+    """The part that a folder's name stands for; empty for another name."""
     return next((part for part, names in NAMES.items() if name.lower() in names), "")
 
 

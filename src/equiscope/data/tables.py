@@ -1,6 +1,6 @@
-"""Tables of text: rows of cells, whose first line names the columns. The names that are wanted say which sign separates cells.
+"""Tables of text: rows of cells, whose first line names the columns. The separator is detected from the wanted column names.
 
-A file `.csv` is separated by commas unless semicolons, tabs or bars alone bring out the columns; one `.tsv` by tabs likewise.
+A `.csv` file is separated by commas, unless only semicolons, tabs or bars give the columns; likewise a `.tsv` file by tabs.
 """
 
 import csv
@@ -21,14 +21,14 @@ EXCEL = re.compile(r"sep=(.)\r?\n?")  # a first line with which Excel says the s
 
 
 class Dialect(NamedTuple):
-    """How cells are separated; plain: a quotation mark is a sign like any other, as tables between tabs have it."""
+    """How cells are separated; plain: a quotation mark is an ordinary character, as in tab-separated tables."""
 
     separator: str
     plain: bool
 
 
 class TextTable(NamedTuple):
-    """The names of the columns, the rows with the line that each ends in, and how cells are separated."""
+    """The names of the columns, the rows with the line in which each ends, and the dialect."""
 
     columns: list[str]
     rows: Iterator[tuple[int, list[str]]]
@@ -36,11 +36,11 @@ class TextTable(NamedTuple):
 
 
 def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL) -> TextTable:
-    """A table with a first line of names, among which are the wanted ones.
+    """A table with a first line of column names, which include the wanted ones.
 
-    way     what to do where there is no such column
+    way     what to do if there is no such column, for the error
     most    characters of a cell
-    raises  InputError with the line of what cannot be read, and where columns are missing, or the first line names none
+    raises  InputError with the line that cannot be read, and if columns are missing, or the first line names none
     """
     lines = iter(lines)
     first = next(lines, "")
@@ -59,7 +59,7 @@ def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most
 def records(
     lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The cells of each line of a table by the names of their columns, and the line. Raises InputError as `table`."""
+    """The cells of each line of a table by column name, with the line number. Raises InputError as `table`."""
     columns, whole, dialect = table(lines, name, wanted, way, most)
     for line, cells in whole:
         if any(cells[len(columns) :]):
@@ -72,7 +72,7 @@ def records(
 
 
 def detect_dialect(first: str, wanted: Sequence[str], tab: bool) -> Dialect:
-    """The dialect in which a first line has the wanted columns; where none has, the one that makes most of it."""
+    """The dialect in which a first line has the wanted columns; otherwise the one with the most columns."""
     usual = Dialect("\t", True) if tab else Dialect(",", False)
     ways = [usual, *(Dialect(sign, False) for sign in SIGNS if sign != usual.separator)]
     each = [_columns(first, way) for way in ways]
@@ -81,7 +81,7 @@ def detect_dialect(first: str, wanted: Sequence[str], tab: bool) -> Dialect:
 
 
 def separator_notes(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
-    """A sentence for each file whose cells are not separated as its ending says."""
+    """A note for each file whose separator is not the one of its suffix."""
     notes = []
     for path in paths:
         if path.suffix.lower() in (".csv", ".tsv") and path.is_file():
@@ -97,9 +97,9 @@ def separator_notes(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
 def read_rows(
     lines: Iterable[str], name: str, dialect: Dialect, most: int = CELL, before: int = 0
 ) -> Iterator[tuple[int, list[str]]]:  # fmt: skip
-    """The cells of each row of a table, and the line that it ends in. before: lines that were read already.
+    """The cells of each row of a table, and the line that it ends in. before: number of lines that were read already.
 
-    raises  InputError with the line in which a row begins that cannot be read
+    raises  InputError with the line of a row that cannot be read
     """
     ended = False
 
@@ -135,7 +135,7 @@ def _columns(first: str, way: Dialect) -> list[str]:
 
 
 def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, tab: bool, wanted: Sequence[str], way: str) -> str:
-    """What to say of a table without the wanted columns."""
+    """The error for a table without the wanted columns."""
     if not columns:
         return f"{name} is empty: it has no first line that names columns."
     missing = [column for column in wanted if column not in columns]
@@ -151,7 +151,7 @@ def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, ta
 
 
 def _is_data(cell: str) -> bool:
-    """Whether a cell is none that names a column: empty, a number, or a text."""
+    """Whether a cell cannot be the name of a column: it is empty, a number, or a long text."""
     return not cell or len(cell) > LONG or len(cell.split()) > WORDS or NUMBER.fullmatch(cell) is not None
 
 

@@ -1,6 +1,6 @@
 """Texts: the documents in files: plain text, lines of JSON, a column of CSV, TEI XML, archives and folders of these.
 
-A document comes in stretches, so that a file may be larger than memory; only a TEI text is read whole.
+A document is read in stretches, so that a file can be larger than memory; only a TEI text is read whole.
 """
 
 import codecs
@@ -28,13 +28,13 @@ BETWEEN = "\n\n"  # two documents
 
 @runtime_checkable
 class Readable(Protocol):
-    """What bytes are read from: a file, compressed or not, or a part of an archive."""
+    """A source of bytes: a file, compressed or not, or a member of an archive."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 
 
 def files(paths: Iterable[Path]) -> list[Path]:
-    """The files of paths: of a folder, those that hold texts, in the order of names (also one that `datasets` has saved).
+    """The files of paths: for a folder, its text files sorted by name (also a folder saved by `datasets`).
 
     raises  InputError for a folder without texts
     """
@@ -55,7 +55,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
 
 
 def is_text_file(path: Path) -> bool:
-    """Whether a file of a folder is one that `files` takes."""
+    """Whether `files` takes this file of a folder."""
     return _kind(path.name) in ENDINGS or is_archive(path) or (path.suffix == ".arrow" and not path.name.startswith("cache-"))
 
 
@@ -70,7 +70,7 @@ def texts(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH) ->
 
 
 def stretches(paths: Iterable[Path], field: str = "text", separator: str | None = None, stretch: int = STRETCH) -> Iterator[str]:
-    """All documents as one text, the separator or an empty line between two, a stretch at a time. Raises as `documents`."""
+    """All documents as one text, with the separator or an empty line between two, a stretch at a time. Raises as `documents`."""
     for i, document in enumerate(documents(paths, field, stretch)):
         if i:
             yield separator or BETWEEN
@@ -80,8 +80,7 @@ def stretches(paths: Iterable[Path], field: str = "text", separator: str | None 
 def documents(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH) -> Iterator[Iterator[str]]:
     """The documents of files, in order, each in stretches: read one before you ask for the next.
 
-    stretch  bytes that are read at once
-    raises  InputError naming the file and line of what cannot be read, and files without a text
+    raises  InputError with the file and line that cannot be read, and for files without a text
     """
     for path in paths:
         seen = [False]
@@ -96,12 +95,12 @@ def documents(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH
 
 
 def decoded(content: bytes, name: str) -> str:
-    """UTF-8 as text, lines ending in one sign. Raises InputError with the line of the first byte that is none."""
+    """UTF-8 as text, with unified line ends. Raises InputError with the line of the first invalid byte."""
     return "".join(_decoded(io.BytesIO(content), name))
 
 
 def _watched(document: Iterator[str], seen: list[bool], path: Path) -> Iterator[str]:
-    """The stretches of a document, noticing whether there is any text."""
+    """The stretches of a document, recording whether there is any text."""
     try:
         for stretch in document:
             seen[0] = seen[0] or bool(stretch.strip())
@@ -115,7 +114,7 @@ def _damaged(path: Path, error: Exception) -> InputError:
 
 
 def _members(path: Path) -> Iterator[tuple[str, Readable]]:
-    """Files of an archive, or the one file itself, by name."""
+    """Members of an archive, or the file itself, by name."""
     if not is_archive(path):
         with open_file(path) as file:
             yield str(path), file
@@ -135,7 +134,7 @@ def _members(path: Path) -> Iterator[tuple[str, Readable]]:
 
 
 def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> Iterator[str]:
-    """UTF-8 a stretch at a time. Raises InputError with the line of the first byte that is none."""
+    """UTF-8 a stretch at a time. Raises InputError with the line of the first invalid byte."""
     decoder, ends = codecs.getincrementaldecoder("utf-8-sig")(), io.IncrementalNewlineDecoder(None, translate=True)
     read, lines = 0, 1
     while True:
@@ -158,7 +157,7 @@ def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> 
 
 
 def _lines(file: Readable, name: str, stretch: int) -> Iterator[str]:
-    """The lines of a file, each with its end."""
+    """The lines of a file, with their line ends."""
     rest = ""
     for text in _decoded(file, name, stretch):
         *whole, rest = (rest + text).split("\n")
@@ -169,7 +168,7 @@ def _lines(file: Readable, name: str, stretch: int) -> Iterator[str]:
 
 
 def _kind(name: str) -> str:
-    """The ending that says what a file is, below that of its compression."""
+    """The file's suffix, without that of its compression."""
     endings = [s for s in map(str.lower, Path(name).suffixes) if s not in OPENERS]
     return endings[-1] if endings else ""
 
@@ -197,7 +196,7 @@ def _documents(name: str, file: Readable, field: str, stretch: int) -> Iterator[
 
 
 def _all(file: Readable, name: str) -> bytes:
-    """What is read at once. Raises OverBudget where that is too much."""
+    """The whole content. Raises OverBudget if it is too large."""
     content = file.read(budgets.XML + 1)
     if len(content) > budgets.XML:
         raise budgets.OverBudget(f"{name} has more than {budgets.size(budgets.XML)}, which XML is read up to. Cut it first.")
@@ -214,7 +213,7 @@ def _field(line: str, field: str, where: str) -> str:
 
 
 def parsed(line: str, where: str) -> Any:
-    """What a line of JSON says. Raises InputError, saying where it stands."""
+    """A line of JSON. Raises InputError with its location."""
     try:
         return budgets.parsed(line)
     except ValueError as error:  # also of a number with very many digits
@@ -230,7 +229,7 @@ def _column(file: Readable, name: str, field: str, stretch: int) -> Iterator[str
 
 
 def _rows(name: str, field: str) -> Iterator[str]:
-    """A column of what Hugging Face `datasets` saved."""
+    """A column of a folder saved by Hugging Face `datasets`."""
     try:
         import datasets  # type: ignore[import-not-found]
     except ImportError as error:
@@ -247,7 +246,7 @@ def _rows(name: str, field: str) -> Iterator[str]:
 
 
 def tei(content: bytes, name: str) -> str:
-    """The body of a TEI text: paragraphs, heads and lines of verse, an empty line between paragraphs."""
+    """The body of a TEI text: paragraphs, heads and lines of verse, with an empty line between paragraphs."""
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, LookupError, ValueError) as error:  # an encoding that is not known, or not supported
@@ -275,7 +274,7 @@ def _blocks(part: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def _signs(part: ElementTree.Element) -> Iterator[str]:
-    """The text of a part; what begins a line, or is a block within it, does not touch what stands before and behind."""
+    """The text of an element; line breaks and nested blocks are separated by spaces."""
     apart = (part.tag == f"{TEI}lb" and part.get("break") != "no") or part.tag in BLOCKS
     yield (" " if apart else "") + (part.text or "")
     for one in part:

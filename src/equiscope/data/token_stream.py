@@ -1,7 +1,7 @@
-"""Line: a text as one long row of ids, in a file that is mapped, so that it may be larger than memory.
+"""Token stream: a text as one long array of ids in a memory-mapped file, so that it can be larger than memory.
 
-Kept in a cache folder under a name that says what it was made of; made once, whole or not at all. Where no file can be written,
-it is held in memory.
+Stored in a cache folder, under a digest of its sources; written once, whole or not at all. If no file can be written, it is kept in
+memory.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ FACTS = "line.json"
 
 @dataclass(frozen=True)
 class TokenStream:
-    """ids [N], mapped or in memory; characters: of the text that they stand for."""
+    """ids [N], memory-mapped or in memory; characters: of the text that they encode."""
 
     ids: np.ndarray
     characters: int
 
 
 def cache() -> Path:
-    """Where lines are kept: EQUISCOPE_CACHE, or the place that the system has for what can be made again."""
+    """The cache folder: EQUISCOPE_CACHE, or the system's cache folder."""
     if given := os.environ.get("EQUISCOPE_CACHE"):
         try:
             return Path(given).expanduser()
@@ -53,11 +53,11 @@ def cache() -> Path:
 
 
 def cached_stream(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]], separator: str | None = None) -> TokenStream:
-    """The line of a text: mapped from the cache, where it was made before; else made now, and kept there where that is possible.
+    """The stream of a text: memory-mapped from the cache, or encoded now and cached if possible.
 
-    key        a digest of all that the text was made of, the separator too; the tokenizer is added here
+    key        a digest of the text's sources, including the separator; the tokenizer is added here
     text       returns an iterator over the text, a stretch at a time
-    separator  what stands between two documents: it has the same ids everywhere, as no token holds more than it
+    separator  between two documents: it always has the same ids, since no token crosses its border
     raises  InputError for characters that have no id
     """
     kind = smallest(tokenizer)
@@ -90,7 +90,7 @@ def cached_stream(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[st
 
 
 def cached_facts(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `make` made for this key before, from the cache; else made now, and kept there where that is possible."""
+    """The cached result of `make` for this key, or a new one, cached if possible."""
     path = cache() / "facts" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError):
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -106,14 +106,14 @@ def encode_in_memory(
     tokenizer: Tokenizer, text: Iterable[str], separator: str | None = None, kind: type[np.unsignedinteger] | None = None,
     stretch: int = WHOLE,
 ) -> TokenStream:  # fmt: skip
-    """The line of a text, in memory."""
+    """The stream of a text, in memory."""
     kind = kind or smallest(tokenizer)
     rows = list(encoded(tokenizer, text, kind, separator, stretch))
     return TokenStream(np.concatenate([np.zeros(0, kind), *(ids for ids, _ in rows)]), sum(long for _, long in rows))
 
 
 def _mapped(folder: Path, kind: type[np.unsignedinteger]) -> TokenStream | None:
-    """What is kept in a folder; None where there is nothing whole."""
+    """The stream of a cache folder; None if there is none, or it is incomplete."""
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         if (folder / "ids").stat().st_size != facts["ids"] * np.dtype(kind).itemsize:
@@ -126,7 +126,7 @@ def _mapped(folder: Path, kind: type[np.unsignedinteger]) -> TokenStream | None:
 
 
 def smallest(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
-    """The narrowest numbers that hold all ids."""
+    """The smallest dtype that holds all ids."""
     return next(kind for kind in (np.uint8, np.uint16, np.uint32) if tokenizer.size <= np.iinfo(kind).max + 1)
 
 
@@ -134,7 +134,7 @@ def smallest(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
 def encoded(
     tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger], separator: str | None = None, stretch: int = WHOLE
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """Ids of a text, a stretch at a time, and how many characters (composed, NFC) each stands for."""
+    """Ids of a text, a stretch at a time, and the number of characters (composed, NFC) of each stretch."""
     table, bytes_ = character_table(tokenizer), byte_table(tokenizer)
     for part in cut(text, separator or "", stretch):
         given = readable(part)
@@ -150,7 +150,7 @@ def encoded(
 
 
 def cut(text: Iterable[str], separator: str = "", length: int = WHOLE, most: int = MOST) -> Iterator[str]:
-    """The same text in stretches of `length` characters or more, at most `most`. Each ends where a document or a word does."""
+    """The same text in longer stretches, which end at the end of a document or a word: neither words nor separators are split."""
     rest = ""
     for stretch in text:
         rest += stretch
@@ -167,7 +167,7 @@ def cut(text: Iterable[str], separator: str = "", length: int = WHOLE, most: int
 
 
 def _end(text: str) -> int:
-    """The last place between a letter and a space that a letter follows; 0 where there is none."""
+    """The last boundary between a letter and a space that a letter follows; 0 if there is none."""
     end = len(text)
     while (end := text.rfind(" ", 1, end)) > 0:
         if end + 1 < len(text) and text[end - 1].isalpha() and text[end + 1].isalpha():
@@ -176,7 +176,7 @@ def _end(text: str) -> int:
 
 
 def unknown_id(tokenizer: Tokenizer) -> int | None:
-    """The id that stands for whatever a tokenizer does not know; None where there is no such id."""
+    """The id of a tokenizer's unknown token; None if there is none."""
     model = json.loads(tokenizer.inner.to_str())["model"]
     if (sign := model.get("unk_token")) is not None:
         found: int | None = tokenizer.inner.token_to_id(sign)
@@ -186,7 +186,7 @@ def unknown_id(tokenizer: Tokenizer) -> int | None:
 
 
 def character_table(tokenizer: Tokenizer) -> np.ndarray | None:
-    """The id of every character by its number, -1 for none; None where a tokenizer does more than to look characters up."""
+    """The id of every character by its code point, -1 for none; None if the tokenizer does more than look up characters."""
     said = json.loads(tokenizer.inner.to_str())
     model, split = said["model"], said.get("pre_tokenizer") or {}
     plain = model.get("type") == "WordLevel" and split.get("type") == "Split" and split.get("pattern") == {"Regex": r"[\s\S]"}
@@ -200,7 +200,7 @@ def character_table(tokenizer: Tokenizer) -> np.ndarray | None:
 
 
 def byte_table(tokenizer: Tokenizer) -> np.ndarray | None:
-    """The id of every byte; None where a tokenizer does more than to look bytes up."""
+    """The id of every byte; None if the tokenizer does more than look up bytes."""
     said = json.loads(tokenizer.inner.to_str())
     model, split = said["model"], said.get("pre_tokenizer") or {}
     plain = (

@@ -1,6 +1,6 @@
-"""Translation: parallel lines become pairs of id lines; what is asked for is the second of a pair, given the first.
+"""Translation: parallel lines become pairs of id sequences; the target is the second of a pair, given the first.
 
-Pairs of like length come together, so that little is padding. Which pairs a step reads is a function of the seed and the step.
+Pairs of similar length form a batch, so that there is little padding. The pairs of a step are a function of the seed and the step.
 """
 
 import io
@@ -79,7 +79,7 @@ class SentencePair(NamedTuple):
 
 
 class RaggedIds:
-    """Many short lists of numbers, in one long one."""
+    """Many short sequences of ids, stored in one long array."""
 
     def __init__(self, rows: Sequence[Sequence[int] | np.ndarray], size: int) -> None:
         self.ends = np.cumsum([0, *map(len, rows)])
@@ -94,7 +94,7 @@ class RaggedIds:
 
 
 class EncodedPair(NamedTuple):
-    """A pair as it is learned from: its number, and ids of both sides, each with its end."""
+    """An encoded training pair: its index, and the ids of both sides, each with its end token."""
 
     pair: int
     source: np.ndarray
@@ -109,11 +109,11 @@ class _Epoch(NamedTuple):
 
 
 class Pairs:
-    """The texts of a `Translation`, opened and looked at: a tokenizer, and two id lines for each pair of each part.
+    """The texts of a `Translation` recipe, opened and checked: a tokenizer, and two id sequences for each pair of each part.
 
     notes   what was left out, in sentences
-    raises  InputError for files that are missing, empty, undecodable or of unequal line counts, and for pairs to be measured of
-            which a side is empty
+    raises  InputError for files that are missing, empty, undecodable or have unequal line counts, and for evaluated pairs with an
+            empty side
     """
 
     def __init__(
@@ -157,9 +157,10 @@ class Pairs:
         return made
 
     def batch(self, step: int, size: int) -> list["EncodedPair"]:
-        """The pairs of a step, counted from 0: `size` of them on average, of like length, all batches about equally many tokens.
+        """The pairs of a step, counted from 0: `size` on average, of similar length, with about the same number of tokens in every
+        batch.
 
-        In an epoch every pair comes once; with dropout, cut in another way in each epoch.
+        In an epoch every pair occurs once; with dropout, split differently in each epoch.
         """
         epoch, place = divmod(step, -(-len(self.texts["train"]) // size))
         if self._epoch is None or self._epoch.key != (epoch, size):
@@ -168,14 +169,14 @@ class Pairs:
         return [EncodedPair(pair, now.source[pair], now.target[pair]) for pair in now.batches[place].tolist()]
 
     def ordered(self, part: str, size: int) -> Iterator[np.ndarray]:
-        """All pairs of a part, by length, `size` at a time."""
+        """All pairs of a part, sorted by length, `size` at a time."""
         source, target = self.ids[part]
         order = np.lexsort((target.lengths, source.lengths))
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
     def _plan_epoch(self, epoch: int, size: int) -> "_Epoch":
-        """Pairs in order of length, by chance among equals; cut where equally many tokens are read; the batches shuffled."""
+        """Pairs sorted by length, ties at random; cut into batches with about equally many tokens; the batches shuffled."""
         source, target = self._cut(epoch)
         count, chance = len(source), generator(self.seed, "epoch", epoch)
         steps = -(-count // size)
@@ -189,7 +190,7 @@ class Pairs:
         return _Epoch((epoch, size), [batches[i] for i in torch.randperm(steps, generator=chance).tolist()], source, target)
 
     def _cut(self, epoch: int) -> tuple[RaggedIds, RaggedIds]:
-        """Ids of both sides of all training pairs, each with its end, as they are cut in this epoch."""
+        """Ids of both sides of all training pairs, each with its end token, as they are split in this epoch."""
         if self.pieces is None:
             return self.ids["train"]
         draw, cut = np.random.default_rng(derived_seed(self.seed, "cut", epoch)), self.pieces.cut
@@ -197,7 +198,7 @@ class Pairs:
         return RaggedIds(sides[0], self.tokenizer.size), RaggedIds(sides[1], self.tokenizer.size)
 
     def _check_pairs(self, parts: dict[str, list[SentencePair]]) -> None:
-        """Refuse or leave out pairs of which a side is empty, and refuse parts without pairs, or with two equal sides."""
+        """Refuse or leave out pairs with an empty side, and refuse parts without pairs, or with two equal sides."""
         for part, pairs in parts.items():
             whole = [pair for pair in pairs if pair.source and pair.target]
             if (empty := next((p for p in pairs if not (p.source and p.target)), None)) is not None:
@@ -222,7 +223,7 @@ class Pairs:
         return [pair.source for pair in self.texts[part]], [pair.target for pair in self.texts[part]]
 
     def _encode(self, part: str) -> None:
-        """Id lines of a part; training pairs that are too long are left out."""
+        """Id sequences of a part; training pairs that are too long are left out."""
         sides = [[encoded(self.tokenizer, text, self.end) for text in side] for side in self._sides(part)]
         if part == "train":
             most = self.config.length
@@ -240,9 +241,9 @@ class Pairs:
 
 
 def make_tokenizer(config: Translation, pairs: Sequence[SentencePair], recipe_folder: Path | None = None) -> Tokenizer:
-    """The tokenizer that a recipe asks for; pieces are taught by the training part alone.
+    """The tokenizer of a recipe; pieces are trained on the training part alone.
 
-    Every text begins as if after a space, so that a word is the same piece wherever it stands.
+    Every text starts as if after a space, so that a word has the same piece at every position.
     """
     if config.tokens != "pieces":
         return Tokenizer.read(find_files(config.tokens, recipe_folder)[0])
@@ -257,7 +258,7 @@ def make_tokenizer(config: Translation, pairs: Sequence[SentencePair], recipe_fo
 
 
 def special(tokenizer: Tokenizer, names: Sequence[str]) -> int:
-    """The id of the first of these tokens that there is. Raises InputError where there is none."""
+    """The id of the first of these tokens that exists. Raises InputError if there is none."""
     for name in names:
         if (found := tokenizer.inner.token_to_id(name)) is not None:
             return int(found)
@@ -265,13 +266,13 @@ def special(tokenizer: Tokenizer, names: Sequence[str]) -> int:
 
 
 def encoded(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
-    """Ids of a text and its end."""
+    """Ids of a text and its end token."""
     ids = tokenizer.encode(text)
     return ids if ids[-1:] == [end] else [*ids, end]
 
 
 def padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> Tensor:
-    """Ids [B, N], the shorter ones padded on the right."""
+    """Ids [B, N], padded on the right."""
     made = np.full((len(rows), max(map(len, rows))), padding, dtype=np.int64)
     for i, row in enumerate(rows):
         made[i, : len(row)] = row
@@ -295,7 +296,7 @@ def _pairs(sides: list[list[Path]], config: Translation) -> Iterator[SentencePai
 
 
 def _parallel(source: Path, target: Path) -> Iterator[SentencePair]:
-    """Line by line. Only a line feed ends a line: other signs that could would put the two sides out of step."""
+    """Line by line. Only a line feed ends a line: other line separators could make the two sides differ."""
     both = [_content(path).split("\n") for path in (source, target)]
     both = [lines[:-1] if lines[-1] == "" else lines for lines in both]
     first, second = map(len, both)
@@ -342,7 +343,7 @@ def _fields(line: str, fields: tuple[str, str], where: str) -> SentencePair:
 
 
 def _content(path: Path) -> str:
-    """A file as text. A carriage return ends a line before a line feed, and alone where there is no line feed at all."""
+    """A file as text. A carriage return ends a line before a line feed, or alone if there is no line feed at all."""
     with undamaged(path), open_file(path) as file:
         content = file.read()
     try:

@@ -33,11 +33,11 @@ class Views(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shift: Annotated[int, msgspec.Meta(ge=0, le=8)] = 0
 
     def __len__(self) -> int:
-        """How many ways there are."""
+        """Number of views."""
         return (1 + self.flip) * (2 * self.shift + 1) ** 2
 
     def of(self, images: Tensor) -> Iterator[Tensor]:
-        """Pictures uint8 [B, C, H, W] in each way, as they are first. A picture is mirrored before it is moved."""
+        """Pictures uint8 [B, C, H, W] in each view; the first is the picture itself. A picture is flipped before it is shifted."""
         moves = sorted(range(-self.shift, self.shift + 1), key=abs)
         for flip, down, across in product((False, True)[: 1 + self.flip], moves, moves):
             one = images.flip(-1) if flip else images
