@@ -42,7 +42,7 @@ LARGEST = 30_000_000  # parameters; what is larger could not be made small
 
 
 class MaskAlone(nn.Module):
-    """A model that is told what is padding and not which places the words have: model(input_ids, attention_mask)."""
+    """A model that gets the padding mask but no positions: model(input_ids, attention_mask)."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -56,30 +56,30 @@ class MaskAlone(nn.Module):
 
 
 def classes() -> list[str]:
-    """Every class that transformers lists for writing text, once."""
+    """Every class that transformers lists for text generation, once."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     return list(dict.fromkeys(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()))
 
 
-def made(name: str, **fields: Any) -> nn.Module:
+def tiny_model(name: str, **fields: Any) -> nn.Module:
     """A class of transformers, tiny, at random weights, in float64. Raises EquiscopeError where it cannot be built."""
     import transformers
 
     transformers.logging.set_verbosity_error()
-    found = getattr(transformers, name)
+    results = getattr(transformers, name)
     torch.manual_seed(0)
     with promote_float64():
-        config = tiny(config_class_of(found), **fields)
+        config = tiny(config_class_of(results), **fields)
         config._experts_implementation = "eager"  # grouped products of experts have no kernel for float64
-        model = model_of(found, config)
+        model = model_of(results, config)
     size = sum(p.numel() for p in model.parameters())
     if size > LARGEST:
         raise EquiscopeError(f"it could not be made small: {size / 1e6:.0f} million parameters")
     return model.double()
 
 
-def audited(model: nn.Module, words: Tensor | None = None, effort: str = "default") -> dict[str, Row]:
+def audit_of(model: nn.Module, words: Tensor | None = None, effort: str = "default") -> dict[str, Row]:
     """The rows of one class, by column. words: ids, where not those that fit its places."""
     with promote_float64():
         given = inputs_for(model) if words is None else None
@@ -109,7 +109,7 @@ def row_of(name: str) -> dict[str, Row] | str:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     try:
-        return audited(made(name))
+        return audit_of(tiny_model(name))
     except Exception as error:  # other people's code
         return " ".join(str(error).split())[:220]
 
@@ -118,12 +118,12 @@ def swept(names: list[str], tell: Callable[[str], None]) -> tuple[list[tuple[str
     """Rows of every class, and of those that could not be built or run, why."""
     rows, failed = [], []
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as processes:
-        for name, found in zip(names, processes.map(row_of, names), strict=True):
+        for name, results in zip(names, processes.map(row_of, names), strict=True):
             tell(name)
-            if isinstance(found, str):
-                failed.append((name, found))
+            if isinstance(results, str):
+                failed.append((name, results))
             else:
-                rows.append((name, found))
+                rows.append((name, results))
     return rows, failed
 
 
@@ -142,27 +142,27 @@ ROPES: dict[str, dict[str, Any]] = {
 
 def ropes() -> list[tuple[str, dict[str, Row]]]:
     """Every rope type of Llama, with sequences (13 tokens) longer than the original maximum (8)."""
-    found = []
+    results = []
     for name, fields in ROPES.items():
         parameters = {"rope_type": name, "rope_theta": 10000.0, **fields}
         most = 32 if "original_max_position_embeddings" in fields else 8
-        model = made("LlamaForCausalLM", rope_parameters=parameters, max_position_embeddings=most)
-        found.append((name, audited(model, WORDS)))
-    return found
+        model = tiny_model("LlamaForCausalLM", rope_parameters=parameters, max_position_embeddings=most)
+        results.append((name, audit_of(model, WORDS)))
+    return results
 
 
 # ------------------------------------------------------------------------------------------------------------ x-transformers
 
 
 class Step:
-    """What x-transformers gives back and takes: the words so far, and what its layers keep of them."""
+    """The output of a step of x-transformers: logits, and as cache the tokens so far with the caches of the layers."""
 
-    def __init__(self, logits: Tensor, words: Tensor, kept: Any) -> None:
-        self.logits, self.past_key_values = logits, (words, kept)
+    def __init__(self, logits: Tensor, words: Tensor, caches: Any) -> None:
+        self.logits, self.past_key_values = logits, (words, caches)
 
 
 class Adapted(nn.Module):
-    """A TransformerWrapper, called as transformers' models are; a cache as its own generate() uses it."""
+    """A TransformerWrapper with the call of transformers' models; the cache as in its own generate()."""
 
     config = None
 
@@ -172,28 +172,28 @@ class Adapted(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None,
                 past_key_values: Any = None, use_cache: bool = False) -> Any:  # fmt: skip
-        told: dict[str, Any] = {}
+        padding_arguments: dict[str, Any] = {}
         if attention_mask is not None:
             before = (attention_mask.cumsum(-1) == 0).sum(-1)  # padding in front shifts positions, other padding does not
-            told |= {"seq_start_pos": before, "mask": attention_mask.bool()}
+            padding_arguments |= {"seq_start_pos": before, "mask": attention_mask.bool()}
         if not use_cache:
             if position_ids is not None and attention_mask is None:  # seq_start_pos says both
                 if not bool((position_ids == position_ids[:1]).all()):
                     raise ValueError("it takes one row of positions for all sequences")
-                told["pos"] = position_ids[0]
-            return self.net(input_ids, **told)
+                padding_arguments["pos"] = position_ids[0]
+            return self.net(input_ids, **padding_arguments)
         if not self.net.can_cache_kv:
             raise ValueError("it says itself that it cannot be cached (can_cache_kv), and generate() does not")
-        words, kept = (input_ids, None) if past_key_values is None else past_key_values
+        words, caches = (input_ids, None) if past_key_values is None else past_key_values
         if past_key_values is not None:
-            words, told["cache_age"] = torch.cat([words, input_ids], -1), input_ids.shape[-1]
-        logits, kept = self.net(words, return_intermediates=True, cache=kept, **told)
-        return Step(logits[:, -input_ids.shape[-1] :], words, kept)
+            words, padding_arguments["cache_age"] = torch.cat([words, input_ids], -1), input_ids.shape[-1]
+        logits, caches = self.net(words, return_intermediates=True, cache=caches, **padding_arguments)
+        return Step(logits[:, -input_ids.shape[-1] :], words, caches)
 
 
 NO_TABLE = {"use_abs_pos_emb": False}
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # name -> of the layers, of the wrapper around them
-    "learned places (default)": ({}, {}),
+    "learned positions (default)": ({}, {}),
     "no positions": ({}, NO_TABLE),
     "scaled sinusoids": ({}, {"scaled_sinu_pos_emb": True}),
     "rotary": ({"rotary_pos_emb": True}, {}),
@@ -270,49 +270,49 @@ def _logits(output: Any) -> Any:
 HEAD = """<!-- Generated by `python docs/sweep.py`. Do not edit. -->
 
 """
-TRANSFORMERS = """# What is found in transformers
+TRANSFORMERS = """# Results for transformers
 
-Every class that transformers {transformers} lists for writing text, made tiny with random weights and checked: {count} classes
+Every class that transformers {transformers} lists for text generation, at a small size with random weights: {count} classes
 of {all}, one float64 model each ({versions}). The text has 13 tokens. Causality and caches are measured at
-other lengths too: those of the model's blocks and windows, powers of two, 263 and 512, as far as the model takes them.
+other lengths too: those of the model's blocks and windows, powers of two, 263 and 512, as far as the model accepts them.
 
 A cell is ✓ where the verdict is *holds* (errors near 1e-16); else the worst relative error of the logits. ≈ is *approximate*,
 below 1e-2; any other number is *broken*. ʳ: only at random parameters; the class's own initialisation hides it. – is
 *not applicable*, ? is *undecided*.
 
-- *causal*: changing or leaving out later tokens does not change the output at earlier ones.
-- *cache*: one token at a time, and pieces of several tokens, give what one pass gives.
-- *left-padding*: padding in front changes nothing, given `attention_mask` and, where the class takes them, `position_ids` that
-  count tokens. *mask alone*: the same with `attention_mask` only. *right-padding*: padding behind.
-- *packing*: documents in one row, with `position_ids` that begin again, get what each gets alone. No class has to do this.
-- *batch*: a sequence gets the same output alone and beside others. *deterministic*: two calls give the same numbers, bit for bit.
+- *causal*: changing or removing later tokens does not change the output at earlier ones.
+- *cache*: one token at a time, and pieces of several tokens, give the outputs of one pass.
+- *left-padding*: padding before the tokens does not change their outputs, given `attention_mask` and, where the class takes them,
+  `position_ids` that count tokens. *mask alone*: the same with `attention_mask` only. *right-padding*: padding after the tokens.
+- *packing*: documents in one sequence, with `position_ids` that restart, give the outputs of each alone. No class has to do this.
+- *batch*: a sequence gives the same output alone and in a batch. *deterministic*: two calls give the same numbers, bit for bit.
 - *pure*: a call does not change its inputs or the model, and no call depends on an earlier one.
-- *shift*: the same text at later positions gives the same output. No class has to do this: RoPE does, learned tables do not.
+- *shift*: the same tokens at later positions give the same output. No class has to do this: RoPE does, learned tables do not.
 
 """
 FINDINGS = """
 ## Findings, confirmed
 
 Each is a function of `docs/why/confirm/{file}.py`, a few lines that use {library} and torch alone. The numbers are those
-that it printed when this page was made: relative errors of the logits, in float64 unless it says otherwise.
+that it printed for this page: relative errors of the logits, in float64 unless stated otherwise.
 
 """
 OTHERWISE = """
-## Looked into, and no fault of the class, or undecided
+## Examined: no fault of the class, or undecided
 
-- `XLNetLMHeadModel` reads both ways unless it is given a `perm_mask`; nothing says that it is causal, and the check does not.
-- `RwkvForCausalLM` takes a mask of padding, and says in a warning that it does not use it.
-- `RecurrentGemmaForCausalLM`, cache and shift: its state restarts where a position is 0; read in pieces with `DynamicCache`, as
-  `generate()` makes it. Not confirmed apart from padding: undecided.
+- `XLNetLMHeadModel` is bidirectional unless it gets a `perm_mask`; it does not claim causality, and the check does not expect it.
+- `RwkvForCausalLM` takes a padding mask, and warns that it does not use it.
+- `RecurrentGemmaForCausalLM`, cache and shift: its state restarts where a position is 0; run in pieces with `DynamicCache`, as
+  `generate()` creates it. Not confirmed except for padding: undecided.
 - `RwkvForCausalLM`, pure, holds in the table: with two layers the weights are divided by 1, which changes no number. With more
   layers it does (`rwkv_rescales`).
-- `ProphetNetForCausalLM`, right-padding: the length of the text again (`prophetnet_mixes_rows`). `CpmAntForCausalLM`,
-  right-padding: it reads both ways (`cpm_ant_reads_ahead`). `ReformerModelWithLMHead`, pure: its random numbers.
-- Errors of 1e-8 to 1e-10 in GPT-J, CodeGen, RoFormer and MiniMax came from tables that they make in float32; here those are made in
-  float64, and nothing is left.
+- `ProphetNetForCausalLM`, right-padding: it depends on the length (`prophetnet_mixes_rows`). `CpmAntForCausalLM`,
+  right-padding: it is bidirectional (`cpm_ant_reads_ahead`). `ReformerModelWithLMHead`, pure: its random numbers.
+- Errors of 1e-8 to 1e-10 in GPT-J, CodeGen, RoFormer and MiniMax came from tables computed in float32; here these are computed in
+  float64, and no error is left.
 
 """
-XTRANSFORMERS = """# What is found in x-transformers
+XTRANSFORMERS = """# Results for x-transformers
 
 The options of x-transformers {x_transformers}, one at a time, in a causal `TransformerWrapper` of two layers at random weights, on
 13 tokens, in float64. *no table* is `use_abs_pos_emb=False`: without it, learned positions are added whatever else is chosen.
@@ -328,9 +328,9 @@ def main(arguments: list[str]) -> int:
     if arguments:
         names = [n for n in classes() if any(a in n for a in arguments)]
         rows, failed = swept(names, lambda name: None)
-        print(table(COLUMNS, ((f"`{n}`", *(cell(r) for r in found.values())) for n, found in rows)))
-        for name, found in rows:
-            print("".join(f"{name}, {column}: {said(row)}\n" for column, row in found.items() if said(row)), end="")
+        print(table(COLUMNS, ((f"`{n}`", *(cell(r) for r in results.values())) for n, results in rows)))
+        for name, results in rows:
+            print("".join(f"{name}, {column}: {said(row)}\n" for column, row in results.items() if said(row)), end="")
         print("".join(f"{name}: {why}\n" for name, why in failed))
         return 0
     tell = (lambda name: print(name, end=" ", flush=True)) if sys.stderr.isatty() else (lambda name: None)
@@ -359,8 +359,8 @@ def transformers_page(tell: Callable[[str], None]) -> str:
     return "".join([
         HEAD, head, "".join(findings("in_transformers", "transformers")),
         OTHERWISE, "\n## Rope types, past the original maximum\n\nLlama, 13 tokens, an original maximum of 8.\n\n",
-        table(("rope type", *COLUMNS[1:]), ((f"`{n}`", *map(cell, found.values())) for n, found in ropes())),
-        "\n## All classes\n\n", table(COLUMNS, ((f"`{n}`", *map(cell, found.values())) for n, found in rows)),
+        table(("rope type", *COLUMNS[1:]), ((f"`{n}`", *map(cell, results.values())) for n, results in ropes())),
+        "\n## All classes\n\n", table(COLUMNS, ((f"`{n}`", *map(cell, results.values())) for n, results in rows)),
         "\n## Where it breaks\n\n",
         "Rows that fail or are undecided; packing and shift are left out, since no class has to do them.\n\n", *where(rows),
         *unbuilt("classes", failed),
@@ -368,8 +368,8 @@ def transformers_page(tell: Callable[[str], None]) -> str:
 
 
 def where(rows: list[tuple[str, dict[str, Row]]]) -> Iterator[str]:
-    for name, found in rows:
-        for column, row in found.items():
+    for name, results in rows:
+        for column, row in results.items():
             if column not in ("shift", "packing", MASK_ALONE) and (words := said(row)):
                 yield f"- `{name}`, {column}: {escaped(words)[:300]}\n"
 
@@ -382,7 +382,7 @@ def x_transformers_page(tell: Callable[[str], None]) -> str:
     head = XTRANSFORMERS.format(x_transformers=version("x-transformers"))
     return "".join([
         HEAD, head, *findings("in_x_transformers", "x-transformers"),
-        "\n## All options\n\n", table(columns, ((n, *(cell(found[c]) for c in columns[1:])) for n, found in rows)),
+        "\n## All options\n\n", table(columns, ((n, *(cell(results[c]) for c in columns[1:])) for n, results in rows)),
         "\n## Where it breaks\n\n", *where(rows), *unbuilt("options", failed),
     ])  # fmt: skip
 

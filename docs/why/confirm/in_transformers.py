@@ -11,9 +11,9 @@ SMALL = {"vocab_size": 101, "hidden_size": 32, "intermediate_size": 48, "num_hid
 IDS = torch.randint(5, 100, (1, 13), generator=torch.Generator().manual_seed(0))
 
 
-def relative(found, wanted):
+def relative(results, expected):
     """Size of the difference over the size of what was wanted."""
-    return ((found - wanted).norm() / wanted.norm()).item()
+    return ((results - expected).norm() / expected.norm()).item()
 
 
 def built(model_class, config, spread=None):
@@ -35,28 +35,29 @@ def logits(model, ids=IDS, **more):
 
 def in_pieces(model, sizes, name="past_key_values"):
     """The same text, read in pieces with a cache."""
-    past, start, found = None, 0, []
+    past, start, results = None, 0, []
     for size in sizes:
         with torch.no_grad():
             output = model(input_ids=IDS[:, start : start + size], use_cache=True, **{name: past})
         past, start = getattr(output, name), start + size
-        found.append(output.logits)
-    return torch.cat(found, 1)
+        results.append(output.logits)
+    return torch.cat(results, 1)
 
 
 def padded(model, **more):
-    """One empty place in front, marked by the attention mask: the logits of the words."""
+    """One row of padding in front, marked by the attention mask: the logits of the tokens."""
     ids, mask = torch.nn.functional.pad(IDS, (1, 0), value=7), torch.ones(1, 14, dtype=torch.long)
     mask[0, 0] = 0
     return logits(model, ids, attention_mask=mask, **more)[:, 1:]
 
 
 def mamba_in_chunks():
-    """A Mamba cache forgets when more than one token follows.
+    """A Mamba cache is ignored when more than one token follows.
 
-    In Mamba, FalconMamba, Jamba and Zamba the scan of several tokens begins from an empty state although the cache holds one
-    (`mamba_selective_scan` is given no initial state), so a second chunk of a prompt, or a next turn of a chat, is read as if
-    little had come before. No error is raised. One token at a time is right; Mamba2, RWKV and xLSTM are right in chunks too.
+    In Mamba, FalconMamba, Jamba and Zamba the scan of several tokens starts from an empty state although the cache holds
+    one (`mamba_selective_scan` gets no initial state). A second chunk of a prompt, or the next message of a chat, is
+    processed as if almost nothing came before. No error is raised. One token at a time is right; Mamba2, RWKV and xLSTM are
+    right in chunks too.
     """
     small = {"vocab_size": 101, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}
     mamba = built(hf.MambaForCausalLM, hf.MambaConfig(**small))
@@ -72,10 +73,11 @@ def mamba_in_chunks():
 
 
 def moshi_window():
-    """Moshi's cache has a window that its full pass has not.
+    """Moshi's cache has a window that its full pass lacks.
 
-    The cache keeps `sliding_window` keys, as the config says; the mask of a full pass is plainly causal. Beyond the window, writing
-    with a cache gives other numbers than one pass over the same text (here a window of 4; the published one is 3000).
+    The cache keeps `sliding_window` keys, as the config says; the mask of a full pass is causal without a window. Beyond
+    the window, generation with a cache gives other outputs than one pass over the same tokens (here a window of 4; the
+    published one is 3000).
     """
     config = hf.MoshiConfig(**SMALL, ffn_dim=48, sliding_window=4, num_codebooks=2, audio_vocab_size=101,
                             depth_decoder_config={"vocab_size": 101, "hidden_size": 32, "num_hidden_layers": 1, "ffn_dim": 48,
@@ -85,30 +87,30 @@ def moshi_window():
     return {"the first 4 tokens": relative(cached[:, :4], full[:, :4]), "the others": relative(cached[:, 4:], full[:, 4:])}
 
 
-def bamba_places():
-    """Bamba with a cache counts places from 0 again, unless it is told them.
+def bamba_positions():
+    """Bamba with a cache counts positions from 0 again, unless it gets `position_ids`.
 
-    Its forward makes `position_ids` from the tokens it is given and forgets those in the cache. `generate()` gives them; a loop of
-    one's own that does not, as for other classes, turns every new query as if it were the first.
+    Its forward computes `position_ids` from the tokens of the call and ignores those in the cache. `generate()` passes
+    them. A custom loop that does not, as other classes allow, rotates every new query as if it were the first.
     """
     config = hf.BambaConfig(**SMALL, num_key_value_heads=2, attn_layer_indices=[1], mamba_n_heads=4, mamba_d_head=16,
                             mamba_d_state=8, mamba_chunk_size=4)  # fmt: skip
     model = built(hf.BambaForCausalLM, config, spread=0.3)
-    past, found = None, []
+    past, results = None, []
     for i in range(13):
         with torch.no_grad():
             output = model(input_ids=IDS[:, i : i + 1], position_ids=torch.tensor([[i]]), past_key_values=past, use_cache=True)
         past = output.past_key_values
-        found.append(output.logits)
-    told = torch.cat(found, 1)
-    return {"one at a time": relative(in_pieces(model, [1] * 13), logits(model)), "places told": relative(told, logits(model))}
+        results.append(output.logits)
+    with_positions, whole = torch.cat(results, 1), logits(model)
+    return {"one at a time": relative(in_pieces(model, [1] * 13), whole), "with position_ids": relative(with_positions, whole)}
 
 
 def zamba2_steps():
-    """Zamba2 and Nemotron-H hold the time step of their scan above `time_step_min`, and not that of a single token.
+    """Zamba2 and Nemotron-H clamp the time step of their scan at `time_step_min`, but not that of a single token.
 
-    The full pass clamps it (`dt_limit`), the step with a cache does not; where softplus of the step falls below 0.001, writing
-    differs from reading, slightly at random weights.
+    The full pass clamps it (`dt_limit`), the step with a cache does not. Where softplus of the step is below 0.001,
+    generation differs from the full pass, slightly at random weights.
     """
     config = hf.Zamba2Config(
         vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2,
@@ -126,46 +128,46 @@ def zamba2_steps():
 
 
 def growing_rope():
-    """The rope types `dynamic` and `longrope` look at how long the text is.
+    """The rope types `dynamic` and `longrope` depend on the length of the input.
 
-    Past the original maximum the angles of all tokens follow the length, so what is said at the first 7 tokens depends on how many
-    are still to come, and keys that were cached with other angles do not fit. linear, yarn and llama3 do not do so.
+    Beyond the original maximum the angles of all tokens depend on the length, so the output at the first 7 tokens depends
+    on how many follow, and cached keys with other angles do not fit. linear, yarn and llama3 do not depend on it.
     """
-    found, original = {}, {"factor": 4.0, "original_max_position_embeddings": 8}
+    results, original = {}, {"factor": 4.0, "original_max_position_embeddings": 8}
     factors = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
     for name, more in (("dynamic", {"factor": 4.0}), ("longrope", {**original, **factors}), ("yarn", original)):
         rope = {"rope_type": name, "rope_theta": 1e4, **more}
         config = hf.LlamaConfig(**SMALL, max_position_embeddings=8 if name == "dynamic" else 32, rope_parameters=rope)
         model = built(hf.LlamaForCausalLM, config, spread=0.3)
         alone, whole = logits(model, IDS[:, :7]), logits(model)[:, :7]
-        found[f"{name}, the first 7 alone against 7 of 13"] = relative(alone, whole)
+        results[f"{name}, the first 7 alone against 7 of 13"] = relative(alone, whole)
         model = built(hf.LlamaForCausalLM, config, spread=0.3)
-        found[f"{name}, cache"] = relative(in_pieces(model, [1] * 13), logits(model))
-    return found
+        results[f"{name}, cache"] = relative(in_pieces(model, [1] * 13), logits(model))
+    return results
 
 
-def padding_without_places():
-    """Left padding with a mask alone moves GPT-2's words to other places.
+def padding_without_position_ids():
+    """Left padding with a mask alone changes the positions of GPT-2's tokens.
 
-    `generate()` counts `position_ids` from the mask, a plain call does not: GPT-2 then reads its words at places that begin later.
-    Models with rotary or linear-bias positions do not notice, since only distances count.
+    `generate()` counts `position_ids` from the mask, a plain call does not: GPT-2 then uses larger positions. Models with
+    rotary or linear-bias positions are not affected, because only distances count.
     """
     gpt2 = built(hf.GPT2LMHeadModel, hf.GPT2Config(vocab_size=101, n_embd=32, n_layer=2, n_head=2, n_positions=64), spread=0.3)
     llama = built(hf.LlamaForCausalLM, hf.LlamaConfig(**SMALL, max_position_embeddings=64), spread=0.3)
-    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    positions = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
     return {
         "GPT-2, mask alone": relative(padded(gpt2), logits(gpt2)),
-        "GPT-2, places too": relative(padded(gpt2, position_ids=places), logits(gpt2)),
+        "GPT-2, with position_ids": relative(padded(gpt2, position_ids=positions), logits(gpt2)),
         "Llama, mask alone": relative(padded(llama), logits(llama)),
     }
 
 
 def decoders_that_count_rows():
-    """Decoders with learned places that nobody can tell: Bart and its kin.
+    """Bart and similar decoders have learned positions that cannot be set.
 
     Bart, MBart, Blenderbot, Pegasus, PLBart, Marian, MVP, TrOCR, Whisper, Musicgen, ProphetNet and BigBirdPegasus take no
-    `position_ids` and count rows, padding too, so that a batch padded on the left cannot be right. OPT, of the same descent, counts
-    the mask.
+    `position_ids` and count rows, padding included, so a batch padded on the left cannot be right. OPT, of the same
+    descent, counts the mask.
     """
     small = {"vocab_size": 101, "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 48}
     bart = built(hf.BartForCausalLM, hf.BartConfig(**small, max_position_embeddings=64, is_decoder=True, is_encoder_decoder=False))
@@ -175,10 +177,11 @@ def decoders_that_count_rows():
 
 
 def cpm_ant_reads_ahead():
-    """CpmAntForCausalLM reads its whole input both ways.
+    """CpmAntForCausalLM attends to its whole input in both directions.
 
-    Every token of the input is context, and context is seen from everywhere (`_prepare_attention_mask`): changing the last token
-    changes the logits of all others. By design of a prefix model; but a loss over all tokens, or a text's score, sees the answer.
+    Every token of the input is context, and all tokens attend to the context (`_prepare_attention_mask`): changing the last
+    token changes the logits of all others. This is the design of a prefix model, but a loss over all tokens, or the score
+    of a text, sees the answer.
     """
     config = hf.CpmAntConfig(vocab_size=101, hidden_size=32, num_attention_heads=2, dim_head=16, dim_ff=48, num_hidden_layers=2)
     model, other = built(hf.CpmAntForCausalLM, config), IDS.clone()
@@ -187,11 +190,11 @@ def cpm_ant_reads_ahead():
 
 
 def packed_documents():
-    """Positions that begin again do not separate documents in every class.
+    """Positions that restart do not separate documents in every class.
 
-    transformers hides the documents of a packed row from each other where `position_ids` begin again and there is no mask. A class
-    whose forward does not hand `position_ids` to `create_causal_mask` restarts the positions and still attends across documents.
-    No error is raised. The column *packing* of the table has the others.
+    transformers masks the documents of a packed sequence from each other where `position_ids` restart and there is no mask.
+    A class whose forward does not pass `position_ids` to `create_causal_mask` restarts the positions and still attends
+    across documents. No error is raised. The column *packing* of the table has the others.
     """
     wide = {**SMALL, "max_position_embeddings": 64, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 4}
     models = {
@@ -201,11 +204,11 @@ def packed_documents():
         "BioGPT": built(hf.BioGptForCausalLM, hf.BioGptConfig(**SMALL)),
         "BERT as a decoder": built(hf.BertLMHeadModel, hf.BertConfig(**SMALL, is_decoder=True)),
     }
-    again, found = torch.cat([torch.arange(5), torch.arange(8)])[None], {}
+    restarting, results = torch.cat([torch.arange(5), torch.arange(8)])[None], {}
     for name, model in models.items():
         alone = logits(model, IDS[:, 5:], position_ids=torch.arange(8)[None], use_cache=False)
-        found[name] = relative(logits(model, position_ids=again, use_cache=False)[:, 5:], alone)
-    return found
+        results[name] = relative(logits(model, position_ids=restarting, use_cache=False)[:, 5:], alone)
+    return results
 
 
 def equal_scores():
@@ -216,7 +219,7 @@ def equal_scores():
     which earlier keys are kept. With 4 index heads, one key in 16 has the score 0; with the 64 of the published models it does not
     happen here.
     """
-    text, found = torch.randint(5, 100, (1, 512), generator=torch.Generator().manual_seed(0)), {}
+    text, results = torch.randint(5, 100, (1, 512), generator=torch.Generator().manual_seed(0)), {}
     for heads in (4, 64):
         config = hf.DeepseekV32Config(
             vocab_size=101, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
@@ -225,8 +228,8 @@ def equal_scores():
         )  # fmt: skip
         model = built(hf.DeepseekV32ForCausalLM, config)
         name = f"{heads} index heads, the first 257 tokens alone against 257 of 512"
-        found[name] = relative(logits(model, text[:, :257]), logits(model, text)[:, :257])
-    return found
+        results[name] = relative(logits(model, text[:, :257]), logits(model, text)[:, :257])
+    return results
 
 
 def rwkv_rescales():
@@ -249,66 +252,70 @@ def rwkv_rescales():
 
 
 def xlm_padding():
-    """XLM that writes (`causal=True`) looks at padding.
+    """XLM as a causal model (`causal=True`) attends to padding.
 
-    `get_masks` makes the mask of attention either causal or from the padding, never both; so padded keys in front are attended to.
+    `get_masks` makes the attention mask either causal or from the padding, never both, so padded keys before the tokens are
+    attended to.
     """
     config = hf.XLMConfig(vocab_size=101, emb_dim=32, n_layers=2, n_heads=2, causal=True, max_position_embeddings=64, dropout=0.0)
     model = built(hf.XLMWithLMHeadModel, config, spread=0.3)
-    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
-    return {"places told": relative(padded(model, position_ids=places), logits(model))}
+    positions = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {"with position_ids": relative(padded(model, position_ids=positions), logits(model))}
 
 
 def reformer_draws():
-    """Reformer draws random numbers in evaluation.
+    """Reformer draws random numbers in evaluation mode.
 
-    Its hashing rotates by numbers drawn anew in every call where `hash_seed` is not set: two calls on one text differ.
+    Its hashing rotates by random numbers drawn in every call where `hash_seed` is not set: two calls on the same input
+    differ.
     """
     config = hf.ReformerConfig(vocab_size=101, hidden_size=32, num_attention_heads=2, attention_head_size=16, feed_forward_size=48,
                                attn_layers=["local", "lsh"], axial_pos_shape=(4, 4), axial_pos_embds_dim=(16, 16), is_decoder=True,
                                local_attn_chunk_length=4, lsh_attn_chunk_length=4, num_buckets=2)  # fmt: skip
     model, ids = built(hf.ReformerModelWithLMHead, config, spread=0.3), IDS[:, :12]
-    return {"one text twice": relative(logits(model, ids), logits(model, ids))}
+    return {"one input twice": relative(logits(model, ids), logits(model, ids))}
 
 
-def norm_after_turning():
-    """HunYuan's norm of queries and keys stands after the rotation, and its gain undoes what RoPE is for.
+def norm_after_rotation():
+    """HunYuan applies the norm of queries and keys after the rotation, and its weight undoes the purpose of RoPE.
 
-    A gain for each feature does not commute with a rotation of pairs of features, so scores depend on where the text begins once
-    the gain is learned; at the initial gain of ones it hides. Qwen3 norms before it turns, and keeps the distances.
+    A weight for each feature does not commute with a rotation of pairs of features, so scores depend on the absolute
+    position once the weight is trained; the initial weight of ones hides this. Qwen3 applies the norm before the rotation
+    and depends on distances only.
     """
-    found, later = {}, torch.arange(100, 113)[None]
+    results, later = {}, torch.arange(100, 113)[None]
+    hunyuan = hf.HunYuanDenseV1Config(**SMALL, head_dim=16, num_key_value_heads=2)
     for name, model_class, config in (
-        ("HunYuan, gains of 1", hf.HunYuanDenseV1ForCausalLM, hf.HunYuanDenseV1Config(**SMALL, head_dim=16, num_key_value_heads=2)),
+        ("HunYuan, weights of 1", hf.HunYuanDenseV1ForCausalLM, hunyuan),
         (
-            "HunYuan, other gains",
+            "HunYuan, other weights",
             hf.HunYuanDenseV1ForCausalLM,
             hf.HunYuanDenseV1Config(**SMALL, head_dim=16, num_key_value_heads=2),
         ),
-        ("Qwen3, other gains", hf.Qwen3ForCausalLM, hf.Qwen3Config(**SMALL, head_dim=16, num_key_value_heads=2)),
+        ("Qwen3, other weights", hf.Qwen3ForCausalLM, hf.Qwen3Config(**SMALL, head_dim=16, num_key_value_heads=2)),
     ):
         model = built(model_class, config, spread=0.3 if "other" in name else None)
-        found[name] = relative(logits(model, position_ids=later), logits(model, position_ids=torch.arange(13)[None]))
-    return found
+        results[name] = relative(logits(model, position_ids=later), logits(model, position_ids=torch.arange(13)[None]))
+    return results
 
 
 def recurrent_gemma_padding():
     """RecurrentGemma's recurrence runs through padding.
 
-    The mask reaches its attention layers only: what stands in front of the text goes through the convolution and into the state.
+    The mask reaches its attention layers only: padding before the tokens passes through the convolution and into the state.
     """
     config = hf.RecurrentGemmaConfig(**{**SMALL, "num_hidden_layers": 3}, lru_width=32, attention_window_size=8, head_dim=16)
     model = built(hf.RecurrentGemmaForCausalLM, config)
-    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
-    return {"places told": relative(padded(model, position_ids=places), logits(model))}
+    positions = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {"with position_ids": relative(padded(model, position_ids=positions), logits(model))}
 
 
 def prophetnet_mixes_rows():
-    """ProphetNet's predicting streams take their relative biases from other tokens, later ones among them.
+    """ProphetNet's predicting streams take their relative biases from other tokens, later ones included.
 
-    `get_predict_relative_pos_embeddings` lays what it computed out by token, stream and head, and the table of distances by stream,
-    head and token, before it joins them row by row; so the bias of one token is made from the state of another. Changing token 2
-    changes tokens 0 and 1, and the answer for a token depends on how long the text is.
+    `get_predict_relative_pos_embeddings` orders its values by token, stream and head, and the table of distances by stream,
+    head and token, before it combines them row by row. The bias of one token is therefore computed from the state of
+    another. Changing token 2 changes tokens 0 and 1, and the output at a token depends on the length of the input.
     """
     config = hf.ProphetNetConfig(vocab_size=101, hidden_size=32, decoder_ffn_dim=48, num_decoder_layers=2, is_decoder=True,
                                  num_decoder_attention_heads=2, max_position_embeddings=64, is_encoder_decoder=False)  # fmt: skip
@@ -321,10 +328,10 @@ def prophetnet_mixes_rows():
 
 
 def deepseek_v4_blocks():
-    """DeepSeek-V4 compresses rows, empty ones too.
+    """DeepSeek-V4 compresses rows of padding too.
 
-    Keys are compressed by blocks that are counted from the first row: empty places in front are compressed with the words and move
-    the borders, whatever mask and places say. The same text at other places differs as well.
+    Keys are compressed in blocks counted from the first row: padding before the tokens is compressed with them and shifts
+    the block boundaries, whatever the mask and the positions are. The same tokens at other positions differ as well.
     """
     config = hf.DeepseekV4Config(
         vocab_size=101, hidden_size=64, moe_intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, head_dim=16,
@@ -335,14 +342,14 @@ def deepseek_v4_blocks():
     )  # fmt: skip
     config._experts_implementation = "eager"
     model = built(hf.DeepseekV4ForCausalLM, config)
-    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
-    return {"one empty place, places told": relative(padded(model, position_ids=places), logits(model))}
+    positions = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {"one row of padding, with position_ids": relative(padded(model, position_ids=positions), logits(model))}
 
 
 FINDINGS = (
-    mamba_in_chunks, moshi_window, bamba_places, zamba2_steps, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead,
-    norm_after_turning, padding_without_places, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks, xlm_padding,
-    reformer_draws, packed_documents, equal_scores, rwkv_rescales,
+    mamba_in_chunks, moshi_window, bamba_positions, zamba2_steps, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead,
+    norm_after_rotation, padding_without_position_ids, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks,
+    xlm_padding, reformer_draws, packed_documents, equal_scores, rwkv_rescales,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ IDS = torch.randint(5, 100, (1, 13), generator=torch.Generator().manual_seed(0))
 NO_TABLE = {"use_abs_pos_emb": False}
 
 
-def relative(found, wanted):
+def relative(results, expected):
     """Size of the difference over the size of what was wanted."""
-    return ((found - wanted).norm() / wanted.norm()).item()
+    return ((results - expected).norm() / expected.norm()).item()
 
 
 def built(around=NO_TABLE, **options):
@@ -25,62 +25,63 @@ def logits(model, ids=IDS, **more):
 
 
 def later(model):
-    """The same text, 20 places later."""
+    """The same tokens, 20 positions later."""
     return relative(logits(model, pos=torch.arange(20, 33)), logits(model, pos=torch.arange(13)))
 
 
 def cached(model):
     """As generate() does: the whole text so far, and the cache of the step before."""
-    cache, found = None, []
+    cache, results = None, []
     for n in range(1, 14):
         with torch.no_grad():
             answer, cache = model(IDS[:, :n], return_intermediates=True, cache=cache)
-        found.append(answer[:, -1:])
-    return relative(torch.cat(found, 1), logits(model))
+        results.append(answer[:, -1:])
+    return relative(torch.cat(results, 1), logits(model))
 
 
 def padded(model):
-    """As generate(prompt_lens=...) does: one empty place in front, and where the text starts. In float32, as its softmax."""
+    """As generate(prompt_lens=...) does: one row of padding in front, and where the text starts. In float32, as its softmax."""
     model, ids = model.float(), torch.nn.functional.pad(IDS, (1, 0), value=7)
     return relative(logits(model, ids, seq_start_pos=torch.tensor([1]))[:, 1:], logits(model, seq_start_pos=torch.tensor([0])))
 
 
 def alibi_with_a_table():
-    """ALiBi as the README shows it keeps learned absolute places.
+    """ALiBi as the README shows it keeps learned absolute positions.
 
-    `alibi_pos_bias=True` and `rel_pos_bias=True` do not switch `use_abs_pos_emb` off (`rotary_pos_emb=True` does), so the model
-    notices where a text begins and knows no place beyond its table: what relative biases are chosen to avoid.
+    `alibi_pos_bias=True` and `rel_pos_bias=True` do not disable `use_abs_pos_emb` (`rotary_pos_emb=True` does), so the
+    outputs depend on the absolute position and no position beyond the table is possible: what relative biases are chosen to
+    avoid.
     """
     return {
-        "alibi, 20 places later": later(built({}, alibi_pos_bias=True)),
+        "alibi, 20 positions later": later(built({}, alibi_pos_bias=True)),
         "alibi, use_abs_pos_emb=False": later(built(alibi_pos_bias=True)),
         "rotary": later(built({}, rotary_pos_emb=True)),
     }
 
 
 def shift_tokens_cache():
-    """With `shift_tokens`, what generate() writes is not what the model computes.
+    """With `shift_tokens`, generate() does not compute what the model computes.
 
-    A step with a cache sees one token, so the features that should come from the token before are zeros. `can_cache_kv` says that
-    it can be cached, and `generate()` does so unless `cache_kv=False`.
+    A step with a cache gets one token, so the features that should come from the token before are zeros. `can_cache_kv`
+    says that it can be cached, and `generate()` does so unless `cache_kv=False`.
     """
     model = built(shift_tokens=1)
     return {"one at a time with its cache": cached(model), "rotary, for comparison": cached(built(rotary_pos_emb=True))}
 
 
 def data_dependent_alibi_cache():
-    """With `attn_data_dependent_alibi`, the cache keeps keys and values, not the gates of forgetting.
+    """With `attn_data_dependent_alibi`, the cache keeps keys and values, but not the forget gates.
 
-    The bias between a query and a key sums what the tokens between them say; one token at a time has only its own.
+    The bias between a query and a key is a sum over the tokens between them; a single token has only its own term.
     """
     return {"one at a time with its cache": cached(built(attn_data_dependent_alibi=True))}
 
 
-def padding_that_is_seen():
-    """Left padding (`seq_start_pos`) is seen with shifted tokens, memory tokens and selective attention.
+def padding_with_effect():
+    """Left padding (`seq_start_pos`) changes the outputs with shifted tokens, memory tokens and selective attention.
 
-    Shifted tokens carry padding into the first word in the feed-forward layers, which get no mask; memory tokens stand in front of
-    the text when the mask is laid over both; in selective attention, empty places select too.
+    Shifted tokens carry padding into the first token in the feed-forward layers, which get no mask; memory tokens precede
+    the input when the mask is applied to both; in selective attention, padding selects too.
     """
     return {
         "shift_tokens": padded(built(shift_tokens=1)),
@@ -91,15 +92,16 @@ def padding_that_is_seen():
 
 
 def memory_keys_with_rotary():
-    """Memory keys beside turned keys make rotary attention notice where a text begins.
+    """Memory keys beside rotated keys make rotary attention depend on the absolute position.
 
-    `attn_num_mem_kv` adds keys that are not turned, so a query's product with them depends on the query's own place.
+    `attn_num_mem_kv` adds keys that are not rotated, so the product of a query with them depends on the query's own
+    position.
     """
     model = built(attn_num_mem_kv=3, rotary_pos_emb=True)
-    return {"20 places later": later(model), "an empty place in front": padded(model)}
+    return {"20 positions later": later(model), "one row of padding in front": padded(model)}
 
 
-FINDINGS = (alibi_with_a_table, shift_tokens_cache, data_dependent_alibi_cache, padding_that_is_seen, memory_keys_with_rotary)
+FINDINGS = (alibi_with_a_table, shift_tokens_cache, data_dependent_alibi_cache, padding_with_effect, memory_keys_with_rotary)
 
 if __name__ == "__main__":
     for finding in FINDINGS:

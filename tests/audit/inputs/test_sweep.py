@@ -26,19 +26,19 @@ def broken(rows):
 
 @pytest.mark.parametrize("name", HOLDS)
 def test_what_is_sound_is_found_sound(name):
-    assert broken(sweep.audited(sweep.made(name), effort="quick")) == set()
+    assert broken(sweep.audit_of(sweep.tiny_model(name), effort="quick")) == set()
 
 
 @pytest.mark.parametrize("name", [n if n == "GPT2LMHeadModel" else pytest.param(n, marks=pytest.mark.thorough) for n in BROKEN])
 def test_what_was_confirmed_without_us_is_found_again(name):
-    assert broken(sweep.audited(sweep.made(name), effort="quick")) == BROKEN[name]
+    assert broken(sweep.audit_of(sweep.tiny_model(name), effort="quick")) == BROKEN[name]
 
 
 def test_a_rope_that_looks_at_the_length_breaks_causality_and_the_cache():
-    model = sweep.made("LlamaForCausalLM", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
+    model = sweep.tiny_model("LlamaForCausalLM", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
                        max_position_embeddings=8)  # fmt: skip
-    assert {"causal", "cache"} <= broken(sweep.audited(model, sweep.WORDS, "quick"))
-    short = sweep.audited(model, sweep.WORDS[:, :7], "quick")
+    assert {"causal", "cache"} <= broken(sweep.audit_of(model, sweep.WORDS, "quick"))
+    short = sweep.audit_of(model, sweep.WORDS[:, :7], "quick")
     assert short["causal"].verdict == "holds"
 
 
