@@ -5,6 +5,7 @@ the full product are marked `thorough`. The choice depends on nothing but the le
 Source: Cohen, Dalal, Fredman & Patton 1997, "The AETG System: An Approach to Testing Based on Combinatorial Design".
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -13,10 +14,27 @@ import pytest
 
 def pairwise(*factors: pytest.MarkDecorator) -> pytest.MarkDecorator:
     """One parametrize mark from several, with the ids of stacked marks, the lowest of them first."""
+    return _crossed(cover, factors)
+
+
+def each_value(*factors: pytest.MarkDecorator) -> pytest.MarkDecorator:
+    """As `pairwise`, but every value of every factor is in one default cell: for tests that take seconds, such as a browser's."""
+    return _crossed(lambda sizes: [tuple(i % size for size in sizes) for i in range(max(sizes))], factors)
+
+
+def few(values: Iterable[Any], default: int) -> list[Any]:
+    """The values, of which the first `default` are in a default run and the others in a thorough one."""
+    thorough = pytest.mark.thorough
+    return [
+        v if i < default else pytest.param(*(v if isinstance(v, tuple) else (v,)), marks=thorough) for i, v in enumerate(values)
+    ]
+
+
+def _crossed(chosen_rows: Callable[[list[int]], list[tuple[int, ...]]], factors: Sequence[pytest.MarkDecorator]) -> Any:
     names = [name for factor in factors for name in _names(factor)]
     values = [[_param(factor, index, value) for index, value in enumerate(factor.args[1])] for factor in factors]
     default = [[i for i, value in enumerate(column) if not _is_thorough(value)] for column in values]
-    chosen = {tuple(d[i] for d, i in zip(default, row, strict=True)) for row in cover([len(column) for column in default])}
+    chosen = {tuple(d[i] for d, i in zip(default, row, strict=True)) for row in chosen_rows([len(column) for column in default])}
     cells = []
     for row in product(*(range(len(column)) for column in values)):
         parts = [column[i] for column, i in zip(values, row, strict=True)]

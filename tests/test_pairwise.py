@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import pytest
 
-from tests.pairwise import cover, pairwise
+from tests.pairwise import cover, each_value, few, pairwise
 
 pytestmark = pytest.mark.quick
 
@@ -33,3 +33,14 @@ def test_cells_beyond_the_pairs_and_values_that_are_thorough_are_thorough():
     assert len(default) == 4
     assert all(n < 2 for _, n, _, _ in default)
     assert cells[0].id == "a-0-first"
+
+
+def test_each_value_is_in_one_default_cell():
+    cells = each_value(letters, words).args[1]
+    assert len(cells) == 4
+    assert [cell.values for cell in cells if not cell.marks] == [("a", "one", 3), ("b", "three", 5)]
+
+
+def test_few_values_are_default():
+    assert [getattr(value, "values", value) for value in few(["a", "b"], 1)] == ["a", ("b",)]
+    assert [bool(cell.marks) for cell in pairwise(pytest.mark.parametrize("n", few([1, 2], 1))).args[1]] == [False, True]

@@ -11,6 +11,7 @@ from equiscope.explore import write
 from equiscope.record import Comparison
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, mixed
 from tests.journeys.barriers import barriers
+from tests.pairwise import few
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -78,7 +79,9 @@ def test_pairs_say_what_is_decided_and_what_is_not(read):
     rows = tab.locator("table.differences tbody tr")
     assert rows.count() == len(comparison().pairs)
     for row, pair in zip(rows.all(), comparison().pairs, strict=True):
-        wanted = f"{pair.better} is better" if pair.decided else f"no significant difference; about {pair.seeds} seeds would show one"
+        wanted = (
+            f"{pair.better} is better" if pair.decided else f"no significant difference; about {pair.seeds} seeds would show one"
+        )
         assert row.locator(".said").inner_text() == wanted
     assert tab.locator(".against [data-kind='better']").count() == sum(p.decided for p in comparison().pairs)
 
@@ -210,7 +213,7 @@ def test_symmetries_stand_side_by_side(read):
         assert row.locator("td .judged").all_inner_texts() == list(found.measured.values())
 
 
-@pytest.mark.parametrize("name", list(COMPARISONS))
+@pytest.mark.parametrize("name", few(COMPARISONS, 3))
 def test_nothing_is_wider_than_the_window(read, name):
     tab = read(name)
     for summary in tab.locator("summary").all():
@@ -246,7 +249,8 @@ def test_without_a_script_there_are_tables(read):
 
 
 @pytest.mark.parametrize(
-    ("name", "wide", "dark"), [("five", 1280, False), ("five", 390, True), ("mixed", 390, False), ("many", 1280, True)]
+    ("name", "wide", "dark"),
+    few([("five", 390, True), ("many", 1280, False), ("mixed", 390, False), ("five", 1280, False), ("many", 1280, True)], 2),
 )
 def test_the_page_has_no_barriers(read, name, wide, dark):
     tab = read(name, dark=dark, wide=wide, bypass_csp=True)

@@ -12,6 +12,7 @@ from equiscope.models import PRESETS, describe
 from equiscope.record.cost import amount
 from tests.explore.costs import HOSTILE, PAGES, speeds
 from tests.journeys.barriers import barriers
+from tests.pairwise import each_value, few
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -287,8 +288,10 @@ def test_a_hostile_name_of_a_processor_is_text(read):
     assert tab.locator(".measured img, .measured .about b").count() == 0
 
 
-@pytest.mark.parametrize("kind", ["SVG", "PNG"])
-@pytest.mark.parametrize("part", ["where", "length", "memory", "measured"])
+@each_value(
+    pytest.mark.parametrize("part", ["where", "length", "memory", "measured"]),
+    pytest.mark.parametrize("kind", ["SVG", "PNG"]),
+)
 def test_pictures_are_saved(read, tmp_path, part, kind):
     tab = read()
     with tab.expect_download() as saved:
@@ -317,7 +320,9 @@ def test_without_javascript_the_page_is_tables(read, name):
     assert tab.locator("img").count() == 0
 
 
-@pytest.mark.parametrize(("wide", "dark", "fragment"), [(1280, False, ""), (360, True, "view=heads&N=5000"), (1280, True, "")])
+@pytest.mark.parametrize(
+    ("wide", "dark", "fragment"), few([(1280, False, ""), (360, True, "view=heads&N=5000"), (1280, True, "")], 2)
+)
 def test_the_page_has_no_barriers(read, wide, dark, fragment):
     tab = read(fragment, wide=wide, dark=dark, bypass_csp=True)
     for summary in tab.locator("summary").all():

@@ -10,6 +10,7 @@ from equiscope.explore import drawing, write
 from equiscope.program.replay import replay
 from equiscope.record import unpack
 from tests.journeys.barriers import barriers
+from tests.pairwise import each_value
 
 pytestmark = pytest.mark.browser
 BOX = '.architecture [data-box="{}"]'
@@ -46,8 +47,10 @@ def focused(tab) -> str:
     return tab.evaluate("document.activeElement.dataset.box ?? document.activeElement.id")
 
 
-@pytest.mark.parametrize("name", list(drawn()))
-@pytest.mark.parametrize(("wide", "dark"), SIZES)
+@each_value(
+    pytest.mark.parametrize(("wide", "dark"), SIZES),
+    pytest.mark.parametrize("name", list(drawn())),
+)
 def test_every_box_opens_its_numbers(look, name, wide, dark):
     content = drawing(drawn()[name], name)
     tab = look(name, wide=wide, dark=dark)
@@ -136,8 +139,10 @@ def test_a_narrow_window_is_drawn_anew(look):
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("fragment", ["", f"box={ATTENTION}", "action=permute"])
+@each_value(
+    pytest.mark.parametrize("fragment", ["", f"box={ATTENTION}", "action=permute"]),
+    pytest.mark.parametrize("dark", [False, True]),
+)
 def test_the_drawing_has_no_barriers(look, dark, fragment):
     tab = look(fragment=fragment, dark=dark, bypass_csp=True)
     assert barriers(tab, "serious") == []

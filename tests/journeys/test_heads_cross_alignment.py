@@ -12,6 +12,7 @@ from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import TokenSequence
 from tests.journeys.test_heads import number
+from tests.pairwise import each_value
 
 pytestmark = pytest.mark.browser
 SOURCE = [" Ein", " alter", " Ra", "sen", "mäher", " läuft", "</s>"]
@@ -80,8 +81,10 @@ def value(tab):
     return number(tab.locator(".alignment > .said .value").inner_text())
 
 
-@pytest.mark.parametrize("kind", [marian, t5])
-@pytest.mark.parametrize("chosen", ["", "align=1", "align=0.2"])
+@each_value(
+    pytest.mark.parametrize("chosen", ["", "align=1", "align=0.2"]),
+    pytest.mark.parametrize("kind", [marian, t5]),
+)
 def test_the_links_are_those_of_the_model(read, made, kind, chosen):
     looked, theirs = made(kind)
     layers = looked.content.cross_alignments[0].layers

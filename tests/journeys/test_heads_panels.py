@@ -17,6 +17,7 @@ from tests.journeys.test_heads_across import marian
 from tests.journeys.test_heads_again import gpt2, looked
 from tests.journeys.test_heads_beside import eager
 from tests.journeys.test_heads_sound import content as sounding
+from tests.pairwise import each_value
 from tests.pictures_of_timm import vit as timm_vit
 
 pytestmark = pytest.mark.browser
@@ -55,8 +56,10 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize(("wide", "dark"), [(1280, False), (360, True)])
-@pytest.mark.parametrize("name", list(PAGES))
+@each_value(
+    pytest.mark.parametrize("name", list(PAGES)),
+    pytest.mark.parametrize(("wide", "dark"), [(1280, False), (360, True)]),
+)
 def test_a_panel_has_no_barriers(watched, tmp_path, name, wide, dark):
     made, fragment = PAGES[name]
     tab = watched(wide, dark, bypass_csp=True, has_touch=wide < 500)

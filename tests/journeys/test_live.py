@@ -16,6 +16,7 @@ from equiscope.explore.server import server
 from equiscope.record import Run, Score, course, read_run, unpack
 from tests.explore.runs import HOSTILE, attention, hostile, long, lost, pictured, point, run, translated
 from tests.journeys.barriers import barriers
+from tests.pairwise import few
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -167,7 +168,7 @@ def test_the_record_is_saved_as_python_reads_it(read):
     assert msgspec.json.decode(waiting.value.path().read_bytes(), type=Run) == run()
 
 
-@pytest.mark.parametrize("name", list(RUNS))
+@pytest.mark.parametrize("name", few(RUNS, 3))
 def test_nothing_is_wider_than_the_window(read, name):
     tab = read(name)
     tab.get_by_text("The curve as a table").click()
@@ -192,7 +193,9 @@ def test_without_a_script_there_are_tables(read):
     assert tab.locator("table").count() == 4
 
 
-@pytest.mark.parametrize(("name", "wide", "dark"), [("run", 1280, False), ("translated", 360, True), ("pictured", 1280, False)])
+@pytest.mark.parametrize(
+    ("name", "wide", "dark"), few([("run", 1280, False), ("translated", 360, True), ("pictured", 1280, False)], 2)
+)
 def test_the_page_has_no_barriers(read, name, wide, dark):
     tab = read(name, dark=dark, wide=wide, bypass_csp=True)
     tab.get_by_text("The curve as a table").click()

@@ -18,6 +18,7 @@ from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, words
 from tests.journeys.barriers import barriers
+from tests.pairwise import each_value
 
 pytestmark = pytest.mark.browser
 CASES = Path(__file__).parents[2] / "contract" / "cases"
@@ -378,8 +379,10 @@ def test_a_copied_link_restores_the_page(visit):
     assert numbers(again, Z) == shown
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("story", ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"])
+@each_value(
+    pytest.mark.parametrize("story", ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"]),
+    pytest.mark.parametrize("dark", [False, True]),
+)
 def test_an_accessibility_checker_finds_no_serious_fault(visit, story, dark):
     tab = visit(f"story={story}&scheme=rope", dark=dark, bypass_csp=True)
     tab.locator(".cell").first.click()
@@ -477,8 +480,10 @@ def test_heads_can_be_chosen_and_each_has_its_own_attention(visit):
     assert numbers(tab, A) != first
 
 
-@pytest.mark.parametrize("story", ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"])
-@pytest.mark.parametrize("dark", [False, True])
+@each_value(
+    pytest.mark.parametrize("dark", [False, True]),
+    pytest.mark.parametrize("story", ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"]),
+)
 def test_nothing_is_cut_off_at_phone_width(visit, story, dark):
     tab = visit(f"story={story}&scheme=rope", wide=360, dark=dark, touch=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360

@@ -14,6 +14,7 @@ from equiscope.record import Audit, Counterexample, pack, report
 from tests.explore import audits
 from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promised, row
 from tests.journeys.barriers import barriers
+from tests.pairwise import each_value
 
 pytestmark = pytest.mark.browser
 AUDITS = {"planted": planted, "promised": promised, "hostile": hostile, "deep": deep, "empty": audit}
@@ -198,8 +199,10 @@ def test_the_record_is_copied(read):
         assert json.loads(tab.evaluate("navigator.clipboard.readText()"))["target"] == "models:small"
 
 
-@pytest.mark.parametrize("name", ["planted", "promised", "hostile", "deep", "empty"])
-@pytest.mark.parametrize("wide", [360, 768, 1280])
+@each_value(
+    pytest.mark.parametrize("wide", [360, 768, 1280]),
+    pytest.mark.parametrize("name", ["planted", "promised", "hostile", "deep", "empty"]),
+)
 def test_nothing_is_wider_than_the_window(read, name, wide):
     tab = read(name, wide=wide)
     if AUDITS[name]().rows and tab.locator("tr.opened").count() == 0:
@@ -241,9 +244,11 @@ def test_paper_shows_the_evidence_of_what_fails(read):
     assert opened(tab) == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("wide", [360, 1280])
-@pytest.mark.parametrize("name", ["planted", "promised"])
+@each_value(
+    pytest.mark.parametrize("name", ["planted", "promised"]),
+    pytest.mark.parametrize("wide", [360, 1280]),
+    pytest.mark.parametrize("dark", [False, True]),
+)
 def test_the_report_has_no_barriers(read, name, dark, wide):
     tab = read(name, dark=dark, wide=wide, bypass_csp=True, fragment="row=permute&row=causal")
     tab.locator(".legend summary").click()
