@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from equiscope.checkpoints import run_folder
-from equiscope.checkpoints.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, seal
+from equiscope.checkpoints.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, manifest_digest
 from equiscope.errors import InputError
 from equiscope.record import read_run
 from equiscope.training import Watcher, fit
@@ -45,13 +45,13 @@ def taken(run):
             found.tensors(name)
         return found.step
 
-    return run_folder.newest(run, fits, said.append, identity(read_run(run))), said
+    return run_folder.latest(run, fits, said.append, identity(read_run(run))), said
 
 
 def resealed(folder, **changes):
     """A manifest that was changed by somebody who knows how it is sealed."""
     manifest = json.loads((folder / MANIFEST).read_text()) | changes
-    (folder / MANIFEST).write_text(json.dumps(manifest | {"sha256": seal(manifest)}))
+    (folder / MANIFEST).write_text(json.dumps(manifest | {"sha256": manifest_digest(manifest)}))
 
 
 def replaced(folder, name, content):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from equiscope.checkpoints.run_folder import held
+from equiscope.checkpoints.run_folder import locked
 from equiscope.errors import InputError
 from equiscope.record.run import METRICS, Entries, Point, read_entries
 from equiscope.training import fit
@@ -43,7 +43,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
 
 def test_two_do_not_train_in_one_folder(tmp_path):
     found, task = small(tmp_path)
-    with held(tmp_path / "run"), pytest.raises(InputError, match=r"Another process is training in .*run\."):
+    with locked(tmp_path / "run"), pytest.raises(InputError, match=r"Another process is training in .*run\."):
         fit(found, task, tmp_path / "run")
     assert fit(found, task, tmp_path / "run").state == "finished"
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from equiscope.checkpoints import save
-from equiscope.checkpoints.run_folder import checkpoints, filled, load_run
+from equiscope.checkpoints.run_folder import checkpoints, build_from, load_run
 from equiscope.errors import InputError
 from equiscope.models import Spec, build
 from equiscope.record import read_run, write_run
@@ -266,9 +266,9 @@ def test_the_norm_of_a_feedforward_that_there_is_not_is_left_out():
         {"width": 16, "vocabulary": 9, "outputs": 9, "block": {"attention": {"heads": 2, "causal": True}, "feedforward": None}}
     )
     tensors = {name: p.detach() for name, p in build(spec).named_parameters()}
-    assert filled(spec, tensors | {"blocks.0.feedforward_norm.weight": torch.ones(16)}) is not None
+    assert build_from(spec, tensors | {"blocks.0.feedforward_norm.weight": torch.ones(16)}) is not None
     with pytest.raises(InputError, match="which no part of the run's model reads"):
-        filled(spec, tensors | {"blocks.0.attention.other": torch.ones(16)})
+        build_from(spec, tensors | {"blocks.0.attention.other": torch.ones(16)})
 
 
 def test_what_is_measured_on_what_was_learned_is_said(tmp_path):
@@ -309,7 +309,7 @@ def begun(tmp_path):
 def test_old_checkpoints_that_a_kill_left_are_gone_at_the_end(tmp_path, monkeypatch):
     found, task = small(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(loop.run_folder, "thin", lambda *given: None)
+        patched.setattr(loop.run_folder, "prune", lambda *given: None)
         made = fit(found, task, tmp_path / "run")
     write_run(msgspec.structs.replace(made, state="running"), tmp_path / "run")  # as after a kill before the end
     assert len(checkpoints(tmp_path / "run")) > found.evaluation.keep

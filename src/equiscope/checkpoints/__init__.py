@@ -1,6 +1,6 @@
-"""Checkpoints of the world: a folder of Hugging Face becomes a model, and a model becomes such a folder.
+"""Checkpoints: a Hugging Face folder becomes a model, and a model becomes such a folder.
 
-Only config.json and safetensors files are read, so that loading runs no code of anybody.
+Only config.json and safetensors files are read, so that loading runs no code from the folder.
 """
 
 import functools
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from equiscope.checkpoints import bert, bloom, files, gpt2, llama, marian, neox, run_folder, strict, t5, vit
 from equiscope.checkpoints.family import Family
-from equiscope.checkpoints.fields import Reading
+from equiscope.checkpoints.fields import ParsedConfig
 from equiscope.checkpoints.strict import FLOATS, WeightsError
 from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.geometry import SpaceModel
@@ -25,11 +25,11 @@ FAMILIES: tuple[Family, ...] = (
     gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, *t5.FAMILIES, marian.MARIAN,
 )  # fmt: skip
 
-FACTS = (  # of config.json that are written back as they were in any family, unless it decides them
+FACTS = (  # fields of config.json that every family writes back, unless they follow from the spec
     "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id",
     "pooler_act", "pooler_output_size", "max_position_embeddings",
 )  # fmt: skip
-FRESH = frozenset({  # fields that say what is in the folder that is written, or who wrote it
+REWRITTEN = frozenset({  # fields that describe the written folder, or its writer
     "architectures", "model_type", "dtype", "torch_dtype", "transformers_version", "equiscope_version", "_name_or_path",
     "pruned_heads", "_num_labels", "id2label", "label2id", "quantization_config", "auto_map",
 })  # fmt: skip
@@ -38,9 +38,9 @@ FRESH = frozenset({  # fields that say what is in the folder that is written, or
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), or of a run; in eval mode.
 
-    dtype    of the parameters; as in the files unless said. Where those hold several, what the config says, or the widest
-    returns  the model; its `origin` says in sentences where every tensor comes from, and what was let by
-    raises   InputError where a file is missing, damaged, a pickle, or a field of the config says what no model here does;
+    dtype    of the parameters; by default that of the files. Where those hold several, that of the config, or the widest
+    returns  the model; its `origin` lists sentences about where every tensor comes from, and what was ignored
+    raises   InputError where a file is missing, damaged, a pickle, or a field of the config is not supported;
              WeightsError where tensors are missing, extra, of another shape, or not finite
     """
     folder = files.path_of(folder)
@@ -51,10 +51,10 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     config = files.read_config(folder)
     family = _family(config, folder)
     reading = _read(family, config)
-    weights, taken = strict.unwrapped(files.read_weights(folder), family.wanted(reading.spec))
+    weights, taken = strict.without_wrappers(files.read_weights(folder), family.expected_names(reading.spec))
     with torch.device("meta"), possible_sizes():
-        model = Model(family.settle(reading.spec, weights.tensors))
-    fit = family.take(model, weights.tensors, dtype or _common(family, config, weights.tensors))
+        model = Model(family.resolve(reading.spec, weights.tensors))
+    fit = family.load_tensors(model, weights.tensors, dtype or _common(family, config, weights.tensors))
     model.facts, model.family = {name: value for name, value in config.items() if value is not None}, family.name
     model.origin = strict.origin(weights, fit, taken, reading.ignored, config)
     return model.eval()
@@ -70,10 +70,10 @@ def read_spec(folder: str | Path) -> ModelSpec:
 
 
 def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
-    """Write config.json and model.safetensors, as `transformers` reads them; a folder that is there already keeps other files.
+    """Write config.json and model.safetensors, as `transformers` reads them; an existing folder keeps its other files.
 
-    family   model_type to write, where several could hold the model: that of the checkpoint it came from, or llama, unless said
-    raises   InputError where no family can hold this spec, and says what stands in the way; where the folder cannot be written
+    family   model_type to write, where several could represent the model; by default that of its checkpoint, or llama
+    raises   InputError where no family can represent this spec, with the reason of each; where the folder cannot be written
     """
     if isinstance(model, Network):
         raise InputError(f'No family of checkpoints holds a baseline "{model.spec.baseline}". The folder of its run keeps it.')
@@ -94,23 +94,23 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
             continue
         facts = {
             name: value for name, value in model.facts.items()
-            if name in FACTS and (name not in one.decides or name not in config)
+            if name in FACTS and (name not in one.derived_fields or name not in config)
         }  # fmt: skip
-        kept = _kept(one, config, model.facts) if one.name == model.family else {}
+        kept = _preserved_fields(one, config, model.facts) if one.name == model.family else {}
         said = dict.fromkeys(FACTS[:3]) | config | kept | facts
         if "id2label" in said and "label2id" not in facts:
             said["label2id"] = {name: int(i) for i, name in cast(dict[str, str], said["id2label"]).items()}
-        files.write(folder, said, one.give(model))
+        files.write(folder, said, one.tensors_of(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
 
 
-def _kept(family: Family, config: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def _preserved_fields(family: Family, config: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Fields of the config that a model came with, by which the family reads the same model: dropout, what training begins with."""
     spec = family.read(config)
     kept: dict[str, Any] = {}
     for name, value in before.items():
-        if name in FRESH or (name in family.decides and name in config) or config.get(name) == value:
+        if name in REWRITTEN or (name in family.derived_fields and name in config) or config.get(name) == value:
             continue
         with suppress(InputError):
             if family.read(config | kept | {name: value}) == spec:
@@ -118,11 +118,11 @@ def _kept(family: Family, config: dict[str, Any], before: dict[str, Any]) -> dic
     return kept
 
 
-def _read(family: Family, config: dict[str, Any]) -> Reading:
+def _read(family: Family, config: dict[str, Any]) -> ParsedConfig:
     """The spec of a config. Raises InputError also where its fields break the arithmetic of a spec."""
     strict.refuse_quantised(config)
     try:
-        return family.reading(config)
+        return family.read_config(config)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, EquiscopeError):
             raise
@@ -130,7 +130,7 @@ def _read(family: Family, config: dict[str, Any]) -> Reading:
 
 
 def _common(family: Family, config: dict[str, Any], tensors: dict[str, Tensor]) -> torch.dtype | None:
-    """The dtype for weights of which the files hold several; None where they hold one."""
+    """The dtype for weights where the files hold several; None where they hold one."""
     held = {tensor.dtype for name, tensor in tensors.items() if tensor.dtype in FLOATS and not family.ignores(name)}
     if len(held) < 2:
         return None

@@ -1,7 +1,7 @@
 """BERT, RoBERTa, DistilBERT and their kin: encoders with learned places, a norm after each part, and three kinds of head.
 
 The head follows `architectures`: masked words (a map, activation and norm, then the table), classes (a map of the first row,
-then one of the classes), or none (all rows). What differs between them is said in `Kind`; DistilBERT has names of its own. ERNIE
+then one of the classes), or none (all rows). `BertVariant` holds the differences; DistilBERT has its own names. ERNIE
 computes what BERT does, XLM-R, CamemBERT and data2vec what RoBERTa does, under other names.
 Sources: Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019; names as in transformers.
 """
@@ -14,8 +14,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
-from equiscope.checkpoints.fields import Fields, Reading, labels
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, WeightTransform, affine, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig, labels
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import Learned
@@ -24,12 +24,12 @@ Ends = Literal["words", "classes", "rows"]
 
 
 @dataclass(frozen=True)
-class Kind:
+class BertVariant:
     """A model_type.
 
     architecture  what stands before ForMaskedLM
-    fields        our word for a field of the config, and theirs
-    names         our word for a module of a layer, and theirs
+    fields        field names of the config by their meaning here
+    names         names of the modules of a layer, by those here
     words         names of the head for words: map, norm, bias
     classes       names of the head for classes: map, classes
     before        rows of the table of places that come before place 0 (RoBERTa counts from its padding's id + 1)
@@ -47,7 +47,7 @@ class Kind:
     pooled: Literal["tanh", "relu"] = "tanh"
     layer: str = "encoder.layer"
     inner: bool = False  # whether the head's map for classes stands inside the prefix
-    unread: tuple[str, ...] = field(default=())
+    ignored: tuple[str, ...] = field(default=())
     base: str = ""
 
     @property
@@ -74,26 +74,26 @@ POOLER = (r"(\w+\.)?pooler\..*", r"cls\.seq_relationship\..*", r"(\w+\.)?embeddi
 OF_BERT: dict[str, Any] = {
     "fields": LONG, "names": LAYER,
     "words": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
-    "classes": ("pooler.dense", "classifier"), "inner": True, "unread": (*POOLER, r"cls\.predictions\.(decoder\.)?bias"),
+    "classes": ("pooler.dense", "classifier"), "inner": True, "ignored": (*POOLER, r"cls\.predictions\.(decoder\.)?bias"),
 }  # fmt: skip
 OF_ROBERTA: dict[str, Any] = {
     "fields": LONG, "names": LAYER, "words": ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
-    "classes": ("classifier.dense", "classifier.out_proj"), "before": 2, "unread": (*POOLER, r"lm_head\.(decoder\.)?bias"),
+    "classes": ("classifier.dense", "classifier.out_proj"), "before": 2, "ignored": (*POOLER, r"lm_head\.(decoder\.)?bias"),
 }  # fmt: skip
 KINDS = (
-    Kind("bert", "Bert", **OF_BERT),
-    Kind("roberta", "Roberta", **OF_ROBERTA),
-    Kind("distilbert", "DistilBert",
+    BertVariant("bert", "Bert", **OF_BERT),
+    BertVariant("roberta", "Roberta", **OF_ROBERTA),
+    BertVariant("distilbert", "DistilBert",
          {"width": "dim", "heads": "n_heads", "layers": "n_layers", "inner": "hidden_dim", "activation": "activation"},
          {"q_proj": "attention.q_lin", "k_proj": "attention.k_lin", "v_proj": "attention.v_lin", "o_proj": "attention.out_lin",
           "attention_norm": "sa_layer_norm", "up_proj": "ffn.lin1", "down_proj": "ffn.lin2",
           "feedforward_norm": "output_layer_norm"},
          ("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), ("pre_classifier", "classifier"),
-         pooled="relu", layer="transformer.layer", unread=POOLER),
-    Kind("xlm-roberta", "XLMRoberta", **OF_ROBERTA, base="roberta"),
-    Kind("camembert", "Camembert", **OF_ROBERTA, base="roberta"),
-    Kind("data2vec-text", "Data2VecText", **OF_ROBERTA, base="data2vec_text"),
-    Kind("ernie", "Ernie", **OF_BERT),
+         pooled="relu", layer="transformer.layer", ignored=POOLER),
+    BertVariant("xlm-roberta", "XLMRoberta", **OF_ROBERTA, base="roberta"),
+    BertVariant("camembert", "Camembert", **OF_ROBERTA, base="roberta"),
+    BertVariant("data2vec-text", "Data2VecText", **OF_ROBERTA, base="data2vec_text"),
+    BertVariant("ernie", "Ernie", **OF_BERT),
 )  # fmt: skip
 ENDINGS: dict[str, Ends] = {
     "ForMaskedLM": "words",
@@ -103,21 +103,21 @@ ENDINGS: dict[str, Ends] = {
 }
 
 
-def read(kind: Kind, config: dict[str, Any]) -> Reading:
+def read(kind: BertVariant, config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields(kind.name, config)
     f.architecture(*(kind.architecture + ending for ending in ENDINGS))
     said = {ours: f.size(theirs) for ours, theirs in kind.fields.items() if ours != "activation"}
-    f.only(kind.fields["activation"], "gelu", *ACTIVATIONS)
+    f.require(kind.fields["activation"], "gelu", *ACTIVATIONS)
     activation = ACTIVATIONS[config.get(kind.fields["activation"], "gelu")]
-    f.only("is_decoder", False)
-    f.only("add_cross_attention", False)
-    f.only("position_embedding_type", "absolute")
-    f.only("sinusoidal_pos_embds", False)
+    f.require("is_decoder", False)
+    f.require("add_cross_attention", False)
+    f.require("position_embedding_type", "absolute")
+    f.require("sinusoidal_pos_embds", False)
     if kind.name == "ernie":
-        f.only("use_task_id", False)
-        f.skip("task_type_vocab_size")
-    f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing", "dropout",
+        f.require("use_task_id", False)
+        f.ignore("task_type_vocab_size")
+    f.ignore("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing", "dropout",
            "qa_dropout", "seq_classif_dropout", "use_bfloat16", "tie_weights_", "directionality",
            *(n for n in config if n.startswith("pooler_")))  # fmt: skip
     distil = kind.name == "distilbert"
@@ -145,10 +145,10 @@ def read(kind: Kind, config: dict[str, Any]) -> Reading:
     )  # fmt: skip
     if kind.before and (padding := f.config.get("pad_token_id", 1)) != kind.before - 1:
         raise InputError(f"config.json: pad_token_id is {padding}, but places are counted from {kind.before - 1} + 1 here.")
-    return f.close(spec)
+    return f.finish(spec)
 
 
-def _ends(kind: Kind, config: dict[str, Any]) -> Ends:
+def _ends(kind: BertVariant, config: dict[str, Any]) -> Ends:
     said = config.get("architectures") or [f"{kind.architecture}Model"]
     return ENDINGS[said[0].removeprefix(kind.architecture)]
 
@@ -157,18 +157,18 @@ def _ends_of(spec: Spec) -> Ends:
     return "rows" if spec.outputs is None else "words" if spec.readout == "each" else "classes"
 
 
-def write(kind: Kind, spec: Spec) -> dict[str, Any]:
+def write(kind: BertVariant, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
     a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
     refuse(not isinstance(a.position, Learned), "places are a learned table there.")
-    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
     assert isinstance(a.position, Learned)
     assert n is not None
     assert f is not None
     ends = _ends_of(spec)
     ending = next(e for e, kinds in ENDINGS.items() if kinds == ends)
     said = {"width": spec.width, "heads": a.heads, "layers": spec.layers, "inner": f.inner or 4 * spec.width,
-            "activation": THEIRS[f.activation]}  # fmt: skip
+            "activation": ACTIVATION_NAMES[f.activation]}  # fmt: skip
     config = {theirs: said[ours] for ours, theirs in kind.fields.items()} | {
         "model_type": kind.name, "architectures": [kind.architecture + ending], "vocab_size": spec.vocabulary,
         "max_position_embeddings": a.position.length + kind.before, "pad_token_id": 1 if kind.before else 0,
@@ -181,15 +181,15 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     return config
 
 
-def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
+def weight_maps(kind: BertVariant, spec: Spec) -> Iterable[WeightMap | WeightTransform]:
     """Their names and ours."""
-    yield Pair("embeddings.word_embeddings.weight", ("embedding.weight",))
+    yield WeightMap("embeddings.word_embeddings.weight", ("embedding.weight",))
     before = kind.before
-    yield Made(
+    yield WeightTransform(
         ("embeddings.position_embeddings.weight",), ("position.table.weight",), lambda t: [t[0][before:]], partial(_ahead, before)
     )
     if spec.input.types:
-        yield Pair("embeddings.token_type_embeddings.weight", ("input_layer.types.weight",))
+        yield WeightMap("embeddings.token_type_embeddings.weight", ("input_layer.types.weight",))
     yield from affine("embeddings.LayerNorm", "input_layer.norm")
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"{kind.layer}.{i}"
@@ -202,7 +202,7 @@ def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
         yield from affine(mapped, "output_layer.dense", bare=True)
         yield from affine(norm, "output_layer.norm", bare=True)
         if spec.tied:
-            yield Pair(bias, ("output_layer.lm_head.bias",), bare=True)
+            yield WeightMap(bias, ("output_layer.lm_head.bias",), bare=True)
         else:
             yield from affine(kind.copy.removesuffix(".weight"), "output_layer.lm_head", bare=True)
     if ends == "classes":
@@ -217,11 +217,11 @@ def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:
 
 FAMILIES: tuple[Family, ...] = tuple(
     Family(
-        kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=kind.prefix,
-        table="embeddings.word_embeddings.weight", copies=(kind.copy,), unread=kind.unread,
-        old=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")), kept=(r"pooler\..*",),
-        decides=("max_position_embeddings", *(("pad_token_id",) if kind.before else ())),
-        twice={kind.copy.replace("weight", "bias"): kind.words[2]},
+        kind.name, partial(read, kind), partial(write, kind), partial(weight_maps, kind), prefix=kind.prefix,
+        table="embeddings.word_embeddings.weight", table_copies=(kind.copy,), ignored=kind.ignored,
+        renamed=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")), preserved=(r"pooler\..*",),
+        derived_fields=("max_position_embeddings", *(("pad_token_id",) if kind.before else ())),
+        duplicates={kind.copy.replace("weight", "bias"): kind.words[2]},
     )
     for kind in KINDS
 )  # fmt: skip

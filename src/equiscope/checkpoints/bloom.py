@@ -6,8 +6,8 @@ Source: BigScience 2022; names as in transformers' BloomForCausalLM.
 from collections.abc import Iterable
 from typing import Any
 
-from equiscope.checkpoints.family import Family, Pair, affine, refuse
-from equiscope.checkpoints.fields import Fields, Reading
+from equiscope.checkpoints.family import Family, WeightMap, affine, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, Spec
 from equiscope.positions import Alibi
@@ -16,7 +16,7 @@ ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
 OLD = {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}  # and what each is called today
 
 
-def read(config: dict[str, Any]) -> Reading:
+def read(config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     for older, newer in OLD.items():
         if None not in (config.get(older), config.get(newer)) and config[older] != config[newer]:
@@ -25,10 +25,10 @@ def read(config: dict[str, Any]) -> Reading:
             )
     f = Fields("bloom", ABSENT | {OLD.get(name, name): value for name, value in config.items() if value is not None})
     f.architecture("BloomForCausalLM", "BloomModel")
-    f.only("apply_residual_connection_post_layernorm", False)
+    f.require("apply_residual_connection_post_layernorm", False)
     if f.get("pretraining_tp", int, 1) > 1:
-        f.only("slow_but_exact", False)
-    f.skip("hidden_dropout", "slow_but_exact", "seq_length", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", "n_inner",
+        f.require("slow_but_exact", False)
+    f.ignore("hidden_dropout", "slow_but_exact", "seq_length", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", "n_inner",
            "offset_alibi", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion")  # fmt: skip
     vocabulary, eps = f.size("vocab_size"), f.get("layer_norm_epsilon", float, 1e-5)
     block = Block(
@@ -40,7 +40,7 @@ def read(config: dict[str, Any]) -> Reading:
         f.size("hidden_size"), vocabulary, InputLayer(norm=True), f.size("n_layer"), block, outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, True),
     )  # fmt: skip
-    return f.close(spec)
+    return f.finish(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:
@@ -54,9 +54,9 @@ def write(spec: Spec) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def pairs(spec: Spec) -> Iterable[Pair]:
+def weight_maps(spec: Spec) -> Iterable[WeightMap]:
     """Their names and ours."""
-    yield Pair("word_embeddings.weight", ("embedding.weight",))
+    yield WeightMap("word_embeddings.weight", ("embedding.weight",))
     yield from affine("word_embeddings_layernorm", "input_layer.norm")
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
@@ -64,13 +64,13 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield from affine(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
         for kind in ("weight", "bias"):
             parts = tuple(f"{here}.attention.{part}_proj.{kind}" for part in "qkv")
-            yield Pair(f"{there}.self_attention.query_key_value.{kind}", parts, heads=spec.one.attention.heads)
+            yield WeightMap(f"{there}.self_attention.query_key_value.{kind}", parts, heads=spec.one.attention.heads)
         yield from affine(f"{there}.self_attention.dense", f"{here}.attention.o_proj")
         yield from affine(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.up_proj")
         yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")
     yield from affine("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
+        yield WeightMap("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
-BLOOM: Family = Family("bloom", read, write, pairs, prefix="transformer.", table="word_embeddings.weight")
+BLOOM: Family = Family("bloom", read, write, weight_maps, prefix="transformer.", table="word_embeddings.weight")

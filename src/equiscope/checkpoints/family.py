@@ -1,4 +1,4 @@
-"""Family: how one kind of checkpoint says its spec and names its weights, both ways."""
+"""A family of checkpoints: its config as a spec, and its tensor names, in both directions."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,85 +9,88 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.checkpoints import strict
-from equiscope.checkpoints.fields import Reading
-from equiscope.checkpoints.strict import Fit, Misshapen
+from equiscope.checkpoints.fields import ParsedConfig
+from equiscope.checkpoints.strict import Fit, ShapeMismatch
 from equiscope.errors import InputError
 from equiscope.functional import Activation
 from equiscope.models import Block, Model, Spec
 from equiscope.models.spec import KIND, MASK, POSITION, SCORE
 
-ACTIVATIONS: dict[str, Activation] = {  # the first word for each of ours is the one that is written
+ACTIVATIONS: dict[str, Activation] = {  # of several names of one activation, the first is written
     "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "relu": "relu",
     "silu": "silu", "swish": "silu", "tanh": "tanh",
 }  # fmt: skip
-THEIRS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One tensor of theirs, and those of ours that it is made of, one after another along the first axis.
+class WeightMap:
+    """One tensor of a checkpoint, and the parameters of the model that it consists of, concatenated along the first axis.
 
-    transposed  theirs is [in, out]
-    bare        without the family's prefix
-    heads       theirs has the parts of each of so many heads beside one another, not all of one part first
+    transposed   the tensor is [in, out]
+    bare         its name has no prefix of the family
+    heads        the number of heads whose parts are interleaved in the tensor; 0: all of one part comes first
     """
 
-    theirs: str
-    ours: tuple[str, ...]
+    tensor: str
+    parameters: tuple[str, ...]
     transposed: bool = False
     bare: bool = False
     heads: int = 0
 
-    def apart(self, joined: Tensor) -> Tensor:
-        """Parts of each head [H*P*K, ...] to one part after the other [P*H*K, ...]."""
-        return self._swapped(joined, (self.heads, len(self.ours))) if self.heads else joined
+    def deinterleave(self, joined: Tensor) -> Tensor:
+        """From the parts of each head [H*P*K, ...] to all of one part after another [P*H*K, ...]."""
+        return self._swap_axes(joined, (self.heads, len(self.parameters))) if self.heads else joined
 
-    def beside(self, joined: Tensor) -> Tensor:
-        """The inverse of `apart`."""
-        return self._swapped(joined, (len(self.ours), self.heads)) if self.heads else joined
+    def interleave(self, joined: Tensor) -> Tensor:
+        """The inverse of `deinterleave`."""
+        return self._swap_axes(joined, (len(self.parameters), self.heads)) if self.heads else joined
 
-    def _swapped(self, joined: Tensor, sizes: tuple[int, int]) -> Tensor:
+    def _swap_axes(self, joined: Tensor, sizes: tuple[int, int]) -> Tensor:
         return joined.unflatten(0, (*sizes, -1)).transpose(0, 1).flatten(0, 2)
 
 
 @dataclass(frozen=True)
-class Made:
-    """Tensors of theirs that become tensors of ours by more than laying them side by side, and the way back."""
+class WeightTransform:
+    """Tensors of a checkpoint that functions convert to parameters of the model (`load`), and back (`store`)."""
 
-    theirs: tuple[str, ...]
-    ours: tuple[str, ...]
-    into: Callable[[list[Tensor]], list[Tensor]]
-    back: Callable[[list[Tensor]], list[Tensor]]
+    tensors: tuple[str, ...]
+    parameters: tuple[str, ...]
+    load: Callable[[list[Tensor]], list[Tensor]]
+    store: Callable[[list[Tensor]], list[Tensor]]
 
 
 @dataclass(frozen=True)
 class Family:
-    """name is the config's model_type; `reading` makes a spec of a config, `write` a config of a spec, `pairs` names the weights.
+    """One family of checkpoints.
 
-    prefix   what may stand before their names
-    table    their name of the embedding's table
-    copies   names under which the table may stand again; what is there must be the table
-    unread   patterns of names that hold no weight of these models, such as buffers
-    kept     patterns of those, without the prefix, that a model without a head gets back when it is written
-    decides  fields of config.json that follow from the spec, whatever a checkpoint said that the model came from
-    twice    names of theirs, and a second name under which the same numbers are written
-    old      patterns of names of before, and what they are called today
-    settle   what only the weights tell: a spec of a spec and the tensors
+    name            model_type of its config.json
+    read_config     a spec from a config; write: a config from a spec
+    weight_maps     the names of the weights for a spec
+    prefix          an optional prefix of tensor names
+    table           name of the embedding table
+    table_copies    names under which the table may be stored again; a copy must equal the table
+    ignored         patterns of tensor names that are not weights, such as buffers
+    preserved       of those, without the prefix: tensors that a model without a head keeps, and writes back
+    derived_fields  fields of config.json that follow from the spec, so that those of the source checkpoint are not kept
+    duplicates      names of tensors, and a second name under which the same numbers are written
+    renamed         patterns of former tensor names, and their present names
+    resolve         a spec from a spec and the tensors, where only the weights decide
     """
 
     name: str
-    reading: Callable[[dict[str, Any]], Reading]
+    read_config: Callable[[dict[str, Any]], ParsedConfig]
     write: Callable[[Spec], dict[str, Any]]
-    pairs: Callable[[Spec], Iterable[Pair | Made]]
+    weight_maps: Callable[[Spec], Iterable[WeightMap | WeightTransform]]
     prefix: str = ""
     table: str = ""
-    copies: tuple[str, ...] = ("lm_head.weight",)
-    unread: tuple[str, ...] = field(default=())
-    kept: tuple[str, ...] = field(default=())
-    decides: tuple[str, ...] = ()
-    twice: dict[str, str] = field(default_factory=dict)
-    old: tuple[tuple[str, str], ...] = field(default=())
-    settle: Callable[[Spec, dict[str, Tensor]], Spec] = field(default=lambda spec, tensors: spec)
+    table_copies: tuple[str, ...] = ("lm_head.weight",)
+    ignored: tuple[str, ...] = field(default=())
+    preserved: tuple[str, ...] = field(default=())
+    derived_fields: tuple[str, ...] = ()
+    duplicates: dict[str, str] = field(default_factory=dict)
+    renamed: tuple[tuple[str, str], ...] = field(default=())
+    resolve: Callable[[Spec, dict[str, Tensor]], Spec] = field(default=lambda spec, tensors: spec)
 
     def config(self, spec: Spec) -> dict[str, Any]:
         """config.json of a spec. Raises InputError where this family would read another model from it, naming the field."""
@@ -98,49 +101,53 @@ class Family:
 
     def read(self, config: dict[str, Any]) -> Spec:
         """The spec of a config."""
-        return self.reading(config).spec
+        return self.read_config(config).spec
 
-    def wanted(self, spec: Spec) -> set[str]:
-        """Names of theirs that a model of this spec reads, with and without what may stand before them."""
-        names = {name for pair in self.pairs(spec) for name in ((pair.theirs,) if isinstance(pair, Pair) else pair.theirs)}
+    def expected_names(self, spec: Spec) -> set[str]:
+        """Names of the tensors that a model of this spec reads, with and without the prefix."""
+        names = {
+            name
+            for mapping in self.weight_maps(spec)
+            for name in ((mapping.tensor,) if isinstance(mapping, WeightMap) else mapping.tensors)
+        }
         return names | {f"{self.prefix}{name}" for name in names}
 
-    def take(self, model: Model, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Fit:
-        """Give a model (on "meta") the tensors of a checkpoint; what became of each.
+    def load_tensors(self, model: Model, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Fit:
+        """Load the tensors of a checkpoint into a model on the "meta" device. Returns how each was used.
 
         raises  WeightsError for tensors that are missing, extra, of another shape than the config says, or not finite
         """
         own = {name: p for name, p in model.named_parameters()}
-        today = {name: self._today(name) for name in tensors}
+        today = {name: self._current_name(name) for name in tensors}
         rest, fit = {today[name]: tensor for name, tensor in tensors.items()}, Fit()
-        strict.numbers(rest, (name for name in rest if not self.ignores(name)))
-        has = self.wanted(model.spec) | (set(self.copies) if model.spec.tied else set())
+        strict.require_float_dtypes(rest, (name for name in rest if not self.ignores(name)))
+        has = self.expected_names(model.spec) | (set(self.table_copies) if model.spec.tied else set())
         if model.spec.tied or model.spec.shared:
-            stand_in = self._same(model.spec, rest)
+            stand_in = self._pop_table_copies(model.spec, rest)
             today = {name: self.table if now == stand_in else now for name, now in today.items()}
-        for pair in self.pairs(model.spec):
-            found, names, missing = self._found(pair, rest)
+        for mapping in self.weight_maps(model.spec):
+            found, names, missing = self._pop_tensors(mapping, rest)
             if missing:
-                bare = isinstance(pair, Pair) and pair.bare
+                bare = isinstance(mapping, WeightMap) and mapping.bare
                 fit.missing += [f"{'' if bare else self.prefix}{name}" for name in missing]
                 continue
             fit.used += names
-            parts = [own.pop(name) for name in pair.ours]
-            if isinstance(pair, Made) and dtype is not None:  # what is computed is computed in that precision
+            parts = [own.pop(name) for name in mapping.parameters]
+            if isinstance(mapping, WeightTransform) and dtype is not None:  # computed in that precision
                 found = [tensor.to(dtype) for tensor in found]
-            made, wrong = _fitted(pair, names, found, parts)
+            made, wrong = _converted(mapping, names, found, parts)
             fit.shapes += [wrong] if wrong else []
-            for name, part in zip(pair.ours, made, strict=False):
-                _put(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
+            for name, part in zip(mapping.parameters, made, strict=False):
+                _set_parameter(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
         named = {name.removeprefix(self.prefix): tensor for name, tensor in rest.items()} if model.spec.outputs is None else {}
-        model.beside = {
+        model.unused_tensors = {
             name: tensor.to(dtype or tensor.dtype, copy=True)
-            for name, tensor in named.items() if any(re.fullmatch(pattern, name) for pattern in self.kept)
+            for name, tensor in named.items() if any(re.fullmatch(pattern, name) for pattern in self.preserved)
         }  # fmt: skip
         for name in rest:
-            fit.leave(name, has, "no weight of such a model" if self.ignores(name) else "")
-        fit.nonfinite = strict.infinite({today[name]: tensor for name, tensor in tensors.items()}, fit.used)
-        fit.checked(f"a {self.name}")
+            fit.add_unused(name, has, "no weight of such a model" if self.ignores(name) else "")
+        fit.nonfinite = strict.nonfinite_tensors({today[name]: tensor for name, tensor in tensors.items()}, fit.used)
+        fit.raise_on_mismatch(f"a {self.name}")
         model.tie()
         assert not own, f"no pair of {self.name} names {next(iter(own), '')}"
         fit.used += [name for name in today.values() if name not in fit.used and name not in fit.ignored]  # copies of the table
@@ -151,45 +158,47 @@ class Family:
 
     def ignores(self, name: str) -> bool:
         """Whether a tensor of this name is no weight of these models."""
-        return any(re.fullmatch(pattern, name) for pattern in self.unread)
+        return any(re.fullmatch(pattern, name) for pattern in self.ignored)
 
-    def give(self, model: Model) -> dict[str, Tensor]:
-        """The model's tensors under their names."""
+    def tensors_of(self, model: Model) -> dict[str, Tensor]:
+        """The model's tensors by their names in the checkpoint."""
         own = dict(model.named_parameters())
         made: dict[str, Tensor] = {}
-        for pair in self.pairs(model.spec):
-            parts = [own[name].detach() for name in pair.ours]
-            if isinstance(pair, Made):
-                made |= {f"{self.prefix}{name}": tensor for name, tensor in zip(pair.theirs, pair.back(parts), strict=True)}
+        for mapping in self.weight_maps(model.spec):
+            parts = [own[name].detach() for name in mapping.parameters]
+            if isinstance(mapping, WeightTransform):
+                made |= {f"{self.prefix}{name}": tensor for name, tensor in zip(mapping.tensors, mapping.store(parts), strict=True)}
                 continue
-            joined = pair.beside(torch.cat(parts))
-            made[pair.theirs if pair.bare else f"{self.prefix}{pair.theirs}"] = (
-                joined.mT.contiguous() if pair.transposed else joined
+            joined = mapping.interleave(torch.cat(parts))
+            made[mapping.tensor if mapping.bare else f"{self.prefix}{mapping.tensor}"] = (
+                joined.mT.contiguous() if mapping.transposed else joined
             )
-        made |= {second: made[first].clone() for first, second in self.twice.items() if first in made and second not in made}
-        return made | ({f"{self.prefix}{n}": t for n, t in model.beside.items()} if model.family == self.name else {})
+        made |= {second: made[first].clone() for first, second in self.duplicates.items() if first in made and second not in made}
+        return made | ({f"{self.prefix}{n}": t for n, t in model.unused_tensors.items()} if model.family == self.name else {})
 
-    def _today(self, name: str) -> str:
-        for pattern, now in self.old:
+    def _current_name(self, name: str) -> str:
+        for pattern, now in self.renamed:
             name = re.sub(pattern, now, name)
         return name
 
-    def _found(self, pair: Pair | Made, rest: dict[str, Tensor]) -> tuple[list[Tensor], list[str], list[str]]:
-        """Their tensors, taken out of the rest, with their names there, and the names of those that are not there."""
-        names = (pair.theirs,) if isinstance(pair, Pair) else pair.theirs
+    def _pop_tensors(
+        self, mapping: WeightMap | WeightTransform, rest: dict[str, Tensor]
+    ) -> tuple[list[Tensor], list[str], list[str]]:
+        """Remove the tensors of a mapping from `rest`. Returns them, their full names, and the names of missing ones."""
+        names = (mapping.tensor,) if isinstance(mapping, WeightMap) else mapping.tensors
         full = [f"{self.prefix}{name}" if f"{self.prefix}{name}" in rest else name for name in names]
         missing = [name for name, there in zip(names, full, strict=True) if there not in rest]
         return ([], [], missing) if missing else ([rest.pop(name) for name in full], full, [])
 
-    def _same(self, spec: Spec, tensors: dict[str, Tensor]) -> str:
-        """Take copies of the table out; the name of one that is the table where there is none, else "".
+    def _pop_table_copies(self, spec: Spec, tensors: dict[str, Tensor]) -> str:
+        """Remove copies of the table. Returns the name of a copy that stands in for a missing table, else "".
 
-        raises  InputError where one is said to be the table and is not
+        raises  InputError where a copy differs from the table
         """
         stand_in = ""
         table = tensors.get(f"{self.prefix}{self.table}", tensors.get(self.table))
-        for name in self.copies:
-            if name == self.copies[0] and not spec.tied:
+        for name in self.table_copies:
+            if name == self.table_copies[0] and not spec.tied:
                 continue
             copy = tensors.pop(name, None)
             if copy is not None and table is None:
@@ -200,36 +209,36 @@ class Family:
         return stand_in
 
 
-def _fitted(
-    pair: Pair | Made, names: list[str], found: list[Tensor], parts: Sequence[Tensor]
-) -> tuple[list[Tensor], Misshapen | None]:  # fmt: skip
-    """Their tensors, which the file calls so, as ours; or what is wrong with their shapes."""
-    if isinstance(pair, Made):
+def _converted(
+    mapping: WeightMap | WeightTransform, names: list[str], found: list[Tensor], parts: Sequence[Tensor]
+) -> tuple[list[Tensor], ShapeMismatch | None]:  # fmt: skip
+    """The tensors of a mapping as parameters, or the mismatch of their shapes."""
+    if isinstance(mapping, WeightTransform):
         try:
-            made = pair.into(found)
+            made = mapping.load(found)
         except (RuntimeError, IndexError):
             made = []
         if [t.shape for t in made] == [p.shape for p in parts]:
             return made, None
-        wanted = [tuple(t.shape) for t in pair.back([torch.empty(p.shape, device="meta") for p in parts])]
+        expected_names = [tuple(t.shape) for t in mapping.store([torch.empty(p.shape, device="meta") for p in parts])]
         return [], next(
             (
-                Misshapen(name, tuple(t.shape), shape)
-                for name, t, shape in zip(pair.theirs, found, wanted, strict=True)
+                ShapeMismatch(name, tuple(t.shape), shape)
+                for name, t, shape in zip(mapping.tensors, found, expected_names, strict=True)
                 if t.shape != shape
             ),
-            Misshapen(pair.theirs[0], tuple(found[0].shape), wanted[0]),
+            ShapeMismatch(mapping.tensors[0], tuple(found[0].shape), expected_names[0]),
         )
     wanted_shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
-    said = wanted_shape[::-1] if pair.transposed else wanted_shape
+    said = wanted_shape[::-1] if mapping.transposed else wanted_shape
     if tuple(found[0].shape) != said:
-        return [], Misshapen(names[0], tuple(found[0].shape), said)
-    joined = found[0].mT if pair.transposed else found[0]
-    return list(pair.apart(joined).split([p.shape[0] for p in parts])), None
+        return [], ShapeMismatch(names[0], tuple(found[0].shape), said)
+    joined = found[0].mT if mapping.transposed else found[0]
+    return list(mapping.deinterleave(joined).split([p.shape[0] for p in parts])), None
 
 
 def _difference(a: Any, b: Any, path: str) -> str:
-    """The first field in which two explicit specs make other models, in words; empty where there is none."""
+    """The first field in which two explicit specs differ, as a sentence; empty where none does."""
     if is_dataclass(a) and type(a) is type(b):
         parts = [(f".{f.name}", getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "backend"]
     elif isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
@@ -242,15 +251,15 @@ def _difference(a: Any, b: Any, path: str) -> str:
     return next((found for name, x, y in parts if (found := _difference(x, y, f"{path}{name}"))), "")
 
 
-def affine(theirs: str, ours: str, bias: bool = True, bare: bool = False) -> Iterable[Pair]:
+def affine(theirs: str, ours: str, bias: bool = True, bare: bool = False) -> Iterable[WeightMap]:
     """Weight and bias of a linear map or a norm."""
-    yield Pair(f"{theirs}.weight", (f"{ours}.weight",), bare=bare)
+    yield WeightMap(f"{theirs}.weight", (f"{ours}.weight",), bare=bare)
     if bias:
-        yield Pair(f"{theirs}.bias", (f"{ours}.bias",), bare=bare)
+        yield WeightMap(f"{theirs}.bias", (f"{ours}.bias",), bare=bare)
 
 
-def shortest(blocks: list[Block]) -> tuple[Block, ...]:
-    """The fewest blocks that take turns in these layers; one where all are alike."""
+def block_cycle(blocks: list[Block]) -> tuple[Block, ...]:
+    """The shortest sequence of blocks whose repetition gives these layers; one block where all are equal."""
     for length in range(1, len(blocks) + 1):
         if len(blocks) % length == 0 and blocks[:length] * (len(blocks) // length) == blocks:
             break
@@ -258,11 +267,11 @@ def shortest(blocks: list[Block]) -> tuple[Block, ...]:
 
 
 def refuse(when: bool, why: str) -> None:
-    """Raises InputError: a spec that a family cannot hold."""
+    """Raise InputError for a spec that a family cannot represent."""
     if when:
         raise InputError(why)
 
 
-def _put(model: nn.Module, name: str, value: Tensor) -> None:
+def _set_parameter(model: nn.Module, name: str, value: Tensor) -> None:
     path, _, last = name.rpartition(".")
     setattr(model.get_submodule(path), last, nn.Parameter(value))

@@ -4,7 +4,7 @@ What becomes of a field follows one rule: *what could change a number is never i
 
     read      the family knows the field and builds what it says
     refused   the family knows the field, and this value cannot be built
-    silent    every checkpoint has such a field, and it changes no number of a forward pass (`EVERYWHERE`, `Fields.skip`)
+    silent    every checkpoint has such a field, and it changes no number of a forward pass (`EVERYWHERE`, `Fields.ignore`)
 
 A field that the family does not know is one that transformers' configuration of that family does not have either (a test compares
 the two), so transformers ignores it. It is
@@ -71,7 +71,7 @@ WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def changes(name: str, value: Any) -> bool:
-    """Whether a field that no family knows could change a number: see the rule above."""
+    """Whether a field that no family reads could change a number: see the rule above."""
     if value is None or HARMLESS.fullmatch(name):
         return False
     words = [word.lower() for word in WORD.findall(name)]
@@ -79,8 +79,8 @@ def changes(name: str, value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A spec as config.json says it. ignored: the fields that change no number and were not read."""
+class ParsedConfig:
+    """The spec of a config.json. ignored: fields that change no number and were not read."""
 
     spec: Spec
     ignored: tuple[str, ...] = ()
@@ -97,21 +97,21 @@ def architectures(config: dict[str, Any]) -> list[str]:
 
 
 def labels(config: dict[str, Any]) -> int:
-    """How many classes a config names: `num_labels` where it is said, else the names in `id2label`, else 2."""
+    """The number of classes of a config: `num_labels`, else the number of names in `id2label`, else 2."""
     f = Fields("classifier", config)
     named = f.get("id2label", dict, None)
     return f.size("num_labels", 2 if named is None else len(named))
 
 
 class Fields:
-    """A config that is read field by field; `close` decides what becomes of the others."""
+    """A config that is read field by field; `finish` handles the fields that were not read."""
 
     def __init__(self, family: str, config: dict[str, Any]) -> None:
-        self.family, self.config, self.asked = family, config, set(EVERYWHERE)
+        self.family, self.config, self.used_names = family, config, set(EVERYWHERE)
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = REQUIRED) -> Any:
         """A field. Raises InputError where it is missing without a default, or of another kind."""
-        self.asked.add(name)
+        self.used_names.add(name)
         value = self.config.get(name)
         if value is None and default is not REQUIRED:
             return default
@@ -132,9 +132,9 @@ class Fields:
             raise InputError(f"config.json: {name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less.")
         return value
 
-    def only(self, name: str, *values: Any) -> None:
-        """Raises InputError where a field says what no model here does; the first value is what absence means."""
-        self.asked.add(name)
+    def require(self, name: str, *values: Any) -> None:
+        """Raise InputError for a value that no model here supports; the first value is the default."""
+        self.used_names.add(name)
         value = self.config.get(name, values[0])
         if value not in values:
             raise InputError(f"config.json: {name} is {value!r}, but only {' or '.join(map(repr, values))} can be built.")
@@ -145,16 +145,16 @@ class Fields:
         if said and said[0] not in names:
             raise InputError(f"config.json: architectures is {said[0]!r}, but only {', '.join(names)} can be built.")
 
-    def skip(self, *names: str) -> None:
-        """Fields that change no number."""
-        self.asked |= set(names)
+    def ignore(self, *names: str) -> None:
+        """Mark fields that change no number as read."""
+        self.used_names |= set(names)
 
-    def close(self, spec: Spec) -> Reading:
+    def finish(self, spec: Spec) -> ParsedConfig:
         """The spec, and the fields that were not read. Raises InputError for one of those that could change a number."""
-        unknown = sorted(self.config.keys() - self.asked)
+        unknown = sorted(self.config.keys() - self.used_names)
         if harmful := [name for name in unknown if changes(name, self.config[name])]:
             raise InputError(
                 f"config.json of a {self.family} has the field {harmful[0]!r} = {self.config[harmful[0]]!r}, which is not known "
                 "here. What it changes cannot be built; remove it if it changes nothing."
             )
-        return Reading(spec, tuple(name for name in unknown if self.config[name] is not None))
+        return ParsedConfig(spec, tuple(name for name in unknown if self.config[name] is not None))

@@ -6,24 +6,24 @@ Source: Radford et al. 2019; names as in transformers' GPT2LMHeadModel. Its maps
 from collections.abc import Iterable
 from typing import Any
 
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
-from equiscope.checkpoints.fields import Fields, Reading
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, affine, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.positions import Learned
 
 
-def read(config: dict[str, Any]) -> Reading:
+def read(config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields("gpt2", config)
     f.architecture("GPT2LMHeadModel", "GPT2Model")
     width, heads, vocabulary = f.size("n_embd", 768), f.size("n_head", 12), f.size("vocab_size", 50257)
-    f.only("activation_function", "gelu_new", *ACTIVATIONS)
-    f.only("scale_attn_weights", True)
-    f.only("scale_attn_by_inverse_layer_idx", False)
-    f.only("add_cross_attention", False)
+    f.require("activation_function", "gelu_new", *ACTIVATIONS)
+    f.require("scale_attn_weights", True)
+    f.require("scale_attn_by_inverse_layer_idx", False)
+    f.require("add_cross_attention", False)
     tied = f.get("tie_word_embeddings", bool, True)
-    f.skip("reorder_and_upcast_attn", "attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "gradient_checkpointing")
-    f.skip(*(name for name in config if name.startswith("summary_")))
+    f.ignore("reorder_and_upcast_attn", "attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "gradient_checkpointing")
+    f.ignore(*(name for name in config if name.startswith("summary_")))
     spec = Spec(
         width, vocabulary=vocabulary, layers=f.size("n_layer", 12), outputs=vocabulary, tied=tied,
         block=Block(
@@ -32,7 +32,7 @@ def read(config: dict[str, Any]) -> Reading:
             FeedForward(f.size("n_inner", None), ACTIVATIONS[config.get("activation_function", "gelu_new")]),
         ),
     )  # fmt: skip
-    return f.close(spec)
+    return f.finish(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:
@@ -55,14 +55,14 @@ def write(spec: Spec) -> dict[str, Any]:
     return {
         "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": spec.width, "n_head": a.heads, "n_layer": spec.layers,
         "n_positions": position.length, "vocab_size": spec.vocabulary, "n_inner": f.inner, "layer_norm_epsilon": n.eps,
-        "activation_function": THEIRS[f.activation], "tie_word_embeddings": spec.tied,
+        "activation_function": ACTIVATION_NAMES[f.activation], "tie_word_embeddings": spec.tied,
     }  # fmt: skip
 
 
-def pairs(spec: Spec) -> Iterable[Pair]:
+def weight_maps(spec: Spec) -> Iterable[WeightMap]:
     """Their names and ours."""
-    yield Pair("wte.weight", ("embedding.weight",))
-    yield Pair("wpe.weight", ("position.table.weight",))
+    yield WeightMap("wte.weight", ("embedding.weight",))
+    yield WeightMap("wpe.weight", ("position.table.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
         yield from affine(f"{there}.ln_1", f"{here}.attention_norm")
@@ -71,14 +71,14 @@ def pairs(spec: Spec) -> Iterable[Pair]:
             ("attn.c_attn", [f"attention.{part}_proj" for part in "qkv"]), ("attn.c_proj", ["attention.o_proj"]),
             ("mlp.c_fc", ["feedforward.up_proj"]), ("mlp.c_proj", ["feedforward.down_proj"]),
         ):  # fmt: skip
-            yield Pair(f"{there}.{theirs}.weight", tuple(f"{here}.{part}.weight" for part in ours), transposed=True)
-            yield Pair(f"{there}.{theirs}.bias", tuple(f"{here}.{part}.bias" for part in ours))
+            yield WeightMap(f"{there}.{theirs}.weight", tuple(f"{here}.{part}.weight" for part in ours), transposed=True)
+            yield WeightMap(f"{there}.{theirs}.bias", tuple(f"{here}.{part}.bias" for part in ours))
     yield from affine("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
+        yield WeightMap("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
 GPT2: Family = Family(
-    "gpt2", read, write, pairs, prefix="transformer.", table="wte.weight",
-    unread=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
+    "gpt2", read, write, weight_maps, prefix="transformer.", table="wte.weight",
+    ignored=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
 )  # fmt: skip

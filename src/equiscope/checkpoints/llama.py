@@ -1,6 +1,6 @@
 """Llama and its kin (Mistral, Ministral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated parts, grouped queries.
 
-What differs between them is said in `Kind`.
+What differs between them is said in `LlamaVariant`.
 Sources: Touvron et al. 2023; Jiang et al. 2023; Qwen team 2024, 2025; names as in transformers' ...ForCausalLM.
 """
 
@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any
 
 from equiscope.checkpoints import rotary
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse, shortest
-from equiscope.checkpoints.fields import Fields, Reading
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, affine, block_cycle, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.positions import NoPosition, Rope
 
 
 @dataclass(frozen=True)
-class Kind:
+class LlamaVariant:
     """A model_type.
 
     qkv_bias  always a bias on queries, keys and values
@@ -42,42 +42,42 @@ COMMON = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 3
 QWEN = COMMON | {"sliding_window": 4096, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32,
                  "max_position_embeddings": 32768}  # fmt: skip
 KINDS = (
-    Kind("llama", "LlamaForCausalLM", older=("LLaMAForCausalLM",), absent=COMMON | {
+    LlamaVariant("llama", "LlamaForCausalLM", older=("LLaMAForCausalLM",), absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 11008,
     }),
-    Kind("mistral", "MistralForCausalLM", window=True, absent=COMMON | {
+    LlamaVariant("mistral", "MistralForCausalLM", window=True, absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
         "max_position_embeddings": 131072,
     }),
-    Kind("ministral", "MinistralForCausalLM", window=True, absent=COMMON | {
+    LlamaVariant("ministral", "MinistralForCausalLM", window=True, absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
         "max_position_embeddings": 131072,
     }),
-    Kind("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
-    Kind("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
-    Kind("smollm3", "SmolLM3ForCausalLM", window=True, absent={
+    LlamaVariant("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
+    LlamaVariant("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
+    LlamaVariant("smollm3", "SmolLM3ForCausalLM", window=True, absent={
         "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16,
         "num_key_value_heads": 4, "tie_word_embeddings": True, "rope_theta": 2000000.0, "max_position_embeddings": 32768,
     }),
 )  # fmt: skip
 
 
-def read(kind: Kind, config: dict[str, Any]) -> Reading:
+def read(kind: LlamaVariant, config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields(kind.name, kind.absent | config)
     f.architecture(kind.architecture, kind.architecture.replace("ForCausalLM", "Model"), *kind.older)
     width, heads, layers = f.size("hidden_size"), f.size("num_attention_heads"), f.size("num_hidden_layers")
     vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, False)
     own = f.size("head_dim", None)
-    f.only("hidden_act", *ACTIVATIONS)
+    f.require("hidden_act", *ACTIVATIONS)
     if kind.name in OPEN:
         bias: Any = f.get("attention_bias", bool, False)
     else:
-        f.only("attention_bias", None, kind.qkv_bias)
+        f.require("attention_bias", None, kind.qkv_bias)
         bias = "qkv" if kind.qkv_bias else False
-    f.only("mlp_bias", None, False) if kind.name not in MLP else None
-    f.only("rope_interleaved", False)
-    f.only("use_mrope", False)
+    f.require("mlp_bias", None, False) if kind.name not in MLP else None
+    f.require("rope_interleaved", False)
+    f.require("use_mrope", False)
     eps = f.get("rms_norm_eps", float, 1e-6)
     whole = Attention(
         heads=heads, kv_heads=f.size("num_key_value_heads", heads), head_width=None if own == width // heads else own,
@@ -92,10 +92,10 @@ def read(kind: Kind, config: dict[str, Any]) -> Reading:
         Block(replace(whole, window=window, position=whole.position if turns else nowhere), Norm("rms", eps=eps), inner)
         for window, turns in zip(_windows(f, kind, layers, turning), turning, strict=True)
     ]
-    return f.close(Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=shortest(blocks)))
+    return f.finish(Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=block_cycle(blocks)))
 
 
-def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[int | None]:
+def _windows(f: Fields, kind: LlamaVariant, layers: int, turning: list[bool]) -> list[int | None]:
     """How far back a token looks, in each layer."""
     types = f.get("layer_types", list, None)
     use = f.get("use_sliding_window", bool, False)
@@ -130,7 +130,7 @@ def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[in
     return [size if slides else None for slides in sliding]
 
 
-def _turning(f: Fields, kind: Kind, layers: int) -> list[bool]:
+def _turning(f: Fields, kind: LlamaVariant, layers: int) -> list[bool]:
     """Which layers turn queries and keys: all but SmolLM3's, of which every so many know no places."""
     if kind.name != "smollm3":
         return [True] * layers
@@ -141,7 +141,7 @@ def _turning(f: Fields, kind: Kind, layers: int) -> list[bool]:
     return turning
 
 
-def write(kind: Kind, spec: Spec) -> dict[str, Any]:
+def write(kind: LlamaVariant, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
     ropes = [b.attention.position for b in spec.blocks if isinstance(b.attention.position, Rope)]
     first = spec.blocks[0]
@@ -149,7 +149,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     nowhere = kind.name == "smollm3" and all(isinstance(b.attention.position, NoPosition) for b in spec.blocks)
     rope = Rope(pairs="half") if nowhere else rope  # no layer looks at it
     refuse(rope is None or rope.pairs != "half", 'places are RoPE with pairs="half" there.')
-    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
     assert rope is not None
     assert n is not None
     assert f is not None
@@ -159,7 +159,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         "model_type": kind.name, "architectures": [kind.architecture], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "intermediate_size": f.inner or 4 * spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
         "num_key_value_heads": a.kv_heads or a.heads, "head_dim": a.head_width or spec.width // a.heads,
-        "hidden_act": THEIRS[f.activation], "rms_norm_eps": n.eps, "tie_word_embeddings": spec.tied,
+        "hidden_act": ACTIVATION_NAMES[f.activation], "rms_norm_eps": n.eps, "tie_word_embeddings": spec.tied,
         "rope_parameters": rotary.write(rope),
     }  # fmt: skip
     if kind.name in OPEN:
@@ -179,14 +179,14 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     return config
 
 
-def pairs(spec: Spec) -> Iterable[Pair]:
+def weight_maps(spec: Spec) -> Iterable[WeightMap]:
     """Their names and ours."""
     a, f = spec.blocks[0].attention, spec.blocks[0].feedforward
-    yield Pair("embed_tokens.weight", ("embedding.weight",))
+    yield WeightMap("embed_tokens.weight", ("embedding.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
-        yield Pair(f"{there}.input_layernorm.weight", (f"{here}.attention_norm.weight",))
-        yield Pair(f"{there}.post_attention_layernorm.weight", (f"{here}.feedforward_norm.weight",))
+        yield WeightMap(f"{there}.input_layernorm.weight", (f"{here}.attention_norm.weight",))
+        yield WeightMap(f"{there}.post_attention_layernorm.weight", (f"{here}.feedforward_norm.weight",))
         for part in "qkvo":
             bias = a.bias is True or (a.bias == "qkv" and part != "o")
             yield from affine(f"{there}.self_attn.{part}_proj", f"{here}.attention.{part}_proj", bias)
@@ -194,15 +194,15 @@ def pairs(spec: Spec) -> Iterable[Pair]:
                 yield from affine(f"{there}.self_attn.{part}_norm", f"{here}.attention.{part}_norm", bias=False)
         for part in ("gate", "up", "down"):
             yield from affine(f"{there}.mlp.{part}_proj", f"{here}.feedforward.{part}_proj", f is not None and f.bias)
-    yield Pair("norm.weight", ("norm.weight",))
+    yield WeightMap("norm.weight", ("norm.weight",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
+        yield WeightMap("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
-def _family(kind: Kind) -> Family:
+def _family(kind: LlamaVariant) -> Family:
     reads, writes = partial(read, kind), partial(write, kind)
     unread = (r".*rotary_emb\.inv_freq",)
-    return Family(kind.name, reads, writes, pairs, prefix="model.", table="embed_tokens.weight", unread=unread)
+    return Family(kind.name, reads, writes, weight_maps, prefix="model.", table="embed_tokens.weight", ignored=unread)
 
 
 FAMILIES: tuple[Family, ...] = tuple(map(_family, KINDS))

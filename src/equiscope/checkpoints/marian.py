@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
-from equiscope.checkpoints.fields import Fields, Reading
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, WeightTransform, affine, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig
 from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import Sinusoidal
 
@@ -24,20 +24,20 @@ IGNORED = (  # of generation, training and older versions
 )  # fmt: skip
 
 
-def read(config: dict[str, Any]) -> Reading:
+def read(config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields("marian", ABSENT | config)
     f.architecture("MarianMTModel", "MarianModel")
-    f.skip(*IGNORED)
+    f.ignore(*IGNORED)
     for name in ("normalize_embedding", "normalize_before", "add_bias_logits", "add_final_layer_norm"):
-        f.only(name, False)
-    f.only("static_position_embeddings", True)
-    f.only("share_encoder_decoder_embeddings", True)
-    f.only("tie_word_embeddings", True)
-    f.only("activation_function", "gelu", *ACTIVATIONS)
-    f.only("is_encoder_decoder", True)
+        f.require(name, False)
+    f.require("static_position_embeddings", True)
+    f.require("share_encoder_decoder_embeddings", True)
+    f.require("tie_word_embeddings", True)
+    f.require("activation_function", "gelu", *ACTIVATIONS)
+    f.require("is_encoder_decoder", True)
     width, vocabulary = f.size("d_model"), f.size("vocab_size")
-    f.only("decoder_vocab_size", None, vocabulary)
+    f.require("decoder_vocab_size", None, vocabulary)
     scaled = f.get("scale_embedding", bool, False)
     activation = ACTIVATIONS[config.get("activation_function", "gelu")]
 
@@ -56,7 +56,7 @@ def read(config: dict[str, Any]) -> Reading:
         width, vocabulary, input_layer, layers, block, outputs=vocabulary, tied=True, output=OutputLayer(bias=True),
         encoder=encoder, shared=True,
     )  # fmt: skip
-    return f.close(spec)
+    return f.finish(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def write(spec: Spec) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for name, one in (("encoder", spec.encoder), ("decoder", spec)):
         f = one.one.feedforward
-        refuse(f is None or f.activation not in THEIRS, "every layer has a feed-forward there.")
+        refuse(f is None or f.activation not in ACTIVATION_NAMES, "every layer has a feed-forward there.")
         assert f is not None
         said |= {f"{name}_layers": one.layers, f"{name}_attention_heads": one.one.attention.heads,
-                 f"{name}_ffn_dim": f.inner or 4 * spec.width, "activation_function": THEIRS[f.activation]}  # fmt: skip
+                 f"{name}_ffn_dim": f.inner or 4 * spec.width, "activation_function": ACTIVATION_NAMES[f.activation]}  # fmt: skip
     last = (spec.vocabulary or 1) - 1  # where OPUS-MT has its padding, which begins the decoder's text
     return said | {
         "model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": spec.vocabulary, "d_model": spec.width,
@@ -79,11 +79,13 @@ def write(spec: Spec) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def pairs(spec: Spec) -> Iterable[Pair | Made]:
+def weight_maps(spec: Spec) -> Iterable[WeightMap | WeightTransform]:
     """Their names and ours."""
     assert spec.encoder is not None
-    yield Pair("model.shared.weight", ("embedding.weight",))
-    yield Made(("final_logits_bias",), ("output_layer.lm_head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)])
+    yield WeightMap("model.shared.weight", ("embedding.weight",))
+    yield WeightTransform(
+        ("final_logits_bias",), ("output_layer.lm_head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)]
+    )
     for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
         for i in range(one.layers):
             here, there = f"{ours}blocks.{i}", f"model.{side}.layers.{i}"
@@ -98,7 +100,7 @@ def pairs(spec: Spec) -> Iterable[Pair | Made]:
 
 
 MARIAN: Family = Family(
-    "marian", read, write, pairs, table="model.shared.weight",
-    copies=("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),
-    unread=(r"model\.(encoder|decoder)\.embed_positions\.weight",),
+    "marian", read, write, weight_maps, table="model.shared.weight",
+    table_copies=("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),
+    ignored=(r"model\.(encoder|decoder)\.embed_positions\.weight",),
 )  # fmt: skip

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from equiscope.checkpoints import rotary
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
-from equiscope.checkpoints.fields import Fields, Reading
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, affine, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.positions import Rope
@@ -18,12 +18,12 @@ ABSENT = {
 }  # fmt: skip
 
 
-def read(config: dict[str, Any]) -> Reading:
+def read(config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields("gpt_neox", ABSENT | config)
     f.architecture("GPTNeoXForCausalLM", "GPTNeoXModel")
     vocabulary = f.size("vocab_size")
-    f.only("hidden_act", *ACTIVATIONS)
+    f.require("hidden_act", *ACTIVATIONS)
     heads, width = f.size("num_attention_heads"), f.size("hidden_size")
     rope, wide = rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)), width // heads
     if (turning := int(wide * rope.fraction)) != round(wide * rope.fraction):  # transformers rounds downwards
@@ -33,7 +33,7 @@ def read(config: dict[str, Any]) -> Reading:
             f"config.json: rotary_pct is {rope.fraction:g}, by which {turning} of the {wide} columns of a head turn, but only an "
             "even number of columns can be built."
         )
-    f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout", "classifier_dropout")
+    f.ignore("attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout", "classifier_dropout")
     spec = Spec(
         width, vocabulary=vocabulary, layers=f.size("num_hidden_layers"), outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, False),
@@ -46,7 +46,7 @@ def read(config: dict[str, Any]) -> Reading:
             parallel=f.get("use_parallel_residual", bool, True),
         ),
     )  # fmt: skip
-    return f.close(spec)
+    return f.finish(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:
@@ -69,32 +69,32 @@ def write(spec: Spec) -> dict[str, Any]:
     return {
         "model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "num_hidden_layers": spec.layers, "num_attention_heads": a.heads, "intermediate_size": f.inner or 4 * spec.width,
-        "hidden_act": THEIRS[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.one.parallel,
+        "hidden_act": ACTIVATION_NAMES[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.one.parallel,
         "attention_bias": a.bias, "tie_word_embeddings": spec.tied,
         "rope_parameters": {"partial_rotary_factor": 1.0, **rotary.write(rope)},
     }  # fmt: skip
 
 
-def pairs(spec: Spec) -> Iterable[Pair]:
+def weight_maps(spec: Spec) -> Iterable[WeightMap]:
     """Their names and ours."""
     a = spec.one.attention
-    yield Pair("embed_in.weight", ("embedding.weight",))
+    yield WeightMap("embed_in.weight", ("embedding.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
         yield from affine(f"{there}.input_layernorm", f"{here}.attention_norm")
         yield from affine(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
         parts = [f"{here}.attention.{part}_proj" for part in "qkv"]
         for kind in ("weight", "bias") if a.bias else ("weight",):
-            yield Pair(f"{there}.attention.query_key_value.{kind}", tuple(f"{part}.{kind}" for part in parts), heads=a.heads)
+            yield WeightMap(f"{there}.attention.query_key_value.{kind}", tuple(f"{part}.{kind}" for part in parts), heads=a.heads)
         yield from affine(f"{there}.attention.dense", f"{here}.attention.o_proj", bool(a.bias))
         yield from affine(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.up_proj")
         yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")
     yield from affine("final_layer_norm", "norm")
     if not spec.tied:
-        yield Pair("embed_out.weight", ("output_layer.lm_head.weight",), bare=True)
+        yield WeightMap("embed_out.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
 NEOX: Family = Family(
-    "gpt_neox", read, write, pairs, prefix="gpt_neox.", table="embed_in.weight",
-    copies=("embed_out.weight",), unread=(r".*rotary_emb\.inv_freq", r".*attention\.(masked_)?bias"),
+    "gpt_neox", read, write, weight_maps, prefix="gpt_neox.", table="embed_in.weight",
+    table_copies=("embed_out.weight",), ignored=(r".*rotary_emb\.inv_freq", r".*attention\.(masked_)?bias"),
 )  # fmt: skip

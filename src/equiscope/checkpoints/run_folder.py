@@ -1,9 +1,8 @@
-"""A run's folder, read and written: safetensors and JSON, each file's digest written down and compared before a number is used.
+"""The folder of a run: safetensors and JSON files, whose digests are stored and compared before a number is used.
 
-It has `best/step-...` (the weights that did best on the validation part) and `checkpoints/step-...` (everything that
-going on needs). Nothing in them is ever executed. A checkpoint is whole or not there at all: its folder is written under another
-name, brought to disk, and only then gets its own. One process at a time writes a run. The record beside, run.json and
-metrics.jsonl, is read and written by `record.run`.
+It has `best/step-...` (the weights with the best validation score) and `checkpoints/step-...` (the full state for resuming).
+Nothing in them is ever executed. A checkpoint is complete or absent: its folder is written under a temporary name, flushed to
+disk, and then renamed. One process at a time writes a run. `record.run` reads and writes run.json and metrics.jsonl.
 """
 
 import errno
@@ -38,8 +37,8 @@ T = TypeVar("T")
 class Checkpoint:
     """A folder with a manifest.
 
-    step   steps done
-    facts  what was written down beside the tensors
+    step   number of optimiser steps done
+    facts  other values stored with the tensors
     files  size and digest of each
     """
 
@@ -49,9 +48,9 @@ class Checkpoint:
     files: dict[str, tuple[int, str]]
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a file; none where the checkpoint has no such file.
+        """The tensors of a file; empty where the checkpoint has no such file.
 
-        raises  InputError where the file is missing, shorter, longer or other than it was when it was written
+        raises  InputError where the file is missing or its size or digest differs from the manifest
         """
         if name not in self.files:
             return {}
@@ -68,14 +67,14 @@ class Checkpoint:
             raise InputError(f"{path} is damaged: {error}.") from error
 
 
-def seal(manifest: dict[str, Any]) -> str:
-    """The digest of a manifest without its own."""
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """The digest of a manifest, without its own digest."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def identity(run: Run) -> str:
-    """What a run is of, in a few letters: its recipe, model and data."""
+    """A short hash of the recipe, the model and the data of a run."""
     said = [run.recipe, run.spec, [(source.part, source.name, source.sha256) for source in run.data]]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -89,7 +88,7 @@ def read_checkpoint(folder: Path, run: str) -> Checkpoint:
     path = folder / MANIFEST
     try:
         manifest = budgets.parsed(budgets.text(path))
-        if manifest["sha256"] != seal(manifest):
+        if manifest["sha256"] != manifest_digest(manifest):
             raise InputError(f"{path} is damaged: it is not as it was written.")
         files = {name: (int(size), str(digest)) for name, (size, digest) in manifest["files"].items()}
         found = Checkpoint(folder, int(manifest["step"]), dict(manifest["facts"]), files)
@@ -101,12 +100,12 @@ def read_checkpoint(folder: Path, run: str) -> Checkpoint:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
-    if manifest.get("run") != run or folder.name != name_of(found.step):
+    if manifest.get("run") != run or folder.name != step_name(found.step):
         raise InputError(f"{path} is of another run, or of another step than its folder says.")
     return found
 
 
-def name_of(step: int) -> str:
+def step_name(step: int) -> str:
     """The name of a step's folder."""
     return f"step-{step:09d}"
 
@@ -123,14 +122,14 @@ def checkpoints(run: Path, kind: str = STEPS) -> list[Path]:
 
 # --- writing ------------------------------------------------------------------------------------------------------------
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Nobody else trains in this folder meanwhile. Raises InputError where somebody does, or it cannot be made."""
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder. Raises InputError where another process holds it, or the folder cannot be created."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but a run is a folder. Choose another one with --out.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK)
-        lock.acquire(timeout=0)  # of the system's kind: it is gone when its process is, also by a kill
+        lock.acquire(timeout=0)  # a lock of the operating system: released when its process ends, also when it is killed
     except Timeout as error:
         raise InputError(f"Another process is training in {folder}. Wait for it, or choose another folder with --out.") from error
     except OSError as error:
@@ -142,9 +141,9 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def write_checkpoint(folder: Path, step: int, files: dict[str, dict[str, Tensor]], facts: dict[str, Any], identity: str) -> Path:
-    """A checkpoint folder. Raises OSError where the disk is full; then nothing has changed.
+    """Write a checkpoint folder. Raises OSError where the disk is full; then nothing has changed.
 
-    identity  of the run, so that no checkpoint of another one is taken for it
+    identity  of the run, so that a checkpoint of another run is not mistaken for it
     """
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -158,36 +157,36 @@ def write_checkpoint(folder: Path, step: int, files: dict[str, dict[str, Tensor]
             _put(part / name, content)
             said[name] = [len(content), hashlib.sha256(content).hexdigest()]
         manifest: dict[str, Any] = {"version": 1, "run": identity, "step": step, "files": said, "facts": facts}
-        _put(part / MANIFEST, json.dumps(manifest | {"sha256": seal(manifest)}, indent=1).encode())
-        if folder.exists():  # of this very step, from before a kill; it is there until the new one is
-            old = _aside(folder)
+        _put(part / MANIFEST, json.dumps(manifest | {"sha256": manifest_digest(manifest)}, indent=1).encode())
+        if folder.exists():  # of the same step, from before a kill; it stays until the new one is complete
+            old = _replaced_path(folder)
             shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)
         part.rename(folder)
         _to_disk(folder.parent)
-        shutil.rmtree(_aside(folder), ignore_errors=True)
+        shutil.rmtree(_replaced_path(folder), ignore_errors=True)
     except OSError:
         shutil.rmtree(part, ignore_errors=True)
         raise
     return folder
 
 
-def _aside(folder: Path) -> Path:
-    """Where a checkpoint waits while another one of its step takes its place."""
+def _replaced_path(folder: Path) -> Path:
+    """The temporary path of a checkpoint that is being replaced."""
     return folder.with_name(f".{folder.name}.old")
 
 
 def restore(run: Path) -> None:
-    """Give checkpoints that wait aside their names back, where a kill came before the other one had it."""
+    """Rename checkpoints back whose replacement was interrupted by a kill."""
     for old in run.glob("*/.step-*.old"):
         if not (folder := old.with_name(old.name.removeprefix(".").removesuffix(".old"))).exists():
             old.rename(folder)
 
 
-def newest(run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None], identity: str) -> T | None:
-    """What `fits` makes of the newest checkpoint that is whole; those that are not are named. None where there is none.
+def latest(run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None], identity: str) -> T | None:
+    """The result of `fits` for the newest complete checkpoint; incomplete ones are reported. None where there is none.
 
-    raises  InputError where there are checkpoints, but none is whole
+    raises  InputError where there are checkpoints, but none is complete
     """
     wrong = []
     for folder in checkpoints(run):
@@ -201,17 +200,17 @@ def newest(run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None
     return None
 
 
-def thin(run: Path, keep: int, step: int, kind: str = STEPS) -> None:
-    """Leave only the newest `keep` checkpoints up to a step, and nothing half written; later ones were not whole."""
-    last = place(run, step, kind)
-    kept = [folder for folder in checkpoints(run, kind) if folder <= last][:keep]
+def prune(run: Path, keep: int, step: int, kind: str = STEPS) -> None:
+    """Delete all but the newest `keep` checkpoints up to a step, and temporary folders."""
+    last = checkpoint_path(run, step, kind)
+    saved_tensors = [folder for folder in checkpoints(run, kind) if folder <= last][:keep]
     for folder in [*checkpoints(run, kind), *(run / kind).glob(".step-*")]:
-        if folder not in kept:
+        if folder not in saved_tensors:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def place(run: Path, step: int, kind: str = STEPS) -> Path:
-    return run / kind / name_of(step)
+def checkpoint_path(run: Path, step: int, kind: str = STEPS) -> Path:
+    return run / kind / step_name(step)
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -222,7 +221,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _to_disk(folder: Path) -> None:
-    """Names in a folder survive a power cut, where the system can promise that."""
+    """Flush the entries of a folder to disk, where the system supports that."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -243,11 +242,11 @@ def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = No
     raises   InputError where there is no run, no checkpoint yet, or its files are damaged
     """
     run = read_run(folder, entries=False)
-    return filled(spec_of(run.spec), weights_of(folder, run, weights), dtype)
+    return build_from(spec_of(run.spec), weights_of(folder, run, weights), dtype)
 
 
 def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tensor]:
-    """The tensors by name, of the model that is evaluated: averaged ones, where the run averages. Raises as `load_run`."""
+    """The tensors by name of the model for evaluation: averaged weights where the run averages them. Raises as `load_run`."""
     if weights == "best" and (best := checkpoints(folder, BEST)):
         try:
             return read_checkpoint(best[0], identity(run)).tensors(WEIGHTS)
@@ -256,33 +255,33 @@ def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tenso
     made = checkpoints(folder)
     if not made:
         raise InputError(f"{folder} has no checkpoint yet. Let `equiscope train {folder}` go on.")
-    newest = read_checkpoint(made[0], identity(run))
-    if weights == "best" and newest.facts.get("best") is not None:  # none are kept where no loss was ever a number
+    latest = read_checkpoint(made[0], identity(run))
+    if weights == "best" and latest.facts.get("best") is not None:  # none are kept where no loss was ever a number
         raise InputError(f"{folder / BEST} is gone, where the best weights were; the last ones are in {folder / STEPS}.")
-    return newest.tensors(WEIGHTS) | newest.tensors(AVERAGE)
+    return latest.tensors(WEIGHTS) | latest.tensors(AVERAGE)
 
 
-def kept(model: nn.Module) -> dict[str, Tensor]:
-    """What a checkpoint holds of a model by name: its parameters, and the buffers that the data sets."""
+def saved_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model that a checkpoint holds, by name: its parameters, and the buffers that the data sets."""
     data_buffers: tuple[str, ...] = getattr(model, "data_buffers", ())
     return dict(model.named_parameters()) | {name: model.get_buffer(name) for name in data_buffers}
 
 
 def _was_unused(model: nn.Module, name: str) -> bool:
-    """Whether this was the norm of a feed-forward that there is not, which models had before."""
+    """Whether this is the norm of a feed-forward that the model does not have; earlier versions wrote one."""
     layer, norm, _ = name.rpartition(".feedforward_norm.")
     return bool(norm) and getattr(model.get_submodule(layer), "feedforward", model) is None
 
 
-def filled(spec: ModelSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
+def build_from(spec: ModelSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
     """A model with these parameters."""
     model: Built = build(spec)  # other buffers are computed, not loaded
-    more = sorted(name for name in tensors.keys() - kept(model).keys() if not _was_unused(model, name))
+    more = sorted(name for name in tensors.keys() - saved_tensors(model).keys() if not _was_unused(model, name))
     if more:
         raise InputError(
             f"The checkpoint has {more[0]}, which no part of the run's model reads: it was written by another version."
         )
-    for name, parameter in kept(model).items():
+    for name, parameter in saved_tensors(model).items():
         if name not in tensors or tensors[name].shape != parameter.shape:
             has = f"a {name} of {tuple(tensors[name].shape)}" if name in tensors else f"no {name}"
             raise InputError(f"The checkpoint has {has}, but the run's model has one of {tuple(parameter.shape)}.")

@@ -1,9 +1,9 @@
-"""Strict: the one gate for weights that somebody else wrote, whichever command reads them and whichever class takes them.
+"""Strict loading: the checks of weights from outside, the same for every command and every class.
 
-A tensor that the model needs and the folder lacks, one of another shape, one that holds NaN or infinity, and one that no part of
-the model reads are refused, each by its name; nothing is ever filled with random numbers. Two kinds of extra tensors are let by and
-named: buffers that are computed (positions, rotary frequencies), and heads or poolers that the model asked for does not have. What
-wrappers put before names (torch.compile, DistributedDataParallel, FSDP) is taken off, and said.
+Missing tensors, tensors of another shape, tensors with NaN or infinity, and tensors that no part of the model reads are errors that
+name each tensor; nothing is ever initialised at random. Two kinds of extra tensors are ignored and reported: computed buffers
+(positions, rotary frequencies), and heads or poolers that the requested model does not have. Prefixes of wrappers (torch.compile,
+DistributedDataParallel, FSDP) are removed and reported.
 """
 
 import re
@@ -36,22 +36,22 @@ SHOWN = 3  # tensors of each kind that a sentence names
 
 
 @dataclass(frozen=True)
-class Misshapen:
-    """A tensor of another shape than the config makes it."""
+class ShapeMismatch:
+    """A tensor whose shape differs from the config."""
 
     name: str
-    found: tuple[int, ...]
-    wanted: tuple[int, ...]
+    actual: tuple[int, ...]
+    expected: tuple[int, ...]
 
 
 class WeightsError(InputError):
-    """Weights that do not fit: names of tensors that are missing, extra, misshapen, or hold NaN or infinity."""
+    """Weights that do not fit: names of tensors that are missing, extra, of another shape, or not finite."""
 
     def __init__(self, fit: "Fit", owner: str) -> None:
         self.missing, self.extra, self.shapes, self.nonfinite = fit.missing, fit.extra, fit.shapes, fit.nonfinite
         kinds = [
             [f"{name} is missing" for name in fit.missing],
-            [f"{one.name} is {one.found}, but the config makes it {one.wanted}" for one in fit.shapes],
+            [f"{one.name} is {one.actual}, but the config makes it {one.expected}" for one in fit.shapes],
             [f"{name} belongs to no part" for name in fit.extra],
             [f"{name} holds {what}" for name, what in fit.nonfinite.items()],
         ]
@@ -65,43 +65,43 @@ class WeightsError(InputError):
 
 @dataclass
 class Fit:
-    """How tensors of a folder and what a model needs meet.
+    """How the tensors of a folder match the parameters of a model.
 
-    used       names that became numbers of the model
-    missing    names that the model needs and nobody gives
+    used       names that were loaded into the model
+    missing    names that the model needs and the folder lacks
     extra      names that no part of the model reads
-    ignored    those that may be left: name -> why
+    ignored    extra tensors that change nothing: name -> reason
     nonfinite  name -> NaN or infinity
     """
 
     used: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    shapes: list[Misshapen] = field(default_factory=list)
+    shapes: list[ShapeMismatch] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)
     ignored: dict[str, str] = field(default_factory=dict)
     nonfinite: dict[str, str] = field(default_factory=dict)
 
-    def leave(self, name: str, has: Collection[str], why: str = "") -> None:
-        """A tensor that nothing reads: let by where it is a computed buffer, or a head that the model does not have, else extra.
+    def add_unused(self, name: str, has: Collection[str], why: str = "") -> None:
+        """Record an unread tensor: ignored where it is a computed buffer or a head that the model does not have, else extra.
 
         has  names of the tensors that the model has
         why  a reason of the model's own family to let it by
         """
-        reason = harmless(name, has) or why
+        reason = unused_reason(name, has) or why
         if reason:
             self.ignored[name] = reason
         else:
             self.extra.append(name)
 
-    def checked(self, owner: str) -> "Fit":
+    def raise_on_mismatch(self, owner: str) -> "Fit":
         """Itself. Raises WeightsError where anything does not fit."""
         if self.missing or self.shapes or self.extra or self.nonfinite:
             raise WeightsError(self, owner)
         return self
 
 
-def harmless(name: str, has: Collection[str]) -> str:
-    """Why a tensor that no part reads changes nothing; empty where it could."""
+def unused_reason(name: str, has: Collection[str]) -> str:
+    """Why an unread tensor changes nothing; empty where it could."""
     if BUFFERS.fullmatch(name):
         return "a buffer, computed"
     head = HEADS.fullmatch(name)
@@ -110,7 +110,7 @@ def harmless(name: str, has: Collection[str]) -> str:
     return ""
 
 
-def infinite(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, str]:
+def nonfinite_tensors(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, str]:
     """Which of these tensors hold NaN or infinity."""
     found = dict[str, str]()
     for name in names:
@@ -125,8 +125,8 @@ def infinite(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, s
     return found
 
 
-def numbers(tensors: Mapping[str, Tensor], names: Iterable[str]) -> None:
-    """Raises InputError for a weight whose dtype is none of a model, such as one that was quantised."""
+def require_float_dtypes(tensors: Mapping[str, Tensor], names: Iterable[str]) -> None:
+    """Raise InputError for a weight whose dtype is not a floating-point type, such as a quantised one."""
     for name in names:
         if tensors[name].dtype not in FLOATS:
             raise InputError(
@@ -138,11 +138,11 @@ def numbers(tensors: Mapping[str, Tensor], names: Iterable[str]) -> None:
 # --------------------------------------------------------------------------------------------------------------- names
 
 
-def unwrapped(weights: Weights, wanted: Collection[str]) -> tuple[Weights, str]:
-    """The same tensors by the names that a model has, and what was taken off.
+def without_wrappers(weights: Weights, wanted: Collection[str]) -> tuple[Weights, str]:
+    """The same tensors by the names that a model has, and the prefixes that were removed.
 
-    Of the ways to read the names the first is taken by which most of the wanted ones are there: as they are, without names of
-    wrappers, without `module` in the middle, and without what all names begin with.
+    Of several ways to rename, the first is chosen that finds most of the expected names: unchanged, without names of wrappers,
+    without `module` in the middle, and without a prefix that all names share.
     raises  InputError where two tensors would get one name
     """
     names = list(weights.tensors)
@@ -163,7 +163,7 @@ def _without(name: str, parts: Collection[str]) -> str:
 
 
 def _leads(reading: Mapping[str, str]) -> Iterable[str]:
-    """What all names begin with, shortest first."""
+    """Prefixes that all names share, shortest first."""
     split = [name.split(".") for name in reading.values()]
     for depth in range(1, min((len(one) for one in split), default=1)):
         if len({tuple(one[:depth]) for one in split}) > 1:
@@ -172,7 +172,7 @@ def _leads(reading: Mapping[str, str]) -> Iterable[str]:
 
 
 def _taken(name: str, now: str) -> str:
-    """What was taken off one name: a prefix, or words in the middle."""
+    """What was removed from one name: a prefix, or parts in the middle."""
     if name.endswith(f".{now}"):
         return f"{name.removesuffix(now)}"
     kept, gone = now.split("."), list[str]()
@@ -188,7 +188,7 @@ def _taken(name: str, now: str) -> str:
 
 
 def refuse_counts(config: dict[str, Any], tensors: int, path: str = "") -> None:
-    """Raise InputError where a config says more layers, experts or labels than its weights can have: each is made, one by one."""
+    """Raise InputError where a config has more layers, experts or labels than its weights can have, as each is allocated."""
     for name, value in config.items():
         most = max(LABELS if name == "num_labels" else MOST, tensors)
         if isinstance(value, dict):
@@ -225,7 +225,7 @@ def refuse_code(config: Mapping[str, Any], folder: object) -> None:
 def origin(
     weights: Weights, fit: Fit, taken: str = "", ignored: Collection[str] = (), config: Mapping[str, Any] | None = None
 ) -> list[str]:  # fmt: skip
-    """Where every tensor comes from, and what was let by, in sentences."""
+    """Sentences about where every tensor comes from, and what was ignored."""
     counted = Counter(weights.files[name] for name in fit.used)
     total, files = len(fit.used), sorted(counted)
     where = files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no file"

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
-from equiscope.checkpoints.fields import Fields, Reading
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, OutputLayer, Spec
 from equiscope.positions import T5Bias
@@ -26,12 +26,12 @@ ARCHITECTURES = {
 }  # fmt: skip
 
 
-def read(name: str, config: dict[str, Any]) -> Reading:
+def read(name: str, config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields(name, ABSENT[name] | config)
     f.architecture(*ARCHITECTURES[name])
-    f.skip("dropout_rate", "classifier_dropout", "initializer_factor", "n_positions", "output_past")
-    f.only("is_encoder_decoder", True)
+    f.ignore("dropout_rate", "classifier_dropout", "initializer_factor", "n_positions", "output_past")
+    f.require("is_encoder_decoder", True)
     width, heads, wide = f.size("d_model"), f.size("num_heads"), f.size("d_kv")
     vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, True) or name == "mt5"  # which ties what it lacks
     words = f.get("feed_forward_proj", str, "relu").split("-")
@@ -59,7 +59,7 @@ def read(name: str, config: dict[str, Any]) -> Reading:
         output=OutputLayer(scale=width**-0.5) if scaled else OutputLayer(), shared=True,
         encoder=Spec(width, vocabulary, layers=layers, block=block(False)),
     )  # fmt: skip
-    return f.close(spec)
+    return f.finish(spec)
 
 
 def write(family: str, spec: Spec) -> dict[str, Any]:
@@ -68,11 +68,11 @@ def write(family: str, spec: Spec) -> dict[str, Any]:
     assert spec.encoder is not None
     a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
     refuse(not isinstance(a.position, T5Bias), "places are T5's buckets there.")
-    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
     assert isinstance(a.position, T5Bias)
     assert n is not None
     assert f is not None
-    name = THEIRS[f.activation]
+    name = ACTIVATION_NAMES[f.activation]
     plain = "gelu" if f.gated and name == "gelu_new" else name
     scaled = {"scale_decoder_outputs": spec.output.scale is not None} if family == "t5" else {}
     return scaled | {
@@ -86,33 +86,33 @@ def write(family: str, spec: Spec) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def pairs(spec: Spec) -> Iterable[Pair]:
+def weight_maps(spec: Spec) -> Iterable[WeightMap]:
     """Their names and ours."""
     assert spec.encoder is not None
-    yield Pair("shared.weight", ("embedding.weight",))
+    yield WeightMap("shared.weight", ("embedding.weight",))
     for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
-        yield Pair(f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", (f"{ours}position.table.weight",))
+        yield WeightMap(f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", (f"{ours}position.table.weight",))
         for i in range(one.layers):
             here, there = f"{ours}blocks.{i}", f"{side}.block.{i}.layer"
             parts = ("attention", "cross", "feedforward") if side == "decoder" else ("attention", "feedforward")
             for number, part in enumerate(parts):
-                yield Pair(f"{there}.{number}.layer_norm.weight", (f"{here}.{part}_norm.weight",))
+                yield WeightMap(f"{there}.{number}.layer_norm.weight", (f"{here}.{part}_norm.weight",))
                 yield from _part(f"{there}.{number}", here, part, one)
-        yield Pair(f"{side}.final_layer_norm.weight", (f"{ours}norm.weight",))
+        yield WeightMap(f"{side}.final_layer_norm.weight", (f"{ours}norm.weight",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",))
+        yield WeightMap("lm_head.weight", ("output_layer.lm_head.weight",))
 
 
-def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[Pair]:
+def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[WeightMap]:
     if part != "feedforward":
         name = "SelfAttention" if part == "attention" else "EncDecAttention"
         for letter in "qkvo":
-            yield Pair(f"{there}.{name}.{letter}.weight", (f"{here}.{part}.{letter}_proj.weight",))
+            yield WeightMap(f"{there}.{name}.{letter}.weight", (f"{here}.{part}.{letter}_proj.weight",))
         return
     gated = spec.one.feedforward is not None and spec.one.feedforward.gated
     names = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if gated else {"wi": "up", "wo": "down"}
     for theirs, ours in names.items():
-        yield Pair(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}_proj.weight",))
+        yield WeightMap(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}_proj.weight",))
 
 
 def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
@@ -124,9 +124,9 @@ def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
 
 FAMILIES: tuple[Family, ...] = tuple(
     Family(
-        name, partial(read, name), partial(write, name), pairs, table="shared.weight",
-        copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-        settle=settle, unread=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+        name, partial(read, name), partial(write, name), weight_maps, table="shared.weight",
+        table_copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+        resolve=settle, ignored=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
     )
     for name in ABSENT
 )  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
-from equiscope.checkpoints.fields import Fields, Reading, labels
+from equiscope.checkpoints.family import ACTIVATION_NAMES, ACTIVATIONS, Family, WeightMap, WeightTransform, affine, refuse
+from equiscope.checkpoints.fields import Fields, ParsedConfig, labels
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import LearnedNd
@@ -27,12 +27,12 @@ ABSENT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12
 ARCHITECTURE = {"vit": "ViT", "deit": "DeiT"}
 
 
-def read(name: str, config: dict[str, Any]) -> Reading:
+def read(name: str, config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields(name, ABSENT | config)
-    f.only("hidden_act", *ACTIVATIONS)
-    f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "encoder_stride", "pooler_act", "pooler_output_size")
-    f.skip("tie_word_embeddings")
+    f.require("hidden_act", *ACTIVATIONS)
+    f.ignore("attention_probs_dropout_prob", "hidden_dropout_prob", "encoder_stride", "pooler_act", "pooler_output_size")
+    f.ignore("tie_word_embeddings")
     image, patch = _square(f, "image_size", 224), _square(f, "patch_size", 16)
     if image[0] % patch[0] or image[1] % patch[1]:
         raise InputError(f"config.json: image_size {image} is no multiple of patch_size {patch}.")
@@ -57,7 +57,7 @@ def read(name: str, config: dict[str, Any]) -> Reading:
         ),
         readout="class", outputs=classes, output=OutputLayer(bias=True) if classes else OutputLayer(),
     )  # fmt: skip
-    return f.close(spec)
+    return f.finish(spec)
 
 
 def _square(f: Fields, name: str, default: int) -> tuple[int, int]:
@@ -73,7 +73,7 @@ def write(name: str, spec: Spec) -> dict[str, Any]:
     a, n, f, patch = spec.one.attention, spec.one.norm, spec.one.feedforward, spec.input.patch
     refuse(patch is None or len(patch) != 2, "it cuts images into patches.")
     refuse(not isinstance(a.position, LearnedNd), "places are a learned grid there.")
-    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
     assert isinstance(a.position, LearnedNd)
     assert patch is not None
     assert n is not None
@@ -82,7 +82,7 @@ def write(name: str, spec: Spec) -> dict[str, Any]:
     config = {
         "model_type": name, "architectures": [f"{ARCHITECTURE[name]}{'ForImageClassification' if spec.outputs else 'Model'}"],
         "hidden_size": spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
-        "intermediate_size": f.inner or 4 * spec.width, "hidden_act": THEIRS[f.activation], "layer_norm_eps": n.eps,
+        "intermediate_size": f.inner or 4 * spec.width, "hidden_act": ACTIVATION_NAMES[f.activation], "layer_norm_eps": n.eps,
         "image_size": image[0] if image[0] == image[-1] else image, "patch_size": patch[0] if patch[0] == patch[1] else list(patch),
         "num_channels": (spec.input.features or 0) // (patch[0] * patch[1]), "qkv_bias": a.bias is True,
     }  # fmt: skip
@@ -91,21 +91,21 @@ def write(name: str, spec: Spec) -> dict[str, Any]:
     return config
 
 
-def pairs(name: str, spec: Spec) -> Iterable[Pair | Made]:
+def weight_maps(name: str, spec: Spec) -> Iterable[WeightMap | WeightTransform]:
     """Their names and ours."""
     rows = 1 + (spec.input.registers or 0)
     own = ("cls_token", "distillation_token")[:rows]
-    yield Made(
+    yield WeightTransform(
         (*(f"embeddings.{token}" for token in own), "embeddings.position_embeddings"), ("readout.row", "position.table.weight"),
         lambda t: [torch.cat([one[0] for one in t[:-1]]) + t[-1][0, :rows], t[-1][0, rows:]], partial(_apart, rows),
     )  # fmt: skip
     patch = spec.input.patch or (1, 1)
     kernel = ((spec.input.features or 0) // (patch[0] * patch[1]), *patch)
     projection = "embeddings.patch_embeddings.projection"
-    yield Made(
+    yield WeightTransform(
         (f"{projection}.weight",), ("input_layer.proj.weight",), lambda t: [t[0].flatten(1)], lambda t: [t[0].unflatten(1, kernel)]
     )
-    yield Pair(f"{projection}.bias", ("input_layer.proj.bias",))
+    yield WeightMap(f"{projection}.bias", ("input_layer.proj.bias",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"encoder.layer.{i}"
         yield from affine(f"{there}.layernorm_before", f"{here}.attention_norm")
@@ -126,9 +126,9 @@ def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:
 
 FAMILIES: tuple[Family, ...] = tuple(
     Family(
-        name, partial(read, name), partial(write, name), partial(pairs, name), prefix=f"{name}.", copies=(),
-        unread=(rf"({name}\.)?pooler\..*", rf"({name}\.)?embeddings\.mask_token"),
-        kept=(r"pooler\..*",),
+        name, partial(read, name), partial(write, name), partial(weight_maps, name), prefix=f"{name}.", table_copies=(),
+        ignored=(rf"({name}\.)?pooler\..*", rf"({name}\.)?embeddings\.mask_token"),
+        preserved=(r"pooler\..*",),
     )
     for name in ARCHITECTURE
 )  # fmt: skip

@@ -46,10 +46,10 @@ class Model(nn.Module):
         """table: an embedding to share (an encoder's with its decoder)."""
         super().__init__()
         self.spec = spec
-        self.facts: dict[str, Any] = {}  # what a checkpoint said that changes no number: ids of tokens, names of classes
+        self.facts: dict[str, Any] = {}  # fields of the config that change no number: special ids, names of classes
         self.family = ""  # model_type of the checkpoint that it came from
-        self.origin: list[str] = []  # where the weights of a checkpoint came from, in sentences
-        self.beside: dict[str, Tensor] = {}  # tensors of that checkpoint which no part reads, by their names there
+        self.origin: list[str] = []  # where the weights came from, in sentences
+        self.unused_tensors: dict[str, Tensor] = {}  # tensors of the checkpoint that no part of the model uses, by their names
         self.embedding = table or (Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None)
         self.encoder = Model(spec.encoder, self.embedding if spec.shared else None) if spec.encoder is not None else None
         schemes = _Schemes(spec.width)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import blocks
-from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, filled
+from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, build_from
 from equiscope.data.sampler import derived_seed
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
@@ -165,7 +165,7 @@ class TrainingEngine:
         """
         if self.processes.spread:
             weights = state.weights(self.model) if self.average is None else state.gather(self.average.weights)
-            yield filled(self.model.spec, weights).to(self.device)
+            yield build_from(self.model.spec, weights).to(self.device)
             return
         if self.average is not None:
             self.average.swap(self.model)

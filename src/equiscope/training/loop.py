@@ -61,7 +61,7 @@ def fit(
         with ExitStack() as stack:
 
             def begin() -> Run:
-                stack.enter_context(run_folder.held(out))
+                stack.enter_context(run_folder.locked(out))
                 task.folder = out
                 return folder.start_or_resume(out, fresh(recipe, task, spec, engine, recipe_folder), task)
 
@@ -240,8 +240,8 @@ class _Loop:
         def written() -> None:
             if self.entries is not None:
                 self.entries.settle()
-            run_folder.write_checkpoint(run_folder.place(self.out, step, kind), step, files, facts, self.identity)
-            run_folder.thin(self.out, keep, step, kind)
+            run_folder.write_checkpoint(run_folder.checkpoint_path(self.out, step, kind), step, files, facts, self.identity)
+            run_folder.prune(self.out, keep, step, kind)
 
         self.engine.processes.on_first(written)
 
@@ -254,7 +254,7 @@ class _Loop:
             return found.step
 
         self.engine.processes.on_first(lambda: run_folder.restore(self.out))
-        step = run_folder.newest(self.out, fits, self.watcher.say, self.identity)
+        step = run_folder.latest(self.out, fits, self.watcher.say, self.identity)
         if len(set(self.engine.processes.gather_objects(step))) > 1:
             raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
         if self.engine.first:
@@ -295,7 +295,7 @@ class _Loop:
             with forked_rng():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
             for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a kill may have left some
-                run_folder.thin(self.out, keep, self.steps, kind)
+                run_folder.prune(self.out, keep, self.steps, kind)
         return self._record(state="finished", result=result)
 
     def _diverged(self, error: Diverged, step: int) -> Diverged:
@@ -306,7 +306,9 @@ class _Loop:
 
     def _saved_message(self) -> str:
         kept = (
-            f"The weights before it are kept in {run_folder.place(self.out, self.saved)}" if self.saved >= 0 else "Nothing is lost"
+            f"The weights before it are kept in {run_folder.checkpoint_path(self.out, self.saved)}"
+            if self.saved >= 0
+            else "Nothing is lost"
         )
         return f"{kept}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.checkpoints.run_folder import kept
+from equiscope.checkpoints.run_folder import saved_tensors
 from equiscope.errors import InputError
 
 OPTIMISER = "optimiser.safetensors"
@@ -17,7 +17,7 @@ OPTIMISER = "optimiser.safetensors"
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """The weights of a checkpoint by name, gathered, on the CPU. Every process must call it."""
-    return gather(kept(model))
+    return gather(saved_tensors(model))
 
 
 def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -39,7 +39,7 @@ def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Load these parameters. Raises InputError if names or shapes differ, before any parameter has changed."""
-    own = kept(model)
+    own = saved_tensors(model)
     if own.keys() != tensors.keys():
         wrong = sorted(own.keys() ^ tensors.keys())[0]
         raise InputError(f"The checkpoint has {'no' if wrong in own else 'a'} {wrong}: it is of another model.")

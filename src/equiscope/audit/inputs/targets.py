@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.checkpoints import files, load
-from equiscope.checkpoints.theirs import load_theirs
+from equiscope.checkpoints.transformers_models import load_with_transformers
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
@@ -314,7 +314,7 @@ def _folder(folder: Path) -> tuple[nn.Module, list[str]]:
     if importlib.util.find_spec("transformers") is None:
         model: Any = load(folder)
         return model, list(model.origin)
-    return load_theirs(folder, _library("transformers"))
+    return load_with_transformers(folder, _library("transformers"))
 
 
 def _short(error: BaseException) -> str:

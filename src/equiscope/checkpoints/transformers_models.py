@@ -1,7 +1,7 @@
-"""A checkpoint through the class of transformers that its config.json names, behind the same gate as our own families.
+"""Loads a checkpoint into the class of transformers that its config.json names, with the same checks as our own families.
 
-transformers reads nothing of the folder itself: it is given the config and the tensors that were read here. So no code of the
-folder, no pickle and no second file is ever opened, whatever the config asks for, and standard input answers no question.
+transformers reads no file of the folder: it gets the config and the tensors that were read here. So no code of the folder, no
+pickle and no other file is opened, whatever the config asks for, and standard input answers no question.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from torch import nn
 
 from equiscope.checkpoints import files, strict
 from equiscope.checkpoints.fields import EVERYWHERE, architectures
-from equiscope.checkpoints.strict import Fit, Misshapen
+from equiscope.checkpoints.strict import Fit, ShapeMismatch
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.spec_base import read_object
 
@@ -29,14 +29,14 @@ UNSAFE = re.compile(  # fields by which a config chooses code, files or kernels 
     r"auto_map|custom_pipelines|_?(attn|attention|experts)_implementation(_\w+)?|fusion_config|kernel_config|use_kernels?"
     r"|transformers_weights|distributed_config|_commit_hash|_?name_or_path"
 )
-OLDER = re.compile(r"rope_\w+|partial_rotary_factor|rotary_\w+")  # read into fields of today's
-TRAINED = re.compile(r"(.*\.)?masked_spec_embed")  # read in training alone, and left out of old files: a missing one is set to 0
+OLDER = re.compile(r"rope_\w+|partial_rotary_factor|rotary_\w+")  # converted to current fields
+TRAINED = re.compile(r"(.*\.)?masked_spec_embed")  # used in training only and missing in old files: then set to 0
 
 
-def load_theirs(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]]:
-    """The model in eval mode, and where its tensors come from, in sentences.
+def load_with_transformers(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]]:
+    """The model in eval mode, and sentences about where its tensors come from.
 
-    library  transformers
+    library  the module transformers
     raises   InputError where the folder needs code of its own, or names a class that transformers does not have; WeightsError where
              tensors are missing, extra, of another shape, or not finite
     """
@@ -46,18 +46,18 @@ def load_theirs(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]
     names = architectures(config)
     weights = files.read_weights(folder)
     strict.refuse_counts(config, len(weights.tensors))
-    with warnings.catch_warnings(), nobody_asked():
+    with warnings.catch_warnings(), no_standard_input():
         warnings.simplefilter("ignore")
-        made, kind = _made(library, config, names, folder)
+        made, kind = _config_and_class(library, config, names, folder)
         pooled = {"add_pooling_layer": False} if _has_no_pooler(kind, weights.tensors) else {}
-        model, said = _filled(kind, made, weights, pooled, folder)
+        model, said = _loaded(kind, made, weights, pooled, folder)
         wanted = _names(model)
-        weights, taken = strict.unwrapped(weights, wanted)
+        weights, taken = strict.without_wrappers(weights, wanted)
         if taken:
-            model, said = _filled(kind, made, weights, pooled, folder)
+            model, said = _loaded(kind, made, weights, pooled, folder)
     fit = _fit(model, weights, said, wanted)
-    fit.checked(f"a {kind.__name__}")
-    _writes(model, library, folder)
+    fit.raise_on_mismatch(f"a {kind.__name__}")
+    _set_generation_config(model, library, folder)
     notes = strict.origin(weights, fit, taken, config=config)
     if unread := _unread(made, config):
         lacks = f"that a {type(made).__name__} does not have, or that choose code, were not read"
@@ -70,8 +70,8 @@ def load_theirs(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]
 
 
 @contextmanager
-def nobody_asked() -> Iterator[None]:
-    """Nothing can be read from standard input: a library that asks whether to run a folder's code gets no answer."""
+def no_standard_input() -> Iterator[None]:
+    """Standard input is empty inside: a library that asks whether to run code of the folder gets no answer."""
     before, sys.stdin = sys.stdin, io.StringIO()
     try:
         yield
@@ -79,7 +79,7 @@ def nobody_asked() -> Iterator[None]:
         sys.stdin = before
 
 
-def _made(library: ModuleType, config: dict[str, Any], names: list[str], folder: Path) -> tuple[Any, Any]:
+def _config_and_class(library: ModuleType, config: dict[str, Any], names: list[str], folder: Path) -> tuple[Any, Any]:
     """The configuration and the class of a checkpoint."""
     path = folder / files.CONFIG
     found = next(
@@ -106,34 +106,34 @@ def _made(library: ModuleType, config: dict[str, Any], names: list[str], folder:
             plain = library.AutoModel._model_mapping[type(made)]
             found = plain[0] if isinstance(plain, (tuple, list)) else plain
     except Exception as error:  # a field of another type, one that does not fit another, a configuration without a plain model
-        raise InputError(f"{path} could not be read by transformers: {short(error)}.") from error
+        raise InputError(f"{path} could not be read by transformers: {one_line(error)}.") from error
     return made, found
 
 
 def _unread(made: Any, config: dict[str, Any]) -> list[str]:
-    """The fields that nothing reads: those that a configuration of this kind does not have, and those that are not passed on."""
+    """The fields that are not read: those that a configuration of this class does not have, and those that are not passed on."""
     own = {*inspect.signature(type(made).__init__).parameters, *vars(type(made)()), *made.attribute_map, "auto_map"} | EVERYWHERE
     inner = {name for name, value in config.items() if isinstance(value, dict) and name.endswith("_config")}
     lost = [n for n, v in config.items() if v is not None and n not in own | inner and not OLDER.fullmatch(n)]
     return sorted({*lost, *(n for n in config if n not in own and UNSAFE.fullmatch(n))})
 
 
-def _filled(kind: Any, config: Any, weights: files.Weights, pooled: dict[str, Any], folder: Path) -> tuple[Any, dict[str, Any]]:
-    """The model with these tensors, and what transformers says became of them."""
-    with torch.device("meta"):  # torch lists its own functions now: transformers exchanges one of them while it loads
+def _loaded(kind: Any, config: Any, weights: files.Weights, pooled: dict[str, Any], folder: Path) -> tuple[Any, dict[str, Any]]:
+    """The model with these tensors, and the loading report of transformers."""
+    with torch.device("meta"):  # torch lists its functions now, as transformers replaces one of them while it loads
         torch.empty(0)
     try:
         model, said = kind.from_pretrained(
             None, config=config, state_dict=dict(weights.tensors), output_loading_info=True, ignore_mismatched_sizes=True,
             trust_remote_code=False, local_files_only=True, use_safetensors=True, **pooled,
         )  # fmt: skip
-    except Exception as error:  # other people's code, with other people's numbers
-        raise InputError(f"{folder} could not be read by transformers: {short(error)}.") from error
+    except Exception as error:  # code and data of others may raise anything
+        raise InputError(f"{folder} could not be read by transformers: {one_line(error)}.") from error
     return model, said
 
 
 def _spellings(name: str, model: Any) -> set[str]:
-    """The ways in which a file may call a tensor: with and without the name of the base model before it."""
+    """The names that a file may use for a tensor: with and without the prefix of the base model."""
     prefix = f"{model.base_model_prefix}." if model.base_model_prefix else ""
     return {name, f"{prefix}{name}", name.removeprefix(prefix)}
 
@@ -143,14 +143,14 @@ def _names(model: Any) -> set[str]:
 
 
 def _safe(value: Any) -> Any:
-    """A config, and those inside of it, without what chooses code."""
+    """A config, nested ones included, without fields that choose code."""
     if isinstance(value, dict):
         return {name: _safe(one) for name, one in value.items() if not (isinstance(name, str) and UNSAFE.fullmatch(name))}
     return [_safe(one) for one in value] if isinstance(value, list) else value
 
 
 def _part(config: dict[str, Any], kind: Any) -> dict[str, Any]:
-    """Of a config of several models the one of this kind, as transformers chooses it."""
+    """The part of a composite config for this class, as transformers chooses it."""
     inner = config.get(kind.base_config_key) if kind.base_config_key else None
     if isinstance(inner, dict):
         return inner
@@ -160,38 +160,38 @@ def _part(config: dict[str, Any], kind: Any) -> dict[str, Any]:
 
 
 def _has_no_pooler(kind: Any, tensors: dict[str, Any]) -> bool:
-    """Whether the class would make a pooler that the folder does not have, and can do without."""
+    """Whether the class would add an optional pooler that the folder does not have."""
     takes = "add_pooling_layer" in inspect.signature(kind.__init__).parameters
     return takes and not any("pooler." in name for name in tensors)
 
 
 def _fit(model: Any, weights: files.Weights, said: dict[str, Any], wanted: set[str]) -> Fit:
-    """What became of every tensor."""
+    """How every tensor was used."""
     fit, unread = Fit(), [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
     computed, state = {name for name, _ in model.named_non_persistent_buffers()}, model.state_dict()
     for name in weights.tensors:
         spellings = _spellings(name, model)
         if spellings & said["unexpected_keys"]:
-            fit.leave(name, wanted, "a buffer, computed" if spellings & computed else "")
+            fit.add_unused(name, wanted, "a buffer, computed" if spellings & computed else "")
         elif name not in wanted and (strict.BUFFERS.fullmatch(name) or any(pattern.search(name) for pattern in unread)):
             fit.ignored[name] = "no weight of such a model"
         else:
             fit.used.append(name)
     whole = {name for name in fit.used for one in _spellings(name, model) & state.keys() if not state[one].is_floating_point()}
-    strict.numbers(weights.tensors, (name for name in fit.used if name not in whole))
+    strict.require_float_dtypes(weights.tensors, (name for name in fit.used if name not in whole))
     for name in (name for name in state if name in said["missing_keys"]):
         if TRAINED.fullmatch(name):
             with torch.no_grad():
                 model.get_parameter(name).zero_()
         else:
             fit.missing.append(name)
-    fit.shapes = [Misshapen(name, tuple(found), tuple(asked)) for name, found, asked in sorted(said["mismatched_keys"])]
-    fit.nonfinite = strict.infinite(weights.tensors, fit.used)
+    fit.shapes = [ShapeMismatch(name, tuple(found), tuple(asked)) for name, found, asked in sorted(said["mismatched_keys"])]
+    fit.nonfinite = strict.nonfinite_tensors(weights.tensors, fit.used)
     return fit
 
 
-def _writes(model: Any, library: ModuleType, folder: Path) -> None:
-    """What the folder says of generation, given to a model that generates."""
+def _set_generation_config(model: Any, library: ModuleType, folder: Path) -> None:
+    """Set the generation config of the folder on a model that generates."""
     if not model.can_generate() or not (folder / GENERATION).exists():
         return
     try:
@@ -199,10 +199,10 @@ def _writes(model: Any, library: ModuleType, folder: Path) -> None:
     except EquiscopeError:
         raise
     except Exception as error:  # a field of another type
-        raise InputError(f"{folder / GENERATION} could not be read by transformers: {short(error)}.") from error
+        raise InputError(f"{folder / GENERATION} could not be read by transformers: {one_line(error)}.") from error
 
 
-def short(error: BaseException) -> str:
-    """An error of somebody's in one line."""
+def one_line(error: BaseException) -> str:
+    """An error as one line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return (text if len(text) <= 240 else text[:237] + "...").rstrip(".: ")
