@@ -6,7 +6,7 @@ from contract.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.explore.space.in_space import in_space
-from equiscope.geometry import PLAIN, everyone
+from equiscope.geometry import PLAIN, all_pairs
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.program.loops.interpret import run
 from equiscope.symmetry.space import Rotate
@@ -45,7 +45,7 @@ def test_weights_are_those_with_which_values_come_home():
     found = run(in_space(model, ETHANOL, at), positions=at)["weights"]
     assert found.shape == (2, 2, 9, 9)
     torch.testing.assert_close(found.sum(-1), torch.ones(2, 2, 9, dtype=torch.float64), rtol=0, atol=1e-12)
-    far = everyone(at[None]).square[0] >= 9.0
+    far = all_pairs(at[None]).square[0] >= 9.0
     assert bool(far.any())
     assert float(found[:, :, far].abs().max()) == 0
     assert float(found[:, :, ~far].min()) > 0

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from equiscope.checkpoints import run_folder
-from equiscope.checkpoints.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, manifest_digest
+from equiscope.checkpoints.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, manifest_digest, read_checkpoint
 from equiscope.errors import InputError
 from equiscope.record import read_run
 from equiscope.training import Watcher, fit

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from equiscope.checkpoints import save
-from equiscope.checkpoints.run_folder import checkpoints, build_from, load_run
+from equiscope.checkpoints.run_folder import build_from, checkpoints, load_run
 from equiscope.errors import InputError
 from equiscope.models import Spec, build
 from equiscope.record import read_run, write_run
