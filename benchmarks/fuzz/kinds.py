@@ -85,7 +85,8 @@ def specs(draw: random.Random, folder: Path) -> Case:
     (folder / "spec.json").write_bytes(json_of(draw, folder / "spec.json"))
     arguments = draw.choice((
         ["describe", "spec.json"], ["describe", "spec.json", "--json"], ["describe", "spec.json", "--spec"],
-        ["explore", "--model", "spec.json", "--json"], ["explore", "a b", "--beside", "spec.json", "--model", "model", "--json"],
+        ["explore", "--model", "spec.json", "--json"],
+        ["explore", "a b", "--side-by-side", "spec.json", "--model", "model", "--json"],
         ["check", "spec.json", "--property=causal", *SHORT], ["read", "spec", "spec.json"],
     ))  # fmt: skip
     return Case(arguments)

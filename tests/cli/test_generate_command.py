@@ -155,7 +155,7 @@ def test_mistakes_are_sentences(equi, folder, tmp_path):  # noqa: F811
     assert equi("generate", folder, "12", "--steps", 70)[1] == ""
     refused(equi("generate", folder, "12", "--repetition-penalty", 0), "repetition_penalty is in")
     refused(equi("generate", folder, "12", "--top-k", 3), "temperature 0 samples nothing")
-    refused(equi("generate", folder, "12", "--length-penalty", 2), "Say --beams 4 beside it")
+    refused(equi("generate", folder, "12", "--length-penalty", 2), "Add --beams 4")
     refused(equi("generate", folder, "12", "--beams", 2, "--length-penalty", 400), "length_penalty is in")
     (folder / "generation_config.json").unlink(missing_ok=True)
     (folder / "generation_config.json").mkdir()

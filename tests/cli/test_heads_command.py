@@ -287,7 +287,7 @@ def test_a_long_sound_is_refused(equi, folders, tmp_path):
         (["a", "--model", "nowhere"], ["There is no model", "nowhere"]),
         (["--model", "transformers:ResNetModel"], ["No attention was found in ResNetModel"]),
         (["a", "--model", "gpt2", "--compact"], ["a page that is served has every number", "Add --export FILE, or --json"]),
-        (["a", "--compact"], ["--compact makes the file of all heads of a model small", "Add --model and an input"]),
+        (["a", "--compact"], ["--compact is for the heads of a model", "Add --model and an input"]),
         (["a", "--model", "transformers:GPT2LMHeadModel"], ["has no tokenizer.json", "give the ids instead"]),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_spec_of_ones_own_is_drawn_beside_a_plain_transformer(equi, tmp_path):
 
 def test_learned_models_answer_as_their_runs_do(equi, runs, tmp_path):
     record = shown(
-        equi, ethanol(tmp_path / "ethanol.xyz"), "--model", runs / "ethanol", "--beside", runs / "ethanol-plain", "--frame", 2
+        equi, ethanol(tmp_path / "ethanol.xyz"), "--model", runs / "ethanol", "--side-by-side", runs / "ethanol-plain", "--frame", 2
     )
     mine, other = record.solvers
     assert [(one.trained, one.seed, one.unit) for one in record.solvers] == [(True, None, "eV")] * 2
@@ -114,7 +114,7 @@ def test_a_molecule_with_other_elements_is_refused(equi, runs, tmp_path):
         (("good.xyz", "--model", "shape.json"), 'shape.json reads "shape". Give a model that reads an energy.'),
         (("good.xyz", "--model", "none.json"), "There is no file none.json"),
         (("good.xyz", "--causal", "--heads", "2"), "which takes no --heads and no --causal. Leave that out."),
-        (("Love conquers all", "--frame", "2"), "--frame 2 is of a molecule with several frames."),
+        (("Love conquers all", "--frame", "2"), "--frame 2 is for a molecule with several frames."),
         (("empty.xyz",), "empty.xyz holds no points."),
     ],
 )  # fmt: skip

@@ -376,7 +376,7 @@ def test_the_command_prints_the_record_or_refuses(capsys, tmp_path):
     from equiscope.cli import pages
 
     def run(**files):
-        said = pages.Said(sentence=None, **{kind: files.get(kind) for kind in ("image", "audio", "video")}, seed=0)
+        said = pages.PageInputs(sentence=None, **{kind: files.get(kind) for kind in ("image", "audio", "video")}, seed=0)
         pages.run("tokens", said, [], None, 0, False, json=True)
 
     run(audio=DIGIT)

@@ -1,6 +1,6 @@
-"""The command line: one file a verb. Exit 0 fine, 1 a check failed, 2 wrong use; a person's mistake gives no traceback.
+"""The command line: one file for each verb. Exit code 0: success, 1: a check failed, 2: wrong use, without a traceback.
 
-Where the reader of a pipe goes away (`| head`), it ends quietly with 1.
+A closed pipe (`| head`) ends it silently with 1.
 """
 
 import errno
@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from equiscope.errors import EquiscopeError, printable, reason
 
-LONG = re.compile(r"(\S{300})\S+")  # a name that nobody would read to its end
+LONG = re.compile(r"(\S{300})\S+")  # very long names are shortened
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # a full disk is said here, and not when Python ends
+            sys.stdout.flush()  # a full disk is an error here, not at the exit of Python
     except (EquiscopeError, MemoryError, RecursionError, OSError) as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             _ends(1)
@@ -46,7 +46,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _is_text(word: str) -> None:
-    """Raise EquiscopeError for a word of the command line with bytes that are no text: no record could name it."""
+    """Raise EquiscopeError for an argument that is not UTF-8: no record could hold it."""
     try:
         word.encode()
     except UnicodeEncodeError as error:
@@ -56,7 +56,7 @@ def _is_text(word: str) -> None:
 
 
 def _streams() -> None:
-    """What was closed by who calls is nowhere; signs that the output's encoding has not are escaped."""
+    """Replace closed streams by the null device, and escape characters that the output cannot encode."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115 as long as the process lives
     for name in ("stdout", "stderr"):
@@ -67,7 +67,7 @@ def _streams() -> None:
 
 
 def _ends(code: int) -> None:
-    """Exit, and let Python flush nothing more into what takes no more."""
+    """Exit without flushing into a closed stream."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The commands and their options; each loads what it needs when it is called, so `--help` needs no torch."""
+"""The commands and their options. Each command imports what it needs when it is called, so `--help` needs no torch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,99 +24,115 @@ def _version(asked: bool) -> bool:
 
 @app.callback()
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     pass
 
 
-@app.command(short_help="See attention over a sentence, or of any model on an input; draw a model; look at a run.")
+@app.command(short_help="Show attention over a sentence or in a model, the drawing of a model, or a run.")
 def explore(
     sentence: Annotated[
         str | None,
         typer.Argument(
-            help="The words to look at, 'Love conquers all' unless said; a spec (a .json file) or a checkpoint folder to draw; "
-            "the folder of a run; or a molecule (.xyz, .extxyz, .cjson, .sdf) to turn."
+            help="A sentence (default: 'Love conquers all'); a spec (.json) or a checkpoint folder to draw; the folder of a run; "
+            "or a molecule (.xyz, .extxyz, .cjson, .sdf)."
         ),
     ] = None,
     export: Annotated[
-        Path | None, typer.Option("--export", "--html", "--out", help="Write one offline HTML file here instead of serving.")
+        Path | None, typer.Option("--export", "--html", "--out", help="Write one offline HTML file instead of serving a page.")
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="With a text, --image or --audio: every head of this model on it, a checkpoint folder, module:factory, "
-            "transformers:CLASS, timm:NAME or a run. Without: draw it, a preset, a spec or a checkpoint folder."
+            help="With a text, --image or --audio: show every head of this model: a checkpoint folder, module:factory, "
+            "transformers:CLASS, timm:NAME or a run. Without input: draw a preset, a spec or a checkpoint folder."
         ),
     ] = None,
-    image: Annotated[Path | None, typer.Option(help="A picture that the model looks at.")] = None,
-    audio: Annotated[Path | None, typer.Option(help="A sound that the model hears.")] = None,
-    video: Annotated[Path | None, typer.Option(help="A film, for --page tokens.")] = None,
-    page: Annotated[str | None, typer.Option(help="A page of one subject instead: masks, graph, cost or tokens.")] = None,
-    beside: Annotated[
-        str | None, typer.Option(help="Another model, as for --model, on the same input: compared head by head.")
+    image: Annotated[Path | None, typer.Option(help="An image as the input of the model.")] = None,
+    audio: Annotated[Path | None, typer.Option(help="A sound as the input of the model.")] = None,
+    video: Annotated[Path | None, typer.Option(help="A video, for --page tokens.")] = None,
+    page: Annotated[str | None, typer.Option(help="A page about one subject: masks, graph, cost or tokens.")] = None,
+    side_by_side: Annotated[
+        str | None, typer.Option(help="A second model, as for --model, on the same input: heads are compared one by one.")
     ] = None,
-    frame: Annotated[int | None, typer.Option(help="Of a molecule with several frames: the first that is shown.")] = None,
+    frame: Annotated[int | None, typer.Option(help="First frame to show, of a molecule with several.")] = None,
     compact: Annotated[
-        bool, typer.Option("--compact", help="With --export or --json, of all heads: a small file, whose numbers are rounded.")
+        bool, typer.Option("--compact", help="With --model and --export or --json: a small file with rounded numbers.")
     ] = False,
     numbers: Annotated[
-        bool, typer.Option("--numbers", help="With --model: every number of it and the step that made it, instead of all heads.")
+        bool,
+        typer.Option(
+            "--numbers", help="With --model: show every number of the model and the step that computes it, instead of heads."
+        ),
     ] = False,
-    position: Annotated[str, typer.Option(help="Position scheme to begin with; an unknown name lists the known ones.")] = "none",
-    width: Annotated[int | None, typer.Option(min=1, help="Features of a word; 2 for each head unless said.")] = None,
-    heads: Annotated[int, typer.Option(min=1, help="Attention heads; they divide the width.")] = 1,
-    causal: Annotated[bool, typer.Option("--causal", help="Hide later words to begin with.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the weights and of words that are spelled.")] = 0,
+    position: Annotated[str, typer.Option(help="Initial position scheme; an unknown name lists the known ones.")] = "none",
+    width: Annotated[int | None, typer.Option(min=1, help="Features of a token (default: 2 for each head).")] = None,
+    heads: Annotated[int, typer.Option(min=1, help="Number of attention heads; must divide the width.")] = 1,
+    causal: Annotated[bool, typer.Option("--causal", help="Start with a causal mask.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the weights and of word vectors.")] = 0,
     port: Annotated[int, typer.Option(min=1, max=65535, help="First port to try.")] = 8765,
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the page's data instead.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the data of the page as JSON.")] = False,
 ) -> None:
-    """See self-attention over a sentence, number by number; every head of any model on a text, a picture or a sound; the drawing
-    of a model, each part of which opens its numbers; or a run, which is watched while it trains."""
+    """Show self-attention over a sentence number by number; every head of a model on a text, an image or a sound; the drawing of a
+    model, whose parts open their numbers; or a run, live while it trains."""
     from equiscope import outputs
     from equiscope.cli import molecule
     from equiscope.cli.explore import draw, is_model, is_run, run, show_run
     from equiscope.errors import InputError
 
     if export is not None and not json:
-        outputs.check(export, HINT)  # before what may take long
+        outputs.check(export, HINT)  # before anything slow
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
     said = [option for option, given in options.items() if given]
     if page is not None:
         from equiscope.cli import pages
 
-        others = said + [option for option, given in {"--model": model, "--beside": beside, "--compact": compact}.items() if given]
-        pages.run(page, pages.Said(sentence, image, audio, video, seed), others, export, port, open_browser, json)
+        others = said + [
+            option for option, given in {"--model": model, "--side-by-side": side_by_side, "--compact": compact}.items() if given
+        ]
+        pages.run(page, pages.PageInputs(sentence, image, audio, video, seed), others, export, port, open_browser, json)
         return
     if sentence is not None and molecule.is_molecule(sentence):
         files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
         others = said + [option for option, given in files.items() if given]
-        molecule.run(Path(sentence), model, beside, 1 if frame is None else frame, others, seed, export, port, open_browser, json)
+        molecule.run(
+            Path(sentence), model, side_by_side, 1 if frame is None else frame, others, seed, export, port, open_browser, json
+        )
         return
     if frame is not None:
-        raise InputError(f"--frame {frame} is of a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
+        raise InputError(f"--frame {frame} is for a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
     if (image or audio or video) and model is None:
         option = "--image" if image else "--audio" if audio else "--video"
         raise InputError(
             f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run."
         )
     if numbers:
-        from equiscope.cli import heads as looked
+        from equiscope.cli import heads as heads_page
 
-        others = said + [option for option, given in {"--beside": beside, "--compact": compact}.items() if given]
-        looked.numbers(model, looked.Asked(sentence, image, audio), others, export, seed, port, open_browser, json)
+        others = said + [option for option, given in {"--side-by-side": side_by_side, "--compact": compact}.items() if given]
+        heads_page.numbers(model, heads_page.ModelInput(sentence, image, audio), others, export, seed, port, open_browser, json)
         return
-    if model is not None and (sentence is not None or image or audio or beside or ":" in model):
-        from equiscope.cli import heads as looked
+    if model is not None and (sentence is not None or image or audio or side_by_side or ":" in model):
+        from equiscope.cli import heads as heads_page
 
-        looked.run(model, looked.Asked(sentence, image, audio), said, export, seed, port, open_browser, json, beside, compact)
+        heads_page.run(
+            model,
+            heads_page.ModelInput(sentence, image, audio),
+            said,
+            export,
+            seed,
+            port,
+            open_browser,
+            json,
+            side_by_side,
+            compact,
+        )
         return
-    if beside is not None:
-        raise InputError(f"--beside {beside} needs a first model to stand beside. Add --model: a checkpoint folder or a run.")
+    if side_by_side is not None:
+        raise InputError(f"--side-by-side {side_by_side} needs a first model. Add --model: a checkpoint folder or a run.")
     if compact:
-        raise InputError("--compact makes the file of all heads of a model small. Add --model and an input, or leave it out.")
+        raise InputError("--compact is for the heads of a model. Add --model and an input, or leave it out.")
     sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
         show_run(Path(sentence), said + ["--seed"] * (seed != 0), export, port, open_browser, json)
@@ -127,20 +143,18 @@ def explore(
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 
 
-@app.command(short_help="Say what a model is: shapes, cost, symmetries.")
+@app.command(short_help="Describe a model: shapes, cost, symmetries.")
 def describe(
     source: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[MODEL]", help="A preset, a spec (a .json file) or a checkpoint folder; without it, all presets are listed."
-        ),
+        typer.Argument(metavar="[MODEL]", help="A preset, a spec (.json) or a checkpoint folder. Without it, list all presets."),
     ] = None,
-    tokens: Annotated[int | None, typer.Option(min=1, help="Length of the sequence whose cost is counted.")] = None,
-    source_tokens: Annotated[int, typer.Option(min=1, help="Length of what an encoder reads.")] = 128,
-    spec: Annotated[bool, typer.Option("--spec", help="Print the spec itself, as JSON.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    tokens: Annotated[int | None, typer.Option(min=1, help="Sequence length for which the cost is counted.")] = None,
+    source_tokens: Annotated[int, typer.Option(min=1, help="Sequence length of the encoder.")] = 128,
+    spec: Annotated[bool, typer.Option("--spec", help="Print the spec as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what a model is: shapes, parameters, multiply-adds, and the symmetries it has, with the part that decides each."""
+    """Describe a model: shapes, parameters, multiply-adds, and its symmetries, with the part that decides each."""
     from equiscope.cli.describe import run
 
     run(source, tokens, source_tokens, spec, json)
@@ -155,19 +169,23 @@ def check(
             help="module:factory, FILE.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, a preset or a spec (.json).",
         ),
     ] = None,
-    action: Annotated[list[str] | None, typer.Option(help="Only this action; may be given several times.")] = None,
-    property: Annotated[list[str] | None, typer.Option(help="Only this property; may be given several times.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every action and property, also those that cannot be asked.")] = False,
+    action: Annotated[list[str] | None, typer.Option(help="Check only this action; may be repeated.")] = None,
+    property: Annotated[list[str] | None, typer.Option(help="Check only this property; may be repeated.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every action and property, those that do not apply included.")
+    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List all actions and properties.")] = False,
-    output: Annotated[str | None, typer.Option(help="How the output moves: invariant, vector, ...; else found out.")] = None,
-    effort: Annotated[str, typer.Option(help="quick, default or thorough: how many samples.")] = "default",
-    mode: Annotated[str, typer.Option(help="eval, or train (dropout off).")] = "eval",
-    tolerance: Annotated[float, typer.Option(min=0, help="A true violation below this is called approximate.")] = 1e-2,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything that is random.")] = 0,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; what was not reached is undecided.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report page here.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the whole record here, as JSON.")] = None,
+    output: Annotated[
+        str | None, typer.Option(help="How the output transforms: invariant, vector, ... (default: inferred).")
+    ] = None,
+    effort: Annotated[str, typer.Option(help="Number of samples: quick, default or thorough.")] = "default",
+    mode: Annotated[str, typer.Option(help="eval or train (with dropout off).")] = "eval",
+    tolerance: Annotated[float, typer.Option(min=0, help="A violation below this error is approximate, not broken.")] = 1e-2,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Random seed.")] = 0,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Time limit; checks that it cuts off are undecided.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Measure which symmetries and properties a model has: verdict, counterexample, and where it breaks."""
@@ -183,11 +201,13 @@ def check(
 @app.command(short_help="Print the encoding table of a position scheme.")
 def table(
     scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],
-    length: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places.")] = 4,
-    width: Annotated[int, typer.Option(min=1, max=8192, help="Features.")] = 8,
-    angles: Annotated[bool, typer.Option("--angles", help="The radians instead of their sines and cosines.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+    length: Annotated[int, typer.Option(min=1, max=100_000, help="Number of positions.")] = 4,
+    width: Annotated[int, typer.Option(min=1, max=8192, help="Number of features.")] = 8,
+    angles: Annotated[
+        bool, typer.Option("--angles", help="Print the angles in radians instead of their sines and cosines.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Print the encoding table of a position scheme and the norm of every row."""
     from equiscope.cli.table import run
@@ -197,19 +217,15 @@ def table(
 
 @app.command()
 def study(
-    name: Annotated[
-        str | None, typer.Argument(help="The question to answer, or claims: the ledger. Without it, all are listed.")
-    ] = None,
-    claim: Annotated[
-        str | None, typer.Argument(help="With claims: one sentence of the ledger, by its name; all unless said.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the finding (JSON) and its picture (PNG, SVG) into this folder.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything that is random.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller measurements: seconds.")] = False,
-    names: Annotated[bool, typer.Option("--list", help="Name the questions, or the claims, and measure nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    name: Annotated[str | None, typer.Argument(help="A question to answer, or claims. Without it, list all questions.")] = None,
+    claim: Annotated[str | None, typer.Argument(help="With claims: the name of one claim (default: all).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the result (JSON) and its figure (PNG, SVG) into this folder.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Random seed.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller measurements, in seconds.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="List the questions or the claims, without measuring.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Answer one question about transformers by measuring it now, or check what the literature says: claims."""
+    """Answer a question about transformers by measuring, or check claims of the literature."""
     from equiscope.cli.study import run
 
     run(name, claim, out, seed, quick, json, names)
@@ -218,26 +234,30 @@ def study(
 @app.command()
 def generate(
     folder: Annotated[Path, typer.Argument(help="A checkpoint: config.json, safetensors and tokenizer.json.")],
-    prompt: Annotated[
-        str, typer.Argument(help="The text to go on with, or what an encoder is to read; - reads it from standard input.")
-    ],
-    steps: Annotated[int, typer.Option(min=1, help="New tokens at most.")] = 50,
-    temperature: Annotated[float, typer.Option(min=0, help="0 takes the best token; larger is more even.")] = 0.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Only the k best.")] = None,
-    top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only the best that have this much probability.")] = None,
-    min_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only those with this share of the best one's.")] = None,
-    repetition_penalty: Annotated[float, typer.Option(help="Divisor of the logits of tokens that occurred before.")] = 1.0,
-    beams: Annotated[int | None, typer.Option(min=1, help="Search for the best answer with so many beams.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="Of beams: larger gives longer answers; 1 unless said.")] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="See only so many tokens back; then a text may go on for ever.")] = None,
-    draft: Annotated[
-        Path | None, typer.Option(help="A smaller model of the same tokens that writes ahead; what stays is as without.")
+    prompt: Annotated[str, typer.Argument(help="The text to continue, or the input of an encoder; - reads standard input.")],
+    steps: Annotated[int, typer.Option(min=1, help="Maximum number of new tokens.")] = 50,
+    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy; larger values make the distribution more uniform.")] = 0.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k most probable tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Sample from the most probable tokens that sum to this probability.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = 0,
-    ids: Annotated[bool, typer.Option("--ids", help="The prompt is a list of ids; no tokenizer is needed.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    min_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Sample from tokens with at least this share of the largest probability.")
+    ] = None,
+    repetition_penalty: Annotated[float, typer.Option(help="Divisor of the logits of tokens that occurred before.")] = 1.0,
+    beams: Annotated[int | None, typer.Option(min=1, help="Beam search with this many beams.")] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="For --beams: larger values favour longer outputs (default: 1).")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Attend to the last N tokens only, so that the length is unlimited.")
+    ] = None,
+    draft: Annotated[Path | None, typer.Option(help="A smaller model with the same vocabulary, for speculative decoding.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Random seed of sampling.")] = 0,
+    ids: Annotated[bool, typer.Option("--ids", help="The prompt is a list of token ids; no tokenizer is needed.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Go on with a text, token by token, or answer one."""
+    """Continue a text token by token, or generate the output of an encoder-decoder model."""
     from equiscope.cli.generate import run
     from equiscope.errors import InputError
     from equiscope.models import Beams
@@ -250,130 +270,134 @@ def generate(
         "repetition_penalty": repetition_penalty,
     }
     if beams is None and length_penalty is not None:
-        raise InputError("--length-penalty is of a search. Say --beams 4 beside it.")
+        raise InputError("--length-penalty is for beam search. Add --beams 4.")
     search = None if beams is None else Beams(beams, 1.0 if length_penalty is None else length_penalty)
     run(folder, prompt, steps, sampling, search, window, draft, seed, ids, json)
 
 
-@app.command(short_help="Train by a recipe, or go on with a run.")
+@app.command(short_help="Train a recipe, or resume a run.")
 def train(
-    source: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (.toml); or the folder of a run, which goes on.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; runs/RECIPE unless said. A run that is there goes on.")
-    ] = None,
+    source: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (.toml), or the folder of a run to resume.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the run (default: runs/RECIPE). An existing run is resumed.")] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="field=value, e.g. optimiser.rate=3e-4; may be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a field: field=value, e.g. optimiser.rate=3e-4; may be repeated.")
     ] = None,
-    small: Annotated[bool, typer.Option("--small", help="The recipe's small form: a minute, on the samples beside it.")] = False,
-    devices: Annotated[int, typer.Option(min=1, help="Processes on this machine, or GPUs; torchrun says it otherwise.")] = 1,
-    live: Annotated[bool, typer.Option("--live", help="Show the run on a page of this machine while it trains.")] = False,
+    small: Annotated[
+        bool, typer.Option("--small", help="Use the small form of the recipe: about a minute, on sample data.")
+    ] = False,
+    devices: Annotated[
+        int, typer.Option(min=1, help="Number of processes or GPUs on this machine (torchrun sets it otherwise).")
+    ] = 1,
+    live: Annotated[bool, typer.Option("--live", help="Serve a page that shows the run while it trains.")] = False,
     port: Annotated[int, typer.Option(min=1, max=65535, help="First port to try for --live.")] = 8765,
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page of --live in a browser.")] = True,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files into RUN/tensorboard.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the run as JSON when it is finished.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files into RUN/tensorboard.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the finished run as JSON.")] = False,
 ) -> None:
-    """Train by a recipe. A run that was stopped or killed goes on exactly where it was."""
+    """Train a recipe. A run that was stopped or killed resumes exactly where it was."""
     from equiscope.cli.train import train as run
 
     raise typer.Exit(run(source, out, change or [], small, devices, json, port if live else None, open_browser, tensorboard))
 
 
-@app.command(short_help="Which prior is best here? Train many runs of a recipe, and say what the spread supports.")
+@app.command(short_help="Train many runs of a recipe and compare them, with significance over seeds.")
 def compare(
     sources: Annotated[
         list[Path],
         typer.Argument(
             metavar="SOURCE...",
-            help="A recipe or a question (.toml); the folder of a comparison, which goes on; its comparison.json; or several runs.",
+            help="A recipe or a question (.toml); the folder of a comparison to resume; its comparison.json; or several runs.",
         ),
     ],
     vary: Annotated[
         list[str] | None,
         typer.Option(help="FIELD=VALUE,VALUE, e.g. position=none,rope,alibi; may be repeated: every combination is a candidate."),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="How many, or which: 3, or 1,5,9. 3 unless said.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the runs and the report; comparisons/NAME unless said.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Number of seeds, or a list: 3 (default), or 1,5,9.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs and the report (default: comparisons/NAME).")] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="FIELD=VALUE for all candidates, e.g. budget.steps=500; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", help="Override a field of all candidates: FIELD=VALUE, e.g. budget.steps=500; may be repeated."),
     ] = None,
-    small: Annotated[bool, typer.Option("--small", help="The recipe's small form, on the samples beside it.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="Use the small form of the recipe, on sample data.")] = False,
     equal: Annotated[
         str | None,
-        typer.Option(help="Make equal, beside data and seeds: parameters (by the feed-forward's width), or compute (by steps)."),
+        typer.Option(help="Also match parameters (by the feed-forward width) or compute (by steps) across candidates."),
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Runs at a time on this machine.")] = 1,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Of one run; the machine's cores over the processes unless said.")
-    ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Let a Ray cluster do the runs.")] = False,
+    processes: Annotated[int, typer.Option(min=1, help="Number of runs at a time on this machine.")] = 1,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of one run (default: cores divided by processes).")] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Run on a Ray cluster.")] = False,
     jobs: Annotated[bool, typer.Option("--jobs", help="Only write a command for each run, and a Slurm script.")] = False,
-    redraw: Annotated[bool, typer.Option("--redraw", help="Train nothing: tell what the runs say so far.")] = False,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Train nothing: report the runs so far.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Train every candidate with every seed, and answer which is best: with spread, length extrapolation, cost and symmetries, as a
-    table and one offline page. A comparison that was stopped or killed goes on where it was."""
+    """Train every candidate with every seed, and report which is best, with spread, length extrapolation, cost and symmetries, as a
+    table and one offline page. A comparison that was stopped or killed resumes where it was."""
     from equiscope.cli.compare import compare as run
     from equiscope.errors import InputError, UnknownName
 
     if equal not in (None, "parameters", "compute"):
         raise UnknownName("thing to make equal", equal, ["parameters", "compute"])
     if ray and jobs:
-        raise InputError("Runs are done by --ray or written down by --jobs. Give one of them.")
+        raise InputError("--ray runs the jobs, and --jobs only writes them. Give one of them.")
     way = "ray" if ray else "jobs" if jobs else ""
     raise typer.Exit(
         run(sources, vary or [], seeds, out, change or [], small, equal or "", processes, threads, way, redraw, json)  # type: ignore[arg-type]
     )
 
 
-@app.command(short_help="Measure a run on its data, or on new data.")
+@app.command(short_help="Evaluate a run on its data, or on new data.")
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     data: Annotated[
         list[str] | None,
-        typer.Option(help="New labelled data instead, in any form that a recipe names; twice for two files: images labels, en de."),
+        typer.Option(help="New labelled data, in any form that a recipe takes; repeat for two files, such as images and labels."),
     ] = None,
-    part: Annotated[str | None, typer.Option(help="Only this part: validation, test, ...")] = None,
-    last: Annotated[bool, typer.Option("--last", help="The last weights, instead of the best on the validation part.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    part: Annotated[str | None, typer.Option(help="Only this split: validation, test, ...")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Use the last weights instead of the best on the validation split.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure a run on the validation part of its data, and on others that its recipe names; or on new data."""
+    """Evaluate a run on the validation split of its data and on other splits of its recipe, or on new data."""
     from equiscope.cli.train import evaluate as run
 
     run(folder, data or [], part, last, json)
 
 
-@app.command(short_help="Let a run answer.")
+@app.command(short_help="Predict with a run.")
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     inputs: Annotated[
         list[str],
         typer.Argument(
-            help="Texts to go on with or to translate; files of pictures, sounds, molecules; - takes lines that are piped in."
+            help="Texts to continue or translate; files of images, sounds or molecules; - reads lines from standard input."
         ),
     ],
-    steps: Annotated[int | None, typer.Option(min=1, help="New tokens at most.")] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="Of texts: 0 takes the best token; larger is more even.")] = None,
-    beams: Annotated[int | None, typer.Option(min=1, help="Of translations: beginnings that are kept.")] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="Of pictures and sounds: how many classes are said.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of new tokens.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="For texts: 0 is greedy; larger values make the distribution more uniform.")
+    ] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="For translations: number of beams.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="For images and sounds: number of classes to print.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed of sampling.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Continue texts, translate lines, name what is in pictures and sounds, tell energies of molecules."""
+    """Continue texts, translate lines, classify images and sounds, or compute energies of molecules."""
     from equiscope.cli.train import predict as run
 
     options = {"steps": steps, "temperature": temperature, "beams": beams, "top": top, "seed": seed}
     run(folder, inputs, {name: value for name, value in options.items() if value is not None}, json)
 
 
-@app.command(short_help="List the data that recipes need, where to get it, and whether it is right.")
+@app.command(short_help="List the data that recipes need, where to get it, and whether it is complete.")
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME | RECIPE.toml]", help="One of the list; or a recipe, whose files are looked for.")
+        str | None,
+        typer.Argument(metavar="[NAME | RECIPE.toml]", help="A data set of the list, or a recipe whose files are searched."),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare every file that is here with its sum (sha256).")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Verify every local file by its SHA-256 sum.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the data that recipes need: where a user gets it, under which licence, whether it is here, and whether it is right."""
+    """List the data that recipes need: where to get it, its licence, whether it is here, and whether it is complete."""
     from equiscope.cli.data import run
 
     raise typer.Exit(run(name, check, json))

@@ -52,7 +52,7 @@ def compare(
         if not json or sys.stderr.isatty():
             often = f"{len(plan.seeds)} seed{'s'[: len(plan.seeds) > 1]}"
             print(f"{plan.title}: {len(plan.candidates)} candidates, {often}: {folder}", file=sys.stderr)
-        with Progress(folder, jobs, plan.recipe["budget"]["steps"], quiet=not sys.stderr.isatty()) as progress:
+        with ComparisonProgress(folder, jobs, plan.recipe["budget"]["steps"], quiet=not sys.stderr.isatty()) as progress:
             if way == "ray":
                 workers.run_with_ray(folder, plan, progress.tick)
             else:
@@ -147,7 +147,7 @@ def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:
     return form(sum(values) / len(values)) if values else "–"
 
 
-class Progress(AbstractContextManager["Progress"]):
+class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
     """How far all runs are, with time left; on a terminal a bar, elsewhere a line for each run that ends."""
 
     def __init__(self, folder: Path, jobs: Sequence[Any], steps: int, quiet: bool) -> None:
@@ -156,7 +156,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.bar: Any = None
         self.task: Any = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ComparisonProgress":
         if not self.quiet:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn

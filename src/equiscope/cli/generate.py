@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from equiscope.checkpoints import load
-from equiscope.cli.piped import piped
+from equiscope.cli.standard_input import read_standard_input
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
@@ -29,7 +29,7 @@ def run(
     seed: int, ids: bool, json: bool,
 ) -> None:  # fmt: skip
     if prompt == "-":
-        prompt = piped("a prompt", "equiscope generate DIR - < FILE").removesuffix("\n").removesuffix("\r")
+        prompt = read_standard_input("a prompt", "equiscope generate DIR - < FILE").removesuffix("\n").removesuffix("\r")
     model = load(folder)
     if not isinstance(model, Model) and (window is not None or beams is not None):
         raise InputError(f"{folder} holds a baseline, which generates token by token. Leave --window and --beams out.")

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.inputs.targets import Target, target
-from equiscope.cli.beside import fed, names
 from equiscope.cli.explore import is_run, serve, show, wrote
+from equiscope.cli.side_by_side import align_inputs, short_names
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted
 from equiscope.errors import InputError
@@ -54,7 +54,7 @@ LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelInput:
     """What a person wants to see a model look at; all None: the model's own inputs."""
 
     text: str | None = None
@@ -62,7 +62,7 @@ class Asked:
     audio: Path | None = None
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """In a few words, for a title."""
         if self.text is not None:
             return self.text if len(self.text) <= 48 else self.text[:47] + "…"
@@ -71,7 +71,7 @@ class Asked:
 
 
 @dataclass(kw_only=True)
-class Ready(LabelledInputs):
+class PreparedModel(LabelledInputs):
     """A model, what it is called with, what stands in its rows, and how its answer is read.
 
     origin  what the model is, and where its weights come from, in sentences
@@ -83,8 +83,8 @@ class Ready(LabelledInputs):
 
 
 def run(
-    source: str, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
-    beside: str | None = None, compact: bool = False,
+    source: str, request: ModelInput, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
+    other_source: str | None = None, compact: bool = False,
 ) -> None:  # fmt: skip
     """The page. beside: another model on the same input. compact: its file is small, and its numbers are rounded.
 
@@ -93,38 +93,43 @@ def run(
     """
     if said:
         raise InputError(f"Only a sentence alone takes {' and '.join(said)}; {source} brings all that. Leave that out.")
-    if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
+    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
     if compact and export is None and not json:
         raise InputError("--compact makes a file small, and a page that is served has every number. Add --export FILE, or --json.")
-    ready = _ready(source, asked, seed)
+    ready = _prepare(source, request, seed)
     name = Path(source).resolve().name if folder_of(source) else source
-    if beside is None:
+    if other_source is None:
         ready.notes += ready.origin
-        looked, models = _looked(ready, f"{name}: {asked.told}", source, seed), [ready.model]
+        page, models = _heads_page(ready, f"{name}: {request.title}", source, seed), [ready.model]
     else:
-        other, called = _ready(beside, asked, seed), names(source, beside)
-        fed(ready, other, asked == Asked())
+        other, called = _prepare(other_source, request, seed), short_names(source, other_source)
+        align_inputs(ready, other, request == ModelInput())
         ready.notes += [f"{of}: {said}" for of, one in zip(called, (ready, other), strict=True) for said in one.origin]
-        looked = _looked(ready, f"{called[0]} beside {called[1]}: {asked.told}", source, seed)
-        looked.set_side_by_side(_looked(other, called[1], beside, seed), called)
+        page = _heads_page(ready, f"{called[0]} beside {called[1]}: {request.title}", source, seed)
+        page.set_side_by_side(_heads_page(other, called[1], other_source, seed), called)
         models = [ready.model, other.model]
     if json:
-        sys.stdout.write(msgspec.json.encode(looked.file(compact)).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(page.file(compact)).decode() + "\n")
     elif export is not None:
-        path = write(looked.file(compact), export, small=compact)
+        path = write(page.file(compact), export, small=compact)
         wrote(path)
         if path.is_file() and path.stat().st_size > LARGE and not compact:
             print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
     else:
-        print(_memory(looked, models), flush=True)
-        serve(
-            html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer_head}, {"/rerun": looked.answer_rerun}
-        )
+        print(_memory_note(page, models), flush=True)
+        serve(html(page.content, policy=POLICY), port, open_browser, {"/head": page.answer_head}, {"/rerun": page.answer_rerun})
 
 
 def numbers(
-    source: str | None, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
+    source: str | None,
+    request: ModelInput,
+    said: list[str],
+    export: Path | None,
+    seed: int,
+    port: int,
+    open_browser: bool,
+    json: bool,
 ) -> None:
     """The page of a model's program on an input: every number, and the step that made it.
 
@@ -134,24 +139,24 @@ def numbers(
         raise InputError("--numbers needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
     if said:
         raise InputError(f"--numbers shows one model without {' and '.join(said)}. Leave that out.")
-    if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
+    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
-    ready = _ready(source, asked, seed)
+    ready = _prepare(source, request, seed)
     many = sum(p.numel() for p in ready.model.parameters())
     if many > NUMBERS:
         raise InputError(
             f"A page of numbers holds at most {NUMBERS / 1e6:.0f} million parameters, but {source} has {many / 1e6:.0f} million. "
             "Leave --numbers out to see its heads, or use eq.watch in Python."
         )
-    title = f"{Path(source).resolve().name if folder_of(source) else source}: {asked.told}"
+    title = f"{Path(source).resolve().name if folder_of(source) else source}: {request.title}"
     program = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
     notes = [*ready.origin, *ready.notes, *(program.notes or [])]
     show(msgspec.structs.replace(program, notes=notes), export, port, open_browser, json)
 
 
-def _memory(looked: HeadsPage, models: Sequence[nn.Module]) -> str:
+def _memory_note(page: HeadsPage, models: Sequence[nn.Module]) -> str:
     """What a page that is served keeps in memory, in a sentence."""
-    read = [*looked.attentions, *(looked.other.attentions if looked.other is not None else [])]
+    read = [*page.attentions, *(page.other.attentions if page.other is not None else [])]
     parameters = _bytes(t for model in models for t in (*model.parameters(), *model.buffers()))
     held = _bytes(t for one in read for t in vars(one).values() if isinstance(t, Tensor))
     return (
@@ -165,36 +170,36 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
-def _ready(source: str, asked: Asked, seed: int) -> Ready:
-    return _of_run(Path(source), asked) if is_run(source) else _of_target(source, asked, seed)
+def _prepare(source: str, request: ModelInput, seed: int) -> PreparedModel:
+    return _from_run(Path(source), request) if is_run(source) else _from_target(source, request, seed)
 
 
-def _looked(ready: Ready, title: str, source: str, seed: int) -> HeadsPage:
+def _heads_page(ready: PreparedModel, title: str, source: str, seed: int) -> HeadsPage:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return HeadsPage(ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader)
 
 
-def _of_run(folder: Path, asked: Asked) -> Ready:
+def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
     """A run of ours, with an input of its task."""
     _, task = load_task(folder)
-    given = asked.text if asked.text is not None else asked.image or asked.audio
+    given = request.text if request.text is not None else request.image or request.audio
     if given is None:
         raise InputError(
             f"{folder} is a run of the task {task.name}: give it something to look at, as `equiscope predict` takes it."
         )
     wanted = {"images": "image", "sounds": "audio"}.get(task.name, "text")
-    if getattr(asked, wanted) is None:
+    if getattr(request, wanted) is None:
         option = {"image": "--image FILE", "audio": "--audio FILE", "text": "a text"}[wanted]
-        raise InputError(f"{folder} is a run of the task {task.name}, which takes {option}, but got {asked.told!r}.")
+        raise InputError(f"{folder} is a run of the task {task.name}, which takes {option}, but got {request.title!r}.")
     model = load_run(folder).eval()
     with torch.no_grad():
         made = task.model_inputs(model, str(given))
-    lines = [_with_sound(line, asked.audio) for line in made.lines] if asked.audio is not None else made.lines
-    ready = Ready(made.args, made.kwargs, lines, model=model, reader=_of_task(task))
+    lines = [_with_sound(line, request.audio) for line in made.lines] if request.audio is not None else made.lines
+    ready = PreparedModel(made.args, made.kwargs, lines, model=model, reader=_of_task(task))
     if any(line.sound is not None and not any(b64decode(line.sound.samples)) for line in lines):
         ready.notes.append(SILENT)
-    _told(ready)
+    _note_partial_letters(ready)
     return ready
 
 
@@ -213,25 +218,25 @@ def _with_sound(line: TokenSequence, path: Path) -> TokenSequence:
     return msgspec.structs.replace(line, sound=sound_clip(wave[:covered], rate))
 
 
-def _of_target(source: str, asked: Asked, seed: int) -> Ready:
+def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
     found = target(source, seed=seed)
-    ready = Ready(found.args, dict(found.kwargs), model=found.model.eval())
+    ready = PreparedModel(found.args, dict(found.kwargs), model=found.model.eval())
     folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
-    if asked.text is not None:
-        _read_text(ready, found, folder, asked.text)
-    elif asked.image is not None:
-        _see(ready, found, folder, asked.image)
-    elif asked.audio is not None:
-        _hear(ready, found, folder, asked.audio)
+    if request.text is not None:
+        _set_text(ready, found, folder, request.text)
+    elif request.image is not None:
+        _set_image(ready, found, folder, request.image)
+    elif request.audio is not None:
+        _set_audio(ready, found, folder, request.audio)
     else:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
     ready.reader = model_reader(found.model, tokenizer(folder))
-    _told(ready)
+    _note_partial_letters(ready)
     ready.origin = [f"This is {found.title}."] * (source in PRESETS) + list(found.notes)
     return ready
 
 
-def _told(ready: Ready) -> None:
+def _note_partial_letters(ready: PreparedModel) -> None:
     """A note where labels are no whole letters."""
     note = next((said for line in ready.sequences if line.kind == "words" and (said := partial_letter_note(line.labels))), "")
     ready.notes += [note] if note else []
@@ -240,25 +245,25 @@ def _told(ready: Ready) -> None:
 # ---------------------------------------------------------------------------------------------------------------------- text
 
 
-def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
+def _set_text(ready: PreparedModel, found: Target, folder: Path, text: str) -> None:
     if not text.strip():
         raise InputError("The text is empty. Give at least one word.")
     name, slot = _slot(ready, lambda n, v: n == "input_ids" or (n.isdigit() and not v.is_floating_point() and v.ndim == 2))
     if name is None:
-        raise InputError(f"{type(found.model).__name__} takes no text, but {_takes(ready)}.")
+        raise InputError(f"{type(found.model).__name__} takes no text, but {_accepted_inputs(ready)}.")
     ids, line = _encoded(folder, text)
     if len(ids) > LONGEST:
-        raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are looked at. Give a shorter one.")
+        raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are shown. Give a shorter one.")
     check_ids(found.model, ids)
     slot(torch.tensor([ids], device=next(found.model.parameters()).device))
-    for beside in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
-        ready.kwargs.pop(beside, None)
+    for name in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
+        ready.kwargs.pop(name, None)
     ready.sequences.append(line)
     if "decoder_input_ids" in ready.kwargs:
-        _answer(ready, found.model, folder, torch.tensor([ids]))
+        _set_answer(ready, found.model, folder, torch.tensor([ids]))
 
 
-def _answer(ready: Ready, model: Any, folder: Path, ids: Tensor) -> None:
+def _set_answer(ready: PreparedModel, model: Any, folder: Path, ids: Tensor) -> None:
     """What the decoder says, and then reads: the model's own answer."""
     try:
         with torch.no_grad():
@@ -287,11 +292,11 @@ def _encoded(folder: Path, text: str) -> tuple[list[int], TokenSequence]:
 # ------------------------------------------------------------------------------------------------------------- picture, sound
 
 
-def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
+def _set_image(ready: PreparedModel, found: Target, folder: Path, path: Path) -> None:
     if not path.is_file():
         raise InputError(f"There is no picture {path}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
-    slot, (channels, height, width), dtype = _frame(ready, found.model)
-    size = _said_size(found.model) or (height, width)
+    slot, (channels, height, width), dtype = _image_slot(ready, found.model)
+    size = _config_size(found.model) or (height, width)
     pixels = converted(picture(path, str(path), most=PIXELS), size, channels)
     mean, spread, said = _normal(folder, found.model, channels)
     values = (torch.tensor(pixels).float() / 255 - mean[:, None, None]) / spread[:, None, None]
@@ -302,7 +307,7 @@ def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
         ready.notes.append("The model says no mean and spread of colours, so black is -1 and white is 1.")
 
 
-def _frame(ready: Ready, model: Any) -> tuple[Callable[[Tensor], None], tuple[int, ...], torch.dtype]:
+def _image_slot(ready: PreparedModel, model: Any) -> tuple[Callable[[Tensor], None], tuple[int, ...], torch.dtype]:
     """What puts a picture in, and the channels, height, width and dtype that it has there.
 
     raises  InputError where nothing takes a picture
@@ -320,13 +325,13 @@ def _frame(ready: Ready, model: Any) -> tuple[Callable[[Tensor], None], tuple[in
     if name is None:
         name, slot = _slot(ready, lambda n, v: v.is_floating_point() and v.ndim == 4)
     if name is None:
-        takes = f"tokens of {model.spec.width} numbers" if isinstance(model, Model) else _takes(ready)
+        takes = f"tokens of {model.spec.width} numbers" if isinstance(model, Model) else _accepted_inputs(ready)
         raise InputError(f"{type(model).__name__} takes no picture, but {takes}.")
     made = dict(ready.tensors())[name]
     return slot, tuple(made.shape[-3:]), made.dtype
 
 
-def _said_size(model: Any) -> tuple[int, int] | None:
+def _config_size(model: Any) -> tuple[int, int] | None:
     """The size of pictures that a configuration of transformers says."""
     size = getattr(getattr(model, "config", None), "image_size", None)
     if isinstance(size, int):
@@ -363,11 +368,11 @@ def _colours(path: Path, said: Any, key: str) -> np.ndarray:
     return np.asarray(numbers, dtype=np.float32)
 
 
-def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
+def _set_audio(ready: PreparedModel, found: Target, folder: Path, path: Path) -> None:
     name, slot = _slot(ready, lambda n, v: n == "input_values")
     if name is None:
         raise InputError(
-            f"{type(found.model).__name__} takes no sound as samples, but {_takes(ready)}. "
+            f"{type(found.model).__name__} takes no sound as samples, but {_accepted_inputs(ready)}. "
             "Our own runs on sounds and models like wav2vec 2.0 do."
         )
     config = folder / PREPROCESSOR
@@ -393,7 +398,7 @@ def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
             )
 
 
-def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:
+def _slot(ready: PreparedModel, fits: Any) -> tuple[str | None, Any]:
     """The argument that takes such an input, and what puts one there."""
     for name, value in sorted(ready.tensors(), key=lambda one: one[0].isdigit()):  # the source of a translator has a name
         if fits(name, value):
@@ -408,7 +413,7 @@ def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:
     return None, None
 
 
-def _takes(ready: Ready) -> str:
+def _accepted_inputs(ready: PreparedModel) -> str:
     """What it takes instead, in words."""
     named = [f"{'input ' + n if n.isdigit() else n} {list(v.shape)}" for n, v in ready.tensors()]
     return ", ".join(named) or "something else"

@@ -1,4 +1,4 @@
-"""`equiscope explore MOLECULE`: a page on which the molecule is turned, and models are asked again."""
+"""`equiscope explore MOLECULE`: a page on which a molecule is rotated and models are evaluated again."""
 
 import os
 from dataclasses import replace
@@ -21,7 +21,7 @@ OTHER = "Give the folder of a run that learned molecules, or a spec (.json) with
 
 
 def is_molecule(words: str) -> bool:
-    """Whether what looks like a sentence names a file of a molecule, there or not."""
+    """Whether an argument names the file of a molecule, existing or not."""
     path = Path(words)
     if (Path(path.stem) if path.suffix.lower() in OPENERS else path).suffix.lower() not in KINDS:
         return False
@@ -29,10 +29,10 @@ def is_molecule(words: str) -> bool:
 
 
 def run(
-    path: Path, model: str | None, beside: str | None, frame: int, others: list[str], seed: int, export: Path | None, port: int,
-    open_browser: bool, json: bool,
+    path: Path, model: str | None, side_by_side: str | None, frame: int, others: list[str], seed: int, export: Path | None,
+    port: int, open_browser: bool, json: bool,
 ) -> None:  # fmt: skip
-    """Raises InputError for what is no molecule, for a model that does not take one, and for options of other pages."""
+    """Raises InputError for a file that is no molecule, a model that does not take one, and options of other pages."""
     from equiscope.cli.explore import show
     from equiscope.explore.pages.molecule import molecule
     from equiscope.explore.space.solvers import plain
@@ -42,7 +42,7 @@ def run(
 
     def models(numbers: "Tensor") -> "list[Solving]":
         mine = _solving("given", str(model), numbers, seed)
-        return [mine, plain(numbers, seed) if beside is None else _solving("beside", beside, numbers, seed)]
+        return [mine, plain(numbers, seed) if side_by_side is None else _solving("beside", side_by_side, numbers, seed)]
 
     show(molecule(path, None if model is None else models, frame, seed), export, port, open_browser, json)
 

@@ -1,4 +1,4 @@
-"""`equiscope explore --page NAME`: pages of one subject, without a model of one's own."""
+"""`equiscope explore --page NAME`: pages about one subject that need no model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ WORDS = "Love conquers all"
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a person gave beside the page's name; None where nothing."""
+class PageInputs:
+    """Inputs of a page; None where not given."""
 
     sentence: str | None
     image: Path | None
@@ -22,44 +22,44 @@ class Said:
     seed: int
 
 
-def masks(said: Said) -> Masks:
+def masks(inputs: PageInputs) -> Masks:
     from equiscope.explore.pages.masks import masks
 
-    return masks(WORDS if said.sentence is None else said.sentence, said.seed)
+    return masks(WORDS if inputs.sentence is None else inputs.sentence, inputs.seed)
 
 
-def graph(said: Said) -> Messages:
+def graph(inputs: PageInputs) -> Messages:
     from equiscope.explore.pages.graph import graph
 
-    return graph(WORDS if said.sentence is None else said.sentence, said.seed)
+    return graph(WORDS if inputs.sentence is None else inputs.sentence, inputs.seed)
 
 
-def cost(said: Said) -> Cost:
+def cost(inputs: PageInputs) -> Cost:
     from equiscope.cli.study import terminal_progress
     from equiscope.explore.pages.cost import cost
     from equiscope.study.speed import speeds
 
-    return cost(speeds(seed=said.seed, each=terminal_progress))
+    return cost(speeds(seed=inputs.seed, each=terminal_progress))
 
 
-def tokens(said: Said) -> Tokenised:
+def tokens(inputs: PageInputs) -> Tokenised:
     from equiscope.explore.pages.tokens import tokens
 
-    return tokens(said.image, said.audio, said.video)
+    return tokens(inputs.image, inputs.audio, inputs.video)
 
 
-PAGES: dict[str, Callable[[Said], Content]] = {"masks": masks, "graph": graph, "cost": cost, "tokens": tokens}
+PAGES: dict[str, Callable[[PageInputs], Content]] = {"masks": masks, "graph": graph, "cost": cost, "tokens": tokens}
 TAKES = {"masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video")}
 
 
-def run(name: str, said: Said, others: list[str], export: Path | None, port: int, open_browser: bool, json: bool) -> None:
-    """Raises UnknownName for a page that there is not, InputError for what it does not take."""
+def run(name: str, inputs: PageInputs, others: list[str], export: Path | None, port: int, open_browser: bool, json: bool) -> None:
+    """Raises UnknownName for an unknown page, InputError for inputs that it does not take."""
     from equiscope.cli.explore import show
 
     if name not in PAGES:
         raise UnknownName("page", name, list(PAGES))
-    wrong = others + [kind for kind in ("sentence", "image", "audio", "video") if getattr(said, kind) and kind not in TAKES[name]]
+    wrong = others + [kind for kind in ("sentence", "image", "audio", "video") if getattr(inputs, kind) and kind not in TAKES[name]]
     if wrong:
         takes = " or ".join(TAKES[name]) or "nothing else"
         raise InputError(f"--page {name} takes {takes}, found {' and '.join(wrong)}. Leave that out.")
-    show(PAGES[name](said), export, port, open_browser, json)
+    show(PAGES[name](inputs), export, port, open_browser, json)

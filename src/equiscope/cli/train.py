@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from equiscope.cli.piped import piped
+from equiscope.cli.standard_input import read_standard_input
 from equiscope.record.run import METRICS, Entry, Point, Run, Score
 
 
@@ -19,24 +19,24 @@ def train(
     open_browser: bool = False, tensorboard: bool = False,
 ) -> int:  # fmt: skip
     """0 where the run is finished; 143 or 130 where it was asked to stop, and saved. live: first port of its page, if any."""
-    from equiscope.cli.watching import Watching
+    from equiscope.cli.monitor import RunMonitor
     from equiscope.training import Watcher, fit
     from equiscope.training.processes import first
     from equiscope.training.verbs import open_data, resolve_source
 
     recipe, folder, recipe_folder = resolve_source(source, out, changes, small)
-    watching = Watching(folder, live, open_browser, tensorboard)
+    monitor = RunMonitor(folder, live, open_browser, tensorboard)
     task = open_data(recipe, recipe_folder, source, small)
     alone = first()  # of several processes, one speaks
     if alone:
         print(f"{recipe.title}: {folder}", file=sys.stderr)
-    with Progress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, watching:
+    with TrainingProgress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, monitor:
 
         def entry(entry: Entry) -> None:
             progress.entry(entry)
-            watching.entry(entry)
+            monitor.entry(entry)
 
-        watcher = Watcher(entry=entry, say=progress.say, begin=watching.begin)
+        watcher = Watcher(entry=entry, say=progress.say, begin=monitor.begin)
         run = fit(recipe, task, folder, watcher, devices, recipe_folder)
     if alone:
         print(encoded(shown(run, folder)) if json else "\n".join(lines(run, folder)))
@@ -94,7 +94,9 @@ def _is_file(path: str) -> bool:
 
 def _lines() -> list[str]:
     """The lines of standard input."""
-    lines = piped("inputs", "equiscope predict RUN - < FILE").split("\n")  # as parallel files are read: no other sign ends a line
+    lines = read_standard_input("inputs", "equiscope predict RUN - < FILE").split(
+        "\n"
+    )  # only "\n" ends a line, as in parallel files
     return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
 
 
@@ -128,7 +130,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Progress(AbstractContextManager["Progress"]):
+class TrainingProgress(AbstractContextManager["TrainingProgress"]):
     """A bar with the loss, tokens a second, the share of the machine that is used, and the time left; on a terminal only.
 
     Elsewhere one line for each evaluation.
@@ -139,7 +141,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.bar: Any = None
         self.task: Any = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "TrainingProgress":
         if not self.quiet:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -1,4 +1,4 @@
-"""Who watches a run while it trains: its page on this machine, TensorBoard's files. The loop hands over, and waits for nobody."""
+"""Live outputs of a run during training: a served page and TensorBoard files. They never block the training loop."""
 
 import sys
 from contextlib import AbstractContextManager, suppress
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from equiscope.training.tensorboard import Board
 
 
-class Watching(AbstractContextManager["Watching"]):
-    """What --live and --tensorboard ask for; nothing without them.
+class RunMonitor(AbstractContextManager["RunMonitor"]):
+    """The outputs of --live and --tensorboard.
 
-    live  first port to try, or None for no page
+    live  first port to try; None for no page
     """
 
     def __init__(self, folder: Path, live: int | None, open_browser: bool, tensorboard: bool) -> None:
@@ -32,10 +32,10 @@ class Watching(AbstractContextManager["Watching"]):
             checked()
 
     def begin(self, run: Run) -> None:
-        """Called when the first step is about to be made: what was trained before is shown too."""
+        """Called before the first step: earlier entries of a resumed run are shown too."""
         from equiscope.training.processes import first
 
-        if not first():  # of several processes, one is watched
+        if not first():  # only the first of several processes
             return
         past = read_entries(self.folder) if self.port is not None or self.tensorboard else []
         if self.tensorboard:
@@ -67,7 +67,7 @@ class Watching(AbstractContextManager["Watching"]):
             self._board.close()
         if self._live is None or self._server is None:
             return
-        with suppress(InputError):  # where the folder has gone, whoever trains says so
+        with suppress(InputError):  # the training loop reports a missing folder
             self._live.state(read_run(self.folder, entries=False))
         if not isinstance(error, KeyboardInterrupt):
             self._live.wait()

@@ -10,8 +10,8 @@ from tests.explore.runs import run
 from tests.record.test_run import written
 from tests.training.small import text
 
-from equiscope.cli import watching
-from equiscope.cli.watching import Watching
+from equiscope.cli import monitor
+from equiscope.cli.monitor import RunMonitor
 from equiscope.explore.pages import run as room
 from equiscope.record import Course, course, read_run
 from equiscope.record.run import read_entries
@@ -81,9 +81,9 @@ def scalars(out):
 
 def test_tensorboard_asked_for_later_gets_what_was_before(tmp_path):
     written(run(done=30, samples=[]), tmp_path)
-    with Watching(tmp_path, None, False, True) as watching:
-        watching.begin(run(done=30))
-        watching.entry(run().points[30])
+    with RunMonitor(tmp_path, None, False, True) as monitoring:
+        monitoring.begin(run(done=30))
+        monitoring.entry(run().points[30])
     told = scalars(tmp_path)
     assert [e.step for e in told["train/loss"]] == list(range(1, 32))
     assert [e.step for e in told["validation/accuracy"]] == [0, 20]
@@ -91,31 +91,31 @@ def test_tensorboard_asked_for_later_gets_what_was_before(tmp_path):
 
 def test_tensorboard_hides_what_is_computed_again(tmp_path):
     entries = written(run(done=30, samples=[], scores=[]), tmp_path)
-    with Watching(tmp_path, None, False, True) as watching:
-        watching.begin(run(done=30))
+    with RunMonitor(tmp_path, None, False, True) as monitoring:
+        monitoring.begin(run(done=30))
     written(run(done=20, samples=[], scores=[]), tmp_path)
-    with Watching(tmp_path, None, False, True) as watching:
-        watching.begin(run(done=20))
+    with RunMonitor(tmp_path, None, False, True) as monitoring:
+        monitoring.begin(run(done=20))
         for entry in entries[20:25]:
-            watching.entry(entry)
+            monitoring.entry(entry)
     assert [e.step for e in scalars(tmp_path)["train/loss"]] == list(range(1, 26))
 
 
 def test_without_tensorboard_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(watching.InputError, match=r"--tensorboard needs tensorboard.*equiscope\[train\]"):
-        Watching(tmp_path, None, False, True)
+    with pytest.raises(monitor.InputError, match=r"--tensorboard needs tensorboard.*equiscope\[train\]"):
+        RunMonitor(tmp_path, None, False, True)
 
 
 def test_of_several_processes_only_the_first_is_watched(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
-    with Watching(tmp_path, 18995, False, True) as watching:
-        watching.begin(run(done=3))
-        watching.entry(run().points[0])
+    with RunMonitor(tmp_path, 18995, False, True) as monitoring:
+        monitoring.begin(run(done=3))
+        monitoring.entry(run().points[0])
     assert not (tmp_path / "tensorboard").exists()
 
 
-def test_watching_changes_no_number(tmp_path, recipe, equi, monkeypatch):
+def test_monitoring_changes_no_number(tmp_path, recipe, equi, monkeypatch):
     monkeypatch.setattr(room, "PATIENCE", 0.0)
     runs = [tmp_path / "plain", tmp_path / "watched"]
     equi("train", recipe, "--out", runs[0])

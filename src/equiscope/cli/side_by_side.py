@@ -1,4 +1,4 @@
-"""`equiscope explore ... --model A --beside B`: what both models are given, so that their rows stand for the same."""
+"""`equiscope explore ... --model A --side-by-side B`: the same input for both models, so that their rows match."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from equiscope.models import folder_of
 ANSWER = "The decoders of both models read the answer of the first one."
 
 
-def fed(one: LabelledInputs, other: LabelledInputs, made_up: bool) -> None:
-    """Where both models read the same ids, the second one's rows are called as the first's, and its decoder reads the same answer.
+def align_inputs(one: LabelledInputs, other: LabelledInputs, generated: bool) -> None:
+    """Where both models read the same ids, label their rows alike, and give both decoders the same tokens.
 
-    made_up  nobody gave an input: the second model gets what was made up for the first
-    raises   InputError where it takes something else
+    generated  no input was given: the second model gets the example input of the first
+    raises     InputError where the second model takes other inputs
     """
     ours, theirs = dict(one.tensors()), dict(other.tensors())
-    if made_up:
+    if generated:
         shapes = [", ".join(f"{name} {list(v.shape)}" for name, v in found.items()) for found in (ours, theirs)]
         if shapes[0] != shapes[1]:
             raise InputError(f"The models bring inputs of their own that differ: {shapes[0]}, and {shapes[1]}. Give a text.")
@@ -38,18 +38,18 @@ def fed(one: LabelledInputs, other: LabelledInputs, made_up: bool) -> None:
         one.notes.append(ANSWER)
 
 
-def names(source: str, beside: str) -> list[str]:
-    """Short names of two models that tell them apart."""
+def short_names(source: str, beside: str) -> list[str]:
+    """Short names of two models that differ."""
     short = [Path(one).resolve().name if folder_of(one) else one for one in (source, beside)]
     return short if short[0] != short[1] else [source, beside]
 
 
 def _ids(found: dict[str, Tensor]) -> str | None:
-    """The argument that takes the ids of a text."""
+    """The argument for the ids of a text."""
     known = [name for name in ("source", "input_ids", "0") if name in found and not found[name].is_floating_point()]
     return known[0] if known else None
 
 
 def _answer(found: dict[str, Tensor]) -> str | None:
-    """The argument that takes the ids of an answer."""
+    """The argument for the ids of the decoder."""
     return "decoder_input_ids" if "decoder_input_ids" in found else "0" if "source" in found else None

@@ -1,4 +1,4 @@
-"""Piped: what another program, or a file, gives on standard input."""
+"""Text from standard input."""
 
 import sys
 
@@ -6,10 +6,10 @@ from equiscope import budgets
 from equiscope.errors import InputError
 
 
-def piped(what: str, how: str) -> str:
-    """The text of standard input. Raises InputError where there is none, or it is no text.
+def read_standard_input(what: str, how: str) -> str:
+    """The text of standard input. Raises InputError where it is empty or not UTF-8.
 
-    what  that is missing where there is none; how: a command that gives it
+    what  name of the missing input, for the error; how: an example command
     """
     try:
         content = sys.stdin.buffer.read(budgets.SETTINGS + 1)

@@ -1,4 +1,4 @@
-"""`equiscope explore INPUT --model A --beside B`: two models on one input."""
+"""`equiscope explore INPUT --model A --side-by-side B`: two models on one input."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def after(tmp_path_factory):
 
 
 def test_two_checkpoints_of_one_name_are_told_apart(equi, folders, after):
-    found = page(equi, "the dog", "--model", folders / "gpt2", "--beside", after / "gpt2")
+    found = page(equi, "the dog", "--model", folders / "gpt2", "--side-by-side", after / "gpt2")
     assert found["side_by_side"]["names"] == [str(folders / "gpt2"), str(after / "gpt2")]
     assert found["title"].endswith(": the dog")
     assert len(found["side_by_side"]["total_variation"]) == 2
@@ -37,7 +37,7 @@ def test_two_checkpoints_of_one_name_are_told_apart(equi, folders, after):
 
 
 def test_both_decoders_read_the_same_answer(equi, folders, after):
-    found = page(equi, "love conquers all", "--model", folders / "t5", "--beside", after / "t5")
+    found = page(equi, "love conquers all", "--model", folders / "t5", "--side-by-side", after / "t5")
     assert all(found["side_by_side"]["layers"])
     assert found["notes"][0] == "The decoders of both models read the answer of the first one."
     origins = [note for note in found["notes"] if "Weights: " in note]
@@ -45,18 +45,18 @@ def test_both_decoders_read_the_same_answer(equi, folders, after):
 
 
 def test_a_picture_is_seen_by_both(equi, folders, after, photo):
-    found = page(equi, "--image", photo, "--model", folders / "vit", "--beside", after / "vit")
+    found = page(equi, "--image", photo, "--model", folders / "vit", "--side-by-side", after / "vit")
     assert [len(row) for row in found["side_by_side"]["total_variation"]] == [4, 4]
 
 
 def test_made_up_inputs_are_those_of_the_first(equi, folders):
-    found = page(equi, "--model", folders / "gpt2", "--beside", folders / "gpt2")
+    found = page(equi, "--model", folders / "gpt2", "--side-by-side", folders / "gpt2")
     assert found["side_by_side"]["total_variation"] == [[0.0] * 4] * 2
 
 
 def test_what_cannot_be_compared_is_refused(equi, folders, photo, tmp_path):
-    refused(equi("explore", "a", "--beside", folders / "gpt2"), "--beside", "needs a first model")
-    refused(equi("explore", "--model", folders / "gpt2", "--beside", folders / "vit"), "that differ", "Give a text")
-    refused(equi("explore", "ab", "--model", folders / "gpt2", "--beside", folders / "t5"), "2 words", "3 words")
-    refused(equi("explore", "ab", "--model", folders / "gpt2", "--beside", "nowhere"), "There is no model", "nowhere")
-    refused(equi("explore", "--image", photo, "--model", folders / "vit", "--beside", folders / "gpt2"), "takes no picture")
+    refused(equi("explore", "a", "--side-by-side", folders / "gpt2"), "--side-by-side", "needs a first model")
+    refused(equi("explore", "--model", folders / "gpt2", "--side-by-side", folders / "vit"), "that differ", "Give a text")
+    refused(equi("explore", "ab", "--model", folders / "gpt2", "--side-by-side", folders / "t5"), "2 words", "3 words")
+    refused(equi("explore", "ab", "--model", folders / "gpt2", "--side-by-side", "nowhere"), "There is no model", "nowhere")
+    refused(equi("explore", "--image", photo, "--model", folders / "vit", "--side-by-side", folders / "gpt2"), "takes no picture")
