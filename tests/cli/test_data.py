@@ -31,11 +31,11 @@ def test_of_one_it_says_the_command_that_fetches_it_and_its_files(equi, tmp_path
     code, out, _ = equi("data", "tinyshakespeare")
     assert code == 0
     assert "git clone --filter=blob:none --no-checkout https://github.com/karpathy/char-rnn data/tinyshakespeare" in out
-    assert "– missing  1,115,394" in out
+    assert "– missing    1,115,394" in out
     refused(equi("data", "shakespeare"), "There is no data set called 'shakespeare'", "tinyshakespeare")
 
 
-def test_a_wrong_sum_is_exit_code_1_and_a_missing_file_is_said(equi, tmp_path):  # noqa: F811
+def test_a_wrong_checksum_is_exit_code_1_and_a_missing_file_is_reported(equi, tmp_path):  # noqa: F811
     assert equi("data", "--check")[0] == 0
     (tmp_path / "tinyshakespeare").mkdir()
     (tmp_path / "tinyshakespeare" / "input.txt").write_text("to be")
@@ -51,13 +51,13 @@ def test_a_wrong_sum_is_exit_code_1_and_a_missing_file_is_said(equi, tmp_path): 
     assert {file["state"] for one in json.loads(out) for file in one["files"]} == {"invalid", "missing"}
 
 
-def test_of_a_recipe_it_says_which_files_are_here(equi, tmp_path):  # noqa: F811
+def test_of_a_recipe_it_lists_which_files_are_present(equi, tmp_path):  # noqa: F811
     (tmp_path / "words.toml").write_text(WORDS)
     (tmp_path / "words.txt").write_text("to be")
     code, out, _ = equi("data", "words.toml")
     assert code == 0
-    assert "here    words.txt" in out
-    assert "– missing fsdd/fsdd_train_idx05-49.tar.xz" in out
+    assert "unchecked words.txt" in out
+    assert "– missing   fsdd/fsdd_train_idx05-49.tar.xz" in out
     assert "To get fsdd, under the licence CC BY-SA 4.0:" in out
     assert json.loads(equi("data", "words.toml", "--json")[1]) == {
         "words.txt": "unchecked",
