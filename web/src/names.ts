@@ -26,15 +26,24 @@ export const letters = (run: Run, id: string): string => symbolOf(value(run, id)
 
 const SHORT: Record<string, string> = { matmul: "·", multiply: "×", column: "↓", row: "→", maximum: "max" };
 
-/** Letters for a value of a trace: the part's own symbol, or what the operation is called. */
+/** Letters for a value of a trace: its own symbol, else the module whose result it is, else the operation. */
 export function symbolOf(found: LeafRecord | StepRecord, programRecord: ProgramRecord): string {
   if (found.symbol || !("op" in found)) return found.symbol || found.id;
   if (found.op === "function" || found.op === "activation") return String(found.params?.kind);
   if (found.op === "loops") return String(found.params?.call);
-  if (found.op !== "transpose") return SHORT[found.op] ?? found.op;
+  if (found.op !== "transpose") return resultOf(found, programRecord) ?? SHORT[found.op] ?? found.op;
   const [base, under] = symbolOf(named(programRecord, found.inputs[0]), programRecord).split("_");
   const turned = base.endsWith("ᵀ") ? base.slice(0, -1) : `${/[+−·]/.test(base) ? `(${base})` : base}ᵀ`;
   return under ? `${turned}_${under}` : turned;
+}
+
+/** "o proj" for the value that leaves the module "blocks.0.attention.o_proj"; undefined for a step inside a module. */
+function resultOf({ id, where }: StepRecord, { steps, outputs }: ProgramRecord): string | undefined {
+  const name = where?.split(".").at(-1) ?? "";
+  if (!name || /^\d+$/.test(name)) return undefined;
+  const outside = (other = "") => other !== where && !other.startsWith(`${where}.`);
+  const leaves = outputs.includes(id) || steps.some((step) => step.inputs.includes(id) && outside(step.where));
+  return leaves ? name.replaceAll("_", " ") : undefined;
 }
 
 /** The key under which edits of a leaf are kept, or nothing where the page sets the numbers itself. */

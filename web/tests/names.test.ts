@@ -30,3 +30,17 @@ test("a step without a symbol of its own is called by what it does", () => {
     "max",
   ]);
 });
+
+test("the value that leaves a module has the module's name, and a step inside it its operation's", () => {
+  const where = (found: StepRecord, module: string): StepRecord => ({ ...found, where: module });
+  const layer: ProgramRecord = {
+    leaves: [leaf("x", [[1]]), leaf("W", [[1]])],
+    steps: [
+      where(unnamed("1", "matmul", ["x", "W"]), "blocks.0.o_proj"),
+      where(unnamed("2", "add", ["1", "x"]), "blocks.0.o_proj"),
+      where(unnamed("3", "add", ["2", "x"]), "blocks.0"),
+    ],
+    outputs: ["3"],
+  };
+  expect(layer.steps.map((found) => symbolOf(found, layer))).toEqual(["·", "o proj", "add"]);
+});

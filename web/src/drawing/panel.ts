@@ -4,6 +4,7 @@ import { button, h } from "../dom";
 import { graph } from "../marks/graph";
 import { matrix } from "../marks/matrix";
 import { equation, reveal } from "../marks/steps";
+import { symbolOf } from "../names";
 import { short, written } from "./boxes";
 import type { DrawingDesk } from "./desk";
 import { repeats } from "./picture";
@@ -174,14 +175,15 @@ function numbers(desk: DrawingDesk, box: Box): HTMLElement {
   return root;
 }
 
-/** Some steps of a program as a program of their own; values from other steps become leaves. */
+/** Some steps of a program as a program of their own, with the names of the whole; values from other steps become leaves. */
 export function part(programRecord: ProgramRecord, ids: string[]): ProgramRecord {
   const own = new Set(ids);
-  const steps = programRecord.steps.filter(({ id }) => own.has(id));
+  const called = (step: StepRecord) => ({ ...step, symbol: symbolOf(step, programRecord) });
+  const steps = programRecord.steps.filter(({ id }) => own.has(id)).map(called);
   const asked = new Set(steps.flatMap(({ inputs }) => inputs).filter((id) => !own.has(id)));
   const leaves = [...programRecord.leaves, ...programRecord.steps]
     .filter(({ id }) => asked.has(id))
-    .map((found) => ("op" in found ? given(found) : found));
+    .map((found) => ("op" in found ? given(called(found)) : found));
   const used = new Set(steps.flatMap(({ inputs }) => inputs));
   const outputs = steps.filter(({ id }) => !used.has(id)).map(({ id }) => id);
   return { leaves, steps, outputs };

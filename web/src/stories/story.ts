@@ -1,4 +1,5 @@
 // What a story is, and what several stories share.
+import type { ProgramRecord } from "../contract";
 import { permute } from "../actions";
 import { type App, perState } from "../app";
 import { button, h } from "../dom";
@@ -74,7 +75,13 @@ export function additions(run: Run): string[] {
     .filter((s) => wanted.has(s.id) && known.get(s.id)!.has("content"))
     .flatMap((s) => s.inputs)
     .filter(ofPlaces);
-  return [...new Set(meeting)];
+  return meeting.filter((id, at) => meeting.findIndex((other) => sameValue(programRecord, id, other)) === at);
+}
+
+/** Whether two ids are one value, or the same expression computed again: DeBERTa's δ, once for c→p and once for p→c. */
+function sameValue(programRecord: ProgramRecord, id: string, other: string): boolean {
+  const [one, two] = [id, other].map((name) => programRecord.steps.find((step) => step.id === name));
+  return id === other || (!!one?.symbol && one.symbol === two?.symbol && one.label === two.label);
 }
 
 /** A part of a story with its heading, and a button that saves this part as a picture. */
