@@ -191,7 +191,7 @@ def drawn() -> dict[str, Spec]:
 
 def plans() -> dict[str, dict[str, object]]:
     """What the page lays out of each of them: all of the record but the numbers."""
-    kept = ("title", "summary", "parameters", "towers", "boxes", "frames", "links", "stands", "traced", "heads")
+    kept = ("title", "summary", "parameters", "towers", "boxes", "frames", "links", "claims", "program_note", "heads")
     made = {name: msgspec.to_builtins(drawing(spec, name)) for name, spec in drawn().items()}
     return {name: {key: content[key] for key in kept} for name, content in made.items()}
 

@@ -22,16 +22,16 @@ from equiscope.record import (
     Comparison,
     Computation,
     Cost,
-    Course,
     Drawing,
     Explorable,
     Heads,
     Masks,
     Messages,
     Molecule,
-    News,
     ProgramRecord,
     Report,
+    RunReport,
+    RunUpdate,
     Tokenised,
 )  # fmt: skip
 from equiscope.training import fields
@@ -39,7 +39,7 @@ from equiscope.training.recipe import TASKS, Recipe
 
 FOLDER = Path(__file__).parent
 RECORDS = [
-    Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
+    Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
     Molecule,
     Computation, ProgramRecord,
 ]  # fmt: skip

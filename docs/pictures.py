@@ -27,7 +27,7 @@ from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.masks import masks
 from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
-from equiscope.record import Comparison, course, read_run, report
+from equiscope.record import Comparison, run_report, read_run, report
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.training import Recipe, fit, load_run, load_task, open_task, read_recipe
 
@@ -250,7 +250,7 @@ def run_file(folder: Path) -> Path:
     page = folder / "run.html"
     if not page.exists():
         recipe = read_recipe(RECIPE, CHANGES, small=True)
-        explore.write(course(read_run(_trained(recipe, folder / "run"))), page)
+        explore.write(run_report(read_run(_trained(recipe, folder / "run"))), page)
     return page
 
 

@@ -13,7 +13,7 @@ from tests.training.small import text
 from equiscope.cli import monitor
 from equiscope.cli.monitor import RunMonitor
 from equiscope.explore.pages import run as room
-from equiscope.record import Course, course, read_run
+from equiscope.record import RunReport, read_run, run_report
 from equiscope.record.run import read_entries
 
 __all__ = ["equi"]  # the fixture
@@ -38,14 +38,14 @@ def test_a_run_is_one_file(equi, tmp_path):
     code, out, err = equi("explore", tmp_path, "--export", tmp_path / "run.html")
     assert (code, err) == (0, "")
     assert out.startswith(f"wrote {tmp_path / 'run.html'}")
-    assert course(run()).summary in (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert run_report(run()).summary in (tmp_path / "run.html").read_text(encoding="utf-8")
 
 
 def test_a_run_is_data(equi, tmp_path):
     written(run(), tmp_path)
     code, out, _ = equi("explore", tmp_path, "--json")
     assert code == 0
-    assert msgspec.json.decode(out, type=Course) == course(run())
+    assert msgspec.json.decode(out, type=RunReport) == run_report(run())
 
 
 @pytest.mark.parametrize("option", ["--causal", "--width=8", "--heads=2", "--position=rope", "--seed=3"])

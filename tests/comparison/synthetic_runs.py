@@ -9,12 +9,12 @@ from tests.training.small import plain
 from equiscope.comparison.measurements import RunMeasurements, write_measurements
 from equiscope.comparison.plan import Job, Plan, make_plan, write_plan
 from equiscope.models import Spec
-from equiscope.record import Point, Run, Score, Source, write_run
+from equiscope.record import DataFile, Point, Run, Score, write_run
 from equiscope.record.comparison import Extrapolation
 from equiscope.training import Recipe, recipe
 
 SCHEMES = {name: {"model.block.attention.position": name} for name in ("rope", "none", "alibi")}
-DATA = [Source(name="text.txt", part="train", bytes=3, sha256="1" * 64)]
+DATA = [DataFile(name="text.txt", part="train", bytes=3, sha256="1" * 64)]
 
 
 def base(folder: Path, **changes: Any) -> Recipe:

@@ -8,7 +8,7 @@ from tests.comparison.synthetic_runs import DATA, finished, plan
 
 from equiscope.comparison import job, outcome
 from equiscope.errors import InputError
-from equiscope.record import Comparison, Source
+from equiscope.record import Comparison, DataFile
 from equiscope.record.comparison import Extrapolation
 
 LOSSES = {"rope": (1.50, 1.52, 1.49), "none": (1.90, 1.93, 1.90), "alibi": (1.51, 1.51, 1.50)}
@@ -122,7 +122,7 @@ def test_texts_in_other_tokens_are_compared_by_their_characters(tmp_path):
 
 def test_runs_of_other_data_are_refused(tmp_path):
     made = plan(tmp_path)
-    other = [Source(name="text.txt", part="train", bytes=3, sha256="2" * 64)]
+    other = [DataFile(name="text.txt", part="train", bytes=3, sha256="2" * 64)]
     for n, one in enumerate(made.jobs()):
         finished(tmp_path / "compared", made, one, 1.0, data=other if n == 4 else DATA)
     with pytest.raises(InputError, match=r"have read different data: the train file text.txt is other"):

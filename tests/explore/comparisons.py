@@ -5,7 +5,7 @@ from statistics import fmean
 
 from equiscope.comparison import significance
 from equiscope.comparison.answer import with_answer
-from equiscope.record import Candidate, Claim, Comparison, Extrapolation, Source, Trial
+from equiscope.record import Candidate, Claim, Comparison, DataFile, Extrapolation, Trial
 
 HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
 SCHEMES = {"rope": 1.48, "alibi": 1.483, "sinusoidal": 1.56, "learned": 1.575, "none": 1.71}  # what each comes to
@@ -79,7 +79,7 @@ def comparison(candidates: list[Candidate] | None = None, trials: list[Trial] | 
         "axis": "tokens of context", "seeds": sorted({t.seed for t in trials}), "candidates": ranked, "trials": trials,
         "pairs": significance.pairs(known, more.get("better", "less")), "command": COMMAND,
         "recipe": {"title": "Shakespeare", "budget": {"steps": 2000}, "model": {"width": 128}},
-        "data": [Source(name="tinyshakespeare.txt", part="train", bytes=1_115_394, sha256="ab" * 32)],
+        "data": [DataFile(name="tinyshakespeare.txt", part="train", bytes=1_115_394, sha256="ab" * 32)],
         "versions": {"python": "3.11", "torch": "2.13"}, "machine": {"cores": 2, "device": "cpu"},
     }  # fmt: skip
     made = Comparison(**(said | more))  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def hostile(text: str = HOSTILE) -> Comparison:
     return comparison(
         candidates, [trial(n, s, 1.5, **more) for n in names for s in (0, 1)], title=text, question=text, answer=text, notes=[text],
         task=text, part=text, metric=text, varied=[text], axis=text, command=text, recipe={text: {text: text}},
-        versions={text: text}, machine={text: text}, data=[Source(name=text, part=text, bytes=1, sha256=text)],
+        versions={text: text}, machine={text: text}, data=[DataFile(name=text, part=text, bytes=1, sha256=text)],
     )  # fmt: skip
 
 

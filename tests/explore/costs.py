@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from equiscope.explore.pages.cost import cost
 from equiscope.record import Cost
-from equiscope.record.cost import Rate, Speeds, Timed
+from equiscope.record.cost import Rate, Speeds, Timing
 from equiscope.study.speed import rate
 
 HOSTILE = "<img src=x onerror=alert(1)></script><b>chip</b>"
@@ -62,10 +62,10 @@ RECORDED = [  # part, n, d, heads, multiply-adds, median, quartiles, fitted
 
 def speeds() -> Speeds:
     """Recorded on one thread of a server."""
-    names = Timed.__struct_fields__
-    timed = [Timed(**dict(zip(names, one, strict=True))) for one in RECORDED]
+    names = Timing.__struct_fields__
+    timed = [Timing(**dict(zip(names, one, strict=True))) for one in RECORDED]
     rates: list[Rate] = [found for part in ("attention", "step by step", "feed-forward") if (found := rate(part, timed))]
-    return Speeds(timed=timed, rates=rates, rounds=5, dtype="float32", threads=1, cpu="AMD EPYC (recorded)", torch="2.13.0")
+    return Speeds(timings=timed, rates=rates, rounds=5, dtype="float32", threads=1, cpu="AMD EPYC (recorded)", torch="2.13.0")
 
 
 def recorded() -> Cost:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from equiscope.record import Point, Run, Sample, Score, Source, pack
+from equiscope.record import DataFile, Point, Run, Sample, Score, pack
 
 HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
 
@@ -28,7 +28,7 @@ def run(steps: int = 60, done: int | None = None, every: int = 20, samples: list
     scores = [Score(step=s, part="validation", values={"loss": 5 / (1 + s / 20), "accuracy": s / 100}, best=True) for s in at]
     said = {
         "title": "A toy", "task": "language", "recipe": {"title": "A toy", "seed": 1, "optimiser": {"rate": 1e-3, "average": None}},
-        "spec": {}, "data": [Source(name="toy.txt", part="train", bytes=1234, sha256="ab" * 32)], "seed": 1,
+        "spec": {}, "data": [DataFile(name="toy.txt", part="train", bytes=1234, sha256="ab" * 32)], "seed": 1,
         "versions": {"torch": "2"}, "machine": {"cores": 2}, "parameters": 1000, "steps": steps,
         "state": "finished" if last == steps else "running", "seconds": 0.25 * last,
         "result": {"validation": {"loss": 1.25, "accuracy": 0.6}} if last == steps else {},
@@ -42,7 +42,7 @@ def language(at: range) -> list[Sample]:
     """A text that goes on."""
     return [
         Sample(
-            step=s, given="abcd", answer=f" after {s}", tokens=["a", "\n", " ", "d"], attention=pack(attention(step=s)),
+            step=s, prompt="abcd", answer=f" after {s}", tokens=["a", "\n", " ", "d"], attention=pack(attention(step=s)),
         )
         for s in at
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def translated() -> Run:
     """Attention across, from the words of the answer to those of the source."""
     samples = [
         Sample(
-            step=s, given="Ein Hund schläft.", answer="A dog" if s < 40 else "A dog sleeps.", wanted="A dog sleeps.",
+            step=s, prompt="Ein Hund schläft.", answer="A dog" if s < 40 else "A dog sleeps.", target="A dog sleeps.",
             tokens=["A", "dog", "sleeps", "."], source=["Ein", "Hund", "schläft", ".", "</s>"],
             attention=pack(attention(3, 4, 4, 5, s)),
         )
@@ -66,7 +66,7 @@ def pictured() -> Run:
     shade = np.add.outer(np.arange(28), np.arange(28)).astype(np.int64) * 4
     samples = [
         Sample(
-            step=s, given="shirt.png", answer="coat" if s < 40 else "shirt", wanted="shirt", tokens=["class"],
+            step=s, prompt="shirt.png", answer="coat" if s < 40 else "shirt", target="shirt", tokens=["class"],
             source=[str(i) for i in range(49)], grid=[7, 7], picture=pack(shade), attention=pack(attention(2, 3, 1, 49, s)),
         )
         for s in range(0, 61, 20)
@@ -76,10 +76,10 @@ def pictured() -> Run:
 
 def hostile(text: str = HOSTILE) -> Run:
     """Every text that may come from data, a recipe or a machine is this one."""
-    sample = Sample(step=0, given=text, answer=text, wanted=text, tokens=[text] * 4, attention=pack(attention()))
+    sample = Sample(step=0, prompt=text, answer=text, target=text, tokens=[text] * 4, attention=pack(attention()))
     return run(
         title=text, task=text, recipe={text: {text: text}}, versions={text: text}, machine={text: text}, reason=text,
-        data=[Source(name=text, part=text, bytes=1, sha256=text)], state="failed", samples=[sample],
+        data=[DataFile(name=text, part=text, bytes=1, sha256=text)], state="failed", samples=[sample],
         scores=[Score(step=0, part=text, values={text: 1.0})], result={text: {text: 1.0}},
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_each_part_is_what_torch_counts_while_it_runs_step_by_step(sizes, gated)
     wanted = {
         "projections": whole - both, "QKᵀ": products, "AV": both - products, "feed-forward": counted(lambda: forward(tokens.x)),
     }  # fmt: skip
-    assert {name: amount(PARTS[name].whole, sizes, has) for name in wanted} == wanted
+    assert {name: amount(PARTS[name].full_pass, sizes, has) for name in wanted} == wanted
 
 
 @settings(max_examples=40, deadline=None)
@@ -76,7 +76,7 @@ def test_a_token_more_costs_what_torch_counts_with_a_cache(sizes):
     if n > 1:
         attention(_rows(tokens, 0, n - 1), cache=cache)
     step = counted(lambda: attention(_rows(tokens, n - 1, n), cache=cache))
-    assert sum(amount(PARTS[name].step, sizes, []) for name in ("projections", "QKᵀ", "AV")) == step
+    assert sum(amount(PARTS[name].decoding_step, sizes, []) for name in ("projections", "QKᵀ", "AV")) == step
     assert cache.rows["k"].numel() + cache.rows["v"].numel() == amount(STORES[0].numbers, {**sizes, "L": 1}, [])
 
 
@@ -92,8 +92,8 @@ def test_a_known_model_has_the_multiply_adds_and_parameters_that_its_description
     for tokens in (one.sizes["N"], 1 + one.sizes["E"], 3000):
         sizes = one.sizes | {"N": tokens}
         said = eq.describe(PRESETS[name](), tokens - sizes["E"])
-        assert total("whole", sizes, one.has) == said.multiply_adds
-        assert total("parameters", sizes, one.has) == said.parameters
+        assert total("whole", sizes, one.features) == said.multiply_adds
+        assert total("parameters", sizes, one.features) == said.parameters
 
 
 @pytest.mark.parametrize(("heads", "groups", "gated"), [(4, 4, False), (6, 2, True), (4, 1, True)])
@@ -103,14 +103,14 @@ def test_a_model_of_other_sizes_costs_what_torch_counts(heads, groups, gated):
     spec = Spec(12 * heads, 37, layers=3, block=block, outputs=37, tied=True)
     one, model = preset("own", "own", spec, 11), eq.build(spec)
     sizes = one.sizes | {"B": 2}
-    assert total("whole", sizes, one.has) == counted(lambda: model(torch.randint(37, (2, 11))))
-    assert total("parameters", sizes, one.has) == sum(p.numel() for p in model.parameters())
+    assert total("whole", sizes, one.features) == counted(lambda: model(torch.randint(37, (2, 11))))
+    assert total("parameters", sizes, one.features) == sum(p.numel() for p in model.parameters())
 
 
 def test_the_study_of_cost_has_the_same_formulas():
     for n, d in ((1, 8), (64, 16), (1000, 768)):
         sizes = {"B": 1, "N": n, "D": d, "H": 4, "G": 4, "F": 4 * d}
-        assert {name: amount(PARTS[name].whole, sizes, []) for name in study.FORMULAS} == {
+        assert {name: amount(PARTS[name].full_pass, sizes, []) for name in study.FORMULAS} == {
             name: formula(n, d) for name, (_, formula) in study.FORMULAS.items()
         }
 
@@ -119,7 +119,7 @@ def test_the_study_of_cost_has_the_same_formulas():
 def test_attention_overtakes_at_twice_the_width_and_its_products_alone_at_four_times(d):
     def parts(n):
         sizes = {"B": 1, "N": n, "D": d, "H": 4, "G": 4, "F": 4 * d}
-        return {name: amount(work.whole, sizes, []) for name, work in PARTS.items() if work.layers and work.counted}
+        return {name: amount(work.full_pass, sizes, []) for name, work in PARTS.items() if work.per_layer and work.counted}
 
     at, alone = parts(2 * d), parts(4 * d)
     assert at["projections"] + at["QKᵀ"] + at["AV"] == at["feed-forward"]
@@ -143,7 +143,7 @@ def test_softmax_takes_an_exponential_for_every_pair_and_head_and_torch_counts_n
     sizes = {"B": 2, "N": 7, "D": 12, "H": 3}
     scores = torch.randn(2, 3, 7, 7)
     assert counted(lambda: scores.softmax(-1)) == 0
-    assert amount(PARTS["softmax"].whole, sizes, []) == scores.numel()
+    assert amount(PARTS["softmax"].full_pass, sizes, []) == scores.numel()
 
 
 def test_what_torch_does_not_count_is_said():
@@ -177,7 +177,7 @@ def test_the_command_measures_and_gives_the_record(equi, monkeypatch):
     code, out, err = equi("explore", "--page", "cost", "--json")
     page = json.loads(out)
     assert (code, err, page["title"]) == (0, "", "cost")
-    assert {one["part"] for one in page["speeds"]["timed"]} == {"attention", "step by step", "feed-forward"}
+    assert {one["part"] for one in page["speeds"]["timings"]} == {"attention", "step by step", "feed-forward"}
     assert page["speeds"]["threads"] == 1
 
 

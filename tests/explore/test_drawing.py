@@ -86,9 +86,9 @@ def test_every_parameter_is_counted_once(drawn, name):
 
 @pytest.mark.parametrize("name", SPECS)
 def test_the_whole_keeps_what_derive_says(drawn, name):
-    found = [(s.action, s.holds, s.reason) for s in drawn(name).stands]
+    found = [(s.action, s.holds, s.reason) for s in drawn(name).claims]
     assert found == [(c.action, c.holds, c.reason) for c in derive(meta(SPECS[name]))]
-    for stand in drawn(name).stands:
+    for stand in drawn(name).claims:
         assert stand.holds or stand.boxes, "somebody notices it"
 
 
@@ -218,7 +218,7 @@ def test_a_class_token_joins_after_the_places(drawn):
 
 def test_a_mask_is_a_picture_of_who_may_look(drawn):
     [mask] = of(drawn("llama-1b"), "mask")
-    assert mask.seen == [[column <= row for column in range(6)] for row in range(6)]
+    assert mask.mask == [[column <= row for column in range(6)] for row in range(6)]
     assert broken(mask) == {"permute", "reverse"}
     [window] = of(drawn("window"), "mask")
     assert (window.title, window.lines) == ("Causal window", ["16 tokens"])
@@ -226,7 +226,7 @@ def test_a_mask_is_a_picture_of_who_may_look(drawn):
 
 
 def test_who_notices_is_the_part_that_decides_and_not_the_box_around_it(drawn):
-    stands = {stand.action: stand for stand in drawn("llama-1b").stands}
+    stands = {stand.action: stand for stand in drawn("llama-1b").claims}
     assert stands["permute"].boxes == ["blocks.0.attention.position.rotate", "blocks.0.attention.mask"]
     assert (stands["shift"].holds, stands["shift"].boxes) == (True, [])
 
@@ -243,8 +243,8 @@ def test_a_small_model_is_traced_itself():
     torch.manual_seed(0)
     model = eq.build(Spec(8, 12, layers=2, block=Block(Attention(heads=2, position=Learned(8), causal=True)), outputs=12))
     content = drawing(model)
-    assert content.traced == "The numbers are those of this very model."
-    assert content.names["token"] == ["id 0", "id 1", "id 2"]
+    assert content.program_note == "The numbers are those of this very model."
+    assert content.axis_names["token"] == ["id 0", "id 1", "id 2"]
     leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
     found = replay(content.program, leaves)[content.program.outputs[0]]
     assert relative_error(found, model.double()(torch.tensor([0, 1, 2]))) < 1e-13  # float64: rounding only
@@ -257,7 +257,7 @@ def test_of_a_small_model_with_many_layers_a_box_shows_the_first_of_its_kind():
     reads = Block(Attention(heads=2, position=T5Bias()))
     model = eq.build(Spec(8, 12, layers=4, block=turns, outputs=12, encoder=Spec(8, 12, layers=3, block=reads)))
     content = drawing(model)
-    assert content.traced == "The numbers are those of this very model."
+    assert content.program_note == "The numbers are those of this very model."
     where = {step.id: step.where for step in content.program.steps}
     layers = {"encoder.blocks.0": "model.encoder.blocks.0", "blocks.0": "model.blocks.0", "blocks.1": "model.blocks.1"}
     for box in content.boxes:
@@ -287,8 +287,8 @@ def test_a_drawing_leaves_the_model_as_it_is():
 
 def test_a_large_model_is_shown_by_a_small_one_of_the_same_make(drawn):
     content = drawn("takes turns")
-    assert content.traced.startswith("The numbers are those of a small model of the same make: 16 wide, 4 heads of 4, 2 layers")
-    assert content.names["token"] == ["Love", "conquers", "all"]
+    assert content.program_note.startswith("The numbers are those of a small model of the same make: 16 wide, 4 heads of 4, 2 layers")
+    assert content.axis_names["token"] == ["Love", "conquers", "all"]
     assert content.heads == 4
 
 

@@ -115,7 +115,7 @@ def record():
 
 
 def test_each_fact_is_measured_again_by_the_function_that_it_names(record):
-    facts = [fact for reason in record.reasons for fact in reason.measured]
+    facts = [fact for reason in record.reasons for fact in reason.measurements]
     assert len(facts) == 7
     for fact in facts:
         module, _, name = fact.source.rpartition(".")
@@ -124,7 +124,7 @@ def test_each_fact_is_measured_again_by_the_function_that_it_names(record):
 
 
 def test_what_is_equal_differs_by_rounding_and_what_is_not_differs(record):
-    found = {fact.name: fact.value for reason in record.reasons for fact in reason.measured}
+    found = {fact.name: fact.value for reason in record.reasons for fact in reason.measurements}
     for same in ("against_full", "against_sum", "against_mask", "renamed"):
         assert found[same] < ROUNDING
     assert 0 < found["floor"] < ROUNDING
@@ -133,7 +133,7 @@ def test_what_is_equal_differs_by_rounding_and_what_is_not_differs(record):
 
 
 def test_what_to_type_gives_the_numbers(record, capsys):
-    typed = [reason.again for reason in record.reasons]
+    typed = [reason.command for reason in record.reasons]
     assert all(typed)
     for line in typed:
         if found := re.fullmatch(r'python -c "(.*)"', line):
@@ -192,7 +192,7 @@ def test_without_a_script_there_are_tables_and_words_are_text():
     assert f"<td>{float(found['weights'][0, 1]):.6g}</td>" in text
     assert f"<td>{float(found['output'][1, 0]):.6g}</td>" in text
     for reason in made.reasons:
-        for fact in reason.measured:
+        for fact in reason.measurements:
             assert f"{fact.value:.6g}" in text
 
 

@@ -86,22 +86,22 @@ def test_a_number_of_a_rule_is_a_parameter_of_the_program(made):
 
 def test_sentences_name_the_query_and_the_key(made):
     for rule in made.rules:
-        for text in (rule.seen, rule.hidden):
+        for text in (rule.allowed_reason, rule.masked_reason):
             text.format(query="a", key="b", n="c")
-        assert bool(rule.visible) == (rule.name != "full")
+        assert bool(rule.mask) == (rule.name != "full")
     assert {n for pattern in made.patterns for n in pattern.rules} <= {r.name for r in made.rules}
 
 
 def test_one_pass_learns_what_each_prefix_teaches_alone(made):
-    assert [(one.given, one.next) for one in made.lessons] == [(t + 1, word) for t, word in enumerate(made.words)]
+    assert [(one.prefix_length, one.next) for one in made.examples] == [(t + 1, word) for t, word in enumerate(made.words)]
     known = vocabulary([BEGIN, *made.words])
     small = model(list(known), 0)
-    for one in made.lessons:
-        ids = torch.tensor([known[token] for token in [BEGIN, *made.words][: one.given]])
+    for one in made.examples:
+        ids = torch.tensor([known[token] for token in [BEGIN, *made.words][: one.prefix_length]])
         with torch.no_grad():
             chances = small(ids)[-1].softmax(-1)
-        assert one.alone == pytest.approx(-math.log(chances[known[one.next]]), rel=1e-12)
-        assert abs(one.together - one.alone) < 1e-13  # float64: rounding only
+        assert one.own_pass_loss == pytest.approx(-math.log(chances[known[one.next]]), rel=1e-12)
+        assert abs(one.full_pass_loss - one.own_pass_loss) < 1e-13  # float64: rounding only
 
 
 def test_influence_ends_where_layers_times_window_ends(made):
@@ -134,33 +134,33 @@ def test_influence_is_the_size_of_the_jacobian(made):
 def test_a_cached_step_is_the_row_of_the_full_pass_and_a_window_lets_go(made):
     count = len(made.words)
     for size, turns in enumerate(made.decoding, 1):
-        assert [turn.kept for turn in turns] == [list(range(max(0, t - size + 1), t)) for t in range(count)]
-        assert [turn.dropped for turn in turns] == [[t - size + 1] if size - 1 <= t and size < count else [] for t in range(count)]
+        assert [turn.cached_positions for turn in turns] == [list(range(max(0, t - size + 1), t)) for t in range(count)]
+        assert [turn.evicted_positions for turn in turns] == [[t - size + 1] if size - 1 <= t and size < count else [] for t in range(count)]
         assert max(turn.difference for turn in turns) < 1e-13  # float64: rounding only
 
 
 def test_multiply_adds_are_those_that_torch_counted(made):
     count = len(made.words)
-    assert made.cached == [made.row + keys * made.pair for keys in range(1, count + 1)]
-    assert made.whole == [tokens * made.row + tokens**2 * made.pair for tokens in range(1, count + 1)]
+    assert made.cached_multiply_adds == [made.token_multiply_adds + keys * made.pair_multiply_adds for keys in range(1, count + 1)]
+    assert made.full_multiply_adds == [tokens * made.token_multiply_adds + tokens**2 * made.pair_multiply_adds for tokens in range(1, count + 1)]
 
 
 def test_the_seed_and_the_letters_decide_all_numbers(made):
     assert masks(SENTENCE, 0) == made
-    assert masks(SENTENCE, 1).lessons != made.lessons
+    assert masks(SENTENCE, 1).examples != made.examples
 
 
 def test_one_word_is_a_sentence():
     found = masks("Love", 0)
     assert "packed" not in [pattern.name for pattern in found.patterns]
-    assert [turn.kept for turn in found.decoding[0]] == [[]]
+    assert [turn.cached_positions for turn in found.decoding[0]] == [[]]
     assert unpack(found.influence).shape == (LAYERS, 1, LAYERS + 1, 1)
 
 
 def test_any_script_is_words():
     found = masks(" ".join(ODD), 0)
     assert found.words == ODD
-    assert [one.next for one in found.lessons] == ODD
+    assert [one.next for one in found.examples] == ODD
 
 
 def test_words_are_escaped_in_the_tables_without_a_script():

@@ -137,7 +137,7 @@ def test_frames_of_the_same_atoms_are_kept_and_others_are_told(tmp_path):
     path = ethanol(tmp_path / "ethanol.xyz", 4)
     record = molecule(path, quick, frame=3)
     assert (record.frames.shape, record.frame) == ([4, 9, 3], 2)
-    assert record.said == [f"frame {i}" for i in range(1, 5)]
+    assert record.captions == [f"frame {i}" for i in range(1, 5)]
     read = read_frames(path)[2].positions
     assert relative_error(places(record, 2), read - read.mean(0)) < 1e-15
     both = tmp_path / "both.xyz"

@@ -17,41 +17,41 @@ from equiscope.explore import Live, following, html, write
 from equiscope.explore.pages import run as room
 from equiscope.explore.pages.run import plain
 from equiscope.explore.server import server
-from equiscope.record import Course, News, course, write_run
+from equiscope.record import RunReport, RunUpdate, run_report, write_run
 from equiscope.record.run import METRICS
 
-DATA = re.compile(r'<script type="application/octet-stream" id="course">([\w+/=]+)</script>')
+DATA = re.compile(r'<script type="application/octet-stream" id="runreport">([\w+/=]+)</script>')
 
 
-def read(page: str) -> Course:
+def read(page: str) -> RunReport:
     (data,) = DATA.findall(page)
-    return msgspec.json.decode(gzip.decompress(base64.b64decode(data)), type=Course)
+    return msgspec.json.decode(gzip.decompress(base64.b64decode(data)), type=RunReport)
 
 
 @pytest.mark.parametrize("made", [run, translated, pictured, hostile, lost, lambda: run(done=0, samples=[], scores=[])])
 def test_the_page_holds_the_record_as_it_is(made):
-    assert read(html(course(made()))) == course(made())
-    assert read(html(course(made()))).run == made()
+    assert read(html(run_report(made()))) == run_report(made())
+    assert read(html(run_report(made()))).run == made()
 
 
 def test_a_hostile_run_adds_no_element_to_the_page():
-    clean, page = html(course(run())), html(course(hostile()))
+    clean, page = html(run_report(run())), html(run_report(hostile()))
     assert HOSTILE not in page
     assert page.count("<script") == clean.count("<script")
     assert page.count("</script>") == clean.count("</script>")
-    assert "<img" not in plain(course(hostile()))
+    assert "<img" not in plain(run_report(hostile()))
     assert HOSTILE not in Live(hostile(), []).page()
 
 
 def test_without_a_script_the_page_is_tables():
-    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", html(course(run())), re.DOTALL)
-    assert course(run()).summary in noscript
+    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", html(run_report(run())), re.DOTALL)
+    assert run_report(run()).summary in noscript
     for told in ("<td>validation</td>", "<td>1.25</td>", "toy.txt", "ab" * 32, " after 60", "training loss"):
         assert told in noscript
 
 
 def test_the_page_asks_for_nothing_and_one_that_is_watched_asks_its_own_server():
-    page, watched = html(course(run())), Live(run(), []).page()
+    page, watched = html(run_report(run())), Live(run(), []).page()
     assert "connect-src" not in page
     assert "default-src 'none'" in page
     assert "default-src 'none'" in watched
@@ -60,10 +60,10 @@ def test_the_page_asks_for_nothing_and_one_that_is_watched_asks_its_own_server()
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):
-    path = write(course(run()), tmp_path / "run.html")
-    assert path.read_text(encoding="utf-8") == html(course(run()))
+    path = write(run_report(run()), tmp_path / "run.html")
+    assert path.read_text(encoding="utf-8") == html(run_report(run()))
     with pytest.raises(InputError, match="cannot be written"):
-        write(course(run()), tmp_path / "no" / "run.html")
+        write(run_report(run()), tmp_path / "no" / "run.html")
 
 
 def test_who_watches_gets_each_entry_once_and_in_order():
@@ -74,7 +74,7 @@ def test_who_watches_gets_each_entry_once_and_in_order():
     assert live.news(4).entries == found.points[4:]
     assert live.news(10).entries == live.news(10**11).entries == []
     assert live.news(0).summary == "Step 10 of 60: training loss 3.827."
-    assert live.news(0).left == pytest.approx(0.25 * 50)
+    assert live.news(0).seconds_left == pytest.approx(0.25 * 50)
 
 
 def test_one_answer_is_bounded_and_says_that_more_waits():
@@ -107,8 +107,8 @@ def test_the_end_is_told():
     live = live_of(run(done=30))
     live.state(run())
     news = live.news(30)
-    assert (news.state, news.summary, news.result) == ("finished", course(run()).summary, run().result)
-    assert news.left is None
+    assert (news.state, news.summary, news.result) == ("finished", run_report(run()).summary, run().result)
+    assert news.seconds_left is None
 
 
 @pytest.mark.parametrize("number", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 13, "0x1", "../../etc/passwd"])
@@ -152,7 +152,7 @@ def test_the_server_gives_the_page_and_what_is_new(served):
     answer, body = ask(port, "/entries?from=1")
     assert answer.getheader("Content-Type") == "application/json"
     assert answer.getheader("Cache-Control") == "no-store"
-    assert msgspec.json.decode(body, type=News).entries == run(done=3).points[1:]
+    assert msgspec.json.decode(body, type=RunUpdate).entries == run(done=3).points[1:]
 
 
 @pytest.mark.parametrize("path", ["/entries", "/entries?from=-1", "/entries?from=1%00", "/entries?" + "&".join("abcdefghij")])
@@ -180,7 +180,7 @@ def test_many_tabs_may_ask_while_it_trains(served):
     def tab() -> None:
         known = []
         while not stop.is_set() or len(known) < 203:
-            known += msgspec.json.decode(ask(port, f"/entries?from={len(known)}")[1], type=News).entries
+            known += msgspec.json.decode(ask(port, f"/entries?from={len(known)}")[1], type=RunUpdate).entries
         heard.append(known)
 
     tabs = [threading.Thread(target=tab) for _ in range(4)]
@@ -202,9 +202,9 @@ def test_a_run_of_another_process_is_followed(tmp_path):
     assert live.news(0).entries == entries
     with (tmp_path / METRICS).open("ab") as file:
         file.write(msgspec.json.encode(point(11)) + b"\n" + msgspec.json.encode(point(12))[:20])
-    assert msgspec.json.decode(live.answer({"from": "10"}), type=News).entries[-1].step == 11
+    assert msgspec.json.decode(live.answer({"from": "10"}), type=RunUpdate).entries[-1].step == 11
     write_run(run(samples=language(range(0))), tmp_path)
-    assert msgspec.json.decode(live.answer({"from": "0"}), type=News).state == "finished"
+    assert msgspec.json.decode(live.answer({"from": "0"}), type=RunUpdate).state == "finished"
 
 
 def test_a_followed_run_that_goes_on_from_a_checkpoint_begins_again(tmp_path):
@@ -215,7 +215,7 @@ def test_a_followed_run_that_goes_on_from_a_checkpoint_begins_again(tmp_path):
     part = tmp_path / "part"
     part.write_bytes(b"".join(kept))
     part.replace(tmp_path / METRICS)
-    news = msgspec.json.decode(live.answer({"from": "0"}), type=News)
+    news = msgspec.json.decode(live.answer({"from": "0"}), type=RunUpdate)
     assert news.series != before
     assert [entry.step for entry in news.entries] == [1, 2, 3, 4, 5]
 

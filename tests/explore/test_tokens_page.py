@@ -76,13 +76,13 @@ def test_samples_are_those_of_the_file(spoken):
 def test_tokens_of_a_sound_are_those_of_training(spoken, number):
     cut, (wave, rate) = spoken.cuts[number], eq.read_sound(DIGIT)
     raw = eq.frames(wave, rate, cut.window_ms)
-    assert np.array_equal(unpack(cut.frames_at), raw.positions.numpy())
+    assert np.array_equal(unpack(cut.frame_positions), raw.positions.numpy())
     assert raw.x.shape[-1] == cut.window
     mel = eq.log_mel(wave, rate, cut.window_ms, cut.hop_ms, mels=cut.mel.shape[1])
     assert np.array_equal(unpack(cut.mel), mel.x.numpy())
-    assert np.array_equal(unpack(cut.mel_at), mel.positions.numpy())
+    assert np.array_equal(unpack(cut.mel_positions), mel.positions.numpy())
     patches = eq.spectrogram_patches(mel, tuple(cut.patch))
-    assert np.array_equal(unpack(cut.patches_at), patches.positions.numpy())
+    assert np.array_equal(unpack(cut.patch_positions), patches.positions.numpy())
 
 
 def test_energies_follow_from_samples_and_bands_as_the_record_says(spoken):
@@ -155,16 +155,16 @@ def test_a_fine_sound_is_brought_to_what_a_page_can_hold(tmp_path):
 def test_a_map_of_patches_is_a_convolution(made):
     picture = made.picture
     image = bytes_of(picture.pixels, (*picture.size, 3)).movedim(-1, 0).float() / 255
-    assert [cut.side for cut in picture.cuts if cut.way == "patches"] == [16, 8, 14, 32]
+    assert [cut.side for cut in picture.cuts if cut.kind == "patches"] == [16, 8, 14, 32]
     for cut in picture.cuts:
-        if cut.way != "patches":
+        if cut.kind != "patches":
             continue
-        weight = torch.from_numpy(unpack(cut.mapped.weight))
+        weight = torch.from_numpy(unpack(cut.projection.weight))
         kernel = weight.T.reshape(4, 3, cut.side, cut.side)
         wanted = F.conv2d(image[None].double(), kernel.double(), stride=cut.side)[0].flatten(1).T
-        found = torch.from_numpy(unpack(cut.mapped.made)).double()
+        found = torch.from_numpy(unpack(cut.projection.output)).double()
         assert (found - wanted).abs().max() / wanted.abs().max() < 1e-7  # kept as float32
-        assert 0 <= cut.mapped.apart < 1e-12  # float64 sums of up to 3072 products, measured 0
+        assert 0 <= cut.projection.error < 1e-12  # float64 sums of up to 3072 products, measured 0
         assert cut.numbers == weight.shape[0] == 3 * cut.side**2
 
 
@@ -179,7 +179,7 @@ def test_columns_of_the_map_are_means_and_differences_of_means(made):
         patch[:8].mean() - patch[8:].mean(),
         patch[..., 0].mean() - patch[..., 2].mean(),
     ]
-    assert unpack(cut.mapped.made)[token] == pytest.approx([float(v) for v in wanted], abs=1e-6)
+    assert unpack(cut.projection.output)[token] == pytest.approx([float(v) for v in wanted], abs=1e-6)
 
 
 def test_later_less_earlier_of_one_frame_is_nothing():
@@ -189,7 +189,7 @@ def test_later_less_earlier_of_one_frame_is_nothing():
 
 @pytest.mark.parametrize("way", ["patches", "pixels", "stem"])
 def test_cells_lie_where_their_gradient_is(made, way):
-    cut = next(cut for cut in made.picture.cuts if cut.way == way)
+    cut = next(cut for cut in made.picture.cuts if cut.kind == way)
     assert len(cut.rows) == cut.grid[0]
     assert len(cut.columns) == cut.grid[1]
     if way != "stem":
@@ -255,19 +255,19 @@ def test_tubelets_are_those_of_training_and_of_a_convolution(made, number):
     assert np.array_equal(unpack(cut.positions), found.positions.numpy())
     assert cut.numbers == found.x.shape[-1]
     assert int(np.prod(cut.grid)) == found.x.shape[-2]
-    weight = torch.from_numpy(unpack(cut.mapped.weight)).double()
-    assert np.allclose(unpack(cut.mapped.made), found.x.double() @ weight, atol=1e-6)
+    weight = torch.from_numpy(unpack(cut.projection.weight)).double()
+    assert np.allclose(unpack(cut.projection.output), found.x.double() @ weight, atol=1e-6)
     kernel = weight.T.reshape(4, 3, *cut.size)
     slid = F.conv3d(video.double().transpose(0, 1)[None], kernel, stride=tuple(cut.size))[0].flatten(1).T
-    assert np.allclose(unpack(cut.mapped.made), slid, atol=1e-6)
-    assert cut.mapped.apart < 1e-12
+    assert np.allclose(unpack(cut.projection.output), slid, atol=1e-6)
+    assert cut.projection.error < 1e-12
 
 
 def test_the_ball_is_where_later_less_earlier_is_large(made):
     film, cut = made.film, made.film.cuts[0]
-    moved = np.abs(unpack(cut.mapped.made)[:, 3]).reshape(cut.grid).max((1, 2))
+    moved = np.abs(unpack(cut.projection.output)[:, 3]).reshape(cut.grid).max((1, 2))
     assert moved.min() > 0.005, "it moves at every time"
-    still = unpack(cut.mapped.made)[:, 3].reshape(cut.grid)[0, :, 3]
+    still = unpack(cut.projection.output)[:, 3].reshape(cut.grid)[0, :, 3]
     assert np.abs(still).max() < 1e-6, "nothing moves where it is not"
     assert film.fps == 8
 
@@ -317,7 +317,7 @@ def test_a_real_film_becomes_tubelets(name):
     found = tokens(None, None, FILMS / name).film
     assert found.size == [16, 64, 128]
     assert found.fps == pytest.approx(4, abs=0.3)
-    moved = np.abs(unpack(found.cuts[0].mapped.made)[:, 3])
+    moved = np.abs(unpack(found.cuts[0].projection.output)[:, 3])
     assert moved.max() > 0.05, "something moves in what was taken"
 
 

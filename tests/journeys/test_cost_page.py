@@ -56,8 +56,8 @@ def wanted(sizes, has):
     """The same from Python."""
     out = {}
     for work in WORK:
-        times = sizes["L"] if work.layers else 1
-        value = f"{amount(work.whole, sizes, has) * times:,}" + ("" if work.counted else " exponentials")
+        times = sizes["L"] if work.per_layer else 1
+        value = f"{amount(work.full_pass, sizes, has) * times:,}" + ("" if work.counted else " exponentials")
         out[work.name] = value, f"{amount(work.parameters, sizes, has) * times:,}"
     return out
 
@@ -79,7 +79,7 @@ def test_every_known_model_has_pythons_numbers(read, wide, dark):
     tab = read(wide=wide, dark=dark)
     for one in cost().presets:
         tab.locator(".known").get_by_role("button", name=one.title, exact=True).click()
-        assert numbers(tab) == wanted(one.sizes, one.has)
+        assert numbers(tab) == wanted(one.sizes, one.features)
         said = describe(PRESETS[one.name](), one.sizes["N"] - one.sizes["E"])
         assert cells(tab)["all"][1:] == (f"{said.multiply_adds:,}", f"{said.parameters:,}")
         assert tab.locator(".lede").inner_text().startswith(f"{one.title} on {one.sizes['N']:,} tokens: ")
@@ -103,7 +103,7 @@ def test_the_keyboard_moves_a_size_and_what_hangs_on_it_follows(read):
     assert slider(tab, "D").get_attribute("aria-valuetext") == "1,024"
     assert tab.evaluate("document.activeElement.type") == "range", "the slider keeps the focus"
     sizes = GPT.sizes | {"D": 1024, "F": 4096, "H": 16, "G": 16}
-    assert numbers(tab) == wanted(sizes, GPT.has)
+    assert numbers(tab) == wanted(sizes, GPT.features)
     assert tab.get_by_role("status").filter(has_text="12 heads do not divide a width of 1,024: now 16.").count() == 1
     assert tab.evaluate("location.hash") == "#D=1024&H=16&G=16&F=4096"
 
@@ -118,7 +118,7 @@ def test_a_slider_is_dragged_by_mouse(read):
     tab.mouse.up()
     tokens = tab.evaluate("equiscope.running.cost.state.sizes.N")
     assert tokens > 4096
-    assert numbers(tab) == wanted(GPT.sizes | {"N": tokens}, GPT.has)
+    assert numbers(tab) == wanted(GPT.sizes | {"N": tokens}, GPT.features)
     assert "GPT-2 has 1,024 learned positions" in tab.locator(".notice").inner_text()
 
 
@@ -129,12 +129,12 @@ def test_touch_sets_a_size_and_opens_a_piece_on_a_phone(read):
     tab.touchscreen.tap(box["x"] + box["width"] * 0.9, box["y"] + box["height"] / 2)
     layers = tab.evaluate("equiscope.running.cost.state.sizes.L")
     assert layers > 12
-    assert numbers(tab) == wanted(GPT.sizes | {"L": layers}, GPT.has)
+    assert numbers(tab) == wanted(GPT.sizes | {"L": layers}, GPT.features)
     tab.locator(".stack").scroll_into_view_if_needed()
     box = tab.locator(".stack [data-part='feed-forward'] rect").first.bounding_box()
     tab.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + 20)
     told = tab.locator(".where .reading .arithmetic").inner_text()
-    value = amount(WORK[5].whole, GPT.sizes, GPT.has) * layers
+    value = amount(WORK[5].full_pass, GPT.sizes, GPT.features) * layers
     assert told == f"L × 8ND² = {layers} × 8 · 1,024 · 768² = {value:,}"
 
 
@@ -142,7 +142,7 @@ def test_a_field_takes_any_number_and_refuses_heads_that_do_not_divide(read):
     tab = read()
     field(tab, "N").fill("1,500")
     field(tab, "N").press("Enter")
-    assert numbers(tab) == wanted(GPT.sizes | {"N": 1500}, GPT.has)
+    assert numbers(tab) == wanted(GPT.sizes | {"N": 1500}, GPT.features)
     field(tab, "H").fill("7")
     field(tab, "H").press("Enter")
     assert field(tab, "H").get_attribute("aria-invalid") == "true"
@@ -153,7 +153,7 @@ def test_a_field_takes_any_number_and_refuses_heads_that_do_not_divide(read):
     assert tab.locator("#wrong-H").inner_text() == ""
     field(tab, "F").fill("3.5")
     field(tab, "F").press("Enter")
-    assert numbers(tab) == wanted(GPT.sizes | {"N": 1500, "F": 2688}, GPT.has)
+    assert numbers(tab) == wanted(GPT.sizes | {"N": 1500, "F": 2688}, GPT.features)
     for text in ("0", "-4", "1e9", "many", "<b>"):
         field(tab, "L").fill(text)
         field(tab, "L").press("Enter")
@@ -165,7 +165,7 @@ def test_shared_keys_and_a_gate_change_the_numbers(read):
     field(tab, "G").fill("4")
     field(tab, "G").press("Enter")
     tab.get_by_label("gated feed-forward").check()
-    assert numbers(tab) == wanted(GPT.sizes | {"G": 4}, [*GPT.has, "gate"])
+    assert numbers(tab) == wanted(GPT.sizes | {"G": 4}, [*GPT.features, "gate"])
     assert tab.evaluate("location.hash") == "#G=4&gate=on"
 
 
@@ -173,11 +173,11 @@ def test_a_link_brings_the_sizes_back_and_what_makes_no_sense_is_left_out(read):
     tab = read("model=llama-1b&N=333&D=512&B=3&bytes=4&view=heads")
     one = next(p for p in cost().presets if p.name == "llama-1b")
     sizes = one.sizes | {"N": 333, "D": 512, "B": 3}
-    assert numbers(tab) == wanted(sizes, one.has)
+    assert numbers(tab) == wanted(sizes, one.features)
     assert tab.get_by_label("Numbers as").input_value() == "4"
     assert tab.get_by_role("button", name="heads", exact=True).get_attribute("aria-pressed") == "true"
     tab = read("model=<script>&N=x&D=-1&H=7&bytes=3")
-    assert numbers(tab) == wanted(GPT.sizes | {"H": 8, "G": 8}, GPT.has)
+    assert numbers(tab) == wanted(GPT.sizes | {"H": 8, "G": 8}, GPT.features)
 
 
 def test_pieces_are_read_by_keyboard_with_their_operands(read):
@@ -186,10 +186,10 @@ def test_pieces_are_read_by_keyboard_with_their_operands(read):
     stack.focus()
     tab.keyboard.press("Home")
     heard = stack.get_attribute("aria-valuetext")
-    assert heard.startswith(f"projections: {amount(WORK[1].whole, GPT.sizes, []) * 12:,} multiply-adds, ")
-    assert heard.endswith(f"L × 4ND² = 12 × 4 · 1,024 · 768² = {amount(WORK[1].whole, GPT.sizes, []) * 12:,}")
+    assert heard.startswith(f"projections: {amount(WORK[1].full_pass, GPT.sizes, []) * 12:,} multiply-adds, ")
+    assert heard.endswith(f"L × 4ND² = 12 × 4 · 1,024 · 768² = {amount(WORK[1].full_pass, GPT.sizes, []) * 12:,}")
     tab.keyboard.press("ArrowDown")
-    step = amount(WORK[1].step, GPT.sizes, []) * 12
+    step = amount(WORK[1].decoding_step, GPT.sizes, []) * 12
     assert stack.get_attribute("aria-valuetext").startswith(f"projections: {step:,} multiply-adds, ")
     tab.keyboard.press("Escape")
     assert stack.get_attribute("aria-valuetext").startswith("no piece is chosen")
@@ -218,7 +218,7 @@ def test_a_curve_is_read_by_keyboard_and_stands_in_a_table(read):
     plot.focus()
     tab.keyboard.press("Home")
     n = 8
-    value = sum(amount(WORK[i].whole, GPT.sizes | {"N": n}, []) for i in (1, 2, 4))
+    value = sum(amount(WORK[i].full_pass, GPT.sizes | {"N": n}, []) for i in (1, 2, 4))
     assert plot.get_attribute("aria-valuetext") == f"attention at {n} tokens: {value:,} multiply-adds per layer"
     tab.locator(".length summary").click()
     tab.locator(".length table").wait_for()
@@ -240,7 +240,7 @@ def test_memory_and_the_cache_are_counted_in_bytes(read):
 
 def test_a_token_more_with_the_cache_and_without(read):
     tab = read()
-    step = sum(amount(w.step, GPT.sizes, GPT.has) * (12 if w.layers else 1) for w in WORK if w.counted)
+    step = sum(amount(w.decoding_step, GPT.sizes, GPT.features) * (12 if w.layers else 1) for w in WORK if w.counted)
     said = tab.locator(".generation").inner_text()
     assert f"{step:,} multiply-adds\nL · (12D² + 2ND) + DV\n= 12 · (12 · 768² + 2 · 1,024 · 768) + 768 · 50,257" in said
     assert step == 12 * (12 * 768**2 + 2 * 1024 * 768) + 768 * 50257
@@ -256,7 +256,7 @@ def test_measured_points_are_those_of_the_record(read, wide):
     found = speeds()
     assert found.cpu in tab.locator(".measured .about").inner_text()
     assert "one thread" in tab.locator(".measured .about").inner_text()
-    fitted = [one for one in found.timed if one.fitted]
+    fitted = [one for one in found.timings if one.fitted]
     assert tab.locator(".measured .plot .sign").count() == len(fitted)
     plot = tab.get_by_role("slider", name="Measured on this machine")
     plot.focus()
@@ -267,19 +267,19 @@ def test_measured_points_are_those_of_the_record(read, wide):
     assert float(re.search(r": ([\d.,]+) ms", heard)[1].replace(",", "")) == pytest.approx(largest.median, rel=5e-3)
     assert f"for {largest.multiply_adds:,} multiply-adds" in heard
     tab.get_by_role("button", name="heads", exact=True).click()
-    others = {one.heads for one in found.timed if not one.fitted}
+    others = {one.heads for one in found.timings if not one.fitted}
     assert tab.locator(".measured .plot .sign").count() == 2 * (len(others) + 1)
     assert "does not change the multiply-adds" in tab.locator(".measured .why").inner_text()
     tab.get_by_role("button", name="tokens", exact=True).click()
     tab.locator(".measured summary").click()
     tab.locator(".measured table").wait_for()
-    assert tab.locator(".measured table tbody tr").count() == len(found.timed)
+    assert tab.locator(".measured table tbody tr").count() == len(found.timings)
 
 
 def test_a_page_without_times_shows_formulas_alone(read):
     tab = read(name="formulas")
     assert tab.locator(".measured").count() == 0
-    assert numbers(tab) == wanted(GPT.sizes, GPT.has)
+    assert numbers(tab) == wanted(GPT.sizes, GPT.features)
 
 
 def test_a_hostile_name_of_a_processor_is_text(read):

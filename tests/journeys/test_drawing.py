@@ -125,7 +125,7 @@ def test_choosing_an_action_marks_the_parts_that_are_not_equivariant(look):
     tab = look("turns")
     tab.get_by_role("button", name="✗ not equivariant: permute", exact=True).click()
     marked = tab.locator(".architecture .box.not-equivariant").evaluate_all("found => found.map(one => one.dataset.box)")
-    assert marked == next(s.boxes for s in drawing(drawn()["turns"]).stands if s.action == "permute")
+    assert marked == next(s.boxes for s in drawing(drawn()["turns"]).claims if s.action == "permute")
     tab.get_by_label("not equivariant to").select_option("")
     assert tab.locator(".architecture .box.not-equivariant").count() == 0
 

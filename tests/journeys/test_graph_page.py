@@ -321,7 +321,7 @@ def test_the_picture_is_saved_as_it_is_seen(see):
 def test_the_answer_shows_what_was_measured(see, pages):
     tab = see()
     for reason in pages(LOVE)[1].reasons:
-        for fact in reason.measured:
+        for fact in reason.measurements:
             assert float(tab.locator(f'[data-fact="{fact.name}"]').get_attribute("data-value")) == fact.value
         if reason.figures:
             table = tab.get_by_role("region", name=reason.claim)

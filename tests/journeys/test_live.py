@@ -13,7 +13,7 @@ import pytest
 
 from equiscope.explore import Live, write
 from equiscope.explore.server import server
-from equiscope.record import Run, Score, course, read_run, unpack
+from equiscope.record import Run, Score, read_run, run_report, unpack
 from tests.explore.runs import HOSTILE, attention, hostile, long, lost, pictured, point, run, translated
 from tests.journeys.barriers import barriers
 from tests.pairwise import few
@@ -32,7 +32,7 @@ def read(watched, tmp_path):
 
     def open_page(name="run", fragment="", wide=1280, dark=False, script=True, bypass_csp=False):
         tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
-        tab.goto(f"{write(course(RUNS[name]()), tmp_path / f'{name}.html').as_uri()}#{fragment}")
+        tab.goto(f"{write(run_report(RUNS[name]()), tmp_path / f'{name}.html').as_uri()}#{fragment}")
         tab.wait_for_selector("main canvas.chart" if script else "h1")
         return tab
 
@@ -65,7 +65,7 @@ def curve(tab):
 def test_the_page_begins_with_what_came_of_it(read):
     tab = read()
     assert tab.locator("h1").inner_text() == run().title
-    assert tab.locator(".summary").inner_text() == course(run()).summary
+    assert tab.locator(".summary").inner_text() == run_report(run()).summary
     assert "ab" * 32 in tab.locator(".provenance").inner_text()
     assert tab.locator("table.by-step tbody tr").count() == len(run().scores)
 
@@ -189,7 +189,7 @@ def test_a_hostile_run_is_text_and_nothing_else(read):
 
 def test_without_a_script_there_are_tables(read):
     tab = read(script=False)
-    assert course(run()).summary in tab.locator(".bare-report").inner_text()
+    assert run_report(run()).summary in tab.locator(".bare-report").inner_text()
     assert tab.locator("table").count() == 4
 
 
@@ -233,9 +233,9 @@ def test_the_curve_grows_while_the_page_is_open(tab):
         tab.locator("table.by-step").wait_for()
         assert readout(tab)["step"] == 1, "what is pointed at stays"
         live.state(run())
-        tab.get_by_text(course(run()).summary).wait_for()
+        tab.get_by_text(run_report(run()).summary).wait_for()
     tab.wait_for_timeout(1500)
-    assert tab.locator(".summary").inner_text() == course(run()).summary
+    assert tab.locator(".summary").inner_text() == run_report(run()).summary
     assert tab.locator(".notice").count() == 0, "a run that has ended needs no server"
 
 

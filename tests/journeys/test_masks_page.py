@@ -209,7 +209,7 @@ def test_the_sentence_makes_an_example_of_each_word(read):
     assert rows == ["‹begin› → Love", "‹begin› Love → conquers", "‹begin› Love conquers → all"]
     figures = {d.locator("dt").inner_text(): d.locator("dd").first.inner_text() for d in place.locator(".figures > div").all()}
     assert (figures["examples"], figures["read at once"], figures["read one by one"]) == ("3", "3 tokens", "6 tokens")
-    losses = [one.together for one in made(THREE).lessons]
+    losses = [one.full_pass_loss for one in made(THREE).examples]
     assert number(figures["mean loss"]) == pytest.approx(sum(losses) / 3, abs=5.1e-5)
     assert [number(r.locator(".loss").inner_text()) for r in place.locator("button.lesson").all()] == pytest.approx(
         losses, abs=5.1e-4
@@ -273,8 +273,8 @@ def test_decoding_reads_earlier_keys_and_values_from_the_cache(read):
     assert "Keys and values of “the” 0, “dog” 1, “is” 2 come from the cache." in place.locator(".reason").inner_text()
     figures = {d.locator("dt").inner_text(): d.locator("dd").first.inner_text() for d in place.locator(".figures > div").all()}
     found = made(SIX)
-    assert figures["with the cache"].replace(",", "") == str(found.cached[3])
-    assert figures["without"].replace(",", "") == str(found.whole[3])
+    assert figures["with the cache"].replace(",", "") == str(found.cached_multiply_adds[3])
+    assert figures["without"].replace(",", "") == str(found.full_multiply_adds[3])
     place.get_by_role("button", name="Back").focus()
     tab.keyboard.press("ArrowLeft")
     place.get_by_role("slider", name="step").focus()

@@ -140,7 +140,7 @@ def test_numbers_of_a_patch_are_those_of_training(read, opened):
             row, column = (int(n) for n in found.positions[token])
             assert f"coordinates are ({row}, {column})" in tab.locator(".one .where:visible").inner_text()
             outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
-            assert outputs == pytest.approx(unpack(cut.mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
+            assert outputs == pytest.approx(unpack(cut.projection.output)[token].tolist(), rel=1e-6, abs=1e-9)
             said = tab.locator(".output .quiet").all_inner_texts()
             again = [number(re.search(r"here again: (\S+);", text)[1]) for text in said]
             assert again == pytest.approx(outputs, abs=1e-6)
@@ -160,7 +160,7 @@ def test_numbers_of_a_tubelet_are_those_of_training(read, opened):
             said = re.search(r"\((\S+) s, row (\d+), column (\d+)\)", tab.locator(".one .where").inner_text())
             assert [number(n) for n in said.groups()] == pytest.approx([seconds, row, column])
             outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
-            assert outputs == pytest.approx(unpack(cut.mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
+            assert outputs == pytest.approx(unpack(cut.projection.output)[token].tolist(), rel=1e-6, abs=1e-9)
 
 
 def test_a_stem_overlaps_and_pixels_do_not(read):

@@ -7,9 +7,9 @@ import pytest
 from tests.explore.runs import long, pictured, run, translated
 
 from equiscope.errors import InputError
-from equiscope.record import Course, News, Point, Score, course, read_run, write_run
+from equiscope.record import Point, RunReport, RunUpdate, Score, read_run, run_report, write_run
 from equiscope.record.run import METRICS, RUN, gathered, read_entries
-from equiscope.record.run_page import left, summary
+from equiscope.record.run_report import left, summary
 
 
 def written(found, folder):
@@ -61,20 +61,20 @@ def test_what_cannot_be_read_is_said_with_the_next_step(tmp_path):
 
 
 def test_what_a_page_gets_is_plain_data():
-    for record in (course(run()), News(series="s", first=0, entries=[*run().points], summary="", state="running")):
+    for record in (run_report(run()), RunUpdate(series="s", first=0, entries=[*run().points], summary="", state="running")):
         assert msgspec.json.decode(msgspec.json.encode(record), type=type(record)) == record
-    assert course(run()).run is not None
-    assert isinstance(course(run()), Course)
+    assert run_report(run()).run is not None
+    assert isinstance(run_report(run()), RunReport)
 
 
 def test_very_many_points_are_thinned_evenly_and_the_last_one_stays():
-    found = course(long(50_001), most=20_000)
+    found = run_report(long(50_001), most=20_000)
     steps = [point.step for point in found.run.points]
     assert found.every == 3
     assert len(steps) <= 20_000
     assert steps[-1] == 50_001
     assert {b - a for a, b in pairwise(steps)} <= {1, 2, 3}
-    assert course(run()).every == 1
+    assert run_report(run()).every == 1
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_a_score_that_is_no_number_spoils_no_record(tmp_path):
     found = read_run(tmp_path)
     assert found.scores[0].values == {"loss": None, "bits": 2.0}
     assert summary(found) == "Finished after 60 steps: test loss is no number."
-    assert course(found).run == found
+    assert run_report(found).run == found

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from equiscope.record.cost import Timed
+from equiscope.record.cost import Timing
 from equiscope.study.cost import FORMULAS
 from equiscope.study.speed import rate, speeds
 from equiscope.training.folder import processor
@@ -11,7 +11,7 @@ from equiscope.training.folder import processor
 
 def planted(overhead, pace, works, part="attention", fitted=True):
     return [
-        Timed(part=part, n=1, d=1, heads=1, multiply_adds=w, median=overhead + w / pace, low=0, high=0, fitted=fitted)
+        Timing(part=part, n=1, d=1, heads=1, multiply_adds=w, median=overhead + w / pace, low=0, high=0, fitted=fitted)
         for w in works
     ]  # fmt: skip
 
@@ -25,7 +25,7 @@ def test_a_planted_overhead_and_rate_are_found(overhead, pace):
 
 def test_an_overhead_is_never_below_nothing():
     times = [1.0, 21.0, 230.0]  # large sizes are slower than small ones, a multiply-add
-    timed = [Timed(part="attention", n=1, d=1, heads=1, multiply_adds=10**i, median=t, low=t, high=t) for i, t in enumerate(times)]
+    timed = [Timing(part="attention", n=1, d=1, heads=1, multiply_adds=10**i, median=t, low=t, high=t) for i, t in enumerate(times)]
     assert rate("attention", timed).overhead == 0
 
 
@@ -41,13 +41,13 @@ def test_times_stand_beside_what_torch_counts_and_the_formulas_say():
     found = speeds(quick=True)
     assert torch.get_num_threads() == before
     assert (found.threads, found.torch, found.dtype) == (1, torch.__version__, "float32")
-    for one in found.timed:
+    for one in found.timings:
         parts = {name: formula(one.n, one.d) for name, (_, formula) in FORMULAS.items()}
         forward = parts.pop("feed-forward")
         wanted = forward if one.part == "feed-forward" else sum(parts.values())
         assert one.multiply_adds == wanted
         assert 0 < one.low <= one.median <= one.high
-    assert {one.heads for one in found.timed if not one.fitted} == {1}
+    assert {one.heads for one in found.timings if not one.fitted} == {1}
 
 
 def test_the_sizes_can_be_followed():

@@ -15,7 +15,7 @@ from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.explore import html
 from equiscope.models import Baseline, Network
-from equiscope.record import course, read_run
+from equiscope.record import read_run, run_report
 from equiscope.training import fit, load_task, open_task, read_recipe, recipe, resolve_spec
 from equiscope.training.reading import altered
 from tests.training.small import files, plain, told
@@ -93,7 +93,7 @@ def test_samples_and_the_page_of_a_run_go_without_attention(runs, name):
     assert run.samples
     assert all(sample.attention is None for sample in run.samples)
     assert (run.samples[0].picture is not None) == (name in ("mlp", "convnet"))
-    assert "</html>" in html(course(run))
+    assert "</html>" in html(run_report(run))
 
 
 def test_a_killed_run_of_each_is_the_run_that_would_have_been(tmp_path):

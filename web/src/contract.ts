@@ -5,8 +5,8 @@ export type Contract =
   | Drawing
   | Report
   | Audit
-  | Course
-  | News
+  | RunReport
+  | RunUpdate
   | Comparison
   | Heads
   | AttentionTensors
@@ -22,10 +22,10 @@ export type Contract =
  * A page's content.
  *
  *     scheme    the one to begin with; versus, the one beside it
- *     given     numbers of words that are not spelled from their letters
- *     traced    how many words the programs were traced with
+ *     fixed_embeddings  numbers of words that are not spelled from their letters
+ *     recorded_length  how many words the programs were traced with
  *     limit     how many words the page takes
- *     places    how far the sentence can slide: rows of a learned table
+ *     max_positions  how far the sentence can slide: rows of a learned table
  *     pool      arrays that programs share, so that an edited weight is edited in all of them
  *     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
  *     paragraph words in which the sentence slides
@@ -34,20 +34,20 @@ export interface Explorable {
   version?: number;
   title: string;
   words: string[];
-  given: {
+  fixed_embeddings: {
     [k: string]: number[];
   };
-  places: number;
+  max_positions: number;
   limit: number;
-  traced: number;
+  recorded_length: number;
   width: number;
   heads: number;
   seed: number;
   scheme: string;
   versus: string;
   causal: boolean;
-  schemes: Variant[];
-  programs: Program[];
+  schemes: SchemeVariant[];
+  programs: SchemeProgram[];
   tour: {
     [k: string]: ProgramRecord;
   };
@@ -65,7 +65,7 @@ export interface Explorable {
  *     group   the heading under which a list shows it, e.g. where it acts; empty for none
  *     switch  the name of the scheme that this variant breaks on purpose, for teaching; empty for a real scheme
  */
-export interface Variant {
+export interface SchemeVariant {
   name: string;
   title: string;
   summary: string;
@@ -79,7 +79,7 @@ export interface Variant {
  *              the last two with "-causal"
  *     roles    ids of the values that views ask for: input, scores, weights, mixed, output and the read-outs
  */
-export interface Program {
+export interface SchemeProgram {
   scheme: string;
   setting: string;
   program: ProgramRecord;
@@ -164,10 +164,10 @@ export interface StepRecord {
 export interface Computation {
   version?: number;
   inputs: {
-    [k: string]: Place;
+    [k: string]: TensorSlot;
   };
   outputs: {
-    [k: string]: Place;
+    [k: string]: TensorSlot;
   };
   constants: Constant[];
   sizes: number[];
@@ -176,7 +176,7 @@ export interface Computation {
 /**
  * Where an input is put, or an output is read: a whole slot, in row-major order.
  */
-export interface Place {
+export interface TensorSlot {
   slot: number;
   shape: number[];
 }
@@ -234,9 +234,9 @@ export interface Fact {
  * A page that draws one model.
  *
  *     towers   headings of the columns, from left to right
- *     traced   which model the numbers come from, in a sentence: this one, or a small one of the same make
+ *     program_note  which model the numbers come from, in a sentence: this one, or a small one of the same make
  *     trace    its program on a small input; leaves name their numbers in the pool
- *     names    what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
+ *     axis_names  what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
  *     heads    the most heads that an attention of the trace has
  */
 export interface Drawing {
@@ -248,13 +248,13 @@ export interface Drawing {
   boxes: Box[];
   frames: Frame[];
   links: Link[];
-  stands: Stand[];
-  traced: string;
+  claims: ModelClaim[];
+  program_note: string;
   program: ProgramRecord;
   pool: {
     [k: string]: Array;
   };
-  names: {
+  axis_names: {
     [k: string]: string[];
   };
   heads: number;
@@ -270,7 +270,7 @@ export interface Drawing {
  *     claims      what this part, with what stands in it, says about each action; empty where there is nothing to say
  *     where       paths of its modules, one a layer
  *     steps       ids of what it computes in the drawing's trace
- *     seen        of a mask: who may look (rows) at whom (columns), among a few tokens
+ *     mask        of a mask: who may look (rows) at whom (columns), among a few tokens
  */
 export interface Box {
   id: string;
@@ -303,7 +303,7 @@ export interface Box {
   claims?: Claim[];
   where?: string[];
   steps?: string[];
-  seen?: boolean[][];
+  mask?: boolean[][];
 }
 /**
  * Boxes that repeat. outer: the frame around this one, empty for none.
@@ -329,7 +329,7 @@ export interface Link {
 /**
  * What the whole model says about one action, and the ids of the boxes that notice it.
  */
-export interface Stand {
+export interface ModelClaim {
   action: string;
   summary: string;
   holds: boolean;
@@ -337,14 +337,14 @@ export interface Stand {
   boxes: string[];
 }
 /**
- * The content of a report page. said: of every row of the audit, in its order.
+ * The content of a report page. rows: of every row of the audit, in its order.
  */
 export interface Report {
   version?: number;
   title: string;
   summary: string;
   audit: Audit;
-  said: Said[];
+  rows: ReportRow[];
 }
 /**
  * Everything one `equiscope check` found.
@@ -500,26 +500,26 @@ export interface Proof {
  *     id        of the row on its page, and in a link to it; rows of one name are told apart
  *     finding   sentences, the most important first
  *     samples   what was tried, and what that bounds: "no violation in 12 samples (95 % interval: below ...)"
- *     again     what repeats this row alone
+ *     command   what repeats this row alone
  */
-export interface Said {
+export interface ReportRow {
   id: string;
   finding: string[];
   samples: string;
-  again: string;
+  command: string;
 }
 /**
  * The content of a run's page.
  *
  *     live     whether the page asks for more; series: of the entries: another one begins again
  *     every    only each so many-th point is on the page, and the last
- *     left     seconds of training that are to come, by the pace of late; None where it has ended or nothing is known
+ *     seconds_left  seconds of training that are to come, by the pace of late; None where it has ended or nothing is known
  */
-export interface Course {
+export interface RunReport {
   version?: number;
   title: string;
   summary: string;
-  left?: number | null;
+  seconds_left?: number | null;
   run: Run;
   live?: boolean;
   series?: string;
@@ -543,7 +543,7 @@ export interface Run {
   task: string;
   recipe: {};
   spec: {};
-  data: Source[];
+  data: DataFile[];
   seed: number;
   versions: {
     [k: string]: string;
@@ -570,7 +570,7 @@ export interface Run {
 /**
  * A file that was learned from or measured on. part: "train", "validation", "test".
  */
-export interface Source {
+export interface DataFile {
   name: string;
   part: string;
   bytes: number;
@@ -612,7 +612,7 @@ export interface Score {
   best?: boolean;
 }
 /**
- * What the model makes of a fixed example as it learns. wanted: the right answer, where there is one.
+ * What the model makes of a fixed example as it learns. target: the right answer, where there is one.
  *
  *     tokens     of the example, and attention: of every layer and head [L, H, N, M], where it was looked at: how much each of the N
  *                tokens drew from each of the M
@@ -623,9 +623,9 @@ export interface Score {
 export interface Sample {
   entry: "sample";
   step: number;
-  given: string;
+  prompt: string;
   answer: string;
-  wanted?: string | null;
+  target?: string | null;
   tokens?: string[];
   source?: string[];
   grid?: number[] | null;
@@ -638,13 +638,13 @@ export interface Sample {
  *     silent   seconds since the last entry came
  *     state, reason, seconds, result  of the run now, as in `Run`
  */
-export interface News {
+export interface RunUpdate {
   series: string;
   first: number;
   entries?: (Point | Score | Sample)[];
   more?: boolean;
   summary: string;
-  left?: number | null;
+  seconds_left?: number | null;
   silent?: number;
   state: "failed" | "finished" | "running" | "stopped";
   reason?: string;
@@ -682,14 +682,14 @@ export interface Comparison {
   seeds: number[];
   command?: string;
   recipe?: {};
-  data?: Source[];
+  data?: DataFile[];
   versions?: {
     [k: string]: string;
   };
   machine?: {};
   candidates: Candidate[];
   trials: Trial[];
-  pairs?: Pair[];
+  pairs?: PairedDifference[];
 }
 /**
  * One of the models that are compared.
@@ -767,7 +767,7 @@ export interface Extrapolation {
  *     same        whether both have exactly the same metric for every common seed
  *     seeds       about how many seeds would make the difference significant; None if no practical number would
  */
-export interface Pair {
+export interface PairedDifference {
   first: string;
   second: string;
   difference: number;
@@ -831,12 +831,12 @@ export interface TokenSequence {
   seconds?: number[];
   duration?: number;
   words?: number[];
-  sound?: SoundClip | null;
+  sound?: AudioClip | null;
 }
 /**
  * A sound that a page draws and plays. rate: samples per second; samples: base64, 16 bits each, little-endian.
  */
-export interface SoundClip {
+export interface AudioClip {
   rate: number;
   samples: string;
 }
@@ -1010,27 +1010,27 @@ export interface CrossAlignment {
 /**
  * A page of masks: one sentence, one small model.
  *
- *     words      of the sentence; begin: the token that stands before them in training
+ *     words      of the sentence; bos: the token that stands before them in training
  *     model      what the model is, in words
  *     parameters how many numbers it learns
  *     heads      of the traced attention
  *     rules      masks that can be chosen and joined; patterns: those with a name
  *     pool       numbers that the rules' programs share
- *     lessons    examples of the sentence under the causal mask
+ *     examples   examples of the sentence under the causal mask
  *     influence  [layers, windows, layers + 1, words]: of a model with so many layers and such a window, how much the last
  *                word's output changes with the numbers at each word, before the first layer, after it, and so on: size of the
  *                Jacobian (root of the sum of squares); 0 beyond the layers that there are
  *     decoding   steps by window: of 1 word, of 2 words, ...; the last has no window
- *     cached     multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
- *     whole      multiply-adds of a pass over 1 token, 2 tokens, ...
- *     row        multiply-adds of one token in all layers but for its pairs with others; pair: of one pair
+ *     cached_multiply_adds  multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
+ *     full_multiply_adds  multiply-adds of a pass over 1 token, 2 tokens, ...
+ *     token_multiply_adds  multiply-adds of one token in all layers but for its pairs with others; pair_multiply_adds: of one pair
  */
 export interface Masks {
   version?: number;
   title: string;
   summary: string;
   words: string[];
-  begin: string;
+  bos: string;
   model: string;
   parameters: number;
   heads: number;
@@ -1040,30 +1040,30 @@ export interface Masks {
   pool: {
     [k: string]: Array;
   };
-  lessons: Lesson[];
+  examples: TrainingExample[];
   influence: Array;
-  decoding: Turn[][];
-  cached: number[];
-  whole: number[];
-  row: number;
-  pair: number;
+  decoding: DecodingStep[][];
+  cached_multiply_adds: number[];
+  full_multiply_adds: number[];
+  token_multiply_adds: number;
+  pair_multiply_adds: number;
   notes?: string[];
 }
 /**
  * One mask, and the first layer's attention traced under it.
  *
- *     seen     why a pair may look, as a sentence with {asks}, {answers} and {n} in it; hidden: why it may not
- *     visible  id of the step that says who may look; empty where nobody is hidden
+ *     allowed_reason  why a pair may look, as a sentence with {query}, {key} and {n} in it; masked_reason: why it may not
+ *     mask     id of the step that says who may look; empty where nobody is hidden
  *     weights  id of the attention weights
  */
 export interface Rule {
   name: string;
   title: string;
   summary: string;
-  seen: string;
-  hidden: string;
+  allowed_reason: string;
+  masked_reason: string;
   program: ProgramRecord;
-  visible: string;
+  mask: string;
   weights: string;
   knob?: Knob | null;
 }
@@ -1095,27 +1095,27 @@ export interface Pattern {
   join?: "and" | "or";
 }
 /**
- * One training example of the sentence: its first `given` tokens, and the word that comes next.
+ * One training example of the sentence: its first `prefix_length` tokens, and the word that comes next.
  *
- *     together  minus the logarithm of what the model gives that word, from one pass over the whole sentence
- *     alone     the same from a pass over these tokens only
+ *     full_pass_loss  minus the logarithm of what the model gives that word, from one pass over the whole sentence
+ *     own_pass_loss  the same from a pass over these tokens only
  */
-export interface Lesson {
-  given: number;
+export interface TrainingExample {
+  prefix_length: number;
   next: string;
-  together: number;
-  alone: number;
+  full_pass_loss: number;
+  own_pass_loss: number;
 }
 /**
  * One step of decoding.
  *
- *     kept        places whose keys and values the cache held before
- *     dropped     places that it let go afterwards, since no later query can see them
+ *     cached_positions  places whose keys and values the cache held before
+ *     evicted_positions  places that it let go afterwards, since no later query can see them
  *     difference  largest |cached step's output - same row of the full pass|
  */
-export interface Turn {
-  kept: number[];
-  dropped: number[];
+export interface DecodingStep {
+  cached_positions: number[];
+  evicted_positions: number[];
   difference: number;
 }
 /**
@@ -1126,7 +1126,7 @@ export interface Turn {
  *              and sent and given, the weights and values as they enter the messages
  *     start    name of the graph to begin with
  *     reasons  why a transformer is a graph network
- *     apart    what a transformer has that a plain graph network has not
+ *     differences  what a transformer has that a plain graph network has not
  */
 export interface Messages {
   version?: number;
@@ -1138,16 +1138,16 @@ export interface Messages {
   roles: {
     [k: string]: string;
   };
-  graphs: Graph[];
+  graphs: ExampleGraph[];
   start: string;
   reasons: Reason[];
-  apart: Reason[];
+  differences: Reason[];
   notes?: string[];
 }
 /**
  * A ready graph over the words. edges: pairs (who sends, who receives), by the numbers of the words as they were typed.
  */
-export interface Graph {
+export interface ExampleGraph {
   name: string;
   title: string;
   text: string;
@@ -1157,15 +1157,15 @@ export interface Graph {
  * One step of an answer.
  *
  *     claim    a short sentence; text: how it was measured, or why it is so
- *     measured numbers, each with the function that gives it again
- *     again    what to type to see them again; empty where nothing was measured
+ *     measurements numbers, each with the function that gives it again
+ *     command  what to type to see them again; empty where nothing was measured
  */
 export interface Reason {
   claim: string;
   text: string;
-  measured?: Fact[];
+  measurements?: Fact[];
   figures?: Figures | null;
-  again?: string;
+  command?: string;
 }
 /**
  * A small table of measured numbers, one list a row. corner: what stands over the names of the rows.
@@ -1187,8 +1187,8 @@ export interface Cost {
   title: string;
   summary: string;
   sizes: Size[];
-  work: Work[];
-  stores: Store[];
+  parts: CostPart[];
+  memory: MemoryItem[];
   presets: Preset[];
   speeds?: Speeds | null;
   notes?: string[];
@@ -1206,37 +1206,37 @@ export interface Size {
 /**
  * A part of a model, and what it costs.
  *
- *     layers      whether every layer has one
- *     whole       multiply-adds of one pass over B sequences of N tokens
- *     step        of one token more for each sequence, which asks N tokens, itself among them; the others' keys and values are kept
+ *     per_layer   whether every layer has one
+ *     full_pass   multiply-adds of one pass over B sequences of N tokens
+ *     decoding_step  of one token more for each sequence, which asks N tokens, itself among them; the others' keys and values are kept
  *     parameters  how many numbers it learns
- *     counted     False where `whole` and `step` are no multiply-adds but exponentials, which no counter of products sees
+ *     counted     False where `full_pass` and `decoding_step` are no multiply-adds but exponentials, which no counter of products sees
  */
-export interface Work {
+export interface CostPart {
   name: string;
   group: "attention" | "ends" | "feed-forward";
   about: string;
-  layers?: boolean;
-  whole?: Term[];
-  step?: Term[];
-  parameters?: Term[];
+  per_layer?: boolean;
+  full_pass?: CostTerm[];
+  decoding_step?: CostTerm[];
+  parameters?: CostTerm[];
   counted?: boolean;
 }
 /**
- * A product: `times`, and the size of each letter in `of`; "NDD" is N·D². only: what the model must have for it to count.
+ * A product: `coefficient`, and the size of each letter in `symbols`; "NDD" is N·D². requires: what the model must have for it to count.
  */
-export interface Term {
-  times: number;
-  of: string;
-  only?: string[];
+export interface CostTerm {
+  coefficient: number;
+  symbols: string;
+  requires?: string[];
 }
 /**
  * Numbers that have to be held in memory: how many, and the bytes of one; None: of the format that is chosen.
  */
-export interface Store {
+export interface MemoryItem {
   name: string;
   about: string;
-  numbers: Term[];
+  numbers: CostTerm[];
   bytes?: number | null;
 }
 /**
@@ -1244,7 +1244,7 @@ export interface Store {
  *
  *     sizes  by letter: B sequences, N tokens, D width, H heads, G heads of keys and values, F features inside the feed-forward,
  *            L layers, V words or classes, P numbers of a patch, T places in a learned table, E tokens beside those of the input
- *     has    what `Term.only` asks for
+ *     features  what `Term.only` asks for
  */
 export interface Preset {
   name: string;
@@ -1252,13 +1252,13 @@ export interface Preset {
   sizes: {
     [k: string]: number;
   };
-  has: string[];
+  features: string[];
 }
 /**
  * Times of this machine: medians of so many rounds, the parts turn by turn.
  */
 export interface Speeds {
-  timed: Timed[];
+  timings: Timing[];
   rates: Rate[];
   rounds: number;
   dtype: string;
@@ -1275,7 +1275,7 @@ export interface Speeds {
  *     median, low, high  milliseconds: the middle, and the quartiles
  *     fitted         whether the rate of this part was fitted to it
  */
-export interface Timed {
+export interface Timing {
   part: "attention" | "feed-forward" | "step by step";
   n: number;
   d: number;
@@ -1327,21 +1327,21 @@ export interface SoundTokens {
  * One length of window and one hop, and the three kinds of token that they make.
  *
  *     window, hop            in samples; window_ms, hop_ms: in milliseconds, as they were asked for
- *     frames_at              [N, 1] in seconds: raw frames of a window's length, one beside the next
- *     mel, mel_at            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
- *     patch, patches_at      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
+ *     frame_positions        [N, 1] in seconds: raw frames of a window's length, one beside the next
+ *     mel, mel_positions            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
+ *     patch, patch_positions      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
  */
 export interface SoundCut {
   window: number;
   hop: number;
   window_ms: number;
   hop_ms: number;
-  frames_at: Array;
+  frame_positions: Array;
   mel: Array;
-  mel_at: Array;
+  mel_positions: Array;
   bands: Bands;
   patch?: number[];
-  patches_at?: Array | null;
+  patch_positions?: Array | null;
 }
 /**
  * What makes energies of mel bands from energies of frequencies: triangles, of which only what is not zero is kept.
@@ -1380,25 +1380,25 @@ export interface PictureTokens {
  *     rows, columns  first pixel and the one after the last that a row's, a column's tokens read: they overlap for a stem
  */
 export interface PictureCut {
-  way: "patches" | "pixels" | "stem";
+  kind: "patches" | "pixels" | "stem";
   side: number;
   grid: number[];
   numbers: number;
   rows: number[][];
   columns: number[][];
-  mapped?: Mapped | null;
+  projection?: Projection | null;
 }
 /**
  * A linear map of the numbers of a token to a few, made by hand so that a person can read each.
  *
  *     weight  [numbers, outputs]
- *     made    [N, outputs]: x @ weight, computed in float64
- *     apart   largest |x @ weight − convolution with the same numbers|, by the largest output, both in float64
+ *     output  [N, outputs]: x @ weight, computed in float64
+ *     error   largest |x @ weight − convolution with the same numbers|, by the largest output, both in float64
  */
-export interface Mapped {
+export interface Projection {
   weight: Array;
-  made: Array;
-  apart: number;
+  output: Array;
+  error: number;
 }
 /**
  * A film and its cuts.
@@ -1420,20 +1420,20 @@ export interface FilmTokens {
 /**
  * One size of tubelet: frames, rows and columns.
  *
- *     grid  how many along each axis; numbers: of one token; at: [N, 3] centre in seconds, row and column counted in tubelets
+ *     grid  how many along each axis; numbers: of one token; positions: [N, 3] centre in seconds, row and column counted in tubelets
  */
 export interface FilmCut {
   size: number[];
   grid: number[];
   numbers: number;
   positions: Array;
-  mapped: Mapped;
+  projection: Projection;
 }
 /**
  * A page of a molecule.
  *
  *     atoms   atomic numbers
- *     frames  [F, N, 3] in angstrom, each about the middle of its atoms; said: a line for each
+ *     frames  [F, N, 3] in angstrom, each about the middle of its atoms; captions: a line for each
  *     frame   the first that is shown, counted from 0
  *     axis    about which the recorded curves turn; angles: in degrees
  */
@@ -1445,7 +1445,7 @@ export interface Molecule {
   elements: Species[];
   atoms: number[];
   frames: Array;
-  said: string[];
+  captions: string[];
   frame: number;
   axis: number[];
   angles: number[];
@@ -1473,7 +1473,7 @@ export interface Species {
  *              of forces, relative to their size
  *     energies, forces  |E(turned) - E| in the unit, and |F(turned) - turned F| / |F|, at the record's `angles` about `axis`
  *     computation  places `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
- *              there are some, `arrows` [N, 3, C]
+ *              there are some, `vectors` [N, 3, C]
  */
 export interface Solver {
   name: string;
@@ -1486,8 +1486,8 @@ export interface Solver {
   parameters: number;
   layers: number;
   heads: number;
-  arrows: number;
-  start: Answered;
+  vectors: number;
+  start: SolverOutput;
   floors: {
     [k: string]: number;
   };
@@ -1498,8 +1498,8 @@ export interface Solver {
 /**
  * What a model says of one geometry: energy in the model's unit, of each atom [N], forces [N, 3] in that unit by angstrom.
  */
-export interface Answered {
+export interface SolverOutput {
   energy: number;
-  each: number[];
+  atom_energies: number[];
   forces: Array;
 }

@@ -1,5 +1,5 @@
 // The lab: the explorable's programs, fed with what the person did. It knows leaves by kind, and no scheme by name.
-import type { Explorable, LeafRecord, Program as ProgramRecord } from "./contract";
+import type { Explorable, LeafRecord, SchemeProgram } from "./contract";
 import { leavesOf, poolOf, Program } from "./program";
 import type { State } from "./state";
 import { changed, tensor, type Tensor } from "./tensor";
@@ -19,7 +19,7 @@ export interface Input {
 /** A program at work: its record, and its numbers for one input. free: every number can be changed, those of steps too. */
 export interface Run {
   free?: boolean;
-  record: ProgramRecord;
+  record: SchemeProgram;
   program: Program;
   leaves: Map<string, Tensor>;
   source?: number[];
@@ -38,7 +38,7 @@ export class Lab {
     return leavesOf({ leaves: [leaf], steps: [], outputs: [] }, this.pool).get(leaf.id)!;
   }
 
-  record(scheme: string, setting: Setting): ProgramRecord {
+  record(scheme: string, setting: Setting): SchemeProgram {
     return this.page.programs.find((p) => p.scheme === scheme && p.setting === setting)!;
   }
 
@@ -60,7 +60,8 @@ export class Lab {
 
   vector(word: string): number[] {
     return (
-      (Object.hasOwn(this.page.given, word) ? this.page.given[word] : undefined) ?? spelled(word, this.page.width, this.page.seed)
+      (Object.hasOwn(this.page.fixed_embeddings, word) ? this.page.fixed_embeddings[word] : undefined) ??
+      spelled(word, this.page.width, this.page.seed)
     );
   }
 
@@ -79,7 +80,7 @@ export class Lab {
     return run;
   }
 
-  private leaves(record: ProgramRecord, state: State, input: Input): Map<string, Tensor> {
+  private leaves(record: SchemeProgram, state: State, input: Input): Map<string, Tensor> {
     return new Map(record.program.leaves.map((leaf) => [leaf.id, this.leaf(leaf, state, input)]));
   }
 
@@ -91,7 +92,7 @@ export class Lab {
         return input.rows;
       case "coordinate":
       case "order": {
-        const ahead = given.shape[0] - this.page.traced; // a class token's row stands in front, one place after the last word
+        const ahead = given.shape[0] - this.page.recorded_length; // a class token's row stands in front, one place after the last word
         const places = [...Array(ahead).fill(input.start + count), ...Array.from({ length: count }, (_, i) => input.start + i)];
         return this.same(`${leaf.kind}${given.shape.length}`, places, () =>
           tensor(leaf.kind === "order" ? [places.length] : [places.length, 1], places),

@@ -36,7 +36,7 @@ export function initial(page: Explorable): State {
     scheme: page.scheme,
     versus: page.versus,
     causal: page.causal,
-    slide: Math.min(11, page.places - Math.min(page.words.length, 8)),
+    slide: Math.min(11, page.max_positions - Math.min(page.words.length, 8)),
     head: 0,
     digits: 2,
     position: 5,
@@ -71,7 +71,7 @@ export function fromHash(hash: string, page: Explorable): State {
   [state.scheme, state.versus] = [known("scheme"), known("versus")];
   state.causal = parts.has("causal") ? parts.get("causal") === "true" : state.causal;
   const limits: ["slide" | "head" | "digits" | "position" | "step", number, number][] = [
-    ["slide", 0, page.places],
+    ["slide", 0, page.max_positions],
     ["head", 0, page.heads - 1],
     ["digits", 0, 8],
     ["position", 0, 1000],

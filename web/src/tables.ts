@@ -1,5 +1,5 @@
 // Tables that more than one page has: any, the files of data, a recipe.
-import type { Source } from "./contract";
+import type { DataFile } from "./contract";
 import { h } from "./dom";
 
 export const table = (
@@ -21,7 +21,7 @@ export const table = (
   );
 
 /** Where the numbers came from, file by file. */
-export function sources(data: Source[]): HTMLElement {
+export function sources(data: DataFile[]): HTMLElement {
   const rows = data.map(({ name, part, bytes, sha256 }) => [
     name,
     part,

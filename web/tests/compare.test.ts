@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Extrapolation, Candidate, Comparison, Pair, Trial } from "../src/contract";
+import type { Extrapolation, Candidate, Comparison, PairedDifference, Trial } from "../src/contract";
 import { results } from "../src/compare/candidates";
 import { leavesPlot } from "../src/compare/curves";
 import { extrapolated, brief, curve, groups, unsupported, sizes, spread, unfinished } from "../src/compare/groups";
@@ -16,7 +16,7 @@ import { tone } from "../src/compare/symmetries";
 const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
 const trial = (name: string, seed: number, value: number | null, more: Partial<Trial> = {}): Trial => ({ candidate: name, seed, folder: `${name}/${seed}`, state: "finished", value, ...more }); // prettier-ignore
 const steps = (...pairs: [number, number | null][]) => pairs as unknown as never[][];
-const pair = (more: Partial<Pair>): Pair => ({ first: "a", second: "b", difference: -0.1, ...more });
+const pair = (more: Partial<PairedDifference>): PairedDifference => ({ first: "a", second: "b", difference: -0.1, ...more });
 const comparison = (more: Partial<Comparison> = {}): Comparison => ({ title: "", task: "language", part: "validation", metric: "loss", better: "less", varied: ["position"], seeds: [0, 1], candidates: [candidate("a"), candidate("b")], trials: [], ...more }); // prettier-ignore
 const series = (...marks: number[][]): Series[] => marks.map((xs, look) => ({ look, name: String(look), marks: xs.map((x) => ({ x, y: x, said: "" })) })); // prettier-ignore
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Cost, Speeds, Term, Timed } from "../src/contract";
+import type { Cost, Speeds, CostTerm, Timing } from "../src/contract";
 import { stepped } from "../src/cost/bars";
 import {
   all,
@@ -18,7 +18,7 @@ import { lengths } from "../src/cost/length";
 import { duration, explained, fitted, picture, subjects } from "../src/cost/timings";
 import { begin, changed, chosen, withDividingHeads, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
 
-const term = (times: number, of: string, ...only: string[]): Term => ({ times, of, only });
+const term = (times: number, of: string, ...only: string[]): CostTerm => ({ coefficient: times, symbols: of, requires: only });
 const sizes = { B: 1, N: 10, D: 8, H: 4, G: 4, F: 32, L: 2, V: 5, P: 0, T: 0, E: 0 };
 const model = (more: Partial<typeof sizes> = {}, ...has: string[]): Model => ({ sizes: { ...sizes, ...more }, has });
 const PROJECTIONS = [term(2, "BNDD"), term(2, "BNDGK")];
@@ -27,17 +27,17 @@ const cost: Cost = {
   title: "cost",
   summary: "",
   sizes: [size("N", "tokens", 100_000), size("D", "width"), size("H", "heads"), size("G", "key/value heads"), size("F", "feed-forward"), size("B", "sequences")], // prettier-ignore
-  work: [
-    { name: "projections", group: "attention", about: "", whole: PROJECTIONS },
-    { name: "QKᵀ", group: "attention", about: "", whole: [term(2, "BNND")] },
-    { name: "softmax", group: "attention", about: "", whole: [term(1, "BHNN")], counted: false },
-    { name: "feed-forward", group: "feed-forward", about: "", whole: [term(2, "BNDF"), term(1, "BNDF", "gate")] },
-    { name: "output layer", group: "ends", about: "", layers: false, whole: [term(1, "BNDV")], parameters: [term(1, "DV")] },
+  parts: [
+    { name: "projections", group: "attention", about: "", full_pass: PROJECTIONS },
+    { name: "QKᵀ", group: "attention", about: "", full_pass: [term(2, "BNND")] },
+    { name: "softmax", group: "attention", about: "", full_pass: [term(1, "BHNN")], counted: false },
+    { name: "feed-forward", group: "feed-forward", about: "", full_pass: [term(2, "BNDF"), term(1, "BNDF", "gate")] },
+    { name: "output layer", group: "ends", about: "", per_layer: false, full_pass: [term(1, "BNDV")], parameters: [term(1, "DV")] },
   ],
-  stores: [],
+  memory: [],
   presets: [
-    { name: "small", title: "Small", sizes, has: ["causal"] },
-    { name: "shared", title: "Shared", sizes: { ...sizes, D: 24, H: 12, G: 3, F: 84 }, has: ["gate"] },
+    { name: "small", title: "Small", sizes, features: ["causal"] },
+    { name: "shared", title: "Shared", sizes: { ...sizes, D: 24, H: 12, G: 3, F: 84 }, features: ["gate"] },
   ],
 };
 
@@ -57,7 +57,7 @@ describe("a formula", () => {
   });
 
   test("of a model leaves out what is not counted and takes layers as often as there are", () => {
-    expect(all(cost, "whole", model())).toBe(2n * (4n * 640n + 2n * 800n + 2n * 10n * 8n * 32n) + 400n);
+    expect(all(cost, "full_pass", model())).toBe(2n * (4n * 640n + 2n * 800n + 2n * 10n * 8n * 32n) + 400n);
     expect(all(cost, "parameters", model())).toBe(40n);
   });
 
@@ -66,18 +66,18 @@ describe("a formula", () => {
     expect(operands(PROJECTIONS, model())).toBe("4 · 10 · 8²");
     expect(letters(PROJECTIONS, model({ G: 2, B: 3 }))).toBe("2BND² + 2BNDGK");
     expect(operands(PROJECTIONS, model({ G: 2, B: 3 }))).toBe("2 · 3 · 10 · 8² + 2 · 3 · 10 · 8 · 2 · 2");
-    expect(letters(cost.work[3].whole!, model())).toBe("8ND²");
-    expect(letters(cost.work[3].whole!, model({ F: 33 }, "gate"))).toBe("3NDF");
+    expect(letters(cost.parts[3].full_pass!, model())).toBe("8ND²");
+    expect(letters(cost.parts[3].full_pass!, model({ F: 33 }, "gate"))).toBe("3NDF");
     expect(letters([term(1, "NPD"), term(-1, "EPD")], model())).toBe("NPD − EPD");
     expect(letters([], model())).toBe("0");
   });
 
   test("of a whole model is one line", () => {
-    expect(together(cost, "whole", model())).toEqual({
+    expect(together(cost, "full_pass", model())).toEqual({
       letters: "L · (12ND² + 2N²D) + NDV",
       operands: "2 · (12 · 10 · 8² + 2 · 10² · 8) + 10 · 8 · 5",
     });
-    expect(together(cost, "step", model()).letters).toBe("L · (0)");
+    expect(together(cost, "decoding_step", model()).letters).toBe("L · (0)");
   });
 });
 
@@ -167,9 +167,9 @@ test("arrow keys walk along a bar and between bars", () => {
 });
 
 describe("times", () => {
-  const timed = (part: Timed["part"], n: number, d: number, heads: number, median: number, fitted = true): Timed => ({ part, n, d, heads, multiply_adds: n * 100, median, low: median, high: median, fitted }); // prettier-ignore
+  const timed = (part: Timing["part"], n: number, d: number, heads: number, median: number, fitted = true): Timing => ({ part, n, d, heads, multiply_adds: n * 100, median, low: median, high: median, fitted }); // prettier-ignore
   const speeds: Speeds = {
-    timed: [timed("attention", 1, 8, 2, 2), timed("attention", 100, 8, 2, 3), timed("attention", 5, 16, 2, 2), timed("step by step", 100, 8, 2, 5), timed("step by step", 100, 8, 8, 9, false)], // prettier-ignore
+    timings: [timed("attention", 1, 8, 2, 2), timed("attention", 100, 8, 2, 3), timed("attention", 5, 16, 2, 2), timed("step by step", 100, 8, 2, 5), timed("step by step", 100, 8, 8, 9, false)], // prettier-ignore
     rates: [{ part: "attention", overhead: 1, rate: 5000 }],
     rounds: 3,
     dtype: "float32",

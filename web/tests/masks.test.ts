@@ -19,7 +19,7 @@ function rule(name: string, mask: StepRecord[], more: Partial<Rule> = {}, leaves
   const steps = [...scores, ...mask, ...hiding, step("A", "softmax", [mask.length ? "S∘M" : "S"])];
   const all = [X, ...(mask.some(({ inputs }) => inputs.includes("order")) ? [ORDER] : []), ...leaves];
   const pooled = all.map((one) => ({ ...one, array: null, pool: one.id }));
-  return { name, title: name, summary: `${name}.`, seen: `${name} shows {key} to {query} by {n}`, hidden: `${name} hides {key} from {query} by {n}`, program: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
+  return { name, title: name, summary: `${name}.`, allowed_reason: `${name} shows {key} to {query} by {n}`, masked_reason: `${name} hides {key} from {query} by {n}`, program: { leaves: pooled, steps, outputs: ["A"] }, mask: visible, weights: "A", ...more }; // prettier-ignore
 }
 
 const knob = (more: Partial<Knob>): Knob => ({ label: "n", low: 0, high: 4, start: 2, sets: "parameter", ...more });
@@ -29,7 +29,7 @@ const record: Masks = {
   title: "Masks",
   summary: "",
   words: WORDS,
-  begin: "‹begin›",
+  bos: "‹begin›",
   model: "toy",
   parameters: 0,
   heads: 1,
@@ -48,13 +48,13 @@ const record: Masks = {
     { name: "either", title: "either", summary: "", rules: ["causal", "window"], join: "or" },
   ],
   pool: Object.fromEntries([X, ORDER, VALID, TEXTS].map((one) => [one.id, one.array!])),
-  lessons: WORDS.map((next, i) => ({ given: i + 1, next, together: 1, alone: 1 })),
+  examples: WORDS.map((next, i) => ({ prefix_length: i + 1, next, full_pass_loss: 1, own_pass_loss: 1 })),
   influence: { shape: [0], dtype: "float64", data: [] },
   decoding: [],
-  cached: [],
-  whole: [],
-  row: 0,
-  pair: 0,
+  cached_multiply_adds: [],
+  full_multiply_adds: [],
+  token_multiply_adds: 0,
+  pair_multiply_adds: 0,
 };
 const state = (more: Partial<MasksState>): MasksState => ({ ...initial(record), ...more });
 const of = (...rules: [string, number][]) => rules.map(([name, n]) => ({ name, n }));

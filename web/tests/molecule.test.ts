@@ -18,12 +18,12 @@ import {
   rotated,
 } from "../src/molecule/rotation";
 
-const solver = { name: "e3", layers: 2, heads: 4, arrows: 8 };
+const solver = { name: "e3", layers: 2, heads: 4, vectors: 8 };
 const record = {
   frame: 0,
-  said: ["", ""],
+  captions: ["", ""],
   atoms: [6, 1, 1],
-  solvers: [solver, { ...solver, name: "plain", arrows: 0 }],
+  solvers: [solver, { ...solver, name: "plain", vectors: 0 }],
 } as unknown as Molecule;
 const close = (found: ArrayLike<number>, wanted: ArrayLike<number>) =>
   Array.from(wanted).forEach((value, i) => expect(found[i]).toBeCloseTo(value, 12));

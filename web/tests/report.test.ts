@@ -14,7 +14,7 @@ const report = (...rows: Row[]): Report => ({
   title: "toy",
   summary: "",
   audit: { target: "toy", model: "Toy", parameters: 1, dtype: "float32", device: "cpu", inputs: "", rows },
-  said: rows.map(({ name }) => ({ id: name, finding: [], samples: "", again: "" })),
+  rows: rows.map(({ name }) => ({ id: name, finding: [], samples: "", command: "" })),
 });
 const marks = (...modules: string[]): Mark[] => modules.map((module, i) => ({ module, error: i, depth: 0 }));
 

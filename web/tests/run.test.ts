@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { News, Point, Run, Sample } from "../src/contract";
+import type { RunUpdate, Point, Run, Sample } from "../src/contract";
 import { head, sampleAttention, visible } from "../src/run/attention";
 import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../src/axis";
 import { reach, thinned } from "../src/run/chart";
@@ -12,7 +12,7 @@ const point = (step: number, more: Partial<Point> = {}): Point => ({ entry: "poi
 const sample = (step: number, more: Partial<Sample> = {}): Sample => ({
   entry: "sample",
   step,
-  given: "a",
+  prompt: "a",
   answer: `${step}`,
   ...more,
 });
@@ -33,7 +33,7 @@ describe("the history of a run", () => {
   });
 
   test("the last sample of an example, up to a step", () => {
-    const history = new History(run({ samples: [sample(0), sample(5), sample(10), sample(10, { given: "b" })] }));
+    const history = new History(run({ samples: [sample(0), sample(5), sample(10), sample(10, { prompt: "b" })] }));
     expect(history.sampledSteps()).toEqual([0, 5, 10]);
     expect(history.samplesAt(7).map(({ answer }) => answer)).toEqual(["5", "10"]);
   });
@@ -195,8 +195,8 @@ describe("a live page", () => {
     vi.unstubAllGlobals();
   });
 
-  const news = (more: Partial<News>): News => ({ series: "s", first: 0, summary: "", state: "running", ...more });
-  const served = (...answers: (News | Error)[]) =>
+  const news = (more: Partial<RunUpdate>): RunUpdate => ({ series: "s", first: 0, summary: "", state: "running", ...more });
+  const served = (...answers: (RunUpdate | Error)[]) =>
     vi.fn((_path: string) => {
       const next = answers.length > 1 ? answers.shift()! : answers[0];
       return next instanceof Error ? Promise.reject(next) : Promise.resolve({ ok: true, json: () => Promise.resolve(next) });

@@ -69,14 +69,14 @@ describe("tokens of a sound", () => {
   const cut = {
     window: 200,
     hop: 80,
-    frames_at: array([5, 1], [0.0125, 0.0375, 0.0625, 0.0875, 0.1125]),
+    frame_positions: array([5, 1], [0.0125, 0.0375, 0.0625, 0.0875, 0.1125]),
     mel: array([10, 4], new Array(40).fill(0)),
-    mel_at: array(
+    mel_positions: array(
       [10, 1],
       Array.from({ length: 10 }, (_, i) => (i * 80 + 100) / 8000),
     ),
     patch: [2, 2],
-    patches_at: array([10, 2], Array.from({ length: 20 }, (_, i) => (i % 2 ? 0.5 : ((Math.floor(i / 4) * 160 + 140) / 8000)))), // prettier-ignore
+    patch_positions: array([10, 2], Array.from({ length: 20 }, (_, i) => (i % 2 ? 0.5 : ((Math.floor(i / 4) * 160 + 140) / 8000)))), // prettier-ignore
   } as unknown as SoundCut;
 
   test("each reads its own samples", () => {

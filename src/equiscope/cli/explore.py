@@ -14,7 +14,7 @@ from equiscope import explore, outputs
 from equiscope.errors import InputError
 from equiscope.explore.page import Content
 from equiscope.models import PRESETS, Built, ModelSpec, folder_of, spec_of
-from equiscope.record import course, read_run
+from equiscope.record import read_run, run_report
 from equiscope.record.run import RUN
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def show_run(
         live = explore.following(folder)
         serve(live.page, port, open_browser, {"/entries": live.answer})
     else:
-        show(course(run), export, port, open_browser, json)
+        show(run_report(run), export, port, open_browser, json)
 
 
 def is_model(words: str) -> bool:

@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 
 import msgspec
 
-from equiscope.record import Comparison, Pair
+from equiscope.record import Comparison, PairedDifference
 
 GENERALISES = 0.05  # largest relative loss at another size of a candidate that generalises to it
 
@@ -134,7 +134,7 @@ def _ranges(found: Comparison, names: Sequence[str]) -> str:
     return f"{number(min(means))} to {number(max(means))}"
 
 
-def _seeds_hint(against: dict[str, Pair], names: Sequence[str]) -> str:
+def _seeds_hint(against: dict[str, PairedDifference], names: Sequence[str]) -> str:
     """About how many seeds would make the differences to the best candidate significant."""
     counts = [against[name].seeds for name in names if not against[name].same]
     some = [count for count in counts if count is not None]

@@ -21,7 +21,7 @@ from itertools import combinations
 from statistics import fmean, variance
 from typing import Literal
 
-from equiscope.record import Pair
+from equiscope.record import PairedDifference
 
 LEVEL = 0.05  # how often a comparison in which nothing differs may name a difference
 OWN_SHARE = 0.2  # share of that rate for a pair's own variance, where there are others
@@ -29,7 +29,7 @@ POOLED = 3  # times the degrees of freedom of one pair that the variance of all 
 MOST_SEEDS = 128  # seeds; nobody would wait for more
 
 
-def compare_pairs(values: Mapping[str, Mapping[int, float]], better: Literal["less", "more"]) -> list[Pair]:
+def compare_pairs(values: Mapping[str, Mapping[int, float]], better: Literal["less", "more"]) -> list[PairedDifference]:
     """Test every pair of candidates on the seeds that both have.
 
     values  the metric, by candidate and seed
@@ -45,14 +45,14 @@ def compare_pairs(values: Mapping[str, Mapping[int, float]], better: Literal["le
 
 def _pair(
     a: str, b: str, d: Sequence[float], p: float | None, shared: float, others: int, many: int, better: str
-) -> Pair:  # fmt: skip
+) -> PairedDifference:  # fmt: skip
     mean, same = fmean(d), not any(d)
     if len(d) < 2:
-        return Pair(first=a, second=b, difference=mean, same=same)
+        return PairedDifference(first=a, second=b, difference=mean, same=same)
     own = variance(d)
     half = 0.0 if same else half_interval(own, shared, len(d), others, many)
     decided = p is not None and p < LEVEL and mean != 0
-    return Pair(
+    return PairedDifference(
         first=a, second=b, difference=mean, low=mean - half, high=mean + half, p=p, decided=decided, same=same,
         better=(a if (mean < 0) == (better == "less") else b) if decided else "",
         seeds=len(d) if decided else seeds_needed(mean, own, len(d), many, shared, others),

@@ -15,7 +15,7 @@ from equiscope import budgets
 from equiscope.budgets import OPENERS, Limited, regular, unfolded
 from equiscope.data.catalogue import advice, clone_files
 from equiscope.errors import InputError, printable, reason
-from equiscope.record import Source
+from equiscope.record import DataFile
 
 MANY = 50  # files of a part that are named one by one
 SHORT = (".tgz", ".tbz", ".tbz2", ".txz")  # endings of archives that say how these are compressed
@@ -112,14 +112,14 @@ def digest(path: Path) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
+def sources(parts: Mapping[str, Iterable[Path]]) -> list[DataFile]:
     """The sources of a run: the files of each part with their digests. More than MANY files are one source, with their folder's
     name.
     """
     return [source for part, paths in parts.items() for source in _sources(part, list(paths))]
 
 
-def overlap_notes(found: Iterable[Source]) -> list[str]:
+def overlap_notes(found: Iterable[DataFile]) -> list[str]:
     """A warning for each evaluated part whose files are all training files too."""
     digests: dict[str, set[str]] = {}
     for source in found:
@@ -131,16 +131,16 @@ def overlap_notes(found: Iterable[Source]) -> list[str]:
     ]  # fmt: skip
 
 
-def _sources(part: str, paths: list[Path]) -> list[Source]:
+def _sources(part: str, paths: list[Path]) -> list[DataFile]:
     each = [
-        Source(name=_name(path), part=part, bytes=path.stat().st_size, sha256=digest(path)) for path in paths
+        DataFile(name=_name(path), part=part, bytes=path.stat().st_size, sha256=digest(path)) for path in paths
     ]  # fmt: skip
     if len(each) <= MANY:
         return each
     folder = Path(os.path.commonpath(paths))
     said = "\n".join(f"{source.sha256} {path.relative_to(folder)}" for source, path in zip(each, paths, strict=True))
     name = f"{_name(folder)}: {len(each)} files"
-    return [Source(name=name, part=part, bytes=sum(s.bytes for s in each), sha256=hashlib.sha256(said.encode()).hexdigest())]
+    return [DataFile(name=name, part=part, bytes=sum(s.bytes for s in each), sha256=hashlib.sha256(said.encode()).hexdigest())]
 
 
 def _name(path: Path) -> str:

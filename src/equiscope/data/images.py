@@ -36,7 +36,7 @@ from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
 from equiscope.data.views import Views
 from equiscope.errors import InputError
-from equiscope.record import Source
+from equiscope.record import DataFile
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 FilePair = tuple[str, str]
@@ -122,7 +122,7 @@ class Pictures:
             whole = {part: name if name is None or isinstance(name, str) else " ".join(name) for part, name in named.items()}
             parts, self.notes = spread(whole, recipe_folder, is_picture, True, read)
             named |= {part: name for part, name in parts.items() if name != whole[part]}
-        self.sources: list[Source] = []
+        self.sources: list[DataFile] = []
         self.classes, self.size, self.channels = config.classes, config.size, config.channels
         self.parts: dict[str, ImageSet] = {}
         for part, name in named.items():

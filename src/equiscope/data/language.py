@@ -32,7 +32,7 @@ from equiscope.data.token_stream import (
     unknown_id,
 )
 from equiscope.errors import InputError
-from equiscope.record import Source
+from equiscope.record import DataFile
 from equiscope.tokens.text import readable
 from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
 
@@ -96,7 +96,7 @@ class Passages:
         named, self.notes = spread(named, recipe_folder, is_text_file, False)
         self.paths = {part: files(find_files(name, recipe_folder)) for part, name in named.items() if name is not None}
         self.notes += separator_notes(chain.from_iterable(self.paths.values()), [config.field])
-        self.sources: list[Source] = sources(self.paths)
+        self.sources: list[DataFile] = sources(self.paths)
         self.cached = sum(source.bytes for source in self.sources) >= cached_from
         self.cut = self._cut() if "validation" not in self.paths else 0
         parts: list[str] = [part for part in ("train", "validation", "test") if part in self.paths or part == "validation"]

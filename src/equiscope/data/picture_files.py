@@ -19,7 +19,7 @@ from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
 from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
-from equiscope.record import Source
+from equiscope.record import DataFile
 from equiscope.tokens.images import picture, quietly
 
 if TYPE_CHECKING:
@@ -241,11 +241,11 @@ def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> PictureLis
     return PictureList([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
 
 
-def source_of(path: Path, files: list[Path], part: str) -> Source:
+def source_of(path: Path, files: list[Path], part: str) -> DataFile:
     """A file itself; or a folder or table as one source: the digest of the names and digests of all its files."""
     if files == [path]:
         return sources({part: files})[0]
     said = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
     size = sum(f.stat().st_size for f in files)
     name, known = "/".join(path.absolute().parts[-2:]), hashlib.sha256(said.encode()).hexdigest()
-    return Source(name=name, part=part, bytes=size, sha256=known)
+    return DataFile(name=name, part=part, bytes=size, sha256=known)

@@ -27,7 +27,7 @@ from equiscope.data.sound_files import ENDINGS, contents, folder_of, is_sound, n
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
 from equiscope.errors import InputError
-from equiscope.record import Source
+from equiscope.record import DataFile
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
 from equiscope.tokens.sound import Mel
 
@@ -168,7 +168,7 @@ class Recordings:
         self.notes += separator_notes(
             (path for name in named.values() if name for path in find_files(name, recipe_folder)), ("path", "label")
         )
-        self.sources: list[Source] = []
+        self.sources: list[DataFile] = []
         self.rate, self.waves = config.rate or 0, WaveStore(samples_in_memory)
         whole = {part: self._read(part, name, recipe_folder) for part, name in named.items() if name is not None}
         self.parts: dict[str, list[SoundClip]] = parted(config, whole, seed)
@@ -266,7 +266,7 @@ class Recordings:
         if not read:
             raise no_recording(name)
         digest = hashlib.sha256("".join(digests[where] for where in sorted(digests)).encode()).hexdigest()
-        self.sources.append(Source(name="/".join(Path(name).parts[-2:]), part=part, bytes=size, sha256=digest))
+        self.sources.append(DataFile(name="/".join(Path(name).parts[-2:]), part=part, bytes=size, sha256=digest))
         return sorted(read, key=lambda r: r.name)
 
     def _checked(self, wave: Tensor, rate: int, where: str) -> Tensor:

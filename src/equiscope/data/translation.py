@@ -21,7 +21,7 @@ from equiscope.data.sampler import derived_seed, generator
 from equiscope.data.tables import separator_notes, table
 from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
-from equiscope.record import Source
+from equiscope.record import DataFile
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
 
 Letters = Annotated[str, msgspec.Meta(pattern="^[a-z]{2}$")]  # ISO 639-1
@@ -122,7 +122,7 @@ class Pairs:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         paths = {part: _paths(name, recipe_folder) for part, name in named.items() if name is not None}
-        self.sources: list[Source] = sources({part: [p for side in sides for p in side] for part, sides in paths.items()})
+        self.sources: list[DataFile] = sources({part: [p for side in sides for p in side] for part, sides in paths.items()})
         self.notes = separator_notes([path for sides in paths.values() if len(sides) == 1 for path in sides[0]], config.fields)
         self.texts = {part: list(_pairs(sides, config)) for part, sides in paths.items()}
         self._check_pairs(self.texts)

@@ -35,7 +35,7 @@ from equiscope.explore.pages.sentence import Choice, explorable
 from equiscope.models import Model, ModelSpec
 from equiscope.program import Program
 from equiscope.program.lower import lowered
-from equiscope.record import AttentionLayer, Audit, Comparison, Heads, Run, course, read_run, report
+from equiscope.record import AttentionLayer, Audit, Comparison, Heads, Run, read_run, report, run_report
 from equiscope.record.run import RUN
 
 HEIGHT = 760  # pixels up to which a cell grows with its page
@@ -223,7 +223,7 @@ def _content(what: Any, title: str) -> page.Content:
     if isinstance(what, Audit):
         return report(what)
     if isinstance(what, Run):
-        return course(what)
+        return run_report(what)
     if isinstance(what, Choice):
         return explorable(what)
     if isinstance(what, Program):
@@ -231,7 +231,7 @@ def _content(what: Any, title: str) -> page.Content:
     if isinstance(what, (Model, ModelSpec)):
         return drawing(what, title)
     if isinstance(what, (str, Path)) and (Path(what) / RUN).is_file():
-        return course(read_run(Path(what)))
+        return run_report(read_run(Path(what)))
     if isinstance(what, nn.Module):
         raise InputError(f"{type(what).__name__} needs inputs. Add them: eq.show(model, ids).")
     name = (

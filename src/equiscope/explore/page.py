@@ -13,7 +13,6 @@ from equiscope.errors import InputError
 from equiscope.record import (
     Comparison,
     Cost,
-    Course,
     Drawing,
     Explorable,
     Heads,
@@ -22,23 +21,24 @@ from equiscope.record import (
     Molecule,
     ProgramRecord,
     Report,
+    RunReport,
     Tokenised,
 )
 
 Content = (
-    Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | ProgramRecord
+    Explorable | Drawing | Report | RunReport | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | ProgramRecord
 )
 
 BUNDLE = Path(__file__).parent / "page"
 OWN: dict[type, str] = {  # bundles of their own, called as the file in `pages` that makes the record; others share one
-    Report: "report", Course: "run", Comparison: "compare", Heads: "heads",
+    Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", ProgramRecord: "watched",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-TABLES = (Report, Course, Comparison, Masks, Messages, Cost, Molecule)  # pages that say it in tables too, without JavaScript
+TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule)  # pages that say it in tables too, without JavaScript
 WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute beside the drawing
 TEMPLATE = """<!doctype html>
 <html lang="en">

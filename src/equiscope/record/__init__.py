@@ -6,11 +6,11 @@ implements the closed list of operations can run it on other leaves: the page do
 
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row
-from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Pair, Trial
+from equiscope.record.comparison import Candidate, Comparison, Extrapolation, PairedDifference, Trial
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
-from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
-from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
+from equiscope.record.drawing import Box, Drawing, Frame, Link, ModelClaim
+from equiscope.record.explorable import Claim, Example, Explorable, Fact, SchemeProgram, SchemeVariant
 from equiscope.record.heads import (
     AttentionLayer,
     AttentionTensors,
@@ -26,9 +26,9 @@ from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
-from equiscope.record.report import Report, Said, report
-from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
-from equiscope.record.run_page import Course, News, course
+from equiscope.record.report import Report, ReportRow, report
+from equiscope.record.run import DataFile, Point, Run, Sample, Score, read_run, write_run
+from equiscope.record.run_report import RunReport, RunUpdate, run_report
 from equiscope.record.tokenised import Tokenised
 
 __all__ = [
@@ -44,8 +44,8 @@ __all__ = [
     "Computation",
     "Cost",
     "Counterexample",
-    "Course",
     "Coverage",
+    "DataFile",
     "Drawing",
     "Example",
     "Explorable",
@@ -59,35 +59,35 @@ __all__ = [
     "Mark",
     "Masks",
     "Messages",
+    "ModelClaim",
     "Molecule",
-    "News",
     "OutputVerdict",
-    "Pair",
+    "PairedDifference",
     "Point",
     "PositionTable",
-    "Program",
     "ProgramRecord",
     "Proof",
     "Report",
+    "ReportRow",
     "Rerun",
     "RerunOptions",
     "Row",
     "Run",
-    "Said",
+    "RunReport",
+    "RunUpdate",
     "Sample",
+    "SchemeProgram",
+    "SchemeVariant",
     "Score",
     "SideBySide",
-    "Source",
-    "Stand",
     "StepRecord",
     "TokenSequence",
     "Tokenised",
     "Trial",
-    "Variant",
-    "course",
     "pack",
     "read_run",
     "report",
+    "run_report",
     "unpack",
     "write_run",
 ]

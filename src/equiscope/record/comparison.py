@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from equiscope.record import display
 from equiscope.record.explorable import Claim
 from equiscope.record.program import VERSION
-from equiscope.record.run import Source, State
+from equiscope.record.run import DataFile, State
 
 Equal = Literal["", "parameters", "compute"]
 
@@ -77,7 +77,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     extrapolation: list[Extrapolation] = field(default_factory=list)
 
 
-class Pair(Struct, frozen=True, kw_only=True):
+class PairedDifference(Struct, frozen=True, kw_only=True):
     """The difference between two candidates over their common seeds.
 
     difference  mean over common seeds of the first's metric minus the second's
@@ -127,12 +127,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
     seeds: list[int]
     command: str = ""
     recipe: dict[str, Any] = field(default_factory=dict)
-    data: list[Source] = field(default_factory=list)
+    data: list[DataFile] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     candidates: list[Candidate]
     trials: list[Trial]
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[PairedDifference] = field(default_factory=list)
 
     def __repr__(self) -> str:
         """Title, answer and the candidates, best first."""

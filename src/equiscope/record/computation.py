@@ -11,7 +11,7 @@ from equiscope.record.array import Array
 VERSION = 1
 
 
-class Place(Struct, frozen=True):
+class TensorSlot(Struct, frozen=True):
     """Where an input is put, or an output is read: a whole slot, in row-major order."""
 
     slot: int
@@ -48,8 +48,8 @@ class Computation(Struct, frozen=True, kw_only=True):
     """
 
     version: int = VERSION
-    inputs: dict[str, Place]
-    outputs: dict[str, Place]
+    inputs: dict[str, TensorSlot]
+    outputs: dict[str, TensorSlot]
     constants: list[Constant]
     sizes: list[int]
     steps: list[Loop]

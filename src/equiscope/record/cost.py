@@ -12,21 +12,21 @@ from msgspec import Struct, field
 from equiscope.record.program import VERSION
 
 Group = Literal["attention", "feed-forward", "ends"]
-Run = Literal["attention", "step by step", "feed-forward"]
+TimedKind = Literal["attention", "step by step", "feed-forward"]
 
 
-class Term(Struct, frozen=True):
-    """A product: `times`, and the size of each letter in `of`; "NDD" is N·D². only: what the model must have for it to count."""
+class CostTerm(Struct, frozen=True):
+    """A product: `coefficient`, and the size of each letter in `symbols`; "NDD" is N·D². requires: what the model must have for it to count."""
 
-    times: int
-    of: str
-    only: list[str] = field(default_factory=list)
+    coefficient: int
+    symbols: str
+    requires: list[str] = field(default_factory=list)
 
 
-def amount(terms: list[Term], sizes: Mapping[str, int], has: Collection[str]) -> int:
+def amount(terms: list[CostTerm], sizes: Mapping[str, int], has: Collection[str]) -> int:
     """The sum of these products. K, the width of a head, follows from D and H."""
     known = {**sizes, "K": sizes["D"] // sizes["H"]}
-    return sum(t.times * prod(known[letter] for letter in t.of) for t in terms if all(one in has for one in t.only))
+    return sum(t.coefficient * prod(known[letter] for letter in t.symbols) for t in terms if all(one in has for one in t.requires))
 
 
 class Size(Struct, frozen=True, kw_only=True):
@@ -39,32 +39,32 @@ class Size(Struct, frozen=True, kw_only=True):
     stops: list[int] = field(default_factory=list)
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class CostPart(Struct, frozen=True, kw_only=True):
     """A part of a model, and what it costs.
 
-    layers      whether every layer has one
-    whole       multiply-adds of one pass over B sequences of N tokens
-    step        of one token more for each sequence, which asks N tokens, itself among them; the others' keys and values are kept
+    per_layer   whether every layer has one
+    full_pass   multiply-adds of one pass over B sequences of N tokens
+    decoding_step  of one token more for each sequence, which asks N tokens, itself among them; the others' keys and values are kept
     parameters  how many numbers it learns
-    counted     False where `whole` and `step` are no multiply-adds but exponentials, which no counter of products sees
+    counted     False where `full_pass` and `decoding_step` are no multiply-adds but exponentials, which no counter of products sees
     """
 
     name: str
     group: Group
     about: str
-    layers: bool = True
-    whole: list[Term] = field(default_factory=list)
-    step: list[Term] = field(default_factory=list)
-    parameters: list[Term] = field(default_factory=list)
+    per_layer: bool = True
+    full_pass: list[CostTerm] = field(default_factory=list)
+    decoding_step: list[CostTerm] = field(default_factory=list)
+    parameters: list[CostTerm] = field(default_factory=list)
     counted: bool = True
 
 
-class Store(Struct, frozen=True, kw_only=True):
+class MemoryItem(Struct, frozen=True, kw_only=True):
     """Numbers that have to be held in memory: how many, and the bytes of one; None: of the format that is chosen."""
 
     name: str
     about: str
-    numbers: list[Term]
+    numbers: list[CostTerm]
     bytes: int | None = None
 
 
@@ -73,16 +73,16 @@ class Preset(Struct, frozen=True, kw_only=True):
 
     sizes  by letter: B sequences, N tokens, D width, H heads, G heads of keys and values, F features inside the feed-forward,
            L layers, V words or classes, P numbers of a patch, T places in a learned table, E tokens beside those of the input
-    has    what `Term.only` asks for
+    features  what `Term.only` asks for
     """
 
     name: str
     title: str
     sizes: dict[str, int]
-    has: list[str]
+    features: list[str]
 
 
-class Timed(Struct, frozen=True, kw_only=True):
+class Timing(Struct, frozen=True, kw_only=True):
     """One part of one layer, run on this machine: one sequence of n tokens, d wide.
 
     part           "attention" with torch's fused kernel, "step by step" with the table of weights, "feed-forward"
@@ -92,7 +92,7 @@ class Timed(Struct, frozen=True, kw_only=True):
     fitted         whether the rate of this part was fitted to it
     """
 
-    part: Run
+    part: TimedKind
     n: int
     d: int
     heads: int
@@ -106,7 +106,7 @@ class Timed(Struct, frozen=True, kw_only=True):
 class Rate(Struct, frozen=True, kw_only=True):
     """What fits the times of a part best: milliseconds before the first multiply-add, and multiply-adds in a millisecond."""
 
-    part: Run
+    part: TimedKind
     overhead: float
     rate: float
 
@@ -114,7 +114,7 @@ class Rate(Struct, frozen=True, kw_only=True):
 class Speeds(Struct, frozen=True, kw_only=True):
     """Times of this machine: medians of so many rounds, the parts turn by turn."""
 
-    timed: list[Timed]
+    timings: list[Timing]
     rates: list[Rate]
     rounds: int
     dtype: str
@@ -134,8 +134,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     title: str
     summary: str
     sizes: list[Size]
-    work: list[Work]
-    stores: list[Store]
+    parts: list[CostPart]
+    memory: list[MemoryItem]
     presets: list[Preset]
     speeds: Speeds | None = None
     notes: list[str] = field(default_factory=list)

@@ -30,7 +30,7 @@ class Box(Struct, frozen=True, kw_only=True):
     claims      what this part, with what stands in it, says about each action; empty where there is nothing to say
     where       paths of its modules, one a layer
     steps       ids of what it computes in the drawing's trace
-    seen        of a mask: who may look (rows) at whom (columns), among a few tokens
+    mask        of a mask: who may look (rows) at whom (columns), among a few tokens
     """
 
     id: str
@@ -48,7 +48,7 @@ class Box(Struct, frozen=True, kw_only=True):
     claims: list[Claim] = field(default_factory=list)
     where: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
-    seen: list[list[bool]] = field(default_factory=list)
+    mask: list[list[bool]] = field(default_factory=list)
 
 
 class Frame(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Link(Struct, frozen=True, kw_only=True):
     kind: Wire = "stream"
 
 
-class Stand(Struct, frozen=True, kw_only=True):
+class ModelClaim(Struct, frozen=True, kw_only=True):
     """What the whole model says about one action, and the ids of the boxes that notice it."""
 
     action: str
@@ -87,9 +87,9 @@ class Drawing(Struct, frozen=True, kw_only=True):
     """A page that draws one model.
 
     towers   headings of the columns, from left to right
-    traced   which model the numbers come from, in a sentence: this one, or a small one of the same make
+    program_note  which model the numbers come from, in a sentence: this one, or a small one of the same make
     trace    its program on a small input; leaves name their numbers in the pool
-    names    what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
+    axis_names  what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
     heads    the most heads that an attention of the trace has
     """
 
@@ -101,9 +101,9 @@ class Drawing(Struct, frozen=True, kw_only=True):
     boxes: list[Box]
     frames: list[Frame]
     links: list[Link]
-    stands: list[Stand]
-    traced: str
+    claims: list[ModelClaim]
+    program_note: str
     program: ProgramRecord
     pool: dict[str, Array]
-    names: dict[str, list[str]]
+    axis_names: dict[str, list[str]]
     heads: int

@@ -18,7 +18,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Variant(Struct, frozen=True, kw_only=True):
+class SchemeVariant(Struct, frozen=True, kw_only=True):
     """A choice that a page offers, e.g. a position scheme.
 
     group   the heading under which a list shows it, e.g. where it acts; empty for none
@@ -32,7 +32,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     switch: str = ""
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class SchemeProgram(Struct, frozen=True, kw_only=True):
     """One traced program: for which scheme, in which setting, with what it claims.
 
     setting  "plain", "causal" (later words hidden), "padded" (empty places hidden), "class" (a class token in front), and
@@ -69,10 +69,10 @@ class Explorable(Struct, frozen=True, kw_only=True):
     """A page's content.
 
     scheme    the one to begin with; versus, the one beside it
-    given     numbers of words that are not spelled from their letters
-    traced    how many words the programs were traced with
+    fixed_embeddings  numbers of words that are not spelled from their letters
+    recorded_length  how many words the programs were traced with
     limit     how many words the page takes
-    places    how far the sentence can slide: rows of a learned table
+    max_positions  how far the sentence can slide: rows of a learned table
     pool      arrays that programs share, so that an edited weight is edited in all of them
     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
     paragraph words in which the sentence slides
@@ -81,18 +81,18 @@ class Explorable(Struct, frozen=True, kw_only=True):
     version: int = VERSION
     title: str
     words: list[str]
-    given: dict[str, list[float]]
-    places: int
+    fixed_embeddings: dict[str, list[float]]
+    max_positions: int
     limit: int
-    traced: int
+    recorded_length: int
     width: int
     heads: int
     seed: int
     scheme: str
     versus: str
     causal: bool
-    schemes: list[Variant]
-    programs: list[Program]
+    schemes: list[SchemeVariant]
+    programs: list[SchemeProgram]
     tour: dict[str, ProgramRecord]
     pool: dict[str, Array]
     examples: list[Example]

@@ -15,7 +15,7 @@ SequenceKind = Literal["words", "patches", "slices", "tokens"]
 Role = Literal["previous", "self", "first", "content", "uniform", "mixed"]
 
 
-class SoundClip(Struct, frozen=True, kw_only=True):
+class AudioClip(Struct, frozen=True, kw_only=True):
     """A sound that a page draws and plays. rate: samples per second; samples: base64, 16 bits each, little-endian."""
 
     rate: int
@@ -43,7 +43,7 @@ class TokenSequence(Struct, frozen=True, kw_only=True):
     seconds: list[float] = field(default_factory=list)
     duration: float = 0.0
     words: list[int] = field(default_factory=list)
-    sound: SoundClip | None = None
+    sound: AudioClip | None = None
 
 
 def patch_sequence(grid: list[int], prefix_tokens: int, picture: str = "") -> TokenSequence:

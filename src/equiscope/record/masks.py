@@ -29,18 +29,18 @@ class Knob(Struct, frozen=True, kw_only=True):
 class Rule(Struct, frozen=True, kw_only=True):
     """One mask, and the first layer's attention traced under it.
 
-    seen     why a pair may look, as a sentence with {asks}, {answers} and {n} in it; hidden: why it may not
-    visible  id of the step that says who may look; empty where nobody is hidden
+    allowed_reason  why a pair may look, as a sentence with {query}, {key} and {n} in it; masked_reason: why it may not
+    mask     id of the step that says who may look; empty where nobody is hidden
     weights  id of the attention weights
     """
 
     name: str
     title: str
     summary: str
-    seen: str
-    hidden: str
+    allowed_reason: str
+    masked_reason: str
     program: ProgramRecord
-    visible: str
+    mask: str
     weights: str
     knob: Knob | None = None
 
@@ -55,56 +55,56 @@ class Pattern(Struct, frozen=True, kw_only=True):
     join: Literal["and", "or"] = "and"
 
 
-class Lesson(Struct, frozen=True, kw_only=True):
-    """One training example of the sentence: its first `given` tokens, and the word that comes next.
+class TrainingExample(Struct, frozen=True, kw_only=True):
+    """One training example of the sentence: its first `prefix_length` tokens, and the word that comes next.
 
-    together  minus the logarithm of what the model gives that word, from one pass over the whole sentence
-    alone     the same from a pass over these tokens only
+    full_pass_loss  minus the logarithm of what the model gives that word, from one pass over the whole sentence
+    own_pass_loss  the same from a pass over these tokens only
     """
 
-    given: int
+    prefix_length: int
     next: str
-    together: float
-    alone: float
+    full_pass_loss: float
+    own_pass_loss: float
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class DecodingStep(Struct, frozen=True, kw_only=True):
     """One step of decoding.
 
-    kept        places whose keys and values the cache held before
-    dropped     places that it let go afterwards, since no later query can see them
+    cached_positions  places whose keys and values the cache held before
+    evicted_positions  places that it let go afterwards, since no later query can see them
     difference  largest |cached step's output - same row of the full pass|
     """
 
-    kept: list[int]
-    dropped: list[int]
+    cached_positions: list[int]
+    evicted_positions: list[int]
     difference: float
 
 
 class Masks(Struct, frozen=True, kw_only=True):
     """A page of masks: one sentence, one small model.
 
-    words      of the sentence; begin: the token that stands before them in training
+    words      of the sentence; bos: the token that stands before them in training
     model      what the model is, in words
     parameters how many numbers it learns
     heads      of the traced attention
     rules      masks that can be chosen and joined; patterns: those with a name
     pool       numbers that the rules' programs share
-    lessons    examples of the sentence under the causal mask
+    examples   examples of the sentence under the causal mask
     influence  [layers, windows, layers + 1, words]: of a model with so many layers and such a window, how much the last
                word's output changes with the numbers at each word, before the first layer, after it, and so on: size of the
                Jacobian (root of the sum of squares); 0 beyond the layers that there are
     decoding   steps by window: of 1 word, of 2 words, ...; the last has no window
-    cached     multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
-    whole      multiply-adds of a pass over 1 token, 2 tokens, ...
-    row        multiply-adds of one token in all layers but for its pairs with others; pair: of one pair
+    cached_multiply_adds  multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
+    full_multiply_adds  multiply-adds of a pass over 1 token, 2 tokens, ...
+    token_multiply_adds  multiply-adds of one token in all layers but for its pairs with others; pair_multiply_adds: of one pair
     """
 
     version: int = VERSION
     title: str
     summary: str
     words: list[str]
-    begin: str
+    bos: str
     model: str
     parameters: int
     heads: int
@@ -112,11 +112,11 @@ class Masks(Struct, frozen=True, kw_only=True):
     rules: list[Rule]
     patterns: list[Pattern]
     pool: dict[str, Array]
-    lessons: list[Lesson]
+    examples: list[TrainingExample]
     influence: Array
-    decoding: list[list[Turn]]
-    cached: list[int]
-    whole: list[int]
-    row: int
-    pair: int
+    decoding: list[list[DecodingStep]]
+    cached_multiply_adds: list[int]
+    full_multiply_adds: list[int]
+    token_multiply_adds: int
+    pair_multiply_adds: int
     notes: list[str] = field(default_factory=list)

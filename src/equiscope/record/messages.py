@@ -6,7 +6,7 @@ from equiscope.record.explorable import Fact
 from equiscope.record.program import VERSION, ProgramRecord
 
 
-class Graph(Struct, frozen=True, kw_only=True):
+class ExampleGraph(Struct, frozen=True, kw_only=True):
     """A ready graph over the words. edges: pairs (who sends, who receives), by the numbers of the words as they were typed."""
 
     name: str
@@ -28,15 +28,15 @@ class Reason(Struct, frozen=True, kw_only=True):
     """One step of an answer.
 
     claim    a short sentence; text: how it was measured, or why it is so
-    measured numbers, each with the function that gives it again
-    again    what to type to see them again; empty where nothing was measured
+    measurements numbers, each with the function that gives it again
+    command  what to type to see them again; empty where nothing was measured
     """
 
     claim: str
     text: str
-    measured: list[Fact] = field(default_factory=list)
+    measurements: list[Fact] = field(default_factory=list)
     figures: Figures | None = None
-    again: str = ""
+    command: str = ""
 
 
 class Messages(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Messages(Struct, frozen=True, kw_only=True):
              and sent and given, the weights and values as they enter the messages
     start    name of the graph to begin with
     reasons  why a transformer is a graph network
-    apart    what a transformer has that a plain graph network has not
+    differences  what a transformer has that a plain graph network has not
     """
 
     version: int = VERSION
@@ -57,8 +57,8 @@ class Messages(Struct, frozen=True, kw_only=True):
     width: int
     program: ProgramRecord
     roles: dict[str, str]
-    graphs: list[Graph]
+    graphs: list[ExampleGraph]
     start: str
     reasons: list[Reason]
-    apart: list[Reason]
+    differences: list[Reason]
     notes: list[str] = field(default_factory=list)

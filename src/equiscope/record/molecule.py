@@ -19,11 +19,11 @@ class Species(Struct, frozen=True, kw_only=True):
     colour: str
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class SolverOutput(Struct, frozen=True, kw_only=True):
     """What a model says of one geometry: energy in the model's unit, of each atom [N], forces [N, 3] in that unit by angstrom."""
 
     energy: float
-    each: list[float]
+    atom_energies: list[float]
     forces: Array
 
 
@@ -38,7 +38,7 @@ class Solver(Struct, frozen=True, kw_only=True):
              of forces, relative to their size
     energies, forces  |E(turned) - E| in the unit, and |F(turned) - turned F| / |F|, at the record's `angles` about `axis`
     computation  places `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
-             there are some, `arrows` [N, 3, C]
+             there are some, `vectors` [N, 3, C]
     """
 
     name: str
@@ -51,8 +51,8 @@ class Solver(Struct, frozen=True, kw_only=True):
     parameters: int
     layers: int
     heads: int
-    arrows: int
-    start: Answered
+    vectors: int
+    start: SolverOutput
     floors: dict[str, float]
     energies: list[float]
     forces: list[float]
@@ -63,7 +63,7 @@ class Molecule(Struct, frozen=True, kw_only=True):
     """A page of a molecule.
 
     atoms   atomic numbers
-    frames  [F, N, 3] in angstrom, each about the middle of its atoms; said: a line for each
+    frames  [F, N, 3] in angstrom, each about the middle of its atoms; captions: a line for each
     frame   the first that is shown, counted from 0
     axis    about which the recorded curves turn; angles: in degrees
     """
@@ -75,7 +75,7 @@ class Molecule(Struct, frozen=True, kw_only=True):
     elements: list[Species]
     atoms: list[int]
     frames: Array
-    said: list[str]
+    captions: list[str]
     frame: int
     axis: list[float]
     angles: list[float]

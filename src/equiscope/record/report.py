@@ -14,29 +14,29 @@ from equiscope.record.audit import Audit, Coverage, Row
 from equiscope.record.program import VERSION
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class ReportRow(Struct, frozen=True, kw_only=True):
     """One row in words.
 
     id        of the row on its page, and in a link to it; rows of one name are told apart
     finding   sentences, the most important first
     samples   what was tried, and what that bounds: "no violation in 12 samples (95 % interval: below ...)"
-    again     what repeats this row alone
+    command   what repeats this row alone
     """
 
     id: str
     finding: list[str]
     samples: str
-    again: str
+    command: str
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The content of a report page. said: of every row of the audit, in its order."""
+    """The content of a report page. rows: of every row of the audit, in its order."""
 
     version: int = VERSION
     title: str
     summary: str
     audit: Audit
-    said: list[Said]
+    rows: list[ReportRow]
 
 
 def report(audit: Audit) -> Report:
@@ -46,10 +46,10 @@ def report(audit: Audit) -> Report:
         count = sum(1 for other in ids if other == row.name or other.startswith(f"{row.name}~"))
         ids.append(row.name if not count else f"{row.name}~{count + 1}")
     said = [
-        Said(id=i, finding=finding(audit, row, shown=True), samples=samples(row), again=again(audit, row))
+        ReportRow(id=i, finding=finding(audit, row, shown=True), samples=samples(row), command=again(audit, row))
         for i, row in zip(ids, audit.rows, strict=True)
     ]
-    return Report(title=audit.target, summary=summary(audit), audit=audit, said=said)
+    return Report(title=audit.target, summary=summary(audit), audit=audit, rows=said)
 
 
 def summary(audit: Audit) -> str:

@@ -24,7 +24,7 @@ State = Literal["running", "finished", "stopped", "failed"]
 RUN, METRICS = "run.json", "metrics.jsonl"
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class DataFile(Struct, frozen=True, kw_only=True):
     """A file that was learned from or measured on. part: "train", "validation", "test"."""
 
     name: str
@@ -67,7 +67,7 @@ class Score(Struct, frozen=True, kw_only=True, tag="score", tag_field="entry"):
 
 
 class Sample(Struct, frozen=True, kw_only=True, tag="sample", tag_field="entry"):
-    """What the model makes of a fixed example as it learns. wanted: the right answer, where there is one.
+    """What the model makes of a fixed example as it learns. target: the right answer, where there is one.
 
     tokens     of the example, and attention: of every layer and head [L, H, N, M], where it was looked at: how much each of the N
                tokens drew from each of the M
@@ -77,9 +77,9 @@ class Sample(Struct, frozen=True, kw_only=True, tag="sample", tag_field="entry")
     """
 
     step: int
-    given: str
+    prompt: str
     answer: str
-    wanted: str | None = None
+    target: str | None = None
     tokens: list[str] = field(default_factory=list)
     source: list[str] = field(default_factory=list)
     grid: list[int] | None = None
@@ -108,7 +108,7 @@ class Run(Struct, frozen=True, kw_only=True):
     task: str
     recipe: dict[str, Any]
     spec: dict[str, Any]
-    data: list[Source]
+    data: list[DataFile]
     seed: int
     versions: dict[str, str]
     machine: dict[str, Any]
@@ -230,7 +230,7 @@ class Entries:
         if self._file.write(line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """They are on the disk, before a checkpoint says that they are done."""
         os.fsync(self._file.fileno())
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
 
-PictureWay = Literal["pixels", "patches", "stem"]
+PictureCutKind = Literal["pixels", "patches", "stem"]
 
 
 class Bands(Struct, frozen=True, kw_only=True):
@@ -33,21 +33,21 @@ class SoundCut(Struct, frozen=True, kw_only=True):
     """One length of window and one hop, and the three kinds of token that they make.
 
     window, hop            in samples; window_ms, hop_ms: in milliseconds, as they were asked for
-    frames_at              [N, 1] in seconds: raw frames of a window's length, one beside the next
-    mel, mel_at            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
-    patch, patches_at      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
+    frame_positions        [N, 1] in seconds: raw frames of a window's length, one beside the next
+    mel, mel_positions            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
+    patch, patch_positions      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
     """
 
     window: int
     hop: int
     window_ms: float
     hop_ms: float
-    frames_at: Array
+    frame_positions: Array
     mel: Array
-    mel_at: Array
+    mel_positions: Array
     bands: Bands
     patch: list[int] = field(default_factory=list)
-    patches_at: Array | None = None
+    patch_positions: Array | None = None
 
 
 class SoundTokens(Struct, frozen=True, kw_only=True):
@@ -68,17 +68,17 @@ class SoundTokens(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Mapped(Struct, frozen=True, kw_only=True):
+class Projection(Struct, frozen=True, kw_only=True):
     """A linear map of the numbers of a token to a few, made by hand so that a person can read each.
 
     weight  [numbers, outputs]
-    made    [N, outputs]: x @ weight, computed in float64
-    apart   largest |x @ weight − convolution with the same numbers|, by the largest output, both in float64
+    output  [N, outputs]: x @ weight, computed in float64
+    error   largest |x @ weight − convolution with the same numbers|, by the largest output, both in float64
     """
 
     weight: Array
-    made: Array
-    apart: float
+    output: Array
+    error: float
 
 
 class PictureCut(Struct, frozen=True, kw_only=True):
@@ -88,13 +88,13 @@ class PictureCut(Struct, frozen=True, kw_only=True):
     rows, columns  first pixel and the one after the last that a row's, a column's tokens read: they overlap for a stem
     """
 
-    way: PictureWay
+    kind: PictureCutKind
     side: int
     grid: list[int]
     numbers: int
     rows: list[list[int]]
     columns: list[list[int]]
-    mapped: Mapped | None = None
+    projection: Projection | None = None
 
 
 class PictureTokens(Struct, frozen=True, kw_only=True):
@@ -116,14 +116,14 @@ class PictureTokens(Struct, frozen=True, kw_only=True):
 class FilmCut(Struct, frozen=True, kw_only=True):
     """One size of tubelet: frames, rows and columns.
 
-    grid  how many along each axis; numbers: of one token; at: [N, 3] centre in seconds, row and column counted in tubelets
+    grid  how many along each axis; numbers: of one token; positions: [N, 3] centre in seconds, row and column counted in tubelets
     """
 
     size: list[int]
     grid: list[int]
     numbers: int
     positions: Array
-    mapped: Mapped
+    projection: Projection
 
 
 class FilmTokens(Struct, frozen=True, kw_only=True):

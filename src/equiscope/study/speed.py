@@ -10,13 +10,13 @@ import torch
 
 from equiscope.attention import MultiHeadAttention
 from equiscope.blocks import FeedForwardNetwork
-from equiscope.record.cost import Rate, Run, Speeds, Timed
+from equiscope.record.cost import Rate, Speeds, TimedKind, Timing
 from equiscope.study.base import Each, no_progress, seeded, time_interleaved
 from equiscope.study.cost import count
 from equiscope.tokens import Tokens
 from equiscope.training.folder import processor
 
-PARTS: tuple[Run, ...] = ("attention", "step by step", "feed-forward")
+PARTS: tuple[TimedKind, ...] = ("attention", "step by step", "feed-forward")
 HEAD = 32  # features of a head, where heads are not what differs
 SIZES = [(16, 64), (64, 64), (256, 64), (1024, 64), (2048, 64), (16, 256), (64, 256), (256, 256), (1024, 256), (16, 768), (64, 768),
          (256, 768)]  # fmt: skip
@@ -38,11 +38,11 @@ def speeds(quick: bool = False, seed: int = 0, each: Each = no_progress) -> Spee
         threads = torch.get_num_threads()
     rates = [fitted for part in PARTS if (fitted := rate(part, timed))]
     return Speeds(
-        timed=timed, rates=rates, rounds=rounds, dtype="float32", threads=threads, cpu=processor(), torch=str(torch.__version__)
+        timings=timed, rates=rates, rounds=rounds, dtype="float32", threads=threads, cpu=processor(), torch=str(torch.__version__)
     )  # fmt: skip
 
 
-def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timed]:
+def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timing]:
     forward, tokens = FeedForwardNetwork(d, 4 * d), Tokens.of(torch.randn(1, n, d))
     fused, eager = (MultiHeadAttention(d, heads, backend=backend) for backend in ("sdpa", "eager"))
     runs: dict[str, Callable[[], object]] = {"attention": lambda: fused(tokens), "step by step": lambda: eager(tokens)}
@@ -50,7 +50,7 @@ def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timed]
         runs["feed-forward"] = lambda: forward(tokens.x)
     times, attending, alone = time_interleaved(runs, rounds), count(lambda: eager(tokens)), count(lambda: forward(tokens.x))
     return [
-        Timed(
+        Timing(
             part=part, n=n, d=d, heads=0 if part == "feed-forward" else heads,
             multiply_adds=alone if part == "feed-forward" else attending,
             median=times[part][0], low=times[part][1], high=times[part][2], fitted=fitted,
@@ -59,7 +59,7 @@ def _timed(n: int, d: int, heads: int, fitted: bool, rounds: int) -> list[Timed]
     ]  # fmt: skip
 
 
-def rate(part: Run, timed: list[Timed]) -> Rate | None:
+def rate(part: TimedKind, timed: list[Timing]) -> Rate | None:
     """Fit overhead + multiply-adds / rate with least squared relative error; None if no rate fits (noise, or one size)."""
     known = [(one.multiply_adds, one.median) for one in timed if one.part == part and one.fitted and one.median > 0]
     one, work, square = (sum(w**i / t**2 for w, t in known) for i in range(3))

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from equiscope import __version__, budgets
 from equiscope.errors import InputError
-from equiscope.record.run import RUN, Run, Source, read_run, write_run
+from equiscope.record.run import RUN, DataFile, Run, read_run, write_run
 from equiscope.training.reading import differences, recipe
 from equiscope.training.task import Task
 
@@ -127,5 +127,5 @@ def processor() -> str:
     return named or platform.processor() or platform.machine()
 
 
-def _said(part: str, source: Source | None) -> str:
+def _said(part: str, source: DataFile | None) -> str:
     return f"no more files of the {part} part" if source is None else f"{source.name} with sha256 {source.sha256[:12]}…"

@@ -239,7 +239,7 @@ class ImagesTask(Task):
             answer = f"{self.format.classes[best]} ({float(probabilities[best]):.0%})"
             wanted = self.format.classes[int(label)]
             snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
-            samples.append(Sample(step=step, given=f"validation picture {index + 1}", answer=answer, wanted=wanted, **snapshot))
+            samples.append(Sample(step=step, prompt=f"validation picture {index + 1}", answer=answer, target=wanted, **snapshot))
         return samples
 
     def _attention_snapshot(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:

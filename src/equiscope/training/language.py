@@ -184,7 +184,7 @@ class LanguageTask(TextTask):
             answer = self.predict(model, [prompt], steps=span - span // 2)[0]
             take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
             snapshot = self._attention_snapshot(model, line[i * span :][: snapshot_length(model)]) if take_snapshot else {}
-            samples.append(Sample(step=step, given=prompt, answer=answer.answer, **snapshot))
+            samples.append(Sample(step=step, prompt=prompt, answer=answer.answer, **snapshot))
         return samples
 
     def _attention_snapshot(self, model: Built, line: Any) -> dict[str, Any]:

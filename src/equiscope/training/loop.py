@@ -239,7 +239,7 @@ class _Loop:
     def _write(self, step: int, files: dict[str, dict[str, torch.Tensor]], facts: dict[str, Any], kind: str, keep: int) -> None:
         def written() -> None:
             if self.entries is not None:
-                self.entries.settle()
+                self.entries.sync()
             run_folder.write_checkpoint(run_folder.checkpoint_path(self.out, step, kind), step, files, facts, self.identity)
             run_folder.prune(self.out, keep, step, kind)
 

@@ -274,7 +274,7 @@ class MoleculesTask(Task):
             cell = None if frame.cell is None else frame.cell[None].to(device)
             energy = float(space(frame.numbers[None].to(device), frame.positions[None].to(device), cell))
             given = frame.name.rpartition("/")[2]
-            samples.append(Sample(step=step, given=given, answer=f"{energy:.4f} eV", wanted=f"{frame.energy:.4f} eV"))
+            samples.append(Sample(step=step, prompt=given, answer=f"{energy:.4f} eV", target=f"{frame.energy:.4f} eV"))
         return samples
 
 

@@ -222,7 +222,7 @@ class SoundsTask(Task):
             given = recording.name.rpartition(": ")[2].rpartition("/")[2]
             take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
             snapshot = self._attention_snapshot(model, tokens) if take_snapshot else {}
-            samples.append(Sample(step=step, given=given, answer=answer, wanted=recording.label, **snapshot))
+            samples.append(Sample(step=step, prompt=given, answer=answer, target=recording.label, **snapshot))
         return samples
 
     def _attention_snapshot(self, model: Built, tokens: Tokens) -> dict[str, Any]:

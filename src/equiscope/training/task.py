@@ -14,7 +14,7 @@ from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec
 from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
-from equiscope.record import Sample, Source, TokenSequence
+from equiscope.record import DataFile, Sample, TokenSequence
 from equiscope.symmetry import Permute, derive
 from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
@@ -123,7 +123,7 @@ class Task(ABC):
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
-    sources: list[Source]
+    sources: list[DataFile]
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = {}
     folder: Path | None = None

@@ -37,7 +37,7 @@ class Board:
                 if value is not None:
                     self._writer.add_scalar(f"{entry.part}/{name}", value, entry.step)
         elif isinstance(entry, Sample):
-            self._writer.add_text(f"answers/{entry.given[:60]}", _quoted(entry), entry.step)
+            self._writer.add_text(f"answers/{entry.prompt[:60]}", _quoted(entry), entry.step)
 
     def close(self) -> None:
         self._writer.close()
@@ -59,8 +59,8 @@ def _writer() -> Any:
 
 
 def _quoted(sample: Sample) -> str:
-    wanted = "" if sample.wanted is None else f"\n\nwanted: {sample.wanted}"
-    return f"{sample.given}**{sample.answer}**{wanted}"
+    wanted = "" if sample.target is None else f"\n\nwanted: {sample.target}"
+    return f"{sample.prompt}**{sample.answer}**{wanted}"
 
 
 def _lines(fields: dict[str, Any], before: str = "") -> list[str]:

@@ -249,7 +249,7 @@ class TranslationTask(TextTask):
         translations = self.translated(model, [pair.source for pair in pairs])
         snapshot = self._attention_snapshot(model) if pairs and snapshot_due(self.recipe, step) else {}
         return [
-            Sample(step=step, given=pair.source, answer=text, wanted=pair.target, **(snapshot if i == 0 else {}))
+            Sample(step=step, prompt=pair.source, answer=text, target=pair.target, **(snapshot if i == 0 else {}))
             for i, (pair, text) in enumerate(zip(pairs, translations, strict=True))
         ]
 

@@ -1,6 +1,6 @@
 // Pairwise differences: the difference of two candidates, its confidence interval, and whether it is significant.
 import { axis, type Axis } from "../axis";
-import type { Pair } from "../contract";
+import type { PairedDifference } from "../contract";
 import { button, h, svg } from "../dom";
 import type { Group } from "./groups";
 import { colour, labelled, marker, swatch } from "./markers";
@@ -55,7 +55,7 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
 }
 
 /** The range of the axis. A very wide interval leaves it, with an arrow, so that the others stay readable. */
-export function paddedRange(pairs: Pair[]): [number, number] {
+export function paddedRange(pairs: PairedDifference[]): [number, number] {
   const ends = pairs.map(({ difference, low, high }) => Math.max(Math.abs(difference), Math.abs(low ?? 0), Math.abs(high ?? 0))).sort((a, b) => a - b); // prettier-ignore
   const apart = Math.max(...pairs.map(({ difference }) => Math.abs(difference)));
   const limit = Math.min(ends.at(-1)!, Math.max(1.15 * apart, 2 * ends[ends.length >> 1])) || 1;
@@ -63,16 +63,16 @@ export function paddedRange(pairs: Pair[]): [number, number] {
 }
 
 /** The result of a pair in words. */
-export function resultOf(pair: Pair): string {
+export function resultOf(pair: PairedDifference): string {
   if (pair.decided) return `${pair.better} is better`;
   if (pair.same) return "identical results";
   if (pair.low == null) return "one seed: no test";
   return pair.seeds ? `no significant difference; about ${pair.seeds.toLocaleString("en")} seeds would show one` : "no significant difference; no practical number of seeds would show one"; // prettier-ignore
 }
 
-const outcome = (pair: Pair): string => (pair.decided ? "significant" : pair.same ? "identical" : "none");
+const outcome = (pair: PairedDifference): string => (pair.decided ? "significant" : pair.same ? "identical" : "none");
 
-function row(pair: Pair, page: ComparePage, axis: Axis): HTMLElement {
+function row(pair: PairedDifference, page: ComparePage, axis: Axis): HTMLElement {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
   const write = (value: number) => signed(value, page.decimals);
   const interval = pair.low == null || pair.high == null ? "–" : `${write(pair.low)} to ${write(pair.high)}`;
@@ -94,7 +94,7 @@ function who(name: string, page: ComparePage): HTMLElement {
   return h("span.who", { "data-look": colour(index) }, swatch(index), h("span", name));
 }
 
-function drawn(pair: Pair, page: ComparePage, axis: Axis): SVGElement {
+function drawn(pair: PairedDifference, page: ComparePage, axis: Axis): SVGElement {
   const [middle, zero] = [HEIGHT / 2, percent(axis.place(0))];
   const winner = pair.decided ? named(pair.better ?? "", page)?.index : undefined;
   const place = (value: number) => Math.min(Math.max(axis.place(value), 1), 99);
@@ -122,11 +122,11 @@ const SIGNS = {
 } as const;
 
 /** The results of all pairs as a matrix: row against column. */
-function matrix(page: ComparePage, found: Pair[]): HTMLElement | undefined {
+function matrix(page: ComparePage, found: PairedDifference[]): HTMLElement | undefined {
   const { groups } = page;
   if (groups.length < 3) return undefined;
   const of = new Map(found.flatMap((pair) => [[JSON.stringify([pair.first, pair.second]), pair], [JSON.stringify([pair.second, pair.first]), pair]])); // prettier-ignore
-  const kind = (pair: Pair, name: string) =>
+  const kind = (pair: PairedDifference, name: string) =>
     pair.decided ? (pair.better === name ? "better" : "worse") : pair.same ? "identical" : "none";
   const cell = (a: string, b: string) => {
     const pair = a === b ? undefined : of.get(JSON.stringify([a, b]));

@@ -1,6 +1,6 @@
 // Where the cost goes: one bar for each quantity, divided into the parts of the model. The pointer or arrow keys choose a piece: left
 // and right along a bar, up and down between bars; a screen reader says its formula with the numbers of this model.
-import type { Work } from "../contract";
+import type { CostPart } from "../contract";
 import { h, svg } from "../dom";
 import { all, brief, type Column, letters, operands, percent, total, whole } from "./formula";
 import type { CostPage } from "./page";
@@ -9,7 +9,7 @@ import { chosen } from "./state";
 const [BAR, HEAD, GAP, LETTER] = [40, 24, 16, 7.2]; // pixels
 
 interface Piece {
-  work: Work;
+  work: CostPart;
   value: bigint;
 }
 
@@ -31,14 +31,14 @@ export function bars(page: CostPage): Bar[] {
     title,
     unit,
     sum: all(page.cost, column, model),
-    pieces: page.cost.work
+    pieces: page.cost.parts
       .filter(({ counted }) => counted !== false || column === "parameters")
       .map((work) => ({ work, value: total(work, column, model) }))
       .filter(({ value }) => value > 0n),
   });
   return [
-    bar("whole", `forward pass over ${whole(N)} ${N === 1 ? "token" : "tokens"}${many}`, "multiply-adds"),
-    ...(model.has.includes("causal") ? [bar("step", `one more token, with the KV cache${many}`, "multiply-adds")] : []),
+    bar("full_pass", `forward pass over ${whole(N)} ${N === 1 ? "token" : "tokens"}${many}`, "multiply-adds"),
+    ...(model.has.includes("causal") ? [bar("decoding_step", `one more token, with the KV cache${many}`, "multiply-adds")] : []),
     bar("parameters", "learned parameters", "parameters"),
   ];
 }
@@ -51,7 +51,7 @@ export function rangeText(
 ): { head: string; line: string; said: string } {
   const model = chosen(page.cost, page.state);
   const terms = work[column] ?? [];
-  const layers = work.layers === false ? "" : `${whole(model.sizes.L)} layers × `;
+  const layers = work.per_layer === false ? "" : `${whole(model.sizes.L)} layers × `;
   const [formula, numbers] = [letters(terms, model), operands(terms, model)];
   const wrapped = layers ? `(${numbers})` : numbers;
   const line = `${layers ? "L × " : ""}${layers && formula.includes(" ") ? `(${formula})` : formula} = ${layers ? `${whole(model.sizes.L)} × ${numbers.includes(" + ") ? wrapped : numbers}` : numbers} = ${whole(value)}`; // prettier-ignore
@@ -106,7 +106,7 @@ export function stacked(page: CostPage): { element: HTMLElement; picture: HTMLEl
   function draw(): void {
     made = bars(page);
     const names = new Set(made.flatMap(({ pieces }) => pieces.map(({ work }) => work.name)));
-    const known = page.cost.work.filter(({ name }) => names.has(name));
+    const known = page.cost.parts.filter(({ name }) => names.has(name));
     legend.replaceChildren(...known.map(({ name }) => h("span.entry", { "data-part": part(name) }, h("i"), name)));
     if (at && !made[at[0]]?.pieces[at[1]]) at = undefined;
     show();

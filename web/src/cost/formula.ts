@@ -1,5 +1,5 @@
 // The formulas of the record, evaluated exactly as big integers. The twin of `amount` in src/equiscope/record/cost.py.
-import type { Cost, Term, Work } from "../contract";
+import type { Cost, CostTerm, CostPart } from "../contract";
 
 /** Sizes by letter: B N D H G F L V P T E. K, the width of a head, follows from D and H. */
 export type Sizes = Record<string, number>;
@@ -10,26 +10,26 @@ export interface Model {
 }
 
 /** The quantity: a whole pass, one more token, or the parameters. */
-export type Column = "whole" | "step" | "parameters";
+export type Column = "full_pass" | "decoding_step" | "parameters";
 
 const known = ({ sizes }: Model): Sizes => ({ ...sizes, K: sizes.D / sizes.H });
-export const counts = (term: Term, { has }: Model): boolean => (term.only ?? []).every((one) => has.includes(one));
+export const counts = (term: CostTerm, { has }: Model): boolean => (term.requires ?? []).every((one) => has.includes(one));
 
 /** The sum of these products. */
-export function amount(terms: Term[], model: Model): bigint {
+export function amount(terms: CostTerm[], model: Model): bigint {
   const sizes = known(model);
   let sum = 0n;
   for (const term of terms)
-    if (counts(term, model)) sum += [...term.of].reduce((so, letter) => so * BigInt(sizes[letter]), BigInt(term.times));
+    if (counts(term, model)) sum += [...term.symbols].reduce((so, letter) => so * BigInt(sizes[letter]), BigInt(term.coefficient));
   return sum;
 }
 
 /** The amount over all layers, or of a part outside the layers. */
-export const total = (work: Work, column: Column, model: Model): bigint =>
-  amount(work[column] ?? [], model) * (work.layers === false ? 1n : BigInt(model.sizes.L));
+export const total = (work: CostPart, column: Column, model: Model): bigint =>
+  amount(work[column] ?? [], model) * (work.per_layer === false ? 1n : BigInt(model.sizes.L));
 
 /** Multiply-adds (or parameters) of the whole model, without what FLOP counters leave out. */
-export const all = ({ work }: Cost, column: Column, model: Model): bigint =>
+export const all = ({ parts: work }: Cost, column: Column, model: Model): bigint =>
   work.reduce((sum, one) => sum + (one.counted === false && column !== "parameters" ? 0n : total(one, column, model)), 0n);
 
 // --- formulas in print ----------------------------------------------------------------------------------------------------
@@ -41,12 +41,12 @@ export interface Product {
 }
 
 /** The terms that count, without B = 1, with G·K as D where every head has its own keys, and F as a multiple of D where it is one. */
-export function products(terms: Term[], model: Model): Product[] {
+export function products(terms: CostTerm[], model: Model): Product[] {
   const { sizes } = model;
   const found = new Map<string, Product>();
   for (const term of terms) {
     if (!counts(term, model)) continue;
-    let [letters, times] = [term.of, term.times];
+    let [letters, times] = [term.symbols, term.coefficient];
     if (sizes.B === 1) letters = letters.replaceAll("B", "");
     if (sizes.G === sizes.H && /G.*K/.test(letters)) letters = letters.replace("G", "").replace("K", "D");
     if (sizes.F % sizes.D === 0 && letters.includes("F"))
@@ -68,12 +68,12 @@ function powers(letters: string): [string, number][] {
 const SUPER = ["", "", "²", "³"];
 
 /** 4ND² + 2NDGK; 0 for nothing. */
-export function letters(terms: Term[], model: Model): string {
+export function letters(terms: CostTerm[], model: Model): string {
   return sum(products(terms, model).map(({ times, powers }) => ({ times, text: `${size(times, powers)}${powers.map(([letter, power]) => letter + SUPER[power]).join("")}` }))); // prettier-ignore
 }
 
 /** 4 · 1,024 · 768² */
-export function operands(terms: Term[], model: Model): string {
+export function operands(terms: CostTerm[], model: Model): string {
   const sizes = known(model);
   return sum(
     products(terms, model).map(({ times, powers }) => {
@@ -91,10 +91,10 @@ const sum = (parts: { times: number; text: string }[]): string =>
   parts.map(({ times, text }, i) => (i ? (times < 0 ? " − " : " + ") : times < 0 ? "−" : "") + text).join("") || "0";
 
 /** The whole model in one line: L · (12ND² + 2N²D) + NDV, and the same with its numbers. */
-export function together({ work }: Cost, column: Column, model: Model): { letters: string; operands: string } {
+export function together({ parts: work }: Cost, column: Column, model: Model): { letters: string; operands: string } {
   const of = (layers: boolean) =>
-    work.flatMap((one) => ((one.layers ?? true) === layers && one.counted !== false ? (one[column] ?? []) : []));
-  const line = (write: (terms: Term[], model: Model) => string, times: string) => {
+    work.flatMap((one) => ((one.per_layer ?? true) === layers && one.counted !== false ? (one[column] ?? []) : []));
+  const line = (write: (terms: CostTerm[], model: Model) => string, times: string) => {
     const [inside, once] = [write(of(true), model), write(of(false), model)];
     return `${times} · (${inside})${once === "0" ? "" : ` + ${once}`}`;
   };
@@ -133,19 +133,19 @@ export function percent(part: bigint, of: bigint): string {
 /** The length at which one layer's attention costs as much as its feed-forward: (forward − maps) / pairs. */
 export interface Crossing {
   at: number | undefined; // undefined: attention costs more at every length
-  forward: Term[]; // of one token in the feed-forward
-  maps: Term[]; // of one token in the projections, where they are included
-  pairs: Term[]; // of one pair of tokens
+  forward: CostTerm[]; // of one token in the feed-forward
+  maps: CostTerm[]; // of one token in the projections, where they are included
+  pairs: CostTerm[]; // of one pair of tokens
 }
 
 /** projections: whether the projections of attention are included, or its two products only. */
-export function crossing({ work }: Cost, model: Model, projections: boolean): Crossing {
-  const [forward, maps, pairs]: [Term[], Term[], Term[]] = [[], [], []];
-  for (const { layers, counted, group, whole } of work) {
+export function crossing({ parts: work }: Cost, model: Model, projections: boolean): Crossing {
+  const [forward, maps, pairs]: [CostTerm[], CostTerm[], CostTerm[]] = [[], [], []];
+  for (const { per_layer: layers, counted, group, full_pass: whole } of work) {
     if (layers === false || counted === false) continue;
     for (const term of whole ?? []) {
-      const each = { ...term, of: term.of.replaceAll("N", "") };
-      if (term.of.length - each.of.length === 2) pairs.push(each);
+      const each = { ...term, symbols: term.symbols.replaceAll("N", "") };
+      if (term.symbols.length - each.symbols.length === 2) pairs.push(each);
       else if (group === "feed-forward") forward.push(each);
       else if (projections) maps.push(each);
     }

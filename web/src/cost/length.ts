@@ -1,5 +1,5 @@
 // Cost against length: lines of one layer's parts, and where attention overtakes the feed-forward.
-import type { Work } from "../contract";
+import type { CostPart } from "../contract";
 import { h } from "../dom";
 import { amount, crossing, letters, type Model, whole } from "./formula";
 import { plotSection } from "./plot_section";
@@ -10,13 +10,13 @@ import { chosen } from "./state";
 interface Curve {
   name: string;
   part: string;
-  parts: Work[];
+  parts: CostPart[];
   look: number;
 }
 
 /** The lines: attention, its two products, the feed-forward. */
 function curves(page: CostPage): Curve[] {
-  const counted = page.cost.work.filter(({ layers, counted }) => layers !== false && counted !== false);
+  const counted = page.cost.parts.filter(({ per_layer: layers, counted }) => layers !== false && counted !== false);
   const of = (group: string) => counted.filter((work) => work.group === group);
   const products = of("attention").filter(({ parameters }) => !parameters?.length);
   return [
@@ -26,7 +26,8 @@ function curves(page: CostPage): Curve[] {
   ];
 }
 
-const sum = (parts: Work[], model: Model): bigint => parts.reduce((so, { whole }) => so + amount(whole ?? [], model), 0n);
+const sum = (parts: CostPart[], model: Model): bigint =>
+  parts.reduce((so, { full_pass: whole }) => so + amount(whole ?? [], model), 0n);
 
 /** Powers of two from 8 to far beyond the last crossing. */
 export function lengths(sizes: Record<string, number>, far: number): number[] {
@@ -52,7 +53,7 @@ export function againstLength(page: CostPage): { element: HTMLElement; draw(): v
           ...lines.map(
             ({ name, parts }) =>
               `${name}, ${letters(
-                parts.flatMap(({ whole }) => whole ?? []),
+                parts.flatMap(({ full_pass: whole }) => whole ?? []),
                 model,
               )}`,
           ),

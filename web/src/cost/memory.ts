@@ -19,7 +19,7 @@ export function memoryStores(page: CostPage): Store[] {
   const model = chosen(page.cost, page.state);
   const parameters = all(page.cost, "parameters", model);
   const size = page.state.bytes;
-  const stores = page.cost.stores.filter(({ name }) => name !== "KV cache" || model.has.includes("causal"));
+  const stores = page.cost.memory.filter(({ name }) => name !== "KV cache" || model.has.includes("causal"));
   return [
     { name: "parameters", about: "the learned weights", formula: `${whole(parameters)} × ${size} = ${whole(parameters * BigInt(size))} bytes`, bytes: parameters * BigInt(size) }, // prettier-ignore
     ...stores.map(({ name, about, numbers, bytes }): Store => {
@@ -73,13 +73,13 @@ export function generation(page: CostPage): { element: HTMLElement; draw(): void
       body.replaceChildren(h("p", "This model is bidirectional: a new token changes every earlier state, so nothing can be cached and each output costs a whole pass.")); // prettier-ignore
       return;
     }
-    const [step, pass] = [all(page.cost, "step", model), all(page.cost, "whole", model)];
-    const grows = page.cost.work
-      .filter(({ step, counted }) => counted !== false && step?.some(({ of }) => of.includes("N")))
-      .reduce((sum, work) => sum + total(work, "step", model), 0n);
-    const cache = page.cost.stores.find(({ name }) => name === "KV cache");
+    const [step, pass] = [all(page.cost, "decoding_step", model), all(page.cost, "full_pass", model)];
+    const grows = page.cost.parts
+      .filter(({ decoding_step: step, counted }) => counted !== false && step?.some(({ symbols: of }) => of.includes("N")))
+      .reduce((sum, work) => sum + total(work, "decoding_step", model), 0n);
+    const cache = page.cost.memory.find(({ name }) => name === "KV cache");
     const reads = (all(page.cost, "parameters", model) + amount(cache?.numbers ?? [], model)) * BigInt(page.state.bytes);
-    const [one, every] = [together(page.cost, "step", model), together(page.cost, "whole", model)];
+    const [one, every] = [together(page.cost, "decoding_step", model), together(page.cost, "full_pass", model)];
     const facts: [string, string, string[], string][] = [
       ["with the KV cache", `${whole(step)} multiply-adds`, [one.letters, one.operands], `${whole(grows)} of them grow with the ${whole(N)} cached tokens`], // prettier-ignore
       ["without", `${whole(pass)} multiply-adds`, [every.letters, every.operands], `a whole pass: ${brief(Math.round(Number(pass) / Number(step)))} times as many`], // prettier-ignore

@@ -87,10 +87,10 @@ function top(page: CostPage): HTMLElement {
 /** The cost of a pass in one sentence. */
 export function costSummary(page: CostPage): string {
   const model = chosen(page.cost, page.state);
-  const sum = all(page.cost, "whole", model);
+  const sum = all(page.cost, "full_pass", model);
   const group = (name: string) =>
-    page.cost.work.reduce(
-      (so, work) => (work.group === name && work.counted !== false ? so + total(work, "whole", model) : so),
+    page.cost.parts.reduce(
+      (so, work) => (work.group === name && work.counted !== false ? so + total(work, "full_pass", model) : so),
       0n,
     );
   const { N, B } = model.sizes;

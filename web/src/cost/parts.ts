@@ -10,10 +10,10 @@ const HEADS = ["part", "per layer", "with numbers", "layers", "multiply-adds", "
 /** The rows to show and to copy. */
 export function rows(page: CostPage): string[][] {
   const model = chosen(page.cost, page.state);
-  const sum = all(page.cost, "whole", model);
-  const parts = page.cost.work.map((work) => {
-    const { name, layers, counted, whole: terms = [] } = work;
-    const value = total(work, "whole", model);
+  const sum = all(page.cost, "full_pass", model);
+  const parts = page.cost.parts.map((work) => {
+    const { name, per_layer: layers, counted, full_pass: terms = [] } = work;
+    const value = total(work, "full_pass", model);
     const unit = counted === false ? " exponentials" : "";
     return [
       name, letters(terms, model), value ? operands(terms, model) : "0", layers === false ? "once" : `× ${whole(model.sizes.L)}`,

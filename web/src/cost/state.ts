@@ -16,24 +16,24 @@ export interface CostState {
 export const preset = ({ presets }: Cost, name: string): Preset => presets.find((one) => one.name === name) ?? presets[0];
 
 export function begin(cost: Cost, name = cost.presets[0].name): CostState {
-  const { sizes, has, name: model } = preset(cost, name);
+  const { sizes, features: has, name: model } = preset(cost, name);
   return { model, sizes: { ...sizes }, gate: has.includes("gate"), bytes: 2, view: "work" };
 }
 
 /** The chosen model: a preset with other sizes. */
 export function chosen(cost: Cost, { model, sizes, gate }: CostState): Model {
-  const has = preset(cost, model).has.filter((one) => one !== "gate");
+  const has = preset(cost, model).features.filter((one) => one !== "gate");
   return { sizes, has: gate ? [...has, "gate"] : has };
 }
 
 /** Whether sizes are not those of the preset. */
 export const changed = (cost: Cost, state: CostState): boolean => {
-  const { sizes, has } = preset(cost, state.model);
+  const { sizes, features: has } = preset(cost, state.model);
   return state.gate !== has.includes("gate") || cost.sizes.some(({ letter }) => sizes[letter] !== state.sizes[letter]);
 };
 
 export function toHash(cost: Cost, state: CostState): string {
-  const { sizes, has } = preset(cost, state.model);
+  const { sizes, features: has } = preset(cost, state.model);
   const parts = new URLSearchParams();
   if (state.model !== cost.presets[0].name) parts.set("model", state.model);
   for (const { letter } of cost.sizes) if (state.sizes[letter] !== sizes[letter]) parts.set(letter, String(state.sizes[letter]));

@@ -1,5 +1,5 @@
 // Times measured on this machine over the formulas. They differ where a call has overhead, or where the work is no matrix product.
-import type { Rate, Speeds, Timed } from "../contract";
+import type { Rate, Speeds, Timing } from "../contract";
 import { h } from "../dom";
 import { all, amount, brief, whole } from "./formula";
 import { plotSection } from "./plot_section";
@@ -7,12 +7,12 @@ import type { CostPage } from "./page";
 import type { Mark, Picture, Series } from "./plot";
 import { type CostState, chosen } from "./state";
 
-const NAMES: Record<Timed["part"], string> = {
+const NAMES: Record<Timing["part"], string> = {
   attention: "attention, fused kernel",
   "step by step": "attention, eager",
   "feed-forward": "feed-forward",
 };
-const LOOKS: Record<Timed["part"], [number, string]> = { attention: [0, "projections"], "step by step": [2, "scores"], "feed-forward": [1, "feed-forward"] }; // prettier-ignore
+const LOOKS: Record<Timing["part"], [number, string]> = { attention: [0, "projections"], "step by step": [2, "scores"], "feed-forward": [1, "feed-forward"] }; // prettier-ignore
 const VIEWS: [CostState["view"], string][] = [
   ["work", "multiply-adds"],
   ["tokens", "tokens"],
@@ -24,11 +24,11 @@ export const ms = (value: number): string => `${Number(value.toPrecision(3)).toL
 /** The time of so many multiply-adds by the fit. */
 export const fitted = ({ overhead, rate }: Rate, work: number): number => overhead + work / rate;
 
-const said = (one: Timed): string =>
+const said = (one: Timing): string =>
   `${NAMES[one.part]}, N = ${whole(one.n)}, D = ${whole(one.d)}${one.heads ? `, H = ${one.heads}` : ""}: ${ms(one.median)} (quartiles ${ms(one.low)} to ${ms(one.high)}) for ${whole(one.multiply_adds)} multiply-adds, ${brief((one.multiply_adds / one.median) * 1000)} per second`; // prettier-ignore
 
 /** The width with the most timed lengths, and the timings over the number of heads. */
-export function subjects({ timed }: Speeds): { width: number; heads: Timed[] } {
+export function subjects({ timings: timed }: Speeds): { width: number; heads: Timing[] } {
   const many = new Map<number, Set<number>>();
   for (const { fitted, n, d } of timed) if (fitted !== false) many.set(d, (many.get(d) ?? new Set()).add(n));
   const width = [...many].reduce((best, one) => (one[1].size > best[1].size ? one : best))[0];
@@ -39,13 +39,13 @@ export function subjects({ timed }: Speeds): { width: number; heads: Timed[] } {
 /** The picture of one view. */
 export function picture(speeds: Speeds, view: CostState["view"]): Picture {
   const { width, heads } = subjects(speeds);
-  const parts = (Object.keys(NAMES) as Timed["part"][]).filter((part) => view !== "heads" || part !== "feed-forward");
+  const parts = (Object.keys(NAMES) as Timing["part"][]).filter((part) => view !== "heads" || part !== "feed-forward");
   const series = parts.map((part): Series => {
     const [look, colour] = LOOKS[part];
-    const found = (view === "heads" ? heads : speeds.timed.filter(({ fitted }) => fitted !== false)).filter(
+    const found = (view === "heads" ? heads : speeds.timings.filter(({ fitted }) => fitted !== false)).filter(
       (one) => one.part === part && (view !== "tokens" || one.d === width),
     );
-    const x = (one: Timed) => (view === "work" ? one.multiply_adds : view === "tokens" ? one.n : one.heads);
+    const x = (one: Timing) => (view === "work" ? one.multiply_adds : view === "tokens" ? one.n : one.heads);
     const marks = [...found]
       .sort((a, b) => x(a) - x(b))
       .map((one): Mark => ({ x: x(one), y: one.median, low: one.low, high: one.high, said: said(one) }));
@@ -95,7 +95,7 @@ export function timings(page: CostPage, speeds: Speeds): { element: HTMLElement;
     picture: () => picture(speeds, view()),
     table: () => ({
       heads: ["part", "tokens", "width", "heads", "multiply-adds", "ms", "lower quartile", "upper quartile", "ms by the fit"],
-      rows: speeds.timed.map((one) => {
+      rows: speeds.timings.map((one) => {
         const rate = speeds.rates.find(({ part }) => part === one.part);
         return [NAMES[one.part], whole(one.n), whole(one.d), one.heads ? whole(one.heads) : "–", whole(one.multiply_adds), ...[one.median, one.low, one.high, rate ? fitted(rate, one.multiply_adds) : NaN].map((value) => (Number.isNaN(value) ? "–" : String(Number(value.toPrecision(4)))))]; // prettier-ignore
       }),
@@ -117,7 +117,7 @@ export function explained(speeds: Speeds, view: CostState["view"]): string {
     const [least, most] = [same.reduce((a, b) => (b.median < a.median ? b : a)), same.reduce((a, b) => (b.median > a.median ? b : a))]; // prettier-ignore
     return `The number of heads does not change the multiply-adds, ${whole(least.multiply_adds)} each time, but it changes the time: eager attention takes ${ms(least.median)} with ${least.heads} and ${ms(most.median)} with ${most.heads}. Each head has an attention matrix of its own, and the softmax computes H·N² exponentials.`; // prettier-ignore
   }
-  const far = speeds.timed.flatMap((one) => {
+  const far = speeds.timings.flatMap((one) => {
     const rate = speeds.rates.find(({ part }) => part === one.part);
     if (!rate || one.fitted === false) return [];
     const alone = one.multiply_adds / rate.rate;
@@ -134,14 +134,14 @@ function prediction(page: CostPage, speeds: Speeds): string {
   const model = chosen(page.cost, page.state);
   const one = { ...model, sizes: { ...model.sizes, L: 1 } };
   const found = (["attention", "feed-forward"] as const).map((group) => {
-    const works = page.cost.work.filter((work) => work.group === group && work.counted !== false);
-    return Number(works.reduce((sum, work) => sum + amount(work.whole ?? [], one), 0n));
+    const works = page.cost.parts.filter((work) => work.group === group && work.counted !== false);
+    return Number(works.reduce((sum, work) => sum + amount(work.full_pass ?? [], one), 0n));
   });
   const rates = (["attention", "feed-forward"] as const).map((part) => speeds.rates.find((rate) => rate.part === part));
   if (!rates[0] || !rates[1]) return "";
-  const most = Math.max(...speeds.timed.map(({ multiply_adds }) => multiply_adds));
+  const most = Math.max(...speeds.timings.map(({ multiply_adds }) => multiply_adds));
   const far = Math.max(...found) > 4 * most ? `; that is ${brief(Math.round(Math.max(...found) / most))} times beyond what was timed` : ""; // prettier-ignore
-  const pass = Number(all(page.cost, "whole", model));
+  const pass = Number(all(page.cost, "full_pass", model));
   const times = found.map((work, i) => fitted(rates[i]!, work));
   return `At the sizes above the fit gives one layer ${ms(times[0])} of attention and ${ms(times[1])} of feed-forward on this machine, and a pass of ${brief(pass)} multiply-adds ${duration(pass / rates[1].rate)} at the feed-forward's rate${far}.`; // prettier-ignore
 }

@@ -108,7 +108,7 @@ export function sized(box: Box, insides: Box[], width: number): Placed {
 /** A part of an attention: a glyph of its mask where it has one, its texts, and the actions that it breaks. */
 function chip(box: Box, width: number): Placed {
   const texts: Text[] = [];
-  const glyph = box.seen?.length ? { x: 6, y: 6, width: GLYPH, height: GLYPH } : undefined;
+  const glyph = box.mask?.length ? { x: 6, y: 6, width: GLYPH, height: GLYPH } : undefined;
   const x = glyph ? 6 + GLYPH + 7 : SIDE;
   const room = width - x - 5;
   let y = 5;

@@ -29,9 +29,9 @@ export class DrawingDesk extends Desk<DrawingState> {
 
   /** Words of the input, cells of a picture, words of the vocabulary: a colour each, the same for the same name. */
   names(axis: string, length: number): Name[] | undefined {
-    const names = this.drawing.names[axis];
+    const names = this.drawing.axis_names[axis];
     if (!names) return undefined;
-    const known = [...new Set(Object.values(this.drawing.names).flat())];
+    const known = [...new Set(Object.values(this.drawing.axis_names).flat())];
     return behindClass(
       names.map((text) => ({ text, colour: known.indexOf(text) % COLOURS })),
       length,

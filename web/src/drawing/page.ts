@@ -76,7 +76,7 @@ function top(desk: DrawingDesk, main: HTMLElement): HTMLElement {
 
 function choices(desk: DrawingDesk): HTMLElement[] {
   const { state, drawing } = desk;
-  const actions = [{ name: "", title: "all parts in colour" }, ...drawing.stands.map(({ action, summary }) => ({ name: action, title: `${action}: ${summary}` }))]; // prettier-ignore
+  const actions = [{ name: "", title: "all parts in colour" }, ...drawing.claims.map(({ action, summary }) => ({ name: action, title: `${action}: ${summary}` }))]; // prettier-ignore
   const head = select(
     "head",
     Array.from({ length: drawing.heads }, (_, i) => ({ name: String(i), title: `H${i}` })),

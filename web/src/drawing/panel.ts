@@ -1,5 +1,5 @@
 // Beside the drawing: the whole model, or the open box with its sizes, its equivariances, and its numbers.
-import type { Box, Claim, Drawing, LeafRecord, Stand, StepRecord, ProgramRecord } from "../contract";
+import type { Box, Claim, Drawing, LeafRecord, ModelClaim, StepRecord, ProgramRecord } from "../contract";
 import { button, h } from "../dom";
 import { graph } from "../marks/graph";
 import { matrix } from "../marks/matrix";
@@ -35,11 +35,11 @@ function whole(desk: DrawingDesk): HTMLElement {
 
 function stands(desk: DrawingDesk): HTMLElement {
   const { action } = desk.state;
-  const choose = (stand: Stand) =>
+  const choose = (stand: ModelClaim) =>
     desk.set({ action: stand.action === action ? "" : stand.action }, { structure: true, undoable: false });
   return h(
     "ul.stands",
-    desk.drawing.stands.map((stand) =>
+    desk.drawing.claims.map((stand) =>
       h(
         "li",
         { class: stand.holds ? "holds" : "broken" },
@@ -152,7 +152,7 @@ function numbers(desk: DrawingDesk, box: Box): HTMLElement {
   const root = h(
     "section.part",
     h("h3", "Its numbers"),
-    h("p.quiet", desk.drawing.traced),
+    h("p.quiet", desk.drawing.program_note),
     own.steps.length > 1 && graph(own, own.outputs, (id) => reveal(root, id)),
     steps,
   );

@@ -32,7 +32,7 @@ export function picture(drawing: Drawing, available: number, open: (box: Box) =>
 
 /** Mark the open box, and the boxes that are not equivariant to the chosen action. */
 export function mark(root: ParentNode, drawing: Drawing, box: string, action: string): void {
-  const broken = new Set(drawing.stands.find((stand) => stand.action === action)?.boxes);
+  const broken = new Set(drawing.claims.find((stand) => stand.action === action)?.boxes);
   root.querySelector("svg.architecture")?.classList.toggle("through", !!action);
   for (const one of root.querySelectorAll<SVGElement>("svg.architecture .box")) {
     const id = one.dataset.box!;
@@ -93,7 +93,7 @@ function node(one: Placed, drawing: Drawing, open: (box: Box) => void): SVGEleme
     glyph &&
       svg(
         "g.glyph",
-        (box.seen ?? []).flatMap((row, r) => row.map((may, c) => cell(glyph.x, glyph.y, glyph.width / row.length, r, c, may))),
+        (box.mask ?? []).flatMap((row, r) => row.map((may, c) => cell(glyph.x, glyph.y, glyph.width / row.length, r, c, may))),
       ),
     texts.flatMap((one) => [text(one), " "]),
   );

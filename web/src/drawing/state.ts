@@ -23,7 +23,7 @@ export function fromHash(hash: string, drawing: Drawing): DrawingState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initial();
   state.box = drawing.boxes.find(({ id }) => id === parts.get("box"))?.id ?? "";
-  state.action = drawing.stands.find(({ action }) => action === parts.get("action"))?.action ?? "";
+  state.action = drawing.claims.find(({ action }) => action === parts.get("action"))?.action ?? "";
   state.head = whole(parts.get("head"), 0, drawing.heads - 1) ?? state.head;
   state.digits = whole(parts.get("digits"), 0, 8) ?? state.digits;
   state.edits = edits(parts.get("edits"));

@@ -1,5 +1,5 @@
 // Edges: who sends to whom, as a table [receiver · N + sender] by the numbers of the words as they were typed. Pure functions.
-import type { Graph } from "../contract";
+import type { ExampleGraph } from "../contract";
 
 export type Edges = boolean[];
 
@@ -39,7 +39,7 @@ export function drawn(nodes: number, wanted: number, chance: () => number = Math
 }
 
 /** The ready graph that has these very edges. */
-export const ready = (graphs: Graph[], edges: Edges, nodes: number): Graph | undefined =>
+export const ready = (graphs: ExampleGraph[], edges: Edges, nodes: number): ExampleGraph | undefined =>
   graphs.find((graph) => table(graph.edges, nodes).every((there, at) => there === edges[at]));
 
 // --- in a link: four edges a letter -------------------------------------------------------------------------------------

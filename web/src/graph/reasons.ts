@@ -15,12 +15,12 @@ export function reasons(record: Messages): HTMLElement[] {
     h(
       "section.part.reasons",
       h("h2", "What a transformer has that a plain graph network has not"),
-      h("ul", record.apart.map((reason) => h("li", told(reason)))), // prettier-ignore
+      h("ul", record.differences.map((reason) => h("li", told(reason)))), // prettier-ignore
     ),
   ];
 }
 
-function told({ claim, text, measured = [], figures, again }: Reason): HTMLElement[] {
+function told({ claim, text, measurements: measured = [], figures, command: again }: Reason): HTMLElement[] {
   return [
     h("h3", claim),
     h("p", text),

@@ -1,11 +1,11 @@
 // The sound inside the page: its samples, its envelope, and a player that makes no request.
-import type { SoundClip } from "../contract";
+import type { AudioClip } from "../contract";
 import { bytesOf } from "../tensor";
 
 const LARGEST = 32767; // of 16 bits
 
 /** Samples in [-1, 1]. */
-export function decodeSamples({ samples }: SoundClip): Float32Array<ArrayBuffer> {
+export function decodeSamples({ samples }: AudioClip): Float32Array<ArrayBuffer> {
   const bytes = bytesOf(samples);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Float32Array.from({ length: bytes.length >> 1 }, (_, i) => view.getInt16(2 * i, true) / LARGEST);
@@ -30,7 +30,7 @@ export interface Player {
 }
 
 /** tell: called with the playback time in seconds, and with undefined at the end. */
-export function player(heard: SoundClip, samples: Float32Array<ArrayBuffer>, tell: (at: number | undefined) => void): Player {
+export function player(heard: AudioClip, samples: Float32Array<ArrayBuffer>, tell: (at: number | undefined) => void): Player {
   let [context, source]: [AudioContext | undefined, AudioBufferSourceNode | undefined] = [undefined, undefined];
   let frame = 0;
   const stop = () => {

@@ -41,7 +41,7 @@ export function maskedAttention(record: Masks, state: MasksState): MaskedAttenti
 
 /** The rules that mask something: of "all words and X" X, of "all words or X" none. */
 function maskingRules(record: Masks, { rules, join }: MasksState): Chosen[] {
-  const hiding = rules.filter(({ name }) => ruleOf(record, name).visible);
+  const hiding = rules.filter(({ name }) => ruleOf(record, name).mask);
   return join === "or" && hiding.length < rules.length ? [] : hiding;
 }
 
@@ -55,13 +55,13 @@ function numbered({ program: programRecord, knob }: Rule, n: number): ProgramRec
 
 function part(rule: Rule, n: number, prefix: string): Part {
   const { steps } = numbered(rule, n);
-  const wanted = new Set([rule.visible]);
+  const wanted = new Set([rule.mask]);
   for (const step of [...steps].reverse()) if (wanted.has(step.id)) for (const input of step.inputs) wanted.add(input);
   const own = steps.filter(({ id }) => wanted.has(id));
   const known = new Set(own.map(({ id }) => id));
   const name = (id: string) => (known.has(id) ? prefix + id : id);
   const renamed = own.map((step) => ({ ...step, id: name(step.id), inputs: step.inputs.map(name) }));
-  return { rule, n, visible: name(rule.visible), steps: renamed };
+  return { rule, n, visible: name(rule.mask), steps: renamed };
 }
 
 /** The first rule's program, in which the mask is what both rules allow, or one of them. */
@@ -124,7 +124,7 @@ export function reason(under: MaskedAttention, join: "and" | "or", query: number
     .filter((part) => able || mayAttend(under, part.visible, query, key) === able)
     .map((part) => {
       const seen = mayAttend(under, part.visible, query, key);
-      const text = seen ? part.rule.seen : part.rule.hidden;
+      const text = seen ? part.rule.allowed_reason : part.rule.masked_reason;
       if (query === key && text.includes("{query}")) return "it is the same position";
       return text.replaceAll("{query}", name(query)).replaceAll("{key}", name(key)).replaceAll("{n}", counted(part));
     });

@@ -15,7 +15,13 @@ const ROWS: Name[] = ["query", "keys", "values", "weights"].map((text) => ({ tex
 export function decoding(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["step", "keep", "head"];
   const { record } = page;
-  const { words, cached, whole, row, pair } = record;
+  const {
+    words,
+    cached_multiply_adds: cached,
+    full_multiply_adds: whole,
+    token_multiply_adds: row,
+    pair_multiply_adds: pair,
+  } = record;
   const count = words.length;
   const names: Name[] = words.map((text, i) => ({ text, colour: i % COLOURS }));
   let now: MaskedAttention;
@@ -56,9 +62,10 @@ export function decoding(page: MasksPage) {
   );
 
   const turn = (step = page.state.step) => record.decoding[page.state.keep - 1][step];
-  const isKept = (word: number): boolean => (turn().kept ?? []).includes(word);
+  const isKept = (word: number): boolean => (turn().cached_positions ?? []).includes(word);
   /** The step after which a word's key and value were evicted. */
-  const goneAt = (word: number): number => record.decoding[page.state.keep - 1].findIndex(({ dropped }) => dropped.includes(word));
+  const goneAt = (word: number): number =>
+    record.decoding[page.state.keep - 1].findIndex(({ evicted_positions: dropped }) => dropped.includes(word));
 
   function cell(r: number, word: number): Cell {
     const { step, head } = page.state;
@@ -90,7 +97,7 @@ export function decoding(page: MasksPage) {
     turnTo(sliders[1], "window", keep, (keep) => page.set({ keep }), (value) => (value === count ? "none" : `${value} word${value === 1 ? "" : "s"}`)); // prettier-ignore
     [back.disabled, next.disabled] = [step === 0, step === count - 1];
     view.draw({ rows: ROWS, columns: names, cell });
-    const { kept, dropped } = turn();
+    const { cached_positions: kept, evicted_positions: dropped } = turn();
     const listed = (all: number[]) => (all.length > 4 ? `${named(all[0])} to ${named(all.at(-1)!)}` : all.map(named).join(", "));
     said.textContent = [
       `Step ${step} reads ${named(step)}: its query, key and value are new.`,
@@ -105,7 +112,7 @@ export function decoding(page: MasksPage) {
     const { step, keep } = page.state;
     const tokens = step + 1;
     const plain = (n: number) => n.toLocaleString("en");
-    const read = record.decoding[keep - 1].slice(0, tokens).map(({ kept }) => kept.length + 1);
+    const read = record.decoding[keep - 1].slice(0, tokens).map(({ cached_positions: kept }) => kept.length + 1);
     const [with_, without] = [read.reduce((sum, n) => sum + cached[n - 1], 0), whole.slice(0, tokens).reduce((sum, n) => sum + n, 0)]; // prettier-ignore
     const worst = Math.max(...record.decoding[keep - 1].map(({ difference }) => difference));
     figures.replaceChildren(

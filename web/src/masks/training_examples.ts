@@ -11,7 +11,7 @@ const WORDS = 6; // of a long example that are printed in the list
 export function trainingExamples(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["lesson"];
   const { record } = page;
-  const { lessons, words, begin } = record;
+  const { examples: lessons, words, bos: begin } = record;
   const count = lessons.length;
   const tokens: Name[] = [{ text: begin, colour: -1 }, ...words.slice(0, -1).map((text, i) => ({ text, colour: i % COLOURS }))];
   let pointed: number | undefined;
@@ -22,7 +22,7 @@ export function trainingExamples(page: MasksPage) {
     },
     pick: ([lesson]) => page.set({ lesson }),
   });
-  const rows = lessons.map(({ given, next }, i) => {
+  const rows = lessons.map(({ prefix_length: given, next }, i) => {
     const before = [begin, ...words].slice(0, given);
     const shown = before.length > WORDS ? ["…", ...before.slice(-WORDS)] : before;
     return h(
@@ -31,7 +31,7 @@ export function trainingExamples(page: MasksPage) {
       h("span.given", h("bdi", shown.join(" "))),
       h("span.arrow", { "aria-label": "then" }, "→"),
       h("b", { "data-colour": i % COLOURS }, h("bdi", next)),
-      h("span.loss", number(lessons[i].together, 3)),
+      h("span.loss", number(lessons[i].full_pass_loss, 3)),
     );
   });
   rows.forEach((row, i) => {
@@ -46,9 +46,9 @@ export function trainingExamples(page: MasksPage) {
     });
   });
   const said = h("p.reason", { role: "status", "aria-live": "polite" });
-  const apart = Math.max(...lessons.map(({ together, alone }) => Math.abs(together - alone)));
-  const mean = lessons.reduce((sum, { together }) => sum + together, 0) / count;
-  const listed = lessons.map(({ given }) => given);
+  const apart = Math.max(...lessons.map(({ full_pass_loss: together, own_pass_loss: alone }) => Math.abs(together - alone)));
+  const mean = lessons.reduce((sum, { full_pass_loss: together }) => sum + together, 0) / count;
+  const listed = lessons.map(({ prefix_length: given }) => given);
   const sum = count > 6 ? `${listed.slice(0, 3).join(" + ")} + … + ${count}` : listed.join(" + ");
   const element = h(
     "div",
@@ -78,7 +78,7 @@ export function trainingExamples(page: MasksPage) {
 
   function light(): void {
     const shown = pointed ?? page.state.lesson;
-    const { given, next, together, alone } = lessons[shown];
+    const { prefix_length: given, next, full_pass_loss: together, own_pass_loss: alone } = lessons[shown];
     view.draw({
       rows: tokens,
       columns: tokens,

@@ -28,7 +28,7 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
     type: "checkbox",
     onchange: () => desk.change({ labels: labels.checked }, "", false),
   });
-  const most = Math.max(...desk.record.solvers.map((one) => one.arrows));
+  const most = Math.max(...desk.record.solvers.map((one) => one.vectors));
   const kinds = [
     { name: "forces", title: "forces" },
     ...Array.from({ length: most }, (_, i) => ({ name: String(i), title: `learned vector ${i}` })),
@@ -106,7 +106,7 @@ function spinner(desk: MoleculeDesk): HTMLElement {
 
 /** The frames of the file. */
 function replay(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
-  const many = desk.record.said.length;
+  const many = desk.record.captions.length;
   const said = h("span.quiet");
   const range = slider("frame", [1, Math.max(many, 1)], desk.state.frame + 1, (value, first) => desk.change({ frame: value - 1 }, "", first), (value) => `${value} of ${many}`); // prettier-ignore
   const element = h("div.frames", { hidden: many < 2 }, range, said);
@@ -116,7 +116,7 @@ function replay(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
       const input = range.querySelector("input")!;
       if (document.activeElement !== input) input.value = String(desk.state.frame + 1);
       range.querySelector("output")!.textContent = `${desk.state.frame + 1} of ${many}`;
-      said.textContent = desk.record.said[desk.state.frame] ?? "";
+      said.textContent = desk.record.captions[desk.state.frame] ?? "";
     },
   };
 }

@@ -138,7 +138,7 @@ export class Stage {
     const { arrows: which } = this.desk.state;
     if (!answers || which === "none") return undefined;
     if (which === "forces") return answers.forces;
-    const many = this.desk.model(this.solver).arrows;
+    const many = this.desk.model(this.solver).vectors;
     return answers.arrows && Number(which) < many ? channel(answers.arrows, Number(which), many) : undefined;
   }
 

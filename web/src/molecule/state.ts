@@ -61,10 +61,10 @@ export function fromHash(hash: string, record: Molecule): MoleculeState {
   const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
   const from1 = (name: string, most: number) => (whole(parts.get(name), 1, most) ?? NaN) - 1;
   const known = (name: "left" | "right") => record.solvers.find((one) => one.name === parts.get(name))?.name ?? state[name];
-  const [frame, atom] = [from1("frame", record.said.length), from1("atom", record.atoms.length)];
+  const [frame, atom] = [from1("frame", record.captions.length), from1("atom", record.atoms.length)];
   const [layer, head] = (["layer", "head"] as const).map((name) => whole(parts.get(name), 0, Math.max(...record.solvers.map((one) => one[`${name}s`])) - 1) ?? 0); // prettier-ignore
   const arrows = parts.get("vectors") ?? "";
-  const many = Math.max(...record.solvers.map((one) => one.arrows));
+  const many = Math.max(...record.solvers.map((one) => one.vectors));
   return {
     ...state,
     frame: Number.isNaN(frame) ? state.frame : frame,

@@ -1,5 +1,5 @@
 // The evidence of a row: the result in words, the smallest counterexample, where it breaks, the proof.
-import type { Proof, Report, Row, Said } from "../contract";
+import type { Proof, Report, Row, ReportRow } from "../contract";
 import { button, h } from "../dom";
 import { error, scientific } from "../format";
 import { counterexample } from "./counterexample";
@@ -12,7 +12,7 @@ const ANSWERS: Record<Proof["answer"], string> = {
   unknown: "Unknown: an operation has no rule.",
 };
 
-export function evidence(row: Row, said: Said, report: Report): HTMLElement {
+export function evidence(row: Row, said: ReportRow, report: Report): HTMLElement {
   const tolerance = report.audit.tolerance ?? 1e-2;
   return h(
     "div.evidence",
@@ -35,7 +35,7 @@ export function evidence(row: Row, said: Said, report: Report): HTMLElement {
 
 const card = (title: string, ...rest: Parameters<typeof h>[1][]): HTMLElement => h("section.card", h("h2", title), ...rest);
 
-const result = (row: Row, said: Said): HTMLElement =>
+const result = (row: Row, said: ReportRow): HTMLElement =>
   h(
     "div.found",
     row.summary && h("p.statement", "Statement: ", row.summary, "."),
@@ -66,7 +66,7 @@ function facts(row: Row): HTMLElement {
   );
 }
 
-function repeat(said: Said): HTMLElement {
+function repeat(said: ReportRow): HTMLElement {
   const press = button("Copy", "Copy the command that measures this row", async () => {
     press.textContent = (await copied(said.again)) ? "Copied" : "Select it and copy";
   });
@@ -76,7 +76,7 @@ function repeat(said: Said): HTMLElement {
     h(
       "pre",
       { tabindex: 0 },
-      said.again.split(" ").flatMap((word, i) => [i > 0 && " ", h("span", word)]),
+      said.command.split(" ").flatMap((word, i) => [i > 0 && " ", h("span", word)]),
     ),
     press,
   );

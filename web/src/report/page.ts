@@ -77,7 +77,7 @@ function forPrint(page: Reading, draw: () => void): void {
   let before = page.state;
   addEventListener("beforeprint", () => {
     before = page.state;
-    const failing = page.report.said.filter((_, i) => page.report.audit.rows[i].fails).map(({ id }) => id);
+    const failing = page.report.rows.filter((_, i) => page.report.audit.rows[i].fails).map(({ id }) => id);
     page.state = { ...before, rows: [...new Set([...before.rows, ...failing])] };
     draw();
   });
@@ -138,7 +138,7 @@ function facts({ audit }: Report): HTMLElement {
 function controls(page: Reading): HTMLElement {
   const { report, state } = page;
   const failing = report.audit.rows.filter(({ fails }) => fails).length;
-  const ids = report.said.map(({ id }) => id);
+  const ids = report.rows.map(({ id }) => id);
   const some = state.rows.length > 0;
   return h(
     "div.controls",

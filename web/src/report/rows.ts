@@ -1,6 +1,6 @@
 // The table: a row for each statement, which opens its evidence. For a screen reader it stays a table, also where a narrow window lays
 // out its rows as cards.
-import type { Report, Row, Said } from "../contract";
+import type { Report, Row, ReportRow } from "../contract";
 import { button, h } from "../dom";
 import { error } from "../format";
 import { errors } from "./errors";
@@ -22,7 +22,7 @@ export function rows(
   toggle: (id: string) => void,
   kept: Map<string, HTMLElement>,
 ): HTMLElement {
-  const { audit, said } = report;
+  const { audit, rows: said } = report;
   const shown = audit.rows.map((row, i) => ({ row, said: said[i] })).filter(({ row }) => row.fails || !state.only);
   const groups = GROUPS.map(([kind, title]) => ({ title, found: shown.filter(({ row }) => row.kind === kind) }));
   return h(
@@ -64,14 +64,14 @@ function head(): HTMLElement {
 /** A row, and its evidence below where it is open. */
 function lines(
   row: Row,
-  said: Said,
+  said: ReportRow,
   report: Report,
   open: boolean,
   toggle: (id: string) => void,
   kept: Map<string, HTMLElement>,
 ): HTMLElement[] {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
-  const panel = `evidence-${report.said.indexOf(said)}`;
+  const panel = `evidence-${report.rows.indexOf(said)}`;
   const measured = row.error ?? null;
   const [count, bound] = split(said.samples);
   const press = h("span.named", row.name);

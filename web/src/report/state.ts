@@ -24,7 +24,7 @@ export function toHash(state: ReportState, report: Report): string {
 /** The state that a fragment describes; unknown rows are left out. */
 export function fromHash(hash: string, report: Report): ReportState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const known = report.said.map(({ id }) => id);
+  const known = report.rows.map(({ id }) => id);
   const rows = parts.getAll("row").filter((id) => known.includes(id));
   return {
     rows: parts.has("row") ? [...new Set(rows)] : initial(report).rows,

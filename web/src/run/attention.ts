@@ -85,7 +85,7 @@ function explained(page: RunPage, sample: Sample, attn: SampleAttention, weights
     const across = (sample.source ?? []).length > 0 ? " of the answer" : "";
     return `Rows are queries${across}, columns are keys; opacity is the square root of the weight. ${COUNTED}`;
   }
-  const lit = page.history.picture(sample.given) ? " The picture is lit by the square root of the weight." : "";
+  const lit = page.history.picture(sample.prompt) ? " The picture is lit by the square root of the weight." : "";
   return `Attention of “${attn.queries[0] ?? "the read-out"}” to each ${attn.grid[0] > 1 ? "patch" : "position"}. Full colour is the largest weight of the head, here ${digits(largest(weights))}.${lit} ${COUNTED}`;
 }
 
@@ -128,7 +128,7 @@ function enlarged(page: RunPage, sample: Sample, attn: SampleAttention, [layer, 
   const one = head(attn, layer, which);
   const { width, height, weights } = one;
   const side = Math.max(4, Math.min(44, Math.floor(LARGE / Math.max(width, height))));
-  const seen = attn.grid && page.history.picture(sample.given);
+  const seen = attn.grid && page.history.picture(sample.prompt);
   const canvas = painted(one, Boolean(attn.grid), Boolean(seen));
   const frame = h("i.frame", { "aria-hidden": "true", hidden: true });
   const said = h("output.said", "Point at it, or use the arrow keys.");
@@ -138,7 +138,7 @@ function enlarged(page: RunPage, sample: Sample, attn: SampleAttention, [layer, 
     canvas,
     frame,
   );
-  if (seen) place.prepend(picture(seen, sample.given));
+  if (seen) place.prepend(picture(seen, sample.prompt));
   let cell = 0;
   const point = (to: number) => {
     cell = to;

@@ -6,16 +6,16 @@ import type { History } from "./history";
 
 export function exampleList(history: History, step: number): HTMLElement {
   const found = history.samplesAt(step);
-  const known = found.some(({ wanted }) => wanted !== null && wanted !== undefined);
+  const known = found.some(({ target: wanted }) => wanted !== null && wanted !== undefined);
   return h("div.samples", found.map((sample) => (known ? compared(sample, history) : continued(sample)))); // prettier-ignore
 }
 
 /** A prompt and its continuation. */
-const continued = ({ given, answer }: Sample): HTMLElement =>
+const continued = ({ prompt: given, answer }: Sample): HTMLElement =>
   h("blockquote.continued", { dir: "auto" }, h("span.prompt", given.replace(/^\n+/, "")), h("span.output", answer));
 
 /** Input, output and target. */
-function compared({ given, answer, wanted }: Sample, history: History): HTMLElement {
+function compared({ prompt: given, answer, target: wanted }: Sample, history: History): HTMLElement {
   const bare = answer.replace(/ \(\d+\s?%\)$/, "").trim(); // without the probability of a class
   const right = wanted !== null && wanted !== undefined && bare === wanted.trim();
   const seen = history.picture(given);

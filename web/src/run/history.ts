@@ -1,5 +1,5 @@
 // The entries of a run, sorted by kind as they arrive, and the lines to draw.
-import type { News, Point, Run, Sample, Score } from "../contract";
+import type { RunUpdate, Point, Run, Sample, Score } from "../contract";
 
 export type Measure = "loss" | "rate" | "norm" | "seconds" | "tokens" | "busy";
 
@@ -24,7 +24,7 @@ export class History {
     return this.points.length + this.scores.length + this.samples.length;
   }
 
-  add(entries: NonNullable<News["entries"]>): void {
+  add(entries: NonNullable<RunUpdate["entries"]>): void {
     for (const entry of entries) {
       if (entry.entry === "point") this.points.push(entry);
       else if (entry.entry === "score") this.scores.push(entry);
@@ -66,7 +66,7 @@ export class History {
   samplesAt(step: number): Sample[] {
     const found = new Map<string, Sample>();
     for (const sample of this.samples) {
-      const key = sample.given;
+      const key = sample.prompt;
       if (sample.step <= step || !found.has(key)) found.set(key, sample);
     }
     return [...found.values()];
@@ -76,13 +76,13 @@ export class History {
   attentionAt(step: number): Sample[] {
     const found = new Map<string, Sample>();
     for (const sample of this.samples)
-      if (sample.attention && (sample.step <= step || !found.has(sample.given))) found.set(sample.given, sample);
+      if (sample.attention && (sample.step <= step || !found.has(sample.prompt))) found.set(sample.prompt, sample);
     return [...found.values()];
   }
 
   /** The picture of an example. */
   picture(given: string): Sample["picture"] {
-    return this.samples.find((sample) => sample.given === given && sample.picture)?.picture;
+    return this.samples.find((sample) => sample.prompt === given && sample.picture)?.picture;
   }
 }
 

@@ -1,11 +1,11 @@
 // Poll for new entries: at once while more are waiting, each second during training, seldom without a response.
-import type { News } from "../contract";
+import type { RunUpdate } from "../contract";
 
 const [OFTEN, SELDOM] = [1000, 2000]; // milliseconds; at the end the server waits a little longer for the last poll
 const LOST = 20000; // milliseconds, the timeout of a request: a suspended command keeps its connections open
 
 export interface Listener {
-  hear(news: News): void;
+  hear(news: RunUpdate): void;
   lost(): void; // no response
 }
 
@@ -16,7 +16,7 @@ export function listen(series: string, known: () => number, listener: Listener):
     try {
       const answer = await fetch(`/entries?from=${known()}`, { cache: "no-store", signal: AbortSignal.timeout(LOST) });
       if (!answer.ok) throw new Error(String(answer.status));
-      const news: News = await answer.json();
+      const news: RunUpdate = await answer.json();
       if (news.series !== series) {
         location.reload();
         return;

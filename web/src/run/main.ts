@@ -1,5 +1,5 @@
 // The page of a run, finished or in progress.
-import type { Course } from "../contract";
+import type { RunReport } from "../contract";
 import { read, unreadable } from "../read";
 import { type RunPage, mount } from "./page";
 import "../style.css";
@@ -8,5 +8,5 @@ import "../style.css";
 export const running: { run?: RunPage } = {};
 
 const place = document.getElementById("app");
-const record = document.getElementById("course");
-if (place && record) read<Course>(record).then((course) => (running.run = mount(course, place)), unreadable(place));
+const record = document.getElementById("runreport");
+if (place && record) read<RunReport>(record).then((course) => (running.run = mount(course, place)), unreadable(place));

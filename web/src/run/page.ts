@@ -1,5 +1,5 @@
 // The page of a run: its state, its curves, samples during training, its scores, its provenance.
-import type { Course, News, Run } from "../contract";
+import type { RunReport, RunUpdate, Run } from "../contract";
 import { button, h } from "../dom";
 import { download } from "../figure";
 import { copied } from "../report/evidence";
@@ -29,7 +29,7 @@ export interface RunPage {
   point(index: number | undefined): void;
 }
 
-export function mount(course: Course, root: HTMLElement): RunPage {
+export function mount(course: RunReport, root: HTMLElement): RunPage {
   const history = new History(course.run);
   const page: RunPage = {
     run: course.run,
@@ -49,7 +49,10 @@ export function mount(course: Course, root: HTMLElement): RunPage {
       soon();
     },
   };
-  let said: Pick<News, "summary" | "left" | "silent"> & { lost?: boolean } = { summary: course.summary, left: course.left };
+  let said: Pick<RunUpdate, "summary" | "seconds_left" | "silent"> & { lost?: boolean } = {
+    summary: course.summary,
+    seconds_left: course.seconds_left,
+  };
 
   const drawn = curves(page);
   const top = h("div.heading");
@@ -103,14 +106,14 @@ export function mount(course: Course, root: HTMLElement): RunPage {
         if (!news.more) draw();
       },
       lost() {
-        said = { ...said, lost: true, left: undefined };
+        said = { ...said, lost: true, seconds_left: undefined };
         top.replaceChildren(...heading(page, course, said));
       },
     });
   return page;
 }
 
-function brand(course: Course, page: RunPage): HTMLElement {
+function brand(course: RunReport, page: RunPage): HTMLElement {
   const name = `${course.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "run"}.json`;
   const text = () => {
     const { points, scores, samples } = page.history;
@@ -132,9 +135,9 @@ function brand(course: Course, page: RunPage): HTMLElement {
   );
 }
 
-type Status = Pick<News, "summary" | "left" | "silent"> & { lost?: boolean };
+type Status = Pick<RunUpdate, "summary" | "seconds_left" | "silent"> & { lost?: boolean };
 
-function heading(page: RunPage, course: Course, said: Status): HTMLElement[] {
+function heading(page: RunPage, course: RunReport, said: Status): HTMLElement[] {
   const { run, history } = page;
   const state = run.state ?? "running";
   const running = state === "running";
@@ -160,7 +163,7 @@ function heading(page: RunPage, course: Course, said: Status): HTMLElement[] {
   return parts;
 }
 
-function heard(course: Course, said: Status, running: boolean): string | undefined {
+function heard(course: RunReport, said: Status, running: boolean): string | undefined {
   if (said.lost)
     return running
       ? "No response: the training or the page's server has ended. The data received so far stays here. Run the same command to resume; this page then continues."
@@ -178,7 +181,7 @@ function tiles({ run, history }: RunPage, said: Status, live: boolean): HTMLElem
   const facts: [string, string, string?][] = [];
   if (first) facts.push([`best ${best.part} ${first[0]}`, digits(first[1]), `after step ${best.step.toLocaleString("en")}`]);
   facts.push(["steps", last ? last.step.toLocaleString("en") : "0", `of ${run.steps.toLocaleString("en")}`]);
-  facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && said.left != null ? `about ${spoken(said.left)} left` : "without evaluation"]); // prettier-ignore
+  facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && said.seconds_left != null ? `about ${spoken(said.seconds_left)} left` : "without evaluation"]); // prettier-ignore
   facts.push(["parameters", (run.parameters ?? 0).toLocaleString("en")]);
   if (last) facts.push(["tokens per second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `MFU ${(100 * last.busy).toFixed(0)} %`]); // prettier-ignore
   return h("dl.tiles", facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore

@@ -18,7 +18,7 @@ export const slide: Story = {
   lede: "Shift the words through a paragraph. The words stay the same; only their positions change. Which scheme is invariant?",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
-    const last = app.page.places - count(app);
+    const last = app.page.max_positions - count(app);
     const cards = h(
       "div.cards",
       app.page.schemes.map((scheme) => card(app, scheme.name)),
@@ -46,7 +46,7 @@ export const slide: Story = {
 
 const count = (app: App): number => Math.min(app.state.words.length, MOST);
 const sliding = (app: App): number[] => app.state.order.slice(0, count(app));
-const start = (app: App): number => Math.min(app.state.slide, app.page.places - count(app));
+const start = (app: App): number => Math.min(app.state.slide, app.page.max_positions - count(app));
 
 /** A scheme's program on the shifted words at a position. */
 function standing(app: App, scheme: string, position: () => number, slot: string): () => Run {
@@ -66,7 +66,7 @@ function paragraph(app: App): HTMLElement {
   app.keep(() => {
     const [position, words] = [start(app), sliding(app)];
     const filler = app.page.paragraph.filter((w) => !app.page.words.includes(w));
-    const total = Math.min(app.page.places, Math.max(filler.length, position) + words.length);
+    const total = Math.min(app.page.max_positions, Math.max(filler.length, position) + words.length);
     text.replaceChildren(
       ...Array.from({ length: total }, (_, i) => {
         const row = words[i - position];

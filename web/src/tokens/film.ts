@@ -156,7 +156,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
       const seconds = at(unpack(cut.positions), [token, 0]);
       const title = `Tubelet ${whole(token + 1)} of ${whole(total)}`;
       const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time, and its place counted from 0.`;
-      one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.mapped, outputs: record.outputs, what: `Sliding a convolution over frames, rows and columns, with W as its kernel and a stride of ${called(size)},` }); // prettier-ignore
+      one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.projection, outputs: record.outputs, what: `Sliding a convolution over frames, rows and columns, with W as its kernel and a stride of ${called(size)},` }); // prettier-ignore
       table.draw(record.cuts.map((each, i) => ({ name: called(each.size as Size), tokens: each.grid.reduce((a, b) => a * b, 1), numbers: each.numbers, pressed: each === cut, pick: () => take(i) }))); // prettier-ignore
       if (!range) {
         range = slider("time", [1, many], f + 1, (value) => show(value - 1), (value) => `frame ${value}, ${digits(Number(((value - 1) / record.fps).toFixed(3)))} s`); // prettier-ignore

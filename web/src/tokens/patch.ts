@@ -1,6 +1,6 @@
 // One token of a picture or a film: its box enlarged, its numbers in their order, and what a linear map makes of them.
 import { digits } from "../axis";
-import type { Mapped } from "../contract";
+import type { Projection } from "../contract";
 import { h } from "../dom";
 import { scientific } from "../format";
 import { type Colour, colour } from "../heads/canvas";
@@ -17,7 +17,7 @@ export interface Boxed {
   number: number;
   title: string;
   where: string; // its coordinate, in words
-  mapped?: Mapped | null;
+  mapped?: Projection | null;
   outputs: string[];
   what: string; // "convolution" that does the same, in words
 }
@@ -140,7 +140,12 @@ function tinted(value: number, c: number): Colour {
 }
 
 /** What each output of the map is for this token, and for all. */
-function mapped(box: Boxed, { weight, made, apart }: Mapped, values: Float64Array, open: (token: number) => void): Node[] {
+function mapped(
+  box: Boxed,
+  { weight, output: made, error: apart }: Projection,
+  values: Float64Array,
+  open: (token: number) => void,
+): Node[] {
   const [weights, outputs] = [unpack(weight), unpack(made)];
   const many = box.outputs.length;
   const [, rows, columns] = box.grid;

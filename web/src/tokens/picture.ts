@@ -9,7 +9,7 @@ import { counts, whole } from "./counts";
 import { heading, type Section, type Tell } from "./section";
 import { within } from "./state";
 
-export const called = ({ way, side }: PictureCut): string =>
+export const called = ({ kind: way, side }: PictureCut): string =>
   way === "patches" ? `patches of ${side}×${side}` : way === "stem" ? `stem, every ${side} pixels` : "pixels";
 
 export function picture(record: PictureTokens, tell: Tell): Section {
@@ -92,22 +92,22 @@ export function picture(record: PictureTokens, tell: Tell): Section {
       const token = tokenNow(cut);
       const [row, column] = [Math.floor(token / columns), token % columns];
       ways.replaceChildren(
-        ...record.cuts.map((each, i) => h("button", { type: "button", "aria-pressed": String(each === cut), onclick: () => take(i) }, each.way === "patches" ? `${each.side}×${each.side}` : each.way)), // prettier-ignore
+        ...record.cuts.map((each, i) => h("button", { type: "button", "aria-pressed": String(each === cut), onclick: () => take(i) }, each.kind === "patches" ? `${each.side}×${each.side}` : each.kind)), // prettier-ignore
       );
       said.textContent = `${rows} × ${columns} = ${whole(rows * columns)} tokens of ${whole(cut.numbers)} numbers: ${why(cut)}`;
       photo.setAttribute("aria-label", `${record.name}, cut into ${rows} by ${columns} tokens. Arrow keys choose one.`);
       const [[top, bottom], [left, right]] = [cut.rows[row], cut.columns[column]];
       frame.style.cssText = boxed(top, left, bottom - top, right - left, high, wide);
-      own.hidden = cut.way !== "stem";
+      own.hidden = cut.kind !== "stem";
       own.style.cssText = boxed(row * cut.side, column * cut.side, cut.side, cut.side, high, wide);
       const title = `Token ${whole(token + 1)} of ${whole(rows * columns)}`;
       const where = `It stands at row ${row}, column ${column}, counted from 0: its coordinates are (${row}, ${column}).`;
-      const plain = cut.way !== "stem";
+      const plain = cut.kind !== "stem";
       one.element.hidden = one.maps.hidden = !plain;
       field.hidden = plain;
       if (plain) {
         const number = within(tell.now().number, cut.numbers, 0);
-        one.draw({ size: [1, cut.side, cut.side], begins: [0, top, left], grid: [1, rows, columns], token, number, title, where, mapped: cut.mapped, outputs: record.outputs, what: `Sliding a convolution over the picture, with W as its kernel and a stride of ${cut.side} pixels,` }); // prettier-ignore
+        one.draw({ size: [1, cut.side, cut.side], begins: [0, top, left], grid: [1, rows, columns], token, number, title, where, mapped: cut.projection, outputs: record.outputs, what: `Sliding a convolution over the picture, with W as its kernel and a stride of ${cut.side} pixels,` }); // prettier-ignore
       } else field.replaceChildren(...stem(cut, title, where, [row, column], [top, bottom, left, right]));
       table.draw(record.cuts.map((each, i) => ({ name: called(each), tokens: each.grid[0] * each.grid[1], numbers: each.numbers, pressed: each === cut, pick: () => take(i) }))); // prettier-ignore
       paint();
@@ -150,7 +150,7 @@ const line = (context: CanvasRenderingContext2D, a: number, b: number, c: number
   context.lineTo(c, d);
 };
 
-function why({ way, side }: PictureCut): string {
+function why({ kind: way, side }: PictureCut): string {
   if (way === "pixels") return "nothing is lost and nothing is put together; attention pays for it.";
   if (way === "stem") return "what each reads overlaps with its neighbours (the larger frame).";
   return `each is a square of ${side}×${side} pixels, red, green and blue.`;

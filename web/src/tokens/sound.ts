@@ -175,8 +175,11 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       const many = count(cut, way);
       said.textContent = told(cut, way, rate);
       title.textContent = `Token ${whole(token + 1)} of ${whole(many)}: ${TITLES[way]}`;
-      const seconds = at(unpack(way === "frames" ? cut.frames_at : way === "mel" ? cut.mel_at : cut.patches_at!), [token, 0]);
-      const middle = way === "patches" ? `, band ${digits(at(unpack(cut.patches_at!), [token, 1]))}` : "";
+      const seconds = at(
+        unpack(way === "frames" ? cut.frame_positions : way === "mel" ? cut.mel_positions : cut.patch_positions!),
+        [token, 0],
+      );
+      const middle = way === "patches" ? `, band ${digits(at(unpack(cut.patch_positions!), [token, 1]))}` : "";
       where.replaceChildren(
         `Its ${way === "patches" ? "coordinates are" : "coordinate is"} `,
         h("b.seconds", `${digits(seconds)} s${middle}`),

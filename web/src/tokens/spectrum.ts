@@ -62,7 +62,7 @@ export function reads(cut: SoundCut, way: "frames" | "mel" | "patches", token: n
 
 /** How many tokens a cut makes. */
 export const count = (cut: SoundCut, way: "frames" | "mel" | "patches"): number =>
-  way === "frames" ? cut.frames_at.shape[0] : way === "mel" ? cut.mel.shape[0] : (cut.patches_at?.shape[0] ?? 0);
+  way === "frames" ? cut.frame_positions.shape[0] : way === "mel" ? cut.mel.shape[0] : (cut.patch_positions?.shape[0] ?? 0);
 
 /** How many numbers a token has. */
 export const numbers = (cut: SoundCut, way: "frames" | "mel" | "patches"): number =>
@@ -70,7 +70,7 @@ export const numbers = (cut: SoundCut, way: "frames" | "mel" | "patches"): numbe
 
 /** The token of a way that is at a time nearest; of patches, the lowest bands. */
 export function nearest(cut: SoundCut, way: "frames" | "mel" | "patches", seconds: number): number {
-  const at = way === "frames" ? cut.frames_at : way === "mel" ? cut.mel_at : cut.patches_at!;
+  const at = way === "frames" ? cut.frame_positions : way === "mel" ? cut.mel_positions : cut.patch_positions!;
   const [many, axes] = at.shape;
   const { data } = unpack(at);
   let best = 0;

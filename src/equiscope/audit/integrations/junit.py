@@ -7,7 +7,7 @@ required is a passed case with the sentences in its output.
 import re
 from xml.etree import ElementTree as xml
 
-from equiscope.record import Audit, Said, report
+from equiscope.record import Audit, ReportRow, report
 from equiscope.record.report import finding
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML 1.0 excludes
@@ -28,7 +28,7 @@ def junit(audit: Audit) -> str:
     root = xml.Element("testsuites", _texts({"name": "equiscope check", **counts}))
     suite = xml.SubElement(root, "testsuite", _texts({"name": f"equiscope check {audit.target}", **counts}))
     _properties(suite, audit)
-    for number, text in enumerate(content.said):
+    for number, text in enumerate(content.rows):
         _case(suite, audit, number, text)
     _text(suite, "system-out", content.summary)
     xml.indent(root)
@@ -42,10 +42,10 @@ def _properties(suite: xml.Element, audit: Audit) -> None:
         xml.SubElement(element, "property", _texts({"name": name, "value": value}))
 
 
-def _case(suite: xml.Element, audit: Audit, number: int, text: Said) -> None:
+def _case(suite: xml.Element, audit: Audit, number: int, text: ReportRow) -> None:
     row = audit.rows[number]
     case = xml.SubElement(suite, "testcase", _texts({"classname": audit.target, "name": text.id, "time": f"{row.seconds:.3f}"}))
-    body = "\n".join([*finding(audit, row), *([f"Note: {row.note}"] if row.note else []), f"Again: {text.again}"])
+    body = "\n".join([*finding(audit, row), *([f"Note: {row.note}"] if row.note else []), f"Again: {text.command}"])
     if row.fails:
         where = f" in {row.where}" if row.where else ""
         cause = f": {row.cause}" if row.cause else ""

@@ -15,7 +15,7 @@ from equiscope.data.picture_files import address
 from equiscope.errors import InputError
 from equiscope.program.attended.position_tables import max_positions, patch_side
 from equiscope.record import TokenSequence
-from equiscope.record.heads import SoundClip, patch_sequence
+from equiscope.record.heads import AudioClip, patch_sequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.sound import resampled
 
@@ -227,8 +227,8 @@ def vocabulary_size(model: Any) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
-def sound_clip(wave: Tensor, rate: int) -> SoundClip:
+def sound_clip(wave: Tensor, rate: int) -> AudioClip:
     """Samples [T] in [-1, 1] at a rate in hertz, as 16-bit integers; louder samples are clipped."""
     to = FINE if rate > ROUGH and len(wave) <= SHORT * rate else ROUGH
     samples = (resampled(wave.float().cpu(), rate, to).clamp(-1, 1) * LARGEST).round().numpy().astype("<i2")
-    return SoundClip(rate=to, samples=b64encode(samples.tobytes()).decode("ascii"))
+    return AudioClip(rate=to, samples=b64encode(samples.tobytes()).decode("ascii"))

@@ -4,7 +4,7 @@ from html import escape
 from statistics import fmean, stdev
 
 from equiscope.explore import page
-from equiscope.record import Candidate, Comparison, Pair, Trial
+from equiscope.record import Candidate, Comparison, PairedDifference, Trial
 
 
 def plain(comparison: Comparison) -> str:
@@ -36,7 +36,7 @@ def _candidate(candidate: Candidate, comparison: Comparison) -> list[str]:
     return [candidate.name, value, f"{candidate.parameters:,}", f"{candidate.steps:,}"]
 
 
-def _pair(pair: Pair) -> list[str]:
+def _pair(pair: PairedDifference) -> list[str]:
     between = "" if pair.low is None or pair.high is None else f"{pair.low:.3g} to {pair.high:.3g}"
     more = f"not significant; {pair.seeds} seeds would decide" if pair.seeds else "not significant"
     said = f"{pair.better} is better" if pair.decided else "identical" if pair.same else more

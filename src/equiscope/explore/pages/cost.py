@@ -11,73 +11,73 @@ from equiscope.explore.page import PLAIN, number, table
 from equiscope.models import PRESETS, Spec
 from equiscope.positions import Learned, LearnedNd
 from equiscope.record import Cost
-from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work, amount
+from equiscope.record.cost import CostPart, CostTerm, MemoryItem, Preset, Size, Speeds, amount
 
 WORK = [
-    Work(
-        name="embedding", group="ends", layers=False,
+    CostPart(
+        name="embedding", group="ends", per_layer=False,
         about="tokens are looked up in a table, without multiplications; patches are projected to the width",
-        whole=[Term(1, "BNPD", ["patches"]), Term(-1, "BEPD", ["patches"])],
+        full_pass=[CostTerm(1, "BNPD", ["patches"]), CostTerm(-1, "BEPD", ["patches"])],
         parameters=[
-            Term(1, "VD", ["words"]), Term(1, "TD"), Term(1, "ED"), Term(1, "PD", ["patches"]), Term(1, "D", ["patches"]),
-            Term(2, "D", ["kinds"]), Term(1, "D", ["entry norm"]), Term(1, "D", ["entry norm", "shifts"]),
+            CostTerm(1, "VD", ["words"]), CostTerm(1, "TD"), CostTerm(1, "ED"), CostTerm(1, "PD", ["patches"]), CostTerm(1, "D", ["patches"]),
+            CostTerm(2, "D", ["kinds"]), CostTerm(1, "D", ["entry norm"]), CostTerm(1, "D", ["entry norm", "shifts"]),
         ],
     ),
-    Work(
+    CostPart(
         name="projections", group="attention", about="from every token to queries, keys and values, and the output projection",
-        whole=[Term(2, "BNDD"), Term(2, "BNDGK")],
-        step=[Term(2, "BDD"), Term(2, "BDGK")],
-        parameters=[Term(2, "DD"), Term(2, "DGK"), Term(2, "D", ["bias"]), Term(2, "GK", ["bias"])],
+        full_pass=[CostTerm(2, "BNDD"), CostTerm(2, "BNDGK")],
+        decoding_step=[CostTerm(2, "BDD"), CostTerm(2, "BDGK")],
+        parameters=[CostTerm(2, "DD"), CostTerm(2, "DGK"), CostTerm(2, "D", ["bias"]), CostTerm(2, "GK", ["bias"])],
     ),
-    Work(
+    CostPart(
         name="QKᵀ", group="attention", about="every query with every key: K products for each head, D for all heads",
-        whole=[Term(1, "BNND")], step=[Term(1, "BND")],
+        full_pass=[CostTerm(1, "BNND")], decoding_step=[CostTerm(1, "BND")],
     ),
-    Work(
+    CostPart(
         name="softmax", group="attention", about="one exponential for every pair and head, which FLOP counters leave out",
-        whole=[Term(1, "BHNN")], step=[Term(1, "BHN")], counted=False,
+        full_pass=[CostTerm(1, "BHNN")], decoding_step=[CostTerm(1, "BHN")], counted=False,
     ),
-    Work(
+    CostPart(
         name="AV", group="attention", about="the weighted sum of the values, for every token",
-        whole=[Term(1, "BNND")], step=[Term(1, "BND")],
+        full_pass=[CostTerm(1, "BNND")], decoding_step=[CostTerm(1, "BND")],
     ),
-    Work(
+    CostPart(
         name="feed-forward", group="feed-forward", about="each token on its own, through F hidden features and back",
-        whole=[Term(2, "BNDF"), Term(1, "BNDF", ["gate"])],
-        step=[Term(2, "BDF"), Term(1, "BDF", ["gate"])],
-        parameters=[Term(2, "DF"), Term(1, "DF", ["gate"]), Term(1, "F", ["inner bias"]), Term(1, "D", ["inner bias"])],
+        full_pass=[CostTerm(2, "BNDF"), CostTerm(1, "BNDF", ["gate"])],
+        decoding_step=[CostTerm(2, "BDF"), CostTerm(1, "BDF", ["gate"])],
+        parameters=[CostTerm(2, "DF"), CostTerm(1, "DF", ["gate"]), CostTerm(1, "F", ["inner bias"]), CostTerm(1, "D", ["inner bias"])],
     ),
-    Work(
+    CostPart(
         name="norms", group="ends", about="two in each layer; no matrix product",
-        parameters=[Term(2, "D"), Term(2, "D", ["shifts"])],
+        parameters=[CostTerm(2, "D"), CostTerm(2, "D", ["shifts"])],
     ),
-    Work(
-        name="output layer", group="ends", layers=False,
+    CostPart(
+        name="output layer", group="ends", per_layer=False,
         about="from every token, or from one for the whole input, to the logits of the vocabulary or of the classes",
-        whole=[Term(1, "BNDV", ["each"]), Term(1, "BDV", ["one"]), Term(1, "BNDD", ["answer map"])],
-        step=[Term(1, "BDV", ["each"]), Term(1, "BDD", ["answer map"])],
+        full_pass=[CostTerm(1, "BNDV", ["each"]), CostTerm(1, "BDV", ["one"]), CostTerm(1, "BNDD", ["answer map"])],
+        decoding_step=[CostTerm(1, "BDV", ["each"]), CostTerm(1, "BDD", ["answer map"])],
         parameters=[
-            Term(1, "DV", ["own answers"]), Term(1, "V", ["answer bias"]), Term(1, "DD", ["answer map"]),
-            Term(1, "D", ["answer map"]), Term(2, "D", ["answer norm"]),
-            Term(1, "D", ["last norm"]), Term(1, "D", ["last norm", "shifts"]),
+            CostTerm(1, "DV", ["own answers"]), CostTerm(1, "V", ["answer bias"]), CostTerm(1, "DD", ["answer map"]),
+            CostTerm(1, "D", ["answer map"]), CostTerm(2, "D", ["answer norm"]),
+            CostTerm(1, "D", ["last norm"]), CostTerm(1, "D", ["last norm", "shifts"]),
         ],
     ),
 ]  # fmt: skip
 STORES = [
-    Store(
-        name="KV cache", numbers=[Term(2, "BLNGK")],
+    MemoryItem(
+        name="KV cache", numbers=[CostTerm(2, "BLNGK")],
         about="keys and values of every token and layer during generation",
     ),
-    Store(
-        name="attention matrix, one layer", numbers=[Term(1, "BHNN")],
+    MemoryItem(
+        name="attention matrix, one layer", numbers=[CostTerm(1, "BHNN")],
         about="eager attention stores a weight for every pair and head",
     ),
-    Store(
-        name="attention matrices, all layers", numbers=[Term(1, "BLHNN")],
+    MemoryItem(
+        name="attention matrices, all layers", numbers=[CostTerm(1, "BLHNN")],
         about="training with eager attention keeps all of them for the backward pass",
     ),
-    Store(
-        name="fused kernel, one layer", numbers=[Term(1, "BHN")], bytes=4,
+    MemoryItem(
+        name="fused kernel, one layer", numbers=[CostTerm(1, "BHN")], bytes=4,
         about="computes the weights block by block and stores one log-sum-exp a row, in float32: no memory grows with N²",
     ),
 ]  # fmt: skip
@@ -117,7 +117,7 @@ def cost(speeds: Speeds | None = None) -> Cost:
     """What the page holds. speeds: of this machine; None: the page is of formulas alone."""
     presets = [preset(name, title, PRESETS[name](), tokens) for name, (title, tokens) in KNOWN.items()]
     return Cost(
-        title="cost", summary=SUMMARY, sizes=SIZES, work=WORK, stores=STORES, presets=presets, speeds=speeds, notes=NOTES
+        title="cost", summary=SUMMARY, sizes=SIZES, parts=WORK, memory=STORES, presets=presets, speeds=speeds, notes=NOTES
     )  # fmt: skip
 
 
@@ -140,13 +140,13 @@ def preset(name: str, title: str, spec: Spec, tokens: int) -> Preset:
         "L": spec.layers, "V": spec.outputs or 0, "P": spec.input.features or 0, "T": table,
         "E": int(spec.readout == "class") + (spec.input.registers or 0),
     }  # fmt: skip
-    return Preset(name=name, title=title, sizes=sizes, has=[what for what, there in has.items() if there])
+    return Preset(name=name, title=title, sizes=sizes, features=[what for what, there in has.items() if there])
 
 
 def plain(page: Cost) -> str:
     """The formulas, the known models and the times as tables, as markup."""
-    formulas = [[w.name, written(w.whole), written(w.step), written(w.parameters), w.about] for w in page.work]
-    stores = [[s.name, written(s.numbers), s.about] for s in page.stores]
+    formulas = [[w.name, written(w.full_pass), written(w.decoding_step), written(w.parameters), w.about] for w in page.parts]
+    stores = [[s.name, written(s.numbers), s.about] for s in page.memory]
     known = [[one.title, *(f"{one.sizes[size.letter]:,}" for size in page.sizes), *_sums(page, one)] for one in page.presets]
     times = [
         [
@@ -159,7 +159,7 @@ def plain(page: Cost) -> str:
             number(t.low),
             number(t.high),
         ]
-        for t in (page.speeds.timed if page.speeds else [])
+        for t in (page.speeds.timings if page.speeds else [])
     ]
     about = f"{page.speeds.cpu}, torch {page.speeds.torch}, {page.speeds.dtype}, one sequence" if page.speeds else ""
     heads = ["part", "one pass", "one token more", "parameters", "what it is"]
@@ -178,18 +178,18 @@ def plain(page: Cost) -> str:
 def _sums(page: Cost, one: Preset) -> list[str]:
     """Multiply-adds of a pass, and parameters."""
     found = []
-    for column in ("whole", "parameters"):
-        parts = [w for w in page.work if w.counted or column == "parameters"]
-        found.append(sum(amount(getattr(w, column), one.sizes, one.has) * (one.sizes["L"] if w.layers else 1) for w in parts))
+    for column in ("full_pass", "parameters"):
+        parts = [w for w in page.parts if w.counted or column == "parameters"]
+        found.append(sum(amount(getattr(w, column), one.sizes, one.features) * (one.sizes["L"] if w.per_layer else 1) for w in parts))
     return [f"{value:,}" for value in found]
 
 
-def written(terms: list[Term]) -> str:
+def written(terms: list[CostTerm]) -> str:
     """2BND² + BNDF (gate): a formula in letters, with what the model must have for a part of it to count."""
-    return " ".join(("− " if t.times < 0 else "+ " if i else "") + _product(t) for i, t in enumerate(terms)) or "0"
+    return " ".join(("− " if t.coefficient < 0 else "+ " if i else "") + _product(t) for i, t in enumerate(terms)) or "0"
 
 
-def _product(term: Term) -> str:
-    powers = "".join(letter + ("", "", "²", "³")[term.of.count(letter)] for letter in dict.fromkeys(term.of))
-    only = f" ({', '.join(term.only)})" if term.only else ""
-    return f"{abs(term.times) if abs(term.times) > 1 else ''}{powers}{only}"
+def _product(term: CostTerm) -> str:
+    powers = "".join(letter + ("", "", "²", "³")[term.symbols.count(letter)] for letter in dict.fromkeys(term.symbols))
+    only = f" ({', '.join(term.requires)})" if term.requires else ""
+    return f"{abs(term.coefficient) if abs(term.coefficient) > 1 else ''}{powers}{only}"

@@ -64,8 +64,8 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
     said = " ".join([small.note, *(model.origin if small.own else [])])
     return record.Drawing(
         title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(program),
-        frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=said, program=program, pool=pool,
-        names=small.axis_names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
+        frames=sketch.frames, links=sketch.links, claims=_stands(model, sketch.boxes), program_note=said, program=program, pool=pool,
+        axis_names=small.axis_names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
     )  # fmt: skip
 
 
@@ -390,12 +390,12 @@ class _Layer:
         lines += [] if isinstance(a.mask, attention.Everything) else [a.mask.title]
         small = cast(blocks.TransformerBlock, self.tower.small.blocks[self.small]).attention.mask
         ranks = torch.arange(RANKS)
-        seen = small.allowed(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
-        seen = None if seen is None else seen.expand(RANKS, RANKS)
+        allowed = small.allowed(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
+        allowed = None if allowed is None else allowed.expand(RANKS, RANKS)
         self.tower._box(
             self._name(f"{part}.mask"), "mask", title, [mask], lines=lines,
             frame=self.frame, inside=box, slot="scores", paths=[],
-            seen=[] if seen is None else seen.tolist(), where=[f"{self.tower.prefix}blocks.{n}.{part}.mask" for n in self.numbers],
+            mask=[] if allowed is None else allowed.tolist(), where=[f"{self.tower.prefix}blocks.{n}.{part}.mask" for n in self.numbers],
         )  # fmt: skip
 
 
@@ -418,7 +418,7 @@ class _Bag(nn.Module):
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
-def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.Stand]:
+def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.ModelClaim]:
     summaries = {action.name: action.summary for action in CLAIMED}
     claims = derive(model)
     noticing = {c.action: _noticing(boxes, c.action) for c in claims}
@@ -426,7 +426,7 @@ def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.Stand]:
         if not c.holds and not noticing[c.action]:
             noticing[c.action] = [box.id for box in boxes if c.decided_by in box.where]
     return [
-        record.Stand(action=c.action, summary=summaries[c.action], holds=c.holds, reason=c.reason, boxes=noticing[c.action])
+        record.ModelClaim(action=c.action, summary=summaries[c.action], holds=c.holds, reason=c.reason, boxes=noticing[c.action])
         for c in claims
     ]
 

@@ -29,7 +29,7 @@ from equiscope.program import watch
 from equiscope.program.lower import looks, lowered
 from equiscope.program.replay import replay
 from equiscope.record import Fact, Messages, ProgramRecord
-from equiscope.record.messages import Figures, Graph, Reason
+from equiscope.record.messages import ExampleGraph, Figures, Reason
 from equiscope.symmetry import Measurement, floor, relative_error, verdict
 from equiscope.tokens import Tokens, words
 
@@ -99,7 +99,7 @@ def graph(sentence: str, seed: int) -> Messages:
         summary="Each word is a node. Along an edge goes a message: the value of the word that sends, times the weight that the "
         "word that receives gives it. The sum of what arrives is attention. Remove an edge, and every number follows.",
         words=names, width=WIDTH, program=program, roles=_roles(program), graphs=[_ready(name, count) for name in READY],
-        start="complete", reasons=reasons(), apart=apart(),
+        start="complete", reasons=reasons(), differences=apart(),
     )  # fmt: skip
 
 
@@ -111,8 +111,8 @@ def plain(made: Messages) -> str:
         for word, weights, output in zip(made.words, found["weights"].tolist(), found["output"].tolist(), strict=True)
     ]
     heads = ["receives", *made.words, *(f"output {d + 1}" for d in range(made.width))]
-    more = [[reason.claim, reason.text] for reason in made.apart]
-    why = [[reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in made.reasons for fact in reason.measured]
+    more = [[reason.claim, reason.text] for reason in made.differences]
+    why = [[reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in made.reasons for fact in reason.measurements]
     return (
         f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
         + markup("What every word gives every other one, and what comes out", heads, listed)
@@ -157,9 +157,9 @@ def pairs(edges: Tensor) -> Tensor:
     return torch.stack([sends, receives])
 
 
-def _ready(name: str, count: int) -> Graph:
+def _ready(name: str, count: int) -> ExampleGraph:
     title, text = READY[name]
-    return Graph(name=name, title=title, text=text, edges=pairs(table(name, count)).T.tolist())
+    return ExampleGraph(name=name, title=title, text=text, edges=pairs(table(name, count)).T.tolist())
 
 
 def _roles(program: ProgramRecord) -> dict[str, str]:
@@ -180,32 +180,32 @@ def reasons() -> list[Reason]:
             claim="On the complete graph it is full attention.",
             text=f"Attention made edge by edge, beside attention of one product of matrices: {_drawn()}. The sum of messages is "
             "made in plain loops, one edge at a time.",
-            measured=[
+            measurements=[
                 _fact(against_full, "largest difference from full attention"),
                 _fact(against_sum, "largest difference from the sum of weight × value over the edges"),
             ],
-            again=AGAIN.format("against_full"),
+            command=AGAIN.format("against_full"),
         ),
         Reason(
             claim="To remove an edge is to mask a score.",
             text="Half of the edges, drawn by chance, beside full attention whose other scores are minus infinity. "
             "The same mask changes what comes out, so that the agreement is not an empty one.",
-            measured=[
+            measurements=[
                 _fact(against_mask, "largest difference from masked attention"),
                 _fact(without_half, "share by which the output changed without those edges"),
             ],
-            again=AGAIN.format("against_mask"),
+            command=AGAIN.format("against_mask"),
         ),
         Reason(
             claim="Names of nodes do not matter: rename them with their edges, and the outputs are renamed.",
             text="Relative error of the renamed outputs; rounding alone makes the floor beside it. Where the words move and the "
             "edges stay at their places, as those of a causal mask do, the outputs are others.",
-            measured=[
+            measurements=[
                 Fact(name="renamed", value=moved.error, text="error, edges move along", source=_source(renamed)),
                 Fact(name="floor", value=moved.floor, text="rounding floor", source=_source(renamed)),
                 Fact(name="stay", value=stayed, text="error, edges stay", source=_source(edges_that_stay)),
             ],
-            again=AGAIN.format("renamed"),
+            command=AGAIN.format("renamed"),
         ),
         Reason(
             claim="A layer carries a message one edge far.",
@@ -217,20 +217,20 @@ def reasons() -> list[Reason]:
                 rows=[*(f"{n} layer{'s'[: n > 1]}, chain" for n in range(1, LAYERS + 1)), "1 layer, complete"],
                 numbers=[*(reach(n, "chain") for n in range(1, LAYERS + 1)), reach(1, "complete")],
             ),
-            again=AGAIN.format("reach"),
+            command=AGAIN.format("reach"),
         ),
         Reason(
             claim="It is a layer that graph libraries have.",
             text="With the same weights PyTorch Geometric's TransformerConv gives the same numbers, to 10⁻¹² in float64: on a "
             "complete graph, on one with few edges, and where an edge stands twice. A test compares both.",
-            again="pytest tests/attention/test_graph.py -k pytorch_geometrics",
+            command="pytest tests/attention/test_graph.py -k pytorch_geometrics",
         ),
         Reason(
             claim="It costs as much as it has edges.",
             text=f"Multiply-adds of scores and messages: edges × (width of a key + width of a value), here {HEAD} + {HEAD}. The "
             "complete graph has N² edges, which is why long texts are dear.",
             figures=costs(),
-            again=AGAIN.format("costs"),
+            command=AGAIN.format("costs"),
         ),
     ]  # fmt: skip
 

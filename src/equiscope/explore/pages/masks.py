@@ -26,7 +26,7 @@ from equiscope.program.hooks import hooked
 from equiscope.program.lower import lowered
 from equiscope.record import Masks, ProgramRecord, pack, unpack
 from equiscope.record.array import Array
-from equiscope.record.masks import Knob, Lesson, Pattern, Rule, Turn
+from equiscope.record.masks import DecodingStep, Knob, Pattern, Rule, TrainingExample
 from equiscope.tokens import Tokens, spelled, vocabulary, words
 
 LIMIT = 24  # words: a grid of more is no longer read cell by cell
@@ -63,12 +63,12 @@ def masks(sentence: str, seed: int) -> Masks:
     rules = [_rule(offer, made, ids, pool) for offer in _offers(len(names))]
     cached, whole = _multiply_adds(made, ids)
     return Masks(
-        title=f"Masks: {' '.join(names)}", summary=_summary(), words=names, begin=BEGIN, model=_said(seed),
+        title=f"Masks: {' '.join(names)}", summary=_summary(), words=names, bos=BEGIN, model=_said(seed),
         parameters=sum(p.numel() for p in made.parameters()), heads=HEADS, seed=seed, rules=rules,
         patterns=[p for p in PATTERNS if {*p.rules} <= {r.name for r in rules}], pool=pool,
-        lessons=lessons(made, [known[BEGIN], *ids.tolist()], names), influence=pack(influence(list(known), ids, seed).numpy()),
+        examples=lessons(made, [known[BEGIN], *ids.tolist()], names), influence=pack(influence(list(known), ids, seed).numpy()),
         decoding=[*(decoded(windowed(made, size), ids) for size in range(1, len(names))), decoded(made, ids)],
-        cached=cached, whole=whole, row=_row(made.spec), pair=LAYERS * 2 * WIDTH,
+        cached_multiply_adds=cached, full_multiply_adds=whole, token_multiply_adds=_row(made.spec), pair_multiply_adds=LAYERS * 2 * WIDTH,
     )  # fmt: skip
 
 
@@ -76,8 +76,8 @@ def plain(made: Masks) -> str:
     """Markup for a browser without JavaScript: what was measured, as tables."""
     words, reach = made.words, unpack(made.influence)
     examples = [
-        [" ".join([made.begin, *words][: one.given]), one.next, number(one.together), number(abs(one.together - one.alone))]
-        for one in made.lessons
+        [" ".join([made.bos, *words][: one.prefix_length]), one.next, number(one.full_pass_loss), number(abs(one.full_pass_loss - one.own_pass_loss))]
+        for one in made.examples
     ]
     heard = [
         [str(size), *(str(int((reach[layers, size - 1, 0] > 0).sum())) for layers in range(LAYERS))]
@@ -86,9 +86,9 @@ def plain(made: Masks) -> str:
     steps = [
         [
             words[step],
-            " ".join(words[i] for i in turn.kept),
-            str(made.cached[len(turn.kept)]),
-            str(made.whole[step]),
+            " ".join(words[i] for i in turn.cached_positions),
+            str(made.cached_multiply_adds[len(turn.cached_positions)]),
+            str(made.full_multiply_adds[step]),
             number(turn.difference),
         ]
         for step, turn in enumerate(made.decoding[-1])
@@ -215,8 +215,8 @@ def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Ru
         step = next(s for s in program.steps if s.op == takes)
         knob = Knob(label=label, low=low, high=high, start=start, sets="parameter", op=takes, parameter=next(iter(step.params)))
     return Rule(
-        name=offer.name, title=offer.title, summary=offer.summary, seen=offer.seen, hidden=offer.hidden, program=program,
-        visible=hiding.inputs[1] if hiding else "", weights=next(s.id for s in program.steps if s.op == "softmax"), knob=knob,
+        name=offer.name, title=offer.title, summary=offer.summary, allowed_reason=offer.seen, masked_reason=offer.hidden, program=program,
+        mask=hiding.inputs[1] if hiding else "", weights=next(s.id for s in program.steps if s.op == "softmax"), knob=knob,
     )  # fmt: skip
 
 
@@ -241,13 +241,13 @@ def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> 
 
 # --- one sentence, many examples --------------------------------------------------------------------------------------
 @torch.no_grad()
-def lessons(made: Model, ids: list[int], names: list[str]) -> list[Lesson]:
+def lessons(made: Model, ids: list[int], names: list[str]) -> list[TrainingExample]:
     """What comes after each prefix, with its loss in one pass over all of them and in a pass of its own."""
     given, wanted = torch.tensor(ids[:-1]), torch.tensor(ids[1:])
     together = cross_entropy(made(given), wanted, reduction="none")
     alone = [cross_entropy(made(given[: t + 1])[-1:], wanted[t : t + 1]) for t in range(len(given))]
     return [
-        Lesson(given=t + 1, next=name, together=float(together[t]), alone=float(alone[t])) for t, name in enumerate(names)
+        TrainingExample(prefix_length=t + 1, next=name, full_pass_loss=float(together[t]), own_pass_loss=float(alone[t])) for t, name in enumerate(names)
     ]  # fmt: skip
 
 
@@ -274,14 +274,14 @@ def _felt(made: Model, ids: Tensor) -> Tensor:
 
 # --- word by word, with a cache ---------------------------------------------------------------------------------------
 @torch.no_grad()
-def decoded(made: Model, ids: Tensor) -> list[Turn]:
+def decoded(made: Model, ids: Tensor) -> list[DecodingStep]:
     """Read one word after the other with the model's own caches, beside the full pass."""
     whole, caches, turns = made(ids), made.caches(), []
     for step in range(len(ids)):
         before = _held(caches[0])
         row = made(ids[step : step + 1], caches)[0]
         gone = sorted({*before, step} - {*_held(caches[0])})
-        turns.append(Turn(kept=before, dropped=gone, difference=float((row - whole[step]).abs().max())))
+        turns.append(DecodingStep(cached_positions=before, evicted_positions=gone, difference=float((row - whole[step]).abs().max())))
     return turns
 
 

@@ -16,7 +16,7 @@ from equiscope.explore.space import elements
 from equiscope.explore.space.solvers import Answers, Solving, formula, untrained
 from equiscope.program.loops import computation
 from equiscope.record import Molecule, pack, unpack
-from equiscope.record.molecule import Answered, Solver, Species
+from equiscope.record.molecule import Solver, SolverOutput, Species
 from equiscope.symmetry.measure import PRECISION, relative_error
 from equiscope.symmetry.motions import Y, rotation
 from equiscope.tokens.elements import SYMBOLS
@@ -60,7 +60,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int
     return Molecule(
         title=f"{path.name}: {formula(numbers)}", summary=SUMMARY, file=path.name, elements=_elements(numbers),
         atoms=numbers.tolist(),
-        frames=pack(places.numpy()), said=[_said(one) for one in shown], frame=at - first, axis=list(Y), angles=list(ANGLES),
+        frames=pack(places.numpy()), captions=[_said(one) for one in shown], frame=at - first, axis=list(Y), angles=list(ANGLES),
         solvers=solvers, notes=_notes(frames, same, shown, asked),
     )  # fmt: skip
 
@@ -124,8 +124,8 @@ def solved(model: Solving, at: Tensor) -> Solver:
     return Solver(
         name=model.name, title=model.title, about=model.about, group=model.group, trained=model.trained, seed=model.seed,  # type: ignore[arg-type]
         unit=model.unit, parameters=sum(p.numel() for p in model.model.parameters()), layers=layers, heads=heads,
-        arrows=start["arrows"].shape[-1] if "arrows" in start else 0,
-        start=Answered(energy=float(start["energy"]), each=start["each"].tolist(), forces=pack(start["forces"].numpy())),
+        vectors=start["arrows"].shape[-1] if "arrows" in start else 0,
+        start=SolverOutput(energy=float(start["energy"]), atom_energies=start["each"].tolist(), forces=pack(start["forces"].numpy())),
         floors=floors(model, at),
         energies=[float((one["energy"] - start["energy"]).abs()) for one in turned],
         forces=[relative_error(one["forces"], start["forces"] @ one["by"].mT) for one in turned],

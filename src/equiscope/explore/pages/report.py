@@ -2,7 +2,7 @@
 
 from html import escape
 
-from equiscope.record import Audit, Report, Row, Said
+from equiscope.record import Audit, Report, ReportRow, Row
 from equiscope.record.report import finding, number
 
 COLUMNS = ("statement", "claimed", "verdict", "worst error", "rounding", "samples", "where")
@@ -12,7 +12,7 @@ def plain(content: Report) -> str:
     """The table as markup, and under it the sentences of the rows that do not hold."""
     audit = content.audit
     heads = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-    rows = "\n".join(_row(row, said) for row, said in zip(audit.rows, content.said, strict=True))
+    rows = "\n".join(_row(row, said) for row, said in zip(audit.rows, content.rows, strict=True))
     more = "\n".join(_told(audit, row) for row in audit.rows if row.where or row.fails)
     facts = f"{audit.model}, {audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {audit.inputs}; seed {audit.seed}"
     return (
@@ -21,7 +21,7 @@ def plain(content: Report) -> str:
     )
 
 
-def _row(row: Row, said: Said) -> str:
+def _row(row: Row, said: ReportRow) -> str:
     verdict = f"{row.verdict}, fails" if row.fails else row.verdict
     rest = (row.claimed, verdict, number(row.error) if row.error is not None else "", number(row.floor) if row.floor else "",
             said.samples, row.where)  # fmt: skip

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from equiscope.errors import InputError
 from equiscope.explore import page
-from equiscope.record import Course, News, Point, Run, read_run
+from equiscope.record import Point, Run, RunReport, RunUpdate, read_run
 from equiscope.record.run import METRICS, Entry
-from equiscope.record.run_page import LATELY, left, summary
+from equiscope.record.run_report import LATELY, left, summary
 
 AT_ONCE = 2000  # entries of one answer
 PATIENCE, GONE = 2.5, 5.0  # seconds that the end waits for tabs to hear of it; after which a silent tab is not waited for
@@ -61,17 +61,17 @@ class Live:
         self._look()
         with self._lock:
             run = replace(self._run, points=[], scores=[], samples=[])
-            content = Course(title=run.title, summary=summary(run, self._points), run=run, live=True, series=self._series)
+            content = RunReport(title=run.title, summary=summary(run, self._points), run=run, live=True, series=self._series)
         return page.html(content, WATCHED, POLICY)
 
-    def news(self, first: int, most: int = AT_ONCE) -> News:
+    def news(self, first: int, most: int = AT_ONCE) -> RunUpdate:
         """Entries from number `first` on, at most `most`; none, where there are no more."""
         with self._lock:
             self._asked = time.monotonic()
             run, some = self._run, self._entries[first : first + most]
-            return News(
+            return RunUpdate(
                 series=self._series, first=first, entries=some, more=first + len(some) < len(self._entries),
-                summary=summary(run, self._points), left=left(run, self._points), silent=max(0.0, time.time() - self._heard),
+                summary=summary(run, self._points), seconds_left=left(run, self._points), silent=max(0.0, time.time() - self._heard),
                 state=run.state, reason=run.reason, seconds=self._points[-1].seconds if self._points else run.seconds,
                 result=run.result,
             )  # fmt: skip
@@ -134,7 +134,7 @@ def _entries(text: bytes, path: Path) -> list[Entry]:
         raise InputError(f"{path} is damaged: {error}.") from error
 
 
-def plain(content: Course) -> str:
+def plain(content: RunReport) -> str:
     """What is said of the run, its scores and some of its steps, as markup."""
     run = content.run
     facts = f"{run.task}; {run.parameters:,} parameters; {run.seconds:.0f} s of training; seed {run.seed}"
@@ -142,7 +142,7 @@ def plain(content: Course) -> str:
     scores = [[f"{s.step:,}", s.part, *(page.number(s.values.get(n)) for n in names), "best" * s.best] for s in run.scores]
     apart = -(-len(run.points) // ROWS) or 1
     points = [[f"{p.step:,}", *(f"{v:.6g}" for v in (p.loss, p.rate, p.norm, p.seconds, p.tokens))] for p in run.points[::apart]]
-    samples = [[f"{s.step:,}", s.given, s.answer, s.wanted or ""] for s in run.samples if s.step == run.samples[-1].step]
+    samples = [[f"{s.step:,}", s.prompt, s.answer, s.target or ""] for s in run.samples if s.step == run.samples[-1].step]
     data = [[s.name, s.part, f"{s.bytes:,}", s.sha256] for s in run.data]
     return (
         f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'

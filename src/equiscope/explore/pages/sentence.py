@@ -64,7 +64,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Offer:
-    variant: record.Variant
+    variant: record.SchemeVariant
     make: Callable[[], Position]
 
 
@@ -94,8 +94,8 @@ def explorable(choice: Choice) -> record.Explorable:
         raise UnknownName("position scheme", choice.position, [o.variant.name for o in available])
     pool: dict[str, record.Array] = {}
     packed: dict[bytes, record.Array] = {}
-    programs: list[record.Program] = []
-    schemes: list[record.Variant] = []
+    programs: list[record.SchemeProgram] = []
+    schemes: list[record.SchemeVariant] = []
     for offer in available:
         try:
             programs += [_program(offer, setting, choice, names, pool, packed) for setting in SETTINGS]
@@ -105,7 +105,7 @@ def explorable(choice: Choice) -> record.Explorable:
                 raise
             notes.append(f"{offer.variant.title} is left out: {error}")
     return record.Explorable(
-        title=" ".join(names), words=names, given=given(choice), limit=LIMIT, places=PLACES, traced=min(len(names), TRACED),
+        title=" ".join(names), words=names, fixed_embeddings=given(choice), limit=LIMIT, max_positions=PLACES, recorded_length=min(len(names), TRACED),
         width=choice.width, heads=choice.heads, seed=choice.seed, causal=choice.causal,
         scheme=choice.position, versus=_beside(choice.position, schemes), schemes=schemes, programs=programs, pool=pool,
         tour=tour(), examples=_examples(names, choice), paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
@@ -126,7 +126,7 @@ def given(choice: Choice) -> dict[str, list[float]]:
     return GIVEN if choice.width == 2 and choice.seed == 0 else {}
 
 
-def _beside(scheme: str, schemes: list[record.Variant]) -> str:
+def _beside(scheme: str, schemes: list[record.SchemeVariant]) -> str:
     """What to compare with at first: no positions, or the oldest scheme where that is the choice itself."""
     rest = [v.name for v in schemes if v.name != scheme]
     preferred = [name for name in ("none", "sinusoidal") if name in rest]
@@ -145,15 +145,15 @@ def _words(choice: Choice) -> tuple[list[str], list[str]]:
     return names[:LIMIT], [note]
 
 
-def _variant(scheme: Position, name: str, title: str, summary: str, switch: str) -> record.Variant:
+def _variant(scheme: Position, name: str, title: str, summary: str, switch: str) -> record.SchemeVariant:
     places = [heading for place, heading in GROUPS.items() if scheme.acts(place)]
     group = BROKEN if switch else places[-1] if places else ""
-    return record.Variant(name=name, title=title, summary=summary, group=group, switch=switch)
+    return record.SchemeVariant(name=name, title=title, summary=summary, group=group, switch=switch)
 
 
 def _program(
     offer: _Offer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array], packed: dict[bytes, record.Array]
-) -> record.Program:  # fmt: skip
+) -> record.SchemeProgram:  # fmt: skip
     made = exhibit(
         offer.make(), choice.width, choice.heads, choice.seed, causal="causal" in setting, class_token="class" in setting
     )  # fmt: skip
@@ -161,7 +161,7 @@ def _program(
     if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
     program = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, packed=packed)
-    return record.Program(
+    return record.SchemeProgram(
         scheme=offer.variant.name, setting=setting, program=_pooled(program, offer.variant.name, pool), claims=derive(made.model),
         roles=_roles(program),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from equiscope.data.picture_files import converted
 from equiscope.errors import InputError, ShapeError
 from equiscope.explore.pages import sample_media
 from equiscope.record import Array, Tokenised, pack
-from equiscope.record.tokenised import Bands, FilmCut, FilmTokens, Mapped, PictureCut, PictureTokens, SoundCut, SoundTokens
+from equiscope.record.tokenised import Bands, FilmCut, FilmTokens, PictureCut, PictureTokens, Projection, SoundCut, SoundTokens
 from equiscope.tokens import (
     Stem,
     Tokens,
@@ -109,8 +109,8 @@ def _sound_cut(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> Soun
     heard = [np.flatnonzero(filters[:, band]) for band in range(mels)]
     size, at = _sound_patches(mel, mels)
     return SoundCut(
-        window=window, hop=hop, window_ms=window_ms, hop_ms=hop_ms, frames_at=_packed(raw.positions), mel=_packed(mel.x),
-        mel_at=_packed(mel.positions), patch=size, patches_at=at,
+        window=window, hop=hop, window_ms=window_ms, hop_ms=hop_ms, frame_positions=_packed(raw.positions), mel=_packed(mel.x),
+        mel_positions=_packed(mel.positions), patch=size, patch_positions=at,
         bands=Bands(
             step=rate / window, begins=[int(f[0]) for f in heard], counts=[len(f) for f in heard],
             weights=pack(np.concatenate([filters[f, band] for band, f in enumerate(heard)])), floor=FLOOR,
@@ -176,21 +176,21 @@ def _cut(image: Tensor, side: int) -> PictureCut:
     slid = F.conv2d(image[None].double(), kernel.double(), stride=side)[0].flatten(1).T
     ends = [[[i * side, (i + 1) * side] for i in range(n)] for n in grid]
     return PictureCut(
-        way="patches", side=side, grid=grid, numbers=found.x.shape[-1], rows=ends[0], columns=ends[1],
-        mapped=_mapped(found.x, weight, slid),
+        kind="patches", side=side, grid=grid, numbers=found.x.shape[-1], rows=ends[0], columns=ends[1],
+        projection=_mapped(found.x, weight, slid),
     )  # fmt: skip
 
 
 def _pixels(image: Tensor) -> PictureCut:
     high, wide = image.shape[-2:]
     each = [[[i, i + 1] for i in range(n)] for n in (high, wide)]
-    return PictureCut(way="pixels", side=1, grid=[high, wide], numbers=3, rows=each[0], columns=each[1])
+    return PictureCut(kind="pixels", side=1, grid=[high, wide], numbers=3, rows=each[0], columns=each[1])
 
 
 def _stem(image: Tensor) -> PictureCut:
     rows, columns = (_reached(n) for n in image.shape[-2:])
     return PictureCut(
-        way="stem", side=2**HALVINGS, grid=[len(rows), len(columns)], numbers=CHANNELS[-1], rows=rows, columns=columns
+        kind="stem", side=2**HALVINGS, grid=[len(rows), len(columns)], numbers=CHANNELS[-1], rows=rows, columns=columns
     )  # fmt: skip
 
 
@@ -230,10 +230,10 @@ def _halves(shape: tuple[int, ...], axis: int) -> Tensor:
     return signs.view(view).expand(shape)
 
 
-def _mapped(x: Tensor, weight: Tensor, slid: Tensor) -> Mapped:
+def _mapped(x: Tensor, weight: Tensor, slid: Tensor) -> Projection:
     made = x.double() @ weight.double()
     apart = (made - slid).abs().max() / slid.abs().max().clamp(min=1e-30)
-    return Mapped(weight=_packed(weight), made=_packed(made.float()), apart=float(apart))
+    return Projection(weight=_packed(weight), output=_packed(made.float()), error=float(apart))
 
 
 # --------------------------------------------------------------------------------------------------------------------- film
@@ -317,7 +317,7 @@ def _film_cut(film: Tensor, size: tuple[int, int, int], fps: float) -> FilmCut:
     axes = (film.shape[0], *film.shape[-2:])
     return FilmCut(
         size=list(size), grid=[n // s for n, s in zip(axes, size, strict=True)], numbers=found.x.shape[-1],
-        positions=_packed(found.positions), mapped=_mapped(found.x, weight, slid),
+        positions=_packed(found.positions), projection=_mapped(found.x, weight, slid),
     )  # fmt: skip
 
 

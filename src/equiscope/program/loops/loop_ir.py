@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from equiscope import record
-from equiscope.record.computation import Computation, Constant, Loop, Place
+from equiscope.record.computation import Computation, Constant, Loop, TensorSlot
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class LoopIR:
         given = {value.slot for value in inputs.values()}
         slots = {slot: i for i, slot in enumerate(slot for slot in range(len(self.sizes)) if slot in needed | given)}
         return Computation(
-            inputs={name: Place(slots[value.slot], list(value.shape)) for name, value in inputs.items()},
-            outputs={name: Place(slots[value.slot], list(value.shape)) for name, value in wholes.items()},
+            inputs={name: TensorSlot(slots[value.slot], list(value.shape)) for name, value in inputs.items()},
+            outputs={name: TensorSlot(slots[value.slot], list(value.shape)) for name, value in wholes.items()},
             constants=[Constant(slots[slot], packed(base)) for slot, base in self.bases.items() if slot in needed],
             sizes=[self.sizes[slot] for slot in slots],
             steps=[_renumbered(step, slots) for step in reversed(kept)],

@@ -17,25 +17,25 @@ MOST = 20_000  # points that a page carries
 LATELY = 50  # steps whose pace says how long the rest takes
 
 
-class Course(Struct, frozen=True, kw_only=True):
+class RunReport(Struct, frozen=True, kw_only=True):
     """The content of a run's page.
 
     live     whether the page asks for more; series: of the entries: another one begins again
     every    only each so many-th point is on the page, and the last
-    left     seconds of training that are to come, by the pace of late; None where it has ended or nothing is known
+    seconds_left  seconds of training that are to come, by the pace of late; None where it has ended or nothing is known
     """
 
     version: int = VERSION
     title: str
     summary: str
-    left: float | None = None
+    seconds_left: float | None = None
     run: Run
     live: bool = False
     series: str = ""
     every: int = 1
 
 
-class News(Struct, frozen=True, kw_only=True):
+class RunUpdate(Struct, frozen=True, kw_only=True):
     """Entries of a run from number `first` on; more: whether others wait already.
 
     silent   seconds since the last entry came
@@ -47,7 +47,7 @@ class News(Struct, frozen=True, kw_only=True):
     entries: list[Entry] = field(default_factory=list)
     more: bool = False
     summary: str
-    left: float | None = None
+    seconds_left: float | None = None
     silent: float = 0.0
     state: State
     reason: str = ""
@@ -55,11 +55,11 @@ class News(Struct, frozen=True, kw_only=True):
     result: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
 
-def course(run: Run, most: int = MOST) -> Course:
+def run_report(run: Run, most: int = MOST) -> RunReport:
     """The page's data: the whole run, but of very many points only each so many-th."""
     every = -(-len(run.points) // most) or 1
     kept = [p for i, p in enumerate(run.points) if i % every == 0 or i == len(run.points) - 1]
-    return Course(title=run.title, summary=summary(run), run=run if every == 1 else replace(run, points=kept), every=every)
+    return RunReport(title=run.title, summary=summary(run), run=run if every == 1 else replace(run, points=kept), every=every)
 
 
 def summary(run: Run, points: list[Point] | None = None) -> str:
