@@ -104,7 +104,9 @@ def test_a_text_in_any_script_has_a_label_for_each_token(equi, folders, text):
 
 def test_a_model_with_a_decoder_reads_its_own_answer(equi, folders):
     found = page(equi, "love conquers all", "--model", folders / "t5")
-    named = [(found["sequences"][a["query_sequence"]]["name"], found["sequences"][a["key_sequence"]]["name"]) for a in found["layers"]]
+    named = [
+        (found["sequences"][a["query_sequence"]]["name"], found["sequences"][a["key_sequence"]]["name"]) for a in found["layers"]
+    ]
     assert named == [("text", "text"), ("answer", "answer"), ("answer", "text")]
     assert found["sequences"][0]["labels"][:3] == ["<s>", "l", "o"]
 
@@ -241,7 +243,10 @@ def test_a_run_of_each_task_is_looked_into(equi, tmp_path, photo, recipe, given,
     assert found["predictions"]["kind"] == ("next" if kind == "words" else "class")
     assert bool(found["cross_alignments"]) == (recipe == "multi30k")
     assert found["layers"]
-    assert all(layer["reconstruction_error"] is not None and layer["reconstruction_error"] < 1e-5 and not layer["reason"] for layer in found["layers"])
+    assert all(
+        layer["reconstruction_error"] is not None and layer["reconstruction_error"] < 1e-5 and not layer["reason"]
+        for layer in found["layers"]
+    )
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
@@ -363,7 +368,10 @@ def test_what_a_model_says_is_named(equi, folders, photo, tmp_path):
     assert all(name == "<s>" or len(name) == 1 or name.startswith("⟨") for name in said["names"])
     answer = page(equi, "love conquers all", "--model", folders / "t5")
     assert answer["sequences"][answer["predictions"]["sequence"]]["name"] == "answer"
-    assert [answer["sequences"][answer["cross_alignments"][0][name]]["name"] for name in ("query_sequence", "key_sequence")] == ["answer", "text"]
+    assert [answer["sequences"][answer["cross_alignments"][0][name]]["name"] for name in ("query_sequence", "key_sequence")] == [
+        "answer",
+        "text",
+    ]
     assert page(equi, "--image", photo, "--model", folders / "vit")["predictions"] is None
     names = {i: f"thing {i}" for i in range(3)}
     config = transformers.ViTConfig(image_size=32, patch_size=8, **TINY, id2label=names)

@@ -287,7 +287,9 @@ def test_a_drawing_leaves_the_model_as_it_is():
 
 def test_a_large_model_is_shown_by_a_small_one_of_the_same_make(drawn):
     content = drawn("takes turns")
-    assert content.program_note.startswith("The numbers are those of a small model of the same make: 16 wide, 4 heads of 4, 2 layers")
+    assert content.program_note.startswith(
+        "The numbers are those of a small model of the same make: 16 wide, 4 heads of 4, 2 layers"
+    )
     assert content.axis_names["token"] == ["Love", "conquers", "all"]
     assert content.heads == 4
 

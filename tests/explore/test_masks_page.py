@@ -135,14 +135,18 @@ def test_a_cached_step_is_the_row_of_the_full_pass_and_a_window_lets_go(made):
     count = len(made.words)
     for size, turns in enumerate(made.decoding, 1):
         assert [turn.cached_positions for turn in turns] == [list(range(max(0, t - size + 1), t)) for t in range(count)]
-        assert [turn.evicted_positions for turn in turns] == [[t - size + 1] if size - 1 <= t and size < count else [] for t in range(count)]
+        assert [turn.evicted_positions for turn in turns] == [
+            [t - size + 1] if size - 1 <= t and size < count else [] for t in range(count)
+        ]
         assert max(turn.difference for turn in turns) < 1e-13  # float64: rounding only
 
 
 def test_multiply_adds_are_those_that_torch_counted(made):
     count = len(made.words)
     assert made.cached_multiply_adds == [made.token_multiply_adds + keys * made.pair_multiply_adds for keys in range(1, count + 1)]
-    assert made.full_multiply_adds == [tokens * made.token_multiply_adds + tokens**2 * made.pair_multiply_adds for tokens in range(1, count + 1)]
+    assert made.full_multiply_adds == [
+        tokens * made.token_multiply_adds + tokens**2 * made.pair_multiply_adds for tokens in range(1, count + 1)
+    ]
 
 
 def test_the_seed_and_the_letters_decide_all_numbers(made):

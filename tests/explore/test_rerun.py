@@ -50,7 +50,12 @@ def looked(model, args=(IDS,), kwargs=None, sequences=None):
             if weight.ndim == 2 and "norm" not in name.lower():
                 weight.mul_(4)  # so that heads choose
     return HeadsPage(
-        model.eval(), args, kwargs or {}, sequences or [TokenSequence(name="text", kind="words", labels=list(WORDS))], "a title", "x"
+        model.eval(),
+        args,
+        kwargs or {},
+        sequences or [TokenSequence(name="text", kind="words", labels=list(WORDS))],
+        "a title",
+        "x",
     )
 
 

@@ -51,7 +51,9 @@ def test_numbers_of_the_other_come_with_a_file_and_when_asked_for():
     made = both(looked(gpt2(0)), looked(gpt2(1)))
     in_file = made.file().side_by_side.layers[1].tensors
     asked = {"layer": "1", "head": "2"}
-    mine, other = (msgspec.json.decode(made.answer_head(asked | more), type=AttentionTensors) for more in ({}, {"of": "side_by_side"}))
+    mine, other = (
+        msgspec.json.decode(made.answer_head(asked | more), type=AttentionTensors) for more in ({}, {"of": "side_by_side"})
+    )
     assert (unpack(other.q)[0] == unpack(in_file.q)[2]).all()
     assert (unpack(other.q) != unpack(mine.q)).any()
     assert made.content.side_by_side.layers[1].tensors is None

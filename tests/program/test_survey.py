@@ -91,4 +91,6 @@ def test_many_rows_give_the_same_weights_in_pieces():
     pieces = list(made.row_chunks(100))
     assert len(pieces) == 64
     for rows, columns in pieces:
-        assert torch.allclose(made.recomputed_weights(0, rows, columns=columns), made.recomputed_weights(0)[rows, :columns], rtol=1e-14)
+        assert torch.allclose(
+            made.recomputed_weights(0, rows, columns=columns), made.recomputed_weights(0)[rows, :columns], rtol=1e-14
+        )

@@ -16,7 +16,7 @@ TimedKind = Literal["attention", "step by step", "feed-forward"]
 
 
 class CostTerm(Struct, frozen=True):
-    """A product: `coefficient`, and the size of each letter in `symbols`; "NDD" is N·D². requires: what the model must have for it to count."""
+    """A product: `coefficient` times the size of each letter in `symbols`; "NDD" is N·D². requires: features of models that have it."""
 
     coefficient: int
     symbols: str

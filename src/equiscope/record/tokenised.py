@@ -35,7 +35,7 @@ class SoundCut(Struct, frozen=True, kw_only=True):
     window, hop            in samples; window_ms, hop_ms: in milliseconds, as they were asked for
     frame_positions        [N, 1] in seconds: raw frames of a window's length, one beside the next
     mel, mel_positions            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
-    patch, patch_positions      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
+    patch, patch_positions      windows and bands of a spectrogram patch, and [P, 2] in seconds and bands; none for a short sound
     """
 
     window: int

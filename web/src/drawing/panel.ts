@@ -29,7 +29,7 @@ function whole(desk: DrawingDesk): HTMLElement {
       stands(desk),
     ),
     h("section.part", h("h3", `${drawing.parameters.toLocaleString("en")} parameters`), bars(desk)),
-    h("p.quiet", "Open a box by click or Enter to see what it computes. ", drawing.traced),
+    h("p.quiet", "Open a box by click or Enter to see what it computes. ", drawing.program_note),
   );
 }
 

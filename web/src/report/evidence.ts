@@ -68,7 +68,7 @@ function facts(row: Row): HTMLElement {
 
 function repeat(said: ReportRow): HTMLElement {
   const press = button("Copy", "Copy the command that measures this row", async () => {
-    press.textContent = (await copied(said.again)) ? "Copied" : "Select it and copy";
+    press.textContent = (await copied(said.command)) ? "Copied" : "Select it and copy";
   });
   return h(
     "div.again",

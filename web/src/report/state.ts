@@ -7,7 +7,7 @@ export interface ReportState {
 }
 
 /** At first the first failing row is open. */
-export const initial = ({ audit, said }: Report): ReportState => ({
+export const initial = ({ audit, rows: said }: Report): ReportState => ({
   rows: said.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
   only: false,
 });

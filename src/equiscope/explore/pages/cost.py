@@ -19,7 +19,8 @@ WORK = [
         about="tokens are looked up in a table, without multiplications; patches are projected to the width",
         full_pass=[CostTerm(1, "BNPD", ["patches"]), CostTerm(-1, "BEPD", ["patches"])],
         parameters=[
-            CostTerm(1, "VD", ["words"]), CostTerm(1, "TD"), CostTerm(1, "ED"), CostTerm(1, "PD", ["patches"]), CostTerm(1, "D", ["patches"]),
+            CostTerm(1, "VD", ["words"]), CostTerm(1, "TD"), CostTerm(1, "ED"), CostTerm(1, "PD", ["patches"]),
+            CostTerm(1, "D", ["patches"]),
             CostTerm(2, "D", ["kinds"]), CostTerm(1, "D", ["entry norm"]), CostTerm(1, "D", ["entry norm", "shifts"]),
         ],
     ),
@@ -180,7 +181,8 @@ def _sums(page: Cost, one: Preset) -> list[str]:
     found = []
     for column in ("full_pass", "parameters"):
         parts = [w for w in page.parts if w.counted or column == "parameters"]
-        found.append(sum(amount(getattr(w, column), one.sizes, one.features) * (one.sizes["L"] if w.per_layer else 1) for w in parts))
+        layers = [one.sizes["L"] if w.per_layer else 1 for w in parts]
+        found.append(sum(amount(getattr(w, column), one.sizes, one.features) * n for w, n in zip(parts, layers, strict=True)))
     return [f"{value:,}" for value in found]
 
 

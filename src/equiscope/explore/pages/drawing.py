@@ -64,7 +64,8 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
     said = " ".join([small.note, *(model.origin if small.own else [])])
     return record.Drawing(
         title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(program),
-        frames=sketch.frames, links=sketch.links, claims=_stands(model, sketch.boxes), program_note=said, program=program, pool=pool,
+        frames=sketch.frames, links=sketch.links, claims=_stands(model, sketch.boxes), program_note=said, program=program,
+        pool=pool,
         axis_names=small.axis_names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
     )  # fmt: skip
 
@@ -395,7 +396,8 @@ class _Layer:
         self.tower._box(
             self._name(f"{part}.mask"), "mask", title, [mask], lines=lines,
             frame=self.frame, inside=box, slot="scores", paths=[],
-            mask=[] if allowed is None else allowed.tolist(), where=[f"{self.tower.prefix}blocks.{n}.{part}.mask" for n in self.numbers],
+            mask=[] if allowed is None else allowed.tolist(),
+            where=[f"{self.tower.prefix}blocks.{n}.{part}.mask" for n in self.numbers],
         )  # fmt: skip
 
 

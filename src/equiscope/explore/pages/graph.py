@@ -112,7 +112,11 @@ def plain(made: Messages) -> str:
     ]
     heads = ["receives", *made.words, *(f"output {d + 1}" for d in range(made.width))]
     more = [[reason.claim, reason.text] for reason in made.differences]
-    why = [[reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in made.reasons for fact in reason.measurements]
+    why = [
+        [reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"]
+        for reason in made.reasons
+        for fact in reason.measurements
+    ]
     return (
         f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
         + markup("What every word gives every other one, and what comes out", heads, listed)

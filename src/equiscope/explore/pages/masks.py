@@ -68,7 +68,8 @@ def masks(sentence: str, seed: int) -> Masks:
         patterns=[p for p in PATTERNS if {*p.rules} <= {r.name for r in rules}], pool=pool,
         examples=lessons(made, [known[BEGIN], *ids.tolist()], names), influence=pack(influence(list(known), ids, seed).numpy()),
         decoding=[*(decoded(windowed(made, size), ids) for size in range(1, len(names))), decoded(made, ids)],
-        cached_multiply_adds=cached, full_multiply_adds=whole, token_multiply_adds=_row(made.spec), pair_multiply_adds=LAYERS * 2 * WIDTH,
+        cached_multiply_adds=cached, full_multiply_adds=whole, token_multiply_adds=_row(made.spec),
+        pair_multiply_adds=LAYERS * 2 * WIDTH,
     )  # fmt: skip
 
 
@@ -76,7 +77,10 @@ def plain(made: Masks) -> str:
     """Markup for a browser without JavaScript: what was measured, as tables."""
     words, reach = made.words, unpack(made.influence)
     examples = [
-        [" ".join([made.bos, *words][: one.prefix_length]), one.next, number(one.full_pass_loss), number(abs(one.full_pass_loss - one.own_pass_loss))]
+        [
+            " ".join([made.bos, *words][: one.prefix_length]), one.next, number(one.full_pass_loss),
+            number(abs(one.full_pass_loss - one.own_pass_loss)),
+        ]  # fmt: skip
         for one in made.examples
     ]
     heard = [
@@ -215,7 +219,8 @@ def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Ru
         step = next(s for s in program.steps if s.op == takes)
         knob = Knob(label=label, low=low, high=high, start=start, sets="parameter", op=takes, parameter=next(iter(step.params)))
     return Rule(
-        name=offer.name, title=offer.title, summary=offer.summary, allowed_reason=offer.seen, masked_reason=offer.hidden, program=program,
+        name=offer.name, title=offer.title, summary=offer.summary, allowed_reason=offer.seen, masked_reason=offer.hidden,
+        program=program,
         mask=hiding.inputs[1] if hiding else "", weights=next(s.id for s in program.steps if s.op == "softmax"), knob=knob,
     )  # fmt: skip
 
@@ -247,7 +252,8 @@ def lessons(made: Model, ids: list[int], names: list[str]) -> list[TrainingExamp
     together = cross_entropy(made(given), wanted, reduction="none")
     alone = [cross_entropy(made(given[: t + 1])[-1:], wanted[t : t + 1]) for t in range(len(given))]
     return [
-        TrainingExample(prefix_length=t + 1, next=name, full_pass_loss=float(together[t]), own_pass_loss=float(alone[t])) for t, name in enumerate(names)
+        TrainingExample(prefix_length=t + 1, next=name, full_pass_loss=float(together[t]), own_pass_loss=float(alone[t]))
+        for t, name in enumerate(names)
     ]  # fmt: skip
 
 
@@ -281,7 +287,8 @@ def decoded(made: Model, ids: Tensor) -> list[DecodingStep]:
         before = _held(caches[0])
         row = made(ids[step : step + 1], caches)[0]
         gone = sorted({*before, step} - {*_held(caches[0])})
-        turns.append(DecodingStep(cached_positions=before, evicted_positions=gone, difference=float((row - whole[step]).abs().max())))
+        difference = float((row - whole[step]).abs().max())
+        turns.append(DecodingStep(cached_positions=before, evicted_positions=gone, difference=difference))
     return turns
 
 

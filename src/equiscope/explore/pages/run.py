@@ -71,7 +71,8 @@ class Live:
             run, some = self._run, self._entries[first : first + most]
             return RunUpdate(
                 series=self._series, first=first, entries=some, more=first + len(some) < len(self._entries),
-                summary=summary(run, self._points), seconds_left=left(run, self._points), silent=max(0.0, time.time() - self._heard),
+                summary=summary(run, self._points), seconds_left=left(run, self._points),
+                silent=max(0.0, time.time() - self._heard),
                 state=run.state, reason=run.reason, seconds=self._points[-1].seconds if self._points else run.seconds,
                 result=run.result,
             )  # fmt: skip

@@ -105,7 +105,8 @@ def explorable(choice: Choice) -> record.Explorable:
                 raise
             notes.append(f"{offer.variant.title} is left out: {error}")
     return record.Explorable(
-        title=" ".join(names), words=names, fixed_embeddings=given(choice), limit=LIMIT, max_positions=PLACES, recorded_length=min(len(names), TRACED),
+        title=" ".join(names), words=names, fixed_embeddings=given(choice), limit=LIMIT, max_positions=PLACES,
+        recorded_length=min(len(names), TRACED),
         width=choice.width, heads=choice.heads, seed=choice.seed, causal=choice.causal,
         scheme=choice.position, versus=_beside(choice.position, schemes), schemes=schemes, programs=programs, pool=pool,
         tour=tour(), examples=_examples(names, choice), paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
