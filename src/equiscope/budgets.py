@@ -74,20 +74,20 @@ def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
 
 def _piped(file: io.FileIO, name: str, most: int) -> bytes:
     """What somebody writes into a pipe, to its end."""
-    found, heard = bytearray(), time.monotonic()
-    said = f"{printable(name)} is no regular file"
+    found, last_read = bytearray(), time.monotonic()
+    subject = f"{printable(name)} is no regular file"
     while True:
         ready = bool(select.select([file], [], [], 0.1)[0])
         piece = file.read(PIECE) if ready else None
         if piece:
             found += piece
-            heard = time.monotonic()
+            last_read = time.monotonic()
             if len(found) > most:
-                raise OverBudget(f"{said}, and gives more than {size(most)}, which are read here at most. Give a smaller one.")
+                raise OverBudget(f"{subject}, and gives more than {size(most)}, which are read here at most. Give a smaller one.")
         elif piece == b"" and found:
             return bytes(found)
-        elif time.monotonic() - heard > PATIENCE:
-            raise OverBudget(f"{said}, and gave nothing for {PATIENCE:.0f} seconds. Write into it first, or give a file.")
+        elif time.monotonic() - last_read > PATIENCE:
+            raise OverBudget(f"{subject}, and gave nothing for {PATIENCE:.0f} seconds. Write into it first, or give a file.")
         elif piece == b"":  # a pipe that nobody has opened to write
             if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
                 return b""

@@ -1,7 +1,7 @@
-"""Functions that attention and position schemes are made of, where torch has none by that name.
+"""Functions of attention and position schemes that torch does not have.
 
-Each is a plain function. `semantic` makes its call one step of a watched model's program, and one operation of the page, through
-torch's override protocol. A model that is not watched pays for one check.
+Each is a plain function. Through torch's override protocol, `semantic` makes its call one step of a watched model's program and
+one operation on the page. Without `watch` the cost is one check.
 """
 
 import inspect
@@ -24,13 +24,13 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
 
 
 def semantic(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function one step of a program, by its own name: its tensors are the inputs, its other arguments the parameters.
+    """Make a function one step of a program, under its own name: tensors are its inputs, other arguments its parameters.
 
-    A function that returns no tensor, such as a check that raises, is no step: the program does not hold what it compares.
+    A function that returns no tensor, such as a check that raises, is no step.
     """
-    made: Any = wrap_torch_function(_tensors)(function)
-    made.operation, made.signature = function.__name__, inspect.signature(function)
-    return made
+    wrapped: Any = wrap_torch_function(_tensors)(function)
+    wrapped.operation, wrapped.signature = function.__name__, inspect.signature(function)
+    return wrapped
 
 
 def _tensors(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -65,11 +65,11 @@ def rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     (a, b) becomes (a cos - b sin, a sin + b cos), computed in float32 or better.
     """
     wide, width = torch.promote_types(x.dtype, torch.float32), 2 * angles.shape[-1]
-    radians = angles.unsqueeze(-3) if 2 < angles.ndim < x.ndim else angles  # one list of angles for all heads of a sequence
-    turned = _rotated(x[..., :width].to(wide), radians.to(wide), layout).to(x.dtype)
+    radians = angles.unsqueeze(-3) if 2 < angles.ndim < x.ndim else angles  # the same angles for all heads of a sequence
+    rotated = _rotated(x[..., :width].to(wide), radians.to(wide), layout).to(x.dtype)
     if width < x.shape[-1]:
-        turned = torch.cat([turned, x[..., width:].expand(*turned.shape[:-1], -1)], -1)
-    return turned
+        rotated = torch.cat([rotated, x[..., width:].expand(*rotated.shape[:-1], -1)], -1)
+    return rotated
 
 
 def _rotated(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
@@ -83,7 +83,7 @@ def _rotated(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
 
 
 def _complex(x: Tensor) -> Tensor:
-    """Neighbouring columns as one complex number; a view, where torch can read them so."""
+    """Pairs of adjacent columns as complex numbers; a view where torch supports it."""
     *steps, last = x.stride()
     if last != 1 or x.is_neg() or x.storage_offset() % 2 or any(step % 2 for step in steps):
         x = x.resolve_neg().clone(memory_format=torch.contiguous_format)
@@ -94,36 +94,36 @@ def _complex(x: Tensor) -> Tensor:
 def bucket(gap: Tensor, buckets: int, far: float, both: bool) -> Tensor:
     """T5's bucket of each gap i - j between a query's and a key's position, a whole number in 0 .. buckets - 1.
 
-    Near gaps have a bucket each, farther ones share buckets that widen with the logarithm, from `far` on there is one. With
+    Near gaps have one bucket each, farther ones share buckets that widen logarithmically, and all from `far` on share one. With
     `both`, keys after the query (negative gaps) have the upper half of the buckets; without, they share bucket 0.
     Source: Raffel et al. 2020, appendix of their code; Hugging Face `_relative_position_bucket` (whose argument is j - i).
     """
-    steps = gap.round()  # positions are whole numbers, told from one another although they may be floats
+    steps = gap.round()  # integer positions may be stored as floats
     half = buckets // 2 if both else buckets
     upper = (steps < 0) * half if both else torch.zeros_like(steps)
     steps = steps.abs() if both else steps.clamp(min=0)
     exact = half // 2
     wide = torch.promote_types(gap.dtype, torch.float32)
     ratio = torch.log(steps.to(wide).clamp(min=1) / exact) / math.log(far / exact)
-    # 1e-9: where the logarithm is whole, rounding must not decide
+    # 1e-9: if the logarithm is an integer, rounding must not decide
     log = exact + (ratio * (half - exact) + 1e-9).floor().clamp(max=half - exact - 1)
     return (upper + torch.where(steps < exact, steps, log.to(steps.dtype))).long()
 
 
 @semantic
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """One number of each row for every pair: x [..., N, R], index [..., N, M] in 0 .. R-1, out[i, j] = x[i, index[i, j]]."""
+    """Select one number per pair: x [..., N, R], index [..., N, M] in 0 .. R-1, out[i, j] = x[i, index[i, j]]."""
     heads = -index.ndim
     if 1 < index.numel() == index.shape[0] and (x.ndim < index.ndim or x.shape[heads] == 1):
         wide = x[(None,) * (index.ndim - x.ndim)].transpose(-1, heads)
-        return wide.index_select(heads, index.flatten().long())  # x expanded to every head would make a gradient of that size
+        return wide.index_select(heads, index.flatten().long())  # expanding x to every head would need a gradient of that size
     lead = leading(x.shape[:-1], index.shape[:-1])
     return x.expand(*lead, x.shape[-1]).gather(-1, index.long().expand(*lead, index.shape[-1]))
 
 
 @semantic
 def bins(x: Tensor, index: Tensor, count: int) -> Tensor:
-    """The twin of `take`: out[i, r] = sum of x[i, j] over those j with index[i, j] = r. [..., N, M] to [..., N, count]."""
+    """The adjoint of `take`: out[i, r] = sum of x[i, j] over those j with index[i, j] = r. [..., N, M] to [..., N, count]."""
     lead, width = leading(x.shape[:-1], index.shape[:-1]), x.shape[-1]
     empty = torch.zeros(*lead, count, dtype=x.dtype, device=x.device)
     return empty.scatter_add(-1, index.long().expand(*lead, width), x.expand(*lead, width))
@@ -149,7 +149,7 @@ def softmax(scores: Tensor) -> Tensor:
 
 @semantic
 def share(x: Tensor) -> Tensor:
-    """Each row divided by its sum; a row that sums to 0 stays as it is."""
+    """Divide each row by its sum; a row that sums to 0 stays unchanged."""
     total = x.sum(-1, keepdim=True)
     return x / total.masked_fill(total == 0, 1.0)
 
@@ -165,7 +165,7 @@ def mean(x: Tensor, valid: Tensor | None = None) -> Tensor:
 
 @semantic
 def neighbours(x: Tensor, index: Tensor) -> Tensor:
-    """Rows side by side: x [..., N, C] by index [M, K] in -1 .. N-1 to [..., M, K*C]; -1 is a row of zeros (a grid's border)."""
+    """Concatenate rows: x [..., N, C] by index [M, K] in -1 .. N-1 to [..., M, K*C]; -1 is a row of zeros (a grid's border)."""
     index = index.long()
     rows = x.index_select(-2, index.clamp_min(0).flatten()).unflatten(-2, tuple(index.shape))
     return (rows * (index >= 0).unsqueeze(-1)).flatten(-2)
@@ -179,7 +179,7 @@ def concat(a: Tensor, b: Tensor, axis: int = -1) -> Tensor:
 
 
 def leading(a: torch.Size, b: torch.Size) -> tuple[int, ...]:
-    """The shape that both broadcast to; where there is none, `expand` says so. torch.broadcast_shapes would load sympy first."""
+    """The shape that both broadcast to; without one, `expand` raises. torch.broadcast_shapes would import sympy."""
     rank = max(len(a), len(b))
     sides = ((1,) * (rank - len(shape)) + tuple(shape) for shape in (a, b))
     return tuple(n if m == 1 else m for m, n in zip(*sides, strict=True))

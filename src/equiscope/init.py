@@ -1,4 +1,4 @@
-"""Linear maps as models are made with: weights of variance 1 / inputs, biases of 0; those of small networks as torch has them."""
+"""Initialisation of linear maps: weights of variance 1 / inputs and zero biases; torch's default for small networks."""
 
 import math
 
@@ -7,8 +7,8 @@ from torch import nn
 
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
-    """`nn.Linear` with weights from N(0, 1 / inputs), so that rows keep their size. Source: LeCun et al. 1998, section 4.6."""
-    layer = nn.Linear(inputs, outputs, bias, device="meta")  # its own draw would change every number drawn after it
+    """`nn.Linear` with weights from N(0, 1 / inputs), which preserve the norm of rows. Source: LeCun et al. 1998, section 4.6."""
+    layer = nn.Linear(inputs, outputs, bias, device="meta")  # on meta, because its own initialisation would consume random numbers
     layer.weight = nn.Parameter((torch.randn(inputs, outputs) / math.sqrt(inputs)).mT.contiguous())
     if bias:
         layer.bias = nn.Parameter(torch.zeros(outputs))

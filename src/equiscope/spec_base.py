@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeV
 import msgspec
 
 from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
-from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, shown
+from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, short_repr
 
 VERSION = 1
 MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
@@ -35,7 +35,7 @@ class Named:
 
     base: type
     example: str
-    usual: Any
+    default_json: Any
     to_json: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
 
@@ -47,7 +47,7 @@ class Named:
 T = TypeVar("T")
 
 
-class Choice(Generic[T]):
+class ByName(Generic[T]):
     """Type of a field that holds an object of T, and takes its name or its data as in a file: position="rope".
 
     An annotation for type checkers, which read from the methods what the field takes and what it holds; nothing runs.
@@ -84,14 +84,14 @@ def _slots(kind: type[Any]) -> dict[str, _Slot]:
 
 def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
     """The fields of a part, and of the parts in it, that files hold by name."""
-    found: set[str] = set()
+    names: set[str] = set()
     rest, seen = [kind], set[type]()
     while rest:
         one = rest.pop()
         seen.add(one)
-        found |= {name for name, slot in _slots(one).items() if slot.named is not None}
+        names |= {name for name, slot in _slots(one).items() if slot.named is not None}
         rest += [slot.part for slot in _slots(one).values() if slot.part is not None and slot.part not in seen]
-    return frozenset(found)
+    return frozenset(names)
 
 
 class SpecPart:
@@ -105,7 +105,7 @@ class SpecPart:
                     value = slot.named.from_json(value)
                     object.__setattr__(self, name, value)
                 if not isinstance(value, slot.named.base):
-                    raise InputError(f"{path} is {slot.named.example}, but got {shown(value)}.")
+                    raise InputError(f"{path} is {slot.named.example}, but got {short_repr(value)}.")
             elif slot.part is not None:
                 _check_part(slot, value, path)
             else:
@@ -143,7 +143,7 @@ class ModelSpec(SpecPart):
             return cls._of_data(_unversioned(source, cls.called))
         if not isinstance(source, (str, Path)) or folder(source):
             raise InputError(
-                f"A spec is a {cls.__name__}, a dict or a JSON file, but got {shown(source)}. A checkpoint is read by load."
+                f"A spec is a {cls.__name__}, a dict or a JSON file, but got {short_repr(source)}. A checkpoint is read by load."
             )
         hint = f" Give a spec as a dict, a {cls.__name__}, or a JSON file."
         return cls.of(read_object(Path(source), hint, f"an object with the fields of {cls.__name__}"))
@@ -152,7 +152,7 @@ class ModelSpec(SpecPart):
     def _of_data(cls, data: dict[str, Any]) -> Self:
         """Unknown fields and wrong types, at any depth, are found before what does not fit together."""
         _check_types(cls, data, "spec")
-        made: Self = _made(cls, data, "spec")
+        made: Self = _build(cls, data, "spec")
         return made
 
     @property
@@ -181,7 +181,7 @@ def _unversioned(data: dict[str, Any], what: str) -> dict[str, Any]:
     data = dict(data)
     version = data.pop("version", VERSION)
     if type(version) is not int or version != VERSION:
-        raise InputError(f"This {what} has version {shown(version)}, but this equiscope reads version {VERSION}.")
+        raise InputError(f"This {what} has version {short_repr(version)}, but this equiscope reads version {VERSION}.")
     return data
 
 
@@ -190,7 +190,7 @@ def _check_part(slot: _Slot, value: Any, path: str) -> None:
     assert slot.part is not None
     for one in value if slot.several and isinstance(value, (tuple, list)) else (value,):
         if not isinstance(one, slot.part) and not (one is None and slot.optional):
-            raise InputError(f"{path} is a {slot.part.__name__}(...), but got {shown(one)}. Files are read by Spec.of.")
+            raise InputError(f"{path} is a {slot.part.__name__}(...), but got {short_repr(one)}. Files are read by Spec.of.")
 
 
 def plain(part: SpecPart) -> dict[str, Any]:
@@ -200,8 +200,8 @@ def plain(part: SpecPart) -> dict[str, Any]:
     for f in fields(part):  # type: ignore[arg-type]
         value, slot = getattr(part, f.name), slots[f.name]
         if slot.named is not None:
-            if (said := slot.named.to_json(value)) != slot.named.usual:
-                written[f.name] = said
+            if (name_or_data := slot.named.to_json(value)) != slot.named.default_json:
+                written[f.name] = name_or_data
         elif isinstance(value, tuple) and slot.part is not None:
             written[f.name] = [plain(one) for one in value]
         elif slot.part is not None and value is not None:
@@ -233,7 +233,7 @@ def _check_types(kind: type[SpecPart], data: Any, path: str) -> None:
             _check_types(slot.part, value, where)
 
 
-def _made(kind: type[SpecPart], data: dict[str, Any], path: str) -> Any:
+def _build(kind: type[SpecPart], data: dict[str, Any], path: str) -> Any:
     slots = _slots(kind)
     try:
         return kind(**{name: _value(slots[name], value, f"{path}.{name}") for name, value in data.items()})
@@ -249,8 +249,8 @@ def _value(slot: _Slot, value: Any, path: str) -> Any:
     if value is None and slot.optional:
         return None
     if slot.several and isinstance(value, list):
-        return tuple(_made(slot.part, one, f"{path}[{i}]") for i, one in enumerate(value))
-    return _made(slot.part, value, path)
+        return tuple(_build(slot.part, one, f"{path}[{i}]") for i, one in enumerate(value))
+    return _build(slot.part, value, path)
 
 
 def checked(value: Any, hint: Any, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Units of energy and length, each in eV and angstrom: the one table that readers, calculators and answers share.
+"""Units of energy and length, in eV and angstrom, shared by readers, calculators and predictions.
 
 The SI fixes the charge of an electron and Avogadro's number, so kcal/mol (of the thermochemical calorie) and kJ/mol are exact.
 Hartree and bohr are measured: values of CODATA 2022.

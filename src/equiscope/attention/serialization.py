@@ -12,7 +12,7 @@ from typing import Any
 from equiscope.attention.kinds import AttentionKind
 from equiscope.attention.mask import MASKS, Both, Either, Mask, Opposite
 from equiscope.attention.scores import SCORES, ScoreFunction
-from equiscope.errors import InputError, shown
+from equiscope.errors import InputError, short_repr
 from equiscope.positions.registry import from_name
 
 JOINED: dict[str, type[Both] | type[Either]] = {"and": Both, "or": Either}
@@ -58,7 +58,7 @@ def mask_from_json(data: Any) -> Mask:
         return Opposite(mask_from_json(data["not"]))
     if word in JOINED:
         if not isinstance(data[word], (list, tuple)) or len(data[word]) < 2:
-            raise InputError(f'"{word}" joins a list of two masks or more, but got {shown(data[word])}.')
+            raise InputError(f'"{word}" joins a list of two masks or more, but got {short_repr(data[word])}.')
         return reduce(JOINED[word], map(mask_from_json, data[word]))
     return from_name("mask", Mask, MASKS, *_split("mask", data, ', or masks joined by "and", "or" or "not"'))
 
@@ -72,5 +72,5 @@ def _split(what: str, data: Any, more: str = "") -> tuple[Any, dict[str, Any]]:
     if isinstance(data, str):
         return data, {}
     if not isinstance(data, dict) or "kind" not in data:
-        raise InputError(f"A {what} is a name, or an object with its kind and settings{more}, but got {shown(data)}.")
+        raise InputError(f"A {what} is a name, or an object with its kind and settings{more}, but got {short_repr(data)}.")
     return data["kind"], {k: v for k, v in data.items() if k != "kind"}

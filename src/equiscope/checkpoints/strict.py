@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from equiscope.checkpoints.files import CONFIG, Weights
-from equiscope.errors import InputError, shown
+from equiscope.errors import InputError, short_repr
 
 FLOATS = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")  # names that no model has itself
@@ -55,10 +55,10 @@ class WeightsError(InputError):
             [f"{name} belongs to no part" for name in fit.extra],
             [f"{name} holds {what}" for name, what in fit.nonfinite.items()],
         ]
-        shown = [said for kind in kinds for said in kind[:SHOWN]]
-        more = sum(map(len, kinds)) - len(shown)
+        listed = [said for kind in kinds for said in kind[:SHOWN]]
+        more = sum(map(len, kinds)) - len(listed)
         super().__init__(
-            f"The weights do not fit {CONFIG} of {owner}: {'; '.join(shown)}{f', and {more} more' if more else ''}. No number is "
+            f"The weights do not fit {CONFIG} of {owner}: {'; '.join(listed)}{f', and {more} more' if more else ''}. No number is "
             "made up for them: give the checkpoint whole, with the config and the names that it was written with."
         )
 
@@ -195,7 +195,7 @@ def refuse_counts(config: dict[str, Any], tensors: int, path: str = "") -> None:
             refuse_counts(value, tensors, f"{path}{name}.")
         elif COUNTS.fullmatch(name) and isinstance(value, int | float) and value > most:
             raise InputError(
-                f"{CONFIG} says {path}{name} = {shown(value)}, but the weights are {tensors} tensors, which cannot be of so many. "
+                f"{CONFIG} says {path}{name} = {short_repr(value)}, but the weights are {tensors} tensors, not that many. "
                 "Correct the config."
             )
 
@@ -231,9 +231,9 @@ def origin(
     where = files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no file"
     said = [f"{total} of {total} tensors from {where}", "none missing"]
     if fit.ignored:
-        shown = ", ".join(list(fit.ignored)[:SHOWN])
+        names = ", ".join(list(fit.ignored)[:SHOWN])
         more = f" and {len(fit.ignored) - SHOWN} more" if len(fit.ignored) > SHOWN else ""
-        said.append(f"{len(fit.ignored)} extra ignored: {shown}{more} ({'; '.join(sorted(set(fit.ignored.values())))})")
+        said.append(f"{len(fit.ignored)} extra ignored: {names}{more} ({'; '.join(sorted(set(fit.ignored.values())))})")
     if taken:
         said.append(f"prefix {taken} taken off")
     notes = [f"Weights: {'; '.join(said)}."]

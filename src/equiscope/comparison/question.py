@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from equiscope.comparison.vary import Change, combinations, resolved
-from equiscope.errors import InputError, shown
+from equiscope.errors import InputError, short_repr
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, read_recipe
 from equiscope.training.fields import first_misfit
@@ -81,7 +81,7 @@ def seeds_of(asked: int | Sequence[int], first: int) -> list[int]:
     """So many seeds, counted from `first`, or the given ones."""
     if isinstance(asked, int):
         if not 1 <= asked <= MOST:
-            raise InputError(f"A comparison has 1 to {MOST} seeds, but got {shown(asked)}.")
+            raise InputError(f"A comparison has 1 to {MOST} seeds, but got {short_repr(asked)}.")
         return list(range(first, first + asked))
     return list(asked)
 
@@ -91,5 +91,5 @@ def parse_seeds(text: str) -> int | list[int]:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"--seeds takes how many, or which: 3, or 1,5,9; but got {shown(text)}.") from error
+        raise InputError(f"--seeds takes how many, or which: 3, or 1,5,9; but got {short_repr(text)}.") from error
     return numbers if "," in text else numbers[0]

@@ -1,9 +1,9 @@
-"""Kernels: exact attention without the table of all weights, behind one door. `reference` is the same function as a formula.
+"""Kernels: exact attention without the matrix of all weights. `reference` is the same function, step by step.
 
-attention       torch's fused kernel, and what is faster than it: a bias beside a causal mask on a CPU, learned or not (`cpu.py`),
+attention       torch's fused kernel, or a faster one: a bias with a causal mask on a CPU, learned or not (`cpu.py`),
                 short rows in bfloat16 on a CPU (`short.py`)
 flex_attention  biases and masks as functions of row numbers, on a GPU (`flex.py`)
-Nothing here changes a switch of the process. Private names of torch stand in `private.py`, with what happens without them.
+Nothing here changes global state. Private names of torch are in `private.py`, with the fallback without them.
 """
 
 import torch
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equiscope.kernels import cpu, short
-from equiscope.kernels.bias import DistanceBias, both, dense, masked, rounded
+from equiscope.kernels.bias import DistanceBias, combine_masks, dense, masked, rounded
 from equiscope.kernels.flex import flex_attention
 
 __all__ = ["DistanceBias", "attention", "flex_attention", "reference"]
@@ -27,18 +27,18 @@ def attention(
     causal  row i attends to rows 0 .. i, besides `mask`
     bias    added to the scaled scores: a table that broadcasts to [..., N, M], or a value for each distance
     """
-    if q.ndim < 4:  # without a batch torch takes the kernel that writes every table down
-        alone = (None,) * (4 - q.ndim)
-        output = attention(q[alone], k[alone], v[alone], scale=scale, mask=mask, causal=causal, bias=bias)
-        return output[(0,) * len(alone)]
+    if q.ndim < 4:  # without a batch, torch selects the kernel that writes the full matrix
+        index = (None,) * (4 - q.ndim)
+        output = attention(q[index], k[index], v[index], scale=scale, mask=mask, causal=causal, bias=bias)
+        return output[(0,) * len(index)]
     if bias is None:
-        if short.takes(q, k, v):
+        if short.supports(q, k, v):
             return short.table_attention(q, k, v, scale, mask, causal)
         return _unbiased(q, k, v, scale, mask, causal)
-    if cpu.takes(q, k, v, bias):
+    if cpu.supports(q, k, v, bias):
         return cpu.biased_attention(q, k, v, scale, mask, causal, bias)
-    table = masked(dense(bias), both(mask, causal, q, k)).expand(*q.shape[:-1], k.shape[-2])
-    # other devices' kernels take a mask in the dtype of the queries only
+    table = masked(dense(bias), combine_masks(mask, causal, q, k)).expand(*q.shape[:-1], k.shape[-2])
+    # on other devices the mask must have the dtype of the queries
     table = table.to(torch.promote_types(q.dtype, torch.float32)) if q.device.type == "cpu" else rounded(table, q.dtype)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale)
 
@@ -52,7 +52,7 @@ def reference(
     scores = scale * q.to(wide) @ k.to(wide).mT
     if bias is not None:
         scores = scores + dense(bias).to(wide)
-    mask = both(mask, causal, q, k)
+    mask = combine_masks(mask, causal, q, k)
     weights = masked(scores, mask).softmax(-1)
     if mask is not None:
         weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0.0)  # the softmax of nothing is NaN
@@ -60,11 +60,11 @@ def reference(
 
 
 def _unbiased(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, causal: bool) -> Tensor:
-    if mask is not None:  # torch takes a mask or a causal one
-        mask, causal = both(mask, causal, q, k), False
+    if mask is not None:  # torch accepts a mask or is_causal, not both
+        mask, causal = combine_masks(mask, causal, q, k), False
     width = v.shape[-1]
     if q.device.type == "cpu" and width < q.shape[-1]:
-        v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the kernel that writes every table down
+        v = F.pad(v, (0, q.shape[-1] - width))  # else torch selects the kernel that writes the full matrix
     mask = None if mask is None else mask.expand(*q.shape[:-1], k.shape[-2])
     output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
     return output if output.shape[-1] == width else output[..., :width]

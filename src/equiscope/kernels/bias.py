@@ -1,4 +1,4 @@
-"""What is added to the scores before the softmax: a table, or one value for each distance."""
+"""Biases on the scores before the softmax: a dense table, or one value per distance."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DistanceBias:
-    """A bias that depends on the distance of two rows alone: bias[h, i, j] = values[h, j - i + N - 1], values [H, N + M - 1]."""
+    """A bias that depends on the distance of two rows only: bias[h, i, j] = values[h, j - i + N - 1], values [H, N + M - 1]."""
 
     values: Tensor
     rows: int
@@ -31,8 +31,8 @@ def causal_mask(q: Tensor, k: Tensor) -> Tensor:
     return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
 
 
-def both(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
-    """One mask of two; None where nothing is masked."""
+def combine_masks(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
+    """Combine a mask and a causal mask; None if neither is given."""
     if not causal:
         return mask
     return causal_mask(q, k) if mask is None else mask & causal_mask(q, k)
@@ -44,7 +44,7 @@ def masked(table: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def rounded(table: Tensor, dtype: torch.dtype) -> Tensor:
-    """A bias in fewer digits, each row's largest value at 0: what is rounded then weighs little, and nothing overflows."""
+    """A bias in lower precision, shifted so that each row has the maximum 0: rounding affects small weights only."""
     if torch.promote_types(table.dtype, dtype) == dtype:
         return table.to(dtype)
     largest = table.detach().amax(-1, keepdim=True)

@@ -1,9 +1,9 @@
-"""Attention with a bias on a CPU, forward and backward, without a table of all weights.
+"""Attention with a bias on a CPU, forward and backward, without the matrix of all weights.
 
-torch's public call takes a causal mask or a bias, not both, and writes every table down where the bias has a gradient. Here
-  forward   torch's own CPU kernel runs on blocks of rows: only on keys that a causal mask, or a bias that falls far, leaves
-  backward  of a fixed bias is torch's own; of a learned one the weights are recomputed, block by block, from the kept logarithms
-            of the softmax's sums (Dao et al. 2022, "FlashAttention", section 3.1)
+torch's public call takes a causal mask or a bias, not both, and writes the full matrix if the bias needs a gradient. Here
+  forward   torch's CPU kernel runs on blocks of queries, on those keys only that the causal mask or the bias leaves
+  backward  is torch's own for a fixed bias; for a learned one the weights are recomputed, block by block, from the stored
+            logarithms of the softmax's sums (Dao et al. 2022, "FlashAttention", section 3.1)
 A bias by distance needs no table: with its rows in reverse order the table is a view of its values.
 """
 
@@ -26,8 +26,8 @@ FAINT = -70.0  # logarithm of a weight that no sum notices, in float64 neither; 
 Block = tuple[slice, slice, slice, Tensor, Callable[[Tensor], Tensor]]  # heads, rows, keys, bias, how rows are ordered
 
 
-def takes(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | DistanceBias) -> bool:
-    """On a CPU, with rows and keys, and nothing but plain running at work."""
+def supports(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | DistanceBias) -> bool:
+    """On a CPU, with at least one query and key, without compiler or transforms."""
     if q.device.type != "cpu" or not q.shape[-2] or not k.shape[-2] or private.flash is None or private.flash_backward is None:
         return False
     return not private.transformed(q, k, v, bias.values if isinstance(bias, DistanceBias) else bias)

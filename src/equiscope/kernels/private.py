@@ -1,12 +1,12 @@
-"""Private names of torch that this package calls: what each is for, and what happens where a torch has it no longer.
+"""Private names of torch that this package calls: the purpose of each, and the fallback if a torch version lacks it.
 
 torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, and its backward
     Attention on a CPU that takes a causal mask beside a bias, and returns the logarithms of the softmax's sums, from which the
     gradient of a bias is recomputed. Without them a bias goes through the public call, as a dense table.
 torch.ops.mkldnn._linear_pointwise, _reorder_linear_weight, _is_mkldnn_bf16_supported
-    A linear map whose weights lie in oneDNN's blocks, with what follows it. Without them torch's product of matrices.
+    A linear map with weights in oneDNN's block format, fused with what follows. Without them torch's matrix product.
 torch._C._are_functorch_transforms_active
-    Whether vmap, grad or jvp of torch.func are at work. Without it they are taken to be, so the plain formulas run.
+    Whether vmap, grad or jvp of torch.func are active. Without it they are assumed to be, so the plain formulas run.
 torch._C._len_torch_dispatch_stack
     Whether a dispatch mode reads the calls of torch. Without it none is taken to, and such a mode reads the calls of the fast path.
 """

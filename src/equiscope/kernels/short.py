@@ -15,7 +15,7 @@ from equiscope.kernels.bias import causal_mask
 SHORT = 512  # rows up to which the table is faster, forward and backward
 
 
-def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:
+def supports(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether bfloat16 rows on a CPU are few, and a gradient will be asked for."""
     if q.device.type != "cpu" or q.dtype != torch.bfloat16 or torch.compiler.is_exporting():  # there a size compared is a guard
         return False

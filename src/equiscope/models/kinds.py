@@ -51,7 +51,7 @@ def spec_of(source: Source) -> ModelSpec:
         return PRESETS[source]()
     if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and spec_base.folder(source)):
         raise InputError(
-            f"A spec is a Spec, a dict, a preset or a JSON file, but got {spec_base.shown(source)}. A checkpoint is read by load."
+            f"A spec is a Spec, dict, preset or JSON file, but got {spec_base.short_repr(source)}. A checkpoint is read by load."
         )
     hint = f" Give a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}."
     data = source if isinstance(source, dict) else read_object(Path(source), hint, "an object with the fields of Spec")

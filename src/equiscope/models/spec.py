@@ -30,7 +30,7 @@ from equiscope.attention import (
 from equiscope.errors import InputError, UnknownName
 from equiscope.models.readout import READOUTS
 from equiscope.positions import NoPosition, Position, from_json, to_json
-from equiscope.spec_base import Choice, Count, ModelSpec, Named, Share, Size, SpecPart
+from equiscope.spec_base import ByName, Count, ModelSpec, Named, Share, Size, SpecPart
 
 POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)
 MASK = Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json)
@@ -59,16 +59,16 @@ class Attention(SpecPart):
     kv_heads: Size | None = None
     head_width: Size | None = None
     value_width: Size | None = None
-    position: Choice[Position] = POSITION.field(NoPosition)
+    position: ByName[Position] = POSITION.field(NoPosition)
     causal: bool = False
     window: Size | None = None
-    mask: Choice[Mask] = MASK.field(Everything)
+    mask: ByName[Mask] = MASK.field(Everything)
     bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
-    score: Choice[ScoreFunction] = SCORE.field(ScaledDot)
+    score: ByName[ScoreFunction] = SCORE.field(ScaledDot)
     scale: float | None = None
     cap: float | None = None
-    kind: Choice[AttentionKind] = KIND.field(lambda: AttentionKind("softmax"))  # a class becomes an AttentionKind too
+    kind: ByName[AttentionKind] = KIND.field(lambda: AttentionKind("softmax"))  # a class becomes an AttentionKind too
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from equiscope.errors import InputError, shown
+from equiscope.errors import InputError, short_repr
 from equiscope.positions.alibi import Alibi
 from equiscope.positions.axial_rope import AxialRope
 from equiscope.positions.base import Added, AxisPositions, Position
@@ -126,7 +126,7 @@ def from_json(data: dict[str, Any] | str) -> Position:
     if isinstance(data, str):
         return make(data)
     if not isinstance(data, dict):
-        raise InputError(f"A position scheme is a name or an object with its settings, but got {shown(data)}.")
+        raise InputError(f"A position scheme is a name or an object with its settings, but got {short_repr(data)}.")
     if data and "scheme" not in data:
         raise InputError(f"The object of a position scheme names it in the field scheme, but got only {', '.join(data)}.")
     nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from equiscope.errors import InputError, UnknownName, reason, shown
+from equiscope.errors import InputError, UnknownName, reason, short_repr
 from equiscope.positions.base import Position
 from equiscope.spec_base import checked
 
@@ -24,7 +24,7 @@ def from_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, sett
     try:
         fitting = signature.bind(**settings).arguments
     except TypeError as error:
-        raise InputError(f"{name} cannot be made from {shown(settings)}: {reason(error)}. {_settings(signature)}") from error
+        raise InputError(f"{name} cannot be made from {short_repr(settings)}: {reason(error)}. {_settings(signature)}") from error
     plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
     return classes[name](**fitting | {k: checked(v, signature.parameters[k].annotation, f"{name}.{k}") for k, v in plain.items()})
 

@@ -3,7 +3,7 @@
 from equiscope.symmetry.actions import CLAIMED, Action, Permute, Reverse, Shift, closed
 from equiscope.symmetry.compose import derive
 from equiscope.symmetry.inputs import KINDS, InputKind, Inputs, inputs_of
-from equiscope.symmetry.measure import Measurement, floor, measure, relative_error, shrinks, verdict
+from equiscope.symmetry.measure import EquivarianceMeasurement, floor, measure, relative_error, shrinks, verdict
 from equiscope.symmetry.registry import ACTIONS, named
 
 __all__ = [
@@ -11,9 +11,9 @@ __all__ = [
     "CLAIMED",
     "KINDS",
     "Action",
+    "EquivarianceMeasurement",
     "InputKind",
     "Inputs",
-    "Measurement",
     "Permute",
     "Reverse",
     "Shift",

@@ -24,7 +24,7 @@ TOLERANCE = 1e-2  # a true violation below this is called approximate
 
 
 @dataclass(frozen=True)
-class Measurement:
+class EquivarianceMeasurement:
     """error in float64, the same in float32, the rounding floor of f in float64, and what follows."""
 
     error: float
@@ -62,7 +62,7 @@ def floor(run: Callable[[torch.dtype], Tensor]) -> float:
     return relative_error(run(torch.float32), run(torch.float64)) * PRECISION
 
 
-def measure(model: nn.Module, tokens: Any, action: Action, tolerance: float = TOLERANCE) -> Measurement:
+def measure(model: nn.Module, tokens: Any, action: Action, tolerance: float = TOLERANCE) -> EquivarianceMeasurement:
     """Equivariance of a model that takes tokens, under one element of an action.
 
     Outputs without token rows (read-outs) are compared as they are: then this measures invariance.
@@ -80,4 +80,4 @@ def measure(model: nn.Module, tokens: Any, action: Action, tolerance: float = TO
         return relative_error(moved, action.on_output(plain) if rows else plain)
 
     e64, e32, least = error(torch.float64), error(torch.float32), floor(run)
-    return Measurement(e64, e32, least, verdict(e64, max(e32, least / PRECISION), tolerance))
+    return EquivarianceMeasurement(e64, e32, least, verdict(e64, max(e32, least / PRECISION), tolerance))

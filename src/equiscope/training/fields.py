@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import inspect as types
 
-from equiscope.errors import shown
+from equiscope.errors import short_repr
 
 LONGEST = 200  # signs of a value in a message
 
@@ -135,7 +135,7 @@ def written(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):  # a whole number of thousands of digits
-        return shown(value)
+        return short_repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 

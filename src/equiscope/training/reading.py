@@ -20,7 +20,7 @@ from msgspec import Struct
 from equiscope import budgets, positions
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
-from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
+from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, short_repr
 from equiscope.geometry import PointSpec
 from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, Spec
 from equiscope.models.baselines import foreign
@@ -322,7 +322,9 @@ def _check_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origi
             raise InputError(f"{origin.of('model')}: {error}") from error
         place = re.sub(r"\[\d+\]", "", error.path.removeprefix("spec."))
         path = f"model.{place}"
-        raise InputError(f"{origin.of(path)}: {path} is {shown(error.found)}, but takes {_wanted_by_spec(place, kind)}.") from error
+        raise InputError(
+            f"{origin.of(path)}: {path} is {short_repr(error.found)}, but takes {_wanted_by_spec(place, kind)}."
+        ) from error
     except InputError as error:
         if kind is not Spec:
             raise InputError(f"{origin.of('model')}: {error}") from error
@@ -396,7 +398,7 @@ def _said(change: str) -> tuple[list[str], Any]:
     name, sign, value = change.partition("=")
     keys = name.strip().split(".")
     if not sign or len(keys) > DEEP or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
-        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {shown(change)}.")
+        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {short_repr(change)}.")
     return keys, value_of(value.strip())
 
 

@@ -30,7 +30,7 @@ from equiscope.program.lower import looks, lowered
 from equiscope.program.replay import replay
 from equiscope.record import Fact, Messages, ProgramRecord
 from equiscope.record.messages import ExampleGraph, Figures, Reason
-from equiscope.symmetry import Measurement, floor, relative_error, verdict
+from equiscope.symmetry import EquivarianceMeasurement, floor, relative_error, verdict
 from equiscope.tokens import Tokens, words
 
 LIMIT = 16  # words: their 256 edges can still be told apart
@@ -298,7 +298,7 @@ def without_half() -> float:
     return relative_error(graph(tokens, _half()), graph(tokens, pairs(table("complete", NODES))))
 
 
-def renamed() -> Measurement:
+def renamed() -> EquivarianceMeasurement:
     """Error where nodes are renamed with their edges, in float64 and float32, beside the rounding floor.
 
     The list of edges is shuffled too: its order says nothing, but messages are then added in another one.
@@ -312,7 +312,7 @@ def renamed() -> Measurement:
         return graph(_ordered(tokens, order), new[kept][:, listed]) if moved else graph(tokens, kept)
 
     error, narrow = (relative_error(run(dtype, moved=True), run(dtype)[order]) for dtype in (torch.float64, torch.float32))
-    return Measurement(error, narrow, floor(run), verdict(error, narrow))
+    return EquivarianceMeasurement(error, narrow, floor(run), verdict(error, narrow))
 
 
 def edges_that_stay() -> float:
