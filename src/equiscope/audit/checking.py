@@ -109,8 +109,8 @@ def check(
         except KeyboardInterrupt:
             results, runner.finished = runner.finish(), False
         finished = finished and runner.finished
-        wanted = proof if output is None else False
-        proved_rows, conflicts = with_proofs([row for _, row in results], part, wanted, finished)
+        requested = proof if output is None else False
+        proved_rows, conflicts = with_proofs([row for _, row in results], part, requested, finished)
         rows |= {id(a): row for (a, _), row in zip(results, proved_rows, strict=True)}
         notes, disagreements = notes + runner.notes, disagreements + conflicts
     versions = {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}

@@ -65,22 +65,22 @@ class Reporter:
         worst, parameters = max(measured, key=lambda t: BAD[t[0].verdict])  # a tie goes to the given ones
         verdict, notes = worst.verdict, [n for n in dict.fromkeys([*request.notes, statement.remark]) if n]
         samples = sum(len(f.high_errors) for f, _ in measured)
-        held = verdict == "holds"
-        if (held and request.rejected) or (not held and self.random_without_dropout):
+        holds = verdict == "holds"
+        if (holds and request.rejected) or (not holds and self.random_without_dropout):
             random = "the model draws random numbers in evaluation mode, so noise hides whether the statement holds"
-            obstacle = "; ".join(notes) if held else random
+            obstacle = "; ".join(notes) if holds else random
             return Row(verdict="undecided", note=obstacle, passes=request.passes, seconds=request.seconds, **common)
         outputs = _outputs([f for f, _ in measured], request.secondary)
-        location = None if held else request.location
+        location = None if holds else request.location
         return Row(
             verdict=verdict, output=statement.output(), error=_finite_or_none(worst.error), median=median(worst.high_errors),
             errors=[e if math.isfinite(e) else -1.0 for e in worst.high_errors],
             error32=_finite_or_none(max(worst.low_errors, default=math.nan)),
-            floor=worst.low_floor * worst.precision, samples=samples, bound=bound(samples) if held else None,
-            where="" if held else self._location(request), cause="" if held else request.cause, parameters=parameters,
-            subgroup="" if held else request.subgroup, fails=self._fails(request, verdict, claimed),
+            floor=worst.low_floor * worst.precision, samples=samples, bound=bound(samples) if holds else None,
+            where="" if holds else self._location(request), cause="" if holds else request.cause, parameters=parameters,
+            subgroup="" if holds else request.subgroup, fails=self._fails(request, verdict, claimed),
             note="; ".join(self._notes(request, worst, parameters, claimed, notes)), outputs=outputs, coverage=request.coverage,
-            counterexample=None if held else request.counterexample, trail=[] if location is None else location.trail,
+            counterexample=None if holds else request.counterexample, trail=[] if location is None else location.trail,
             passes=request.passes, lie=request.lie, seconds=request.seconds, **common,
         )  # fmt: skip
 
@@ -98,19 +98,19 @@ class Reporter:
 
     def _notes(self, request: Request, worst: StatementErrors, parameters: str, claimed: str, notes: list[str]) -> list[str]:
         """Notes on a row that was measured, the most important first."""
-        verdict, held = worst.verdict, worst.verdict == "holds"
+        verdict, holds = worst.verdict, worst.verdict == "holds"
         if self.is_random and not self.random_without_dropout:
             notes.append("the model draws random numbers in evaluation mode; measured with dropout off")
-        if held and all(self.is_constant.values()):
+        if holds and all(self.is_constant.values()):
             notes.append("the output is constant: other inputs give the same output, so this row says little about the model")
-        if worst.deciding_tables and held:
+        if worst.deciding_tables and holds:
             notes.insert(0, f"not larger than the rounding of the model's float32 tables ({worst.deciding_tables})")
-        if held and claimed == "no":
+        if holds and claimed == "no":
             notes.insert(0, "not claimed, but measured to hold")
         if verdict == "undecided":
             alone = f"in one precision {worst.error:.1e} cannot be told from rounding" if worst.one_precision else ""
             notes.insert(0, request.cause or alone or "an error is not finite")
-        if parameters == "random" and not held and request.given_errors is not None:
+        if parameters == "random" and not holds and request.given_errors is not None:
             notes.insert(0, f"at the given parameters: {request.given_errors.verdict} ({request.given_errors.error:.1e})")
         return notes
 

@@ -246,12 +246,12 @@ class Runner:
 
 def vary_inputs(run: Pass) -> None:
     """At random parameters, replace the inputs by others drawn like them, if the model accepts those."""
-    given, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
+    original_inputs, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
     run.inputs = resampled(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
     try:
         run(run.inputs)
     except Crashed:
-        run.inputs = given
+        run.inputs = original_inputs
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -46,22 +46,22 @@ def _heading(audit: Audit) -> Text:
 
 
 def _rows(audit: Audit) -> Table:
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    made.add_column("")
-    made.add_column("statement", no_wrap=True)
-    made.add_column("claimed")
-    made.add_column("verdict", no_wrap=True)
-    made.add_column("worst", justify="right", no_wrap=True)
-    made.add_column("rounding", justify="right", no_wrap=True)
-    made.add_column("where", overflow="fold")
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    grid.add_column("")
+    grid.add_column("statement", no_wrap=True)
+    grid.add_column("claimed")
+    grid.add_column("verdict", no_wrap=True)
+    grid.add_column("worst", justify="right", no_wrap=True)
+    grid.add_column("rounding", justify="right", no_wrap=True)
+    grid.add_column("where", overflow="fold")
     properties, actions = ([row for row in audit.rows if row.kind == kind] for kind in ("property", "action"))
     for row in properties:
-        made.add_row(*_cells(row))
+        grid.add_row(*_cells(row))
     if properties and actions:
-        made.add_row("")
+        grid.add_row("")
     for row in actions:
-        made.add_row(*_cells(row))
-    return made
+        grid.add_row(*_cells(row))
+    return grid
 
 
 def _cells(row: Row) -> list[Text]:

@@ -266,8 +266,8 @@ def _cached_keys(run: Pass, pair: RunPair, module: nn.Module, sizes: list[int]) 
     keys = error(k, k_cached) < EXACT if k.shape == k_cached.shape else None
     new_keys_equal = error(k[..., -size:, :], k_cached[..., -size:, :]) < EXACT
     if keys is None:
-        count, wanted = k_cached.shape[-2], k.shape[-2]
-        return f"{count} keys are attended to instead of {wanted}" if count != wanted else ""
+        count, expected = k_cached.shape[-2], k.shape[-2]
+        return f"{count} keys are attended to instead of {expected}" if count != expected else ""
     if queries is False and not new_keys_equal:
         return "queries and new keys have other positions than in one pass"
     if queries and not keys:

@@ -85,11 +85,11 @@ def _layer_kinds(model: nn.Module, inputs: Inputs) -> Inputs:
 
 
 def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:
-    (name, given), *_ = inputs.values.items()
-    if not isinstance(given, Tensor) or inputs.kinds[name] not in ("ids", "features"):
+    (name, value), *_ = inputs.values.items()
+    if not isinstance(value, Tensor) or inputs.kinds[name] not in ("ids", "features"):
         return inputs
     with torch.no_grad():
-        tokens: Any = model.tokens(given)  # type: ignore[operator]
+        tokens: Any = model.tokens(value)  # type: ignore[operator]
     return replace(inputs, values=inputs.values | {name: tokens}, kinds=inputs.kinds | {name: "tokens"})
 
 

@@ -255,13 +255,13 @@ def _any_model(model: nn.Module, generator: Generator) -> Iterator[ExampleInputs
         yield from _spatial(model, names, generator)
     count = max(len(needed), 1)
     table = next((m for m in model.modules() if isinstance(m, nn.Embedding)), None)
-    seen: set[tuple[int, ...]] = set()
+    tried: set[tuple[int, ...]] = set()
     if table is not None:
         length = length_for(model)
         yield ExampleInputs(tuple(torch.randint(table.num_embeddings, (1, length), generator=generator) for _ in range(count)))
     for shape in _shapes(model):
-        if shape not in seen:
-            seen.add(shape)
+        if shape not in tried:
+            tried.add(shape)
             yield ExampleInputs(tuple(_noise(*shape, g=generator) for _ in range(count)))
 
 

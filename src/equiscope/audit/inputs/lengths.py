@@ -154,20 +154,20 @@ def constants(model: nn.Module) -> tuple[set[int], set[int]]:
             (named if _suggests_length(name) else others).update(
                 sizes_found if holder is not config or _suggests_length(name) else ()
             )
-    seen: set[int] = set()
+    visited: set[int] = set()
     for cls in dict.fromkeys(type(m) for m in model.modules() if not _is_torch_layer(m)):
-        for named_constant, number in _function_constants(getattr(cls, "forward", None), cls, seen, 0):
+        for named_constant, number in _function_constants(getattr(cls, "forward", None), cls, visited, 0):
             (named if named_constant else others).add(number)
     return named, others - named
 
 
-def _function_constants(function: Any, owner: type, seen: set[int], depth: int) -> Iterator[tuple[bool, int]]:
+def _function_constants(function: Any, owner: type, visited: set[int], depth: int) -> Iterator[tuple[bool, int]]:
     """Integers in a function: in its code, defaults, closure and globals, and in the functions that it calls."""
     function = getattr(function, "__wrapped__", function)
     function = getattr(function, "__func__", function)
-    if not isinstance(function, types.FunctionType) or id(function) in seen or depth > 3:
+    if not isinstance(function, types.FunctionType) or id(function) in visited or depth > 3:
         return
-    seen.add(id(function))
+    visited.add(id(function))
     if (function.__module__ or "").partition(".")[0] in LIBRARIES:
         return
     code = function.__code__
@@ -180,13 +180,13 @@ def _function_constants(function: Any, owner: type, seen: set[int], depth: int) 
             continue
         if _is_constant(value):
             yield True, value
-        yield from _function_constants(value, owner, seen, depth + 1)
+        yield from _function_constants(value, owner, visited, depth + 1)
     names = _global_names(code)
     for name in names:
         value = function.__globals__.get(name, getattr(owner, name, None))
         if _is_constant(value):
             yield True, value
-        yield from _function_constants(value, owner, seen, depth + 1)
+        yield from _function_constants(value, owner, visited, depth + 1)
         if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] not in LIBRARIES:  # block_size of another file
             yield from ((True, v) for n in names & vars(value).keys() if _is_constant(v := vars(value)[n]))
 

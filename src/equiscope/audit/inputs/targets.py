@@ -91,8 +91,8 @@ def _is_folder(path: Path) -> bool:
 
 
 def _ready(model: nn.Module, title: str, seed: int) -> Target:
-    given = inputs_for(model, seed=seed)
-    return Target(model, given.args, given.kwargs, given.kinds, title)
+    example = inputs_for(model, seed=seed)
+    return Target(model, example.args, example.kwargs, example.kinds, title)
 
 
 # ------------------------------------------------------------------------------------------------------------ user's own code
@@ -122,26 +122,26 @@ def _from_object(obj: Any, text: str, seed: int) -> Target:
             raise
         except (Exception, SystemExit) as error:  # the user's own code
             raise InputError(f"{text} was called without arguments and raised {_short(error)}. {_advice(obj)}") from error
-    model, *given = obj if isinstance(obj, (tuple, list)) else (obj,)
+    model, *example = obj if isinstance(obj, (tuple, list)) else (obj,)
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"{text} gave {_a(model)}, not a torch.nn.Module. Return the model, (model, inputs) or (model, args, kwargs)."
+            f"{text} returned {_a(model)}, not a torch.nn.Module. Return the model, (model, inputs) or (model, args, kwargs)."
         )
-    if not given:
+    if not example:
         return _ready(model, text, seed)
-    args, kwargs = _call_arguments(given, text)
+    args, kwargs = _call_arguments(example, text)
     return Target(model, args, kwargs, {}, text)
 
 
-def _call_arguments(given: list[Any], text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _call_arguments(example: list[Any], text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(inputs) or (args, kwargs) of a factory."""
-    if len(given) == 2 and isinstance(given[1], Mapping):
-        return (tuple(given[0]) if isinstance(given[0], (tuple, list)) else (given[0],)), dict(given[1])
-    if len(given) > 1 and not all(isinstance(g, Tensor) for g in given):
-        raise InputError(f"{text} gave {len(given) + 1} things. Return the model, (model, inputs) or (model, args, kwargs).")
-    (first, *rest) = given
+    if len(example) == 2 and isinstance(example[1], Mapping):
+        return (tuple(example[0]) if isinstance(example[0], (tuple, list)) else (example[0],)), dict(example[1])
+    if len(example) > 1 and not all(isinstance(g, Tensor) for g in example):
+        raise InputError(f"{text} returned {len(example) + 1} values. Return the model, (model, inputs) or (model, args, kwargs).")
+    (first, *rest) = example
     if rest:
-        return tuple(given), {}
+        return tuple(example), {}
     if isinstance(first, Mapping):
         return (), dict(first)
     return (tuple(first) if isinstance(first, (tuple, list)) else (first,)), {}

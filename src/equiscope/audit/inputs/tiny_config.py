@@ -52,13 +52,13 @@ SMALL = """
 
 def _sizes() -> dict[str, int]:
     """Name -> size."""
-    found, size = {}, 0
+    sizes_by_name, size = {}, 0
     for word in SMALL.split():
         if word.isdigit():
             size = int(word)
         else:
-            found[word] = size
-    return found
+            sizes_by_name[word] = size
+    return sizes_by_name
 
 
 SIZES = _sizes()
@@ -108,9 +108,9 @@ def tiny(config_class: type, **changed: Any) -> Any:
         base = config_class()
     except Exception as error:
         raise InputError(f"{config_class.__name__} has no default: {_short(error)}. Give a configuration of your own.") from error
-    wanted = sizes(base) | changed
+    new_fields = sizes(base) | changed
     try:
-        return config_class(**wanted)
+        return config_class(**new_fields)
     except Exception as error:
         raise InputError(
             f"{config_class.__name__} could not be made small: {_short(error)}. Give a configuration of your own."
@@ -120,34 +120,34 @@ def tiny(config_class: type, **changed: Any) -> Any:
 def sizes(base: Any) -> dict[str, Any]:
     """New values for the fields of a configuration that make it small."""
     fields = {n: v for n, v in vars(base).items() if not n.startswith("_")}
-    wanted: dict[str, Any] = {}
+    new_fields: dict[str, Any] = {}
     for name, value in fields.items():
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
-            wanted[name] = type(value)(**sizes(value))
+            new_fields[name] = type(value)(**sizes(value))
         elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
             small = SIZES.get(name, OUTSIDE.get(name))
             if small is not None and small < value:
-                wanted[name] = small
+                new_fields[name] = small
         elif value is None and name in EMPTY:
-            wanted[name] = EMPTY[name]
+            new_fields[name] = EMPTY[name]
         if name in PATTERN and isinstance(value, int):
-            wanted[name] = PATTERN[name]
-    _heads(fields, wanted)
-    _layers(fields, wanted)
-    _special(fields, wanted)
-    return wanted | OWN.get(base.model_type, {})
+            new_fields[name] = PATTERN[name]
+    _heads(fields, new_fields)
+    _layers(fields, new_fields)
+    _special(fields, new_fields)
+    return new_fields | OWN.get(base.model_type, {})
 
 
-def _heads(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
+def _heads(fields: Mapping[str, Any], new_fields: dict[str, Any]) -> None:
     """Heads share keys and values only where they did in the default."""
     pairs = (("num_key_value_heads", "num_attention_heads"), ("swa_num_key_value_heads", "swa_num_attention_heads"))
     for shared, heads in pairs:
         if isinstance(fields.get(shared), int) and isinstance(fields.get(heads), int):
             kv, all_ = fields[shared], fields[heads]
-            wanted[shared] = wanted.get(heads, all_) if kv == all_ else 1 if kv == 1 else min(KV, kv)
+            new_fields[shared] = new_fields.get(heads, all_) if kv == all_ else 1 if kv == 1 else min(KV, kv)
 
 
-def _layers(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
+def _layers(fields: Mapping[str, Any], new_fields: dict[str, Any]) -> None:
     """One layer of each kind, at least two; lists with an entry for each layer are shortened accordingly."""
     name = next((n for n in LAYERS if isinstance(fields.get(n), int)), None)
     if name is None:
@@ -160,15 +160,15 @@ def _layers(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
     while len(picked) < min(2, count):
         picked.append(next(i for i in range(count) if i not in picked))
     picked.sort()
-    wanted[name] = len(picked)
+    new_fields[name] = len(picked)
     for listed, values in lists.items():
         small = SIZES.get(listed)
-        wanted[listed] = type(values)(values[i] if small is None else small for i in picked)
+        new_fields[listed] = type(values)(values[i] if small is None else small for i in picked)
 
 
-def _special(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
+def _special(fields: Mapping[str, Any], new_fields: dict[str, Any]) -> None:
     """Special tokens outside the small vocabulary get ids at its end; 0, 1 and 2 stay."""
-    vocabulary = wanted.get("vocab_size", fields.get("vocab_size"))
+    vocabulary = new_fields.get("vocab_size", fields.get("vocab_size"))
     if not isinstance(vocabulary, int):
         vocabulary = VOCABULARY
     free = vocabulary - 1
@@ -176,18 +176,18 @@ def _special(fields: Mapping[str, Any], wanted: dict[str, Any]) -> None:
         if not name.endswith(("_token_id", "_token_index", "_id", "_token_ids")):
             continue
         if isinstance(value, int) and not isinstance(value, bool) and value >= vocabulary:
-            wanted[name], free = free, free - 1
+            new_fields[name], free = free, free - 1
         elif isinstance(value, list) and value and all(isinstance(v, int) for v in value) and max(value) >= vocabulary:
-            wanted[name] = list(range(free - len(value) + 1, free + 1))
+            new_fields[name] = list(range(free - len(value) + 1, free + 1))
             free -= len(value)
 
 
 def config_class_of(model_class: type) -> type:
     """The configuration class of a model class."""
-    found = getattr(model_class, "config_class", None)
-    if not inspect.isclass(found):
+    cls = getattr(model_class, "config_class", None)
+    if not inspect.isclass(cls):
         raise InputError(f"{model_class.__name__} has no config_class, so no small configuration can be made.")
-    return found
+    return cls
 
 
 def _short(error: BaseException) -> str:

@@ -158,14 +158,14 @@ def changed_tokens(inputs: Inputs, rows: slice, generator: Generator) -> Inputs:
     return changed.each(lambda v: other(v, -2), "features", "points").each(lambda v: other(v, -3), "steps")
 
 
-def without_pad_ids(inputs: Inputs, given: Tensor, new: Tensor) -> Tensor:
+def without_pad_ids(inputs: Inputs, original: Tensor, new: Tensor) -> Tensor:
     """New ids without the padding id, because a model may compute positions from it."""
     pad = inputs.extra.get("pad")
     if pad is None or new.is_floating_point():
         return new
-    present = given[given != pad]
+    present = original[original != pad]
     other = int(present.max()) if present.numel() else pad + 1
-    return new.masked_fill((new == pad) & (given != pad), other)
+    return new.masked_fill((new == pad) & (original != pad), other)
 
 
 def _span(rows: slice, length: int) -> tuple[int, int]:

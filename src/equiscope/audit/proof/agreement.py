@@ -12,13 +12,13 @@ LARGEST = 10_000_000  # parameters up to which a check proves by default
 FAILS = ("approximate", "broken")
 
 
-def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, finished: bool) -> tuple[list[Row], list[str]]:
+def with_proofs(rows: Sequence[Row], subject: Subject, requested: bool | None, finished: bool) -> tuple[list[Row], list[str]]:
     """The rows with their proofs, and notes where a proof and a measurement disagree.
 
     wanted  True or False; None: for models of up to 10 million parameters, where the check finished in time
     """
     small = sum(p.numel() for p in subject.model.parameters()) <= LARGEST
-    if wanted is False or (wanted is None and not (small and finished)):
+    if requested is False or (requested is None and not (small and finished)):
         return list(rows), []
     names = tuple(row.name for row in rows if row.name in STATEMENTS and (row.error is not None or row.verdict != "undecided"))
     if not names:
@@ -27,15 +27,15 @@ def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, fini
         proofs = proofs_of(subject, names)
     except Exception as error:  # the graph may contain anything; the check continues without proofs
         proofs = {n: Proof(answer="unknown", reason=f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") for n in names}
-    made, notes = [], []
+    rows_with_proofs, notes = [], []
     for row in rows:
         proof = proofs.get(row.name)
         words = disagreement(row, proof) if proof is not None else ""
         if words:
             notes.append(words)
         note = "; ".join(w for w in (words, row.note) if w)
-        made.append(msgspec.structs.replace(row, proof=proof, note=note) if proof is not None else row)
-    return made, notes
+        rows_with_proofs.append(msgspec.structs.replace(row, proof=proof, note=note) if proof is not None else row)
+    return rows_with_proofs, notes
 
 
 def disagreement(row: Row, proof: Proof) -> str:

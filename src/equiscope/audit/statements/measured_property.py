@@ -46,14 +46,14 @@ class MeasuredProperty(Statement):
         )
 
 
-def verdict_of(wide: Sequence[float], narrow: Sequence[float], floor: float, tolerance: float) -> Verdict:
+def verdict_of(high_errors: Sequence[float], low_errors: Sequence[float], floor: float, tolerance: float) -> Verdict:
     """The verdict from errors in float64 and in float32."""
-    return StatementErrors(list(wide), list(narrow), floor if floor == floor else 0.0, tolerance).verdict
+    return StatementErrors(list(high_errors), list(low_errors), floor if floor == floor else 0.0, tolerance).verdict
 
 
-def max_error(wanted: Outputs, found: Outputs) -> float:
+def max_error(expected: Outputs, actual: Outputs) -> float:
     """The worst relative error of the outputs that both have; NaN where one is not finite."""
-    errors = [error(t, found[n]) for n, t in wanted.items() if n in found]
+    errors = [error(t, actual[n]) for n, t in expected.items() if n in actual]
     return max(errors, default=0.0, key=lambda e: math.inf if e != e else e)
 
 

@@ -131,18 +131,22 @@ class Symmetry(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         inputs = run.inputs
-        given = inputs if self.is_builtin else inputs.single
+        action_inputs = inputs if self.is_builtin else inputs.single
         if isinstance(self.action, type):
             many = getattr(self.action, "samples", None)
-            elements = many(given, generator, count) if many else [self.action.sample(given, generator) for _ in range(count)]
+            elements = (
+                many(action_inputs, generator, count)
+                if many
+                else [self.action.sample(action_inputs, generator) for _ in range(count)]
+            )
         else:
             elements = [self.action]
         return [self.pair(inputs, element) for element in elements]
 
     def pair(self, inputs: Inputs, element: Any) -> RunPair:
         """The pair for one element."""
-        given = inputs if self.is_builtin else inputs.single
-        transformed = element.on_input(given)
+        action_inputs = inputs if self.is_builtin else inputs.single
+        transformed = element.on_input(action_inputs)
         if not isinstance(transformed, Inputs):
             transformed = inputs.with_values({next(iter(inputs.values)): transformed})
         text = element.describe() if hasattr(element, "describe") else str(element)
@@ -158,8 +162,8 @@ class Symmetry(Statement):
         assert isinstance(relation, Equivariant)
         self.undistinguished = self.ambiguous = False
         for name, t in original.items():
-            said = self.requested_output.get(name) if isinstance(self.requested_output, dict) else self.requested_output
-            ways = relation.action.possible_representations(said, t, axes.get(name, ()), run.inputs)
+            requested = self.requested_output.get(name) if isinstance(self.requested_output, dict) else self.requested_output
+            ways = relation.action.possible_representations(requested, t, axes.get(name, ()), run.inputs)
             if len(ways) == 1 or name not in transformed:
                 self.representations[name] = ways[0]
                 continue

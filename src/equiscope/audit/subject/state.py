@@ -144,8 +144,8 @@ class _Snapshot:
                 self.tensors.setdefault(id(value), (name, value, value.detach().clone()))
         elif type(value).__module__ == "numpy" and hasattr(value, "copy") and hasattr(value, "ndim"):
             self.tensors.setdefault(id(value), (name, value, value.copy()))
-        elif (drawn := _generator(value)) is not None:
-            self.generators.setdefault(id(value), (name, drawn, drawn.read()))
+        elif (generator := _generator(value)) is not None:
+            self.generators.setdefault(id(value), (name, generator, generator.read()))
         elif depth >= MAX_DEPTH or id(value) in self.contents:
             return
         elif isinstance(value, (functools.partial, types.MethodType, types.BuiltinMethodType)):

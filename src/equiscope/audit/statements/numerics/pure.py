@@ -111,10 +111,12 @@ INPUTS, PARAMETERS, STATE, DRAWS = (
 
 def _written(run: Pass) -> Iterator[Fault]:
     """Inputs and parameters that a call changes, and buffers that every call changes."""
-    given, root = run.inputs.copied(), type(run.model).__name__
-    run.outputs_of(given.call_on_itself)
+    copied_inputs, root = run.inputs.copied(), type(run.model).__name__
+    run.outputs_of(copied_inputs.call_on_itself)
     changed = [
-        n for n, v in run.inputs.values.items() if _differ(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
+        n
+        for n, v in run.inputs.values.items()
+        if _differ(getattr(v, "x", v), getattr(copied_inputs.values[n], "x", copied_inputs.values[n]))
     ]
     if changed:
         yield Fault(f"it writes into its input {', '.join(changed)}", INPUTS, root)

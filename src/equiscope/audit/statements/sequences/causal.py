@@ -187,13 +187,13 @@ def _prefix_error(
     """The error before position j of one copy in a batch against the original; None where the output lacks these axes."""
     if outputs is None or not axes:
         return None
-    batch_axes_found = [i for i in differing(original, outputs, (size, size * count)) if i not in axes]
-    if not batch_axes_found:
+    batch_axes = [i for i in differing(original, outputs, (size, size * count)) if i not in axes]
+    if not batch_axes:
         return None
-    wanted, other = outputs.narrow(batch_axes_found[0], 0, size), outputs.narrow(batch_axes_found[0], number * size, size)
+    expected, actual = outputs.narrow(batch_axes[0], 0, size), outputs.narrow(batch_axes[0], number * size, size)
     for axis in axes:
-        wanted, other = wanted.narrow(axis, 0, j), other.narrow(axis, 0, j)
-    return error(wanted, other)
+        expected, actual = expected.narrow(axis, 0, j), actual.narrow(axis, 0, j)
+    return error(expected, actual)
 
 
 def _lengths(run: Pass, budget: LengthBudget, screening: Screening) -> tuple[list[int], str, Inputs | None]:
