@@ -16,7 +16,6 @@ DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "ur
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(outputs, "PATIENCE", 0.2)
     (tmp_path / "victim").write_text("kept")
     return tmp_path
 
@@ -49,7 +48,7 @@ def test_what_cannot_be_written_is_one_sentence_and_changes_nothing(here, name, 
     os.mkfifo(here / "silent-pipe")
     before = entries(here)
     with pytest.raises(Unwritable, match=why) as refused:
-        outputs.write(name, "text", "Say --out elsewhere.")
+        outputs.write(name, "text", "Say --out elsewhere.", patience=0.2)
     assert refused.value.path == name
     assert refused.value.hint == "Say --out elsewhere."
     assert str(refused.value).count("\n") == 0

@@ -51,9 +51,10 @@ def undamaged(path: Path) -> Iterator[None]:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
 
-def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
+def read(path: str | os.PathLike[str], most: int = WHOLE, patience: float = PATIENCE) -> bytes:
     """All of a file, or of what a pipe gives. What is compressed stays so.
 
+    patience  seconds in which a pipe may give nothing
     raises  OSError where it cannot be opened, as `open` does; OverBudget where it holds more than `most` bytes, or is silent
     """
     name = os.fspath(path)
@@ -69,10 +70,10 @@ def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
                 )
             with io.BufferedReader(file) as whole:  # reads on where the system gives less than was asked
                 return whole.read(found.st_size or PIECE)  # memory is taken for what is asked; files of /proc say 0
-        return _piped(file, name, most)
+        return _piped(file, name, most, patience)
 
 
-def _piped(file: io.FileIO, name: str, most: int) -> bytes:
+def _piped(file: io.FileIO, name: str, most: int, patience: float) -> bytes:
     """What somebody writes into a pipe, to its end."""
     found, last_read = bytearray(), time.monotonic()
     subject = f"{printable(name)} is no regular file"
@@ -86,8 +87,8 @@ def _piped(file: io.FileIO, name: str, most: int) -> bytes:
                 raise OverBudget(f"{subject}, and gives more than {size(most)}, which are read here at most. Give a smaller one.")
         elif piece == b"" and found:
             return bytes(found)
-        elif time.monotonic() - last_read > PATIENCE:
-            raise OverBudget(f"{subject}, and gave nothing for {PATIENCE:.0f} seconds. Write into it first, or give a file.")
+        elif time.monotonic() - last_read > patience:
+            raise OverBudget(f"{subject}, and gave nothing for {patience:.0f} seconds. Write into it first, or give a file.")
         elif piece == b"":  # a pipe that nobody has opened to write
             if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
                 return b""
@@ -117,16 +118,17 @@ def unfolded(path: str | os.PathLike[str]) -> int:
     return max(UNFOLDED, TIMES * os.stat(path).st_size)
 
 
-def unpacked(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
+def unpacked(path: str | os.PathLike[str], most: int = WHOLE, least: int = UNFOLDED) -> bytes:
     """All of a file, unfolded where its name says that it is compressed.
 
+    least   bytes that it may unfold to: a file of many bytes may unfold to 100 times as many
     raises  as `read`, and what its packer raises where it is damaged (DAMAGED)
     """
     opener = OPENERS.get(Path(path).suffix.lower())
     if opener is None:
         return read(path, most)
     packed = read(path, most)
-    limit = min(most, max(UNFOLDED, TIMES * len(packed)))
+    limit = min(most, max(least, TIMES * len(packed)))
     with opener(io.BytesIO(packed), "rb") as file:
         found: bytes = Limited(file, printable(path), limit).read()
     return found

@@ -72,17 +72,20 @@ def check_files(folder: str | os.PathLike[str], names: Iterable[str], hint: str 
         check(os.path.join(folder, name), hint)
 
 
-def write(path: str | os.PathLike[str], content: str | bytes, hint: str = "Choose another file.") -> Path:
+def write(
+    path: str | os.PathLike[str], content: str | bytes, hint: str = "Choose another file.", patience: float = PATIENCE
+) -> Path:  # fmt: skip
     """Write a file, whole or not at all, and return its path.
 
-    content  a text is written as UTF-8
-    raises   Unwritable where that is not possible; then what was there is still there
+    content   a text is written as UTF-8
+    patience  seconds that a pipe may take nothing
+    raises    Unwritable where that is not possible; then what was there is still there
     """
     with _sentences(path, hint):
-        return put(path, content)
+        return put(path, content, patience)
 
 
-def put(path: str | os.PathLike[str], content: str | bytes) -> Path:
+def put(path: str | os.PathLike[str], content: str | bytes, patience: float = PATIENCE) -> Path:
     """As `write`, for who says himself what OSError and ValueError mean."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     name = _name(path)
@@ -91,10 +94,10 @@ def put(path: str | os.PathLike[str], content: str | bytes) -> Path:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()  # what was printed comes first
-        _through(os.dup(handle), data)
+        _through(os.dup(handle), data, patience)
     elif found is not None and not stat.S_ISREG(found.st_mode):
         _special(name, found.st_mode)
-        _through(_opened(name, found.st_mode), data)
+        _through(_opened(name, found.st_mode, patience), data, patience)
     else:
         _replace(os.path.realpath(name), data, found)
     return Path(path)
@@ -164,9 +167,9 @@ def _special(name: str, mode: int) -> None:
         raise PermissionError(errno.EACCES, "it may only be read")
 
 
-def _opened(name: str, mode: int) -> int:
-    """A device, or a pipe that somebody reads within PATIENCE."""
-    until = time.monotonic() + PATIENCE
+def _opened(name: str, mode: int, patience: float) -> int:
+    """A device, or a pipe that somebody reads in time."""
+    until = time.monotonic() + patience
     while True:
         try:
             return os.open(name, os.O_WRONLY | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -174,11 +177,11 @@ def _opened(name: str, mode: int) -> int:
             if error.errno != errno.ENXIO or not stat.S_ISFIFO(mode):
                 raise
             if time.monotonic() > until:
-                raise OSError(errno.ENXIO, f"it is a pipe that nobody reads, for {PATIENCE:.0f} seconds") from None
+                raise OSError(errno.ENXIO, f"it is a pipe that nobody reads, for {patience:.0f} seconds") from None
         time.sleep(0.05)
 
 
-def _through(handle: int, data: bytes) -> None:
+def _through(handle: int, data: bytes, patience: float = PATIENCE) -> None:
     """Write all of it to an open file, and close that."""
     try:
         left = memoryview(data)
@@ -186,8 +189,8 @@ def _through(handle: int, data: bytes) -> None:
             try:
                 left = left[os.write(handle, left) :]
             except BlockingIOError:
-                if not select.select([], [handle], [], PATIENCE)[1]:
-                    raise OSError(errno.ETIMEDOUT, f"nobody reads the pipe on, for {PATIENCE:.0f} seconds") from None
+                if not select.select([], [handle], [], patience)[1]:
+                    raise OSError(errno.ETIMEDOUT, f"nobody reads the pipe on, for {patience:.0f} seconds") from None
     finally:
         os.close(handle)
 
