@@ -139,7 +139,7 @@ def test_a_file_with_a_fault_says_which(tmp_path):
     assert "no_such_library_at_all" in refused(f"{tmp_path / 'broken.py'}:make")
     (tmp_path / "syntax.py").write_text("def (\n")
     assert "SyntaxError" in refused(f"{tmp_path / 'syntax.py'}:make")
-    assert "Say what of it to check" in refused(str(tmp_path / "syntax.py"))
+    assert "Name what to check in it" in refused(str(tmp_path / "syntax.py"))
 
 
 @pytest.mark.parametrize("name", PRESETS)
