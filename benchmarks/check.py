@@ -205,7 +205,7 @@ def table(found):
     lines += [
         "",
         f"In all {calls} calls ({mine['calls']}), the goal is {GOALS['calls']}; with {batch} rows ({mine['batch rows']}).",
-        f"{mine['seconds']:.1f} s; so many rows of {LENGTH} tokens, one a call, are {cost:.1f} s.",
+        f"{mine['seconds']:.1f} s; as many rows of {LENGTH} tokens, one a call, take {cost:.1f} s.",
         f"Causality is asked at {len(mine['lengths'])} other lengths too, up to {max(mine['lengths'], default=LENGTH)} tokens.",
         f"Memory at most {mine['peak MiB']:.0f} MiB above the model; the goal is {allowed:.0f}, "
         f"{GOALS['memory']} x the parameters.",

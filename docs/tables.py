@@ -236,7 +236,7 @@ def of_a_model(kind: type[Baseline] | type[PointSpec]) -> str:
     for f in dataclasses.fields(kind):
         default = msgspec.NODEFAULT if f.default is dataclasses.MISSING else f.default
         rows.append((f"`{f.name}`", usual(default), escaped(fields.wanted(types[f.name])), escaped(said[f.name])))
-    return table(("field", "unless said", "takes", "meaning"), rows)
+    return table(("field", "default", "takes", "meaning"), rows)
 
 
 def parts_of_a_recipe() -> Iterable[tuple[type[Struct], str, str]]:
@@ -257,7 +257,7 @@ def fields_of(kind: type[Struct]) -> str:
         (f"`{f.name}`", escaped(usual(schemas.default(f))), escaped(takes_of(f.type)), escaped(said[f.name]))
         for f in msgspec.structs.fields(kind)
     ]
-    return table(("field", "unless said", "takes", "meaning"), rows)
+    return table(("field", "default", "takes", "meaning"), rows)
 
 
 def takes_of(kind: Any) -> str:

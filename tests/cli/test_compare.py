@@ -36,7 +36,7 @@ def here(compared, monkeypatch):
 
 def test_the_answer_is_the_first_line_and_the_page_begins_with_it(compared):
     answer = (compared / "said.txt").read_text().splitlines()[0]
-    assert answer.startswith("With one seed no spread is known, so nothing is decided: ")
+    assert answer.startswith("With one seed the spread is unknown, so nothing is decided: ")
     found = json.loads((compared / "both" / "comparison.json").read_text())
     assert found["answer"] == answer
     assert found["command"] == "equiscope compare words.toml --vary heads=1,2 --seeds 1 --out both"
@@ -64,7 +64,7 @@ def test_a_comparison_is_json_and_is_drawn_again_from_it(equi, compared):  # noq
 def test_runs_that_were_made_alone_are_compared(equi):  # noqa: F811
     code, out, _ = equi("compare", "both/runs/1/seed-0", "both/runs/2/seed-0")
     assert code == 0
-    assert out.startswith("With one seed no spread is known")
+    assert out.startswith("With one seed the spread is unknown")
 
 
 def test_jobs_are_only_written_down(equi, compared):  # noqa: F811

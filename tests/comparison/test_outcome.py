@@ -59,7 +59,7 @@ def test_only_what_is_decided_is_said_of_each(tmp_path):
 def test_one_seed_orders_and_decides_nothing(tmp_path):
     found = compared(tmp_path, seeds=(1,))
     assert found.answer == (
-        "With one seed no spread is known, so nothing is decided: rope 1.5, alibi 1.51, none 1.9 (loss, less is better)."
+        "With one seed the spread is unknown, so nothing is decided: rope 1.5, alibi 1.51, none 1.9 (loss, less is better)."
     )
 
 
@@ -183,6 +183,6 @@ def test_a_folder_without_runs_says_what_to_do(tmp_path):
 def test_damaged_measurements_are_reported(tmp_path):
     compared(tmp_path)
     place = next((tmp_path / "compared" / "runs").glob("*/*/measurements.json"))
-    place.write_text(json.dumps({"beyond": 3}))
+    place.write_text(json.dumps({"extrapolation": 3}))
     with pytest.raises(InputError, match=r"is damaged: .*Delete it, and compare again"):
         outcome.of_folder(tmp_path / "compared")

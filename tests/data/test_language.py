@@ -1,4 +1,4 @@
-"""Language: each place of a text is learned once an epoch, measured once, and never both."""
+"""Language: each position of a text is a target once an epoch, in one part only."""
 
 import itertools
 import tracemalloc

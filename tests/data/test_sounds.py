@@ -11,7 +11,7 @@ import torch
 from equiscope.data import Missing, Sounds
 from equiscope.data.sampler import generator
 from equiscope.data.sound_augment import SoundAugment, changed, hidden
-from equiscope.data.sounds import FEW, Recordings, SoundClip, SoundFormat, band_statistics, features, tokens_of
+from equiscope.data.sounds import FEW, LabelledRecording, Recordings, SoundFormat, band_statistics, features, tokens_of
 from equiscope.errors import InputError
 from equiscope.symmetry import relative_error
 from equiscope.tokens import frames, log_mel, spectrogram_patches
@@ -48,7 +48,7 @@ def heard(mean, deviation):
 
 
 def clips_of(*waves):
-    return [SoundClip(str(i), "a", lambda wave=wave: wave) for i, wave in enumerate(waves)]
+    return [LabelledRecording(str(i), "a", lambda wave=wave: wave) for i, wave in enumerate(waves)]
 
 
 def names(recordings, part):

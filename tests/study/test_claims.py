@@ -18,7 +18,7 @@ from equiscope.positions import Rope, Sinusoidal, T5Bias
 from equiscope.positions.scaling import Yarn
 from equiscope.study import claims
 from equiscope.study.base import no_progress
-from equiscope.study.claims import LEDGER, VERDICTS, Measurement, Setting, claim_named, verdict_of
+from equiscope.study.claims import LEDGER, VERDICTS, ClaimMeasurement, Setting, claim_named, verdict_of
 from equiscope.tokens import Tokens
 
 pytestmark = pytest.mark.xdist_group("claims")
@@ -334,4 +334,4 @@ def test_a_page_drifts_where_words_verdicts_or_numbers_do_and_not_where_times_do
 
 
 def test_a_measured_claim_needs_no_limits_and_no_picture():
-    assert Measurement("It is 1.", "true").limits == ""
+    assert ClaimMeasurement("It is 1.", "true").limits == ""

@@ -122,7 +122,7 @@ def test_r_drop_is_the_papers_loss(tmp_path):
     torch.manual_seed(3)
     found = task.loss(model.train(), batch)
     torch.manual_seed(3)
-    answers = task._answers(model, batch.again(2)).unflatten(0, (2, -1))
+    answers = task._answers(model, batch.repeat(2)).unflatten(0, (2, -1))
     wanted = batch.tensors["wanted"].flatten()
     assert not torch.equal(*answers)
     p, q = (each[wanted != task.padding].log_softmax(-1) for each in answers)
@@ -157,7 +157,7 @@ def test_r_drop_brings_two_answers_together(tmp_path):
             optimiser.zero_grad()
             (task.loss(model, batch) / batch.terms).backward()
             optimiser.step()
-        first, second = task._answers(model, batch.again(2)).log_softmax(-1).unflatten(0, (2, -1))
+        first, second = task._answers(model, batch.repeat(2)).log_softmax(-1).unflatten(0, (2, -1))
         return float(F.kl_div(first, second, reduction="batchmean", log_target=True).detach())
 
     torch.manual_seed(0)

@@ -11,46 +11,46 @@ from equiscope.record import Comparison, PairedDifference
 GENERALISES = 0.05  # largest relative loss at another size of a candidate that generalises to it
 
 
-def with_answer(found: Comparison, left: int = 0) -> Comparison:
+def with_answer(comparison: Comparison, left: int = 0) -> Comparison:
     """The comparison with its answer and notes. left: number of runs that are not done yet."""
-    return msgspec.structs.replace(found, answer=sentence(found), notes=list(notes(found, left)))
+    return msgspec.structs.replace(comparison, answer=sentence(comparison), notes=list(notes(comparison, left)))
 
 
-def sentence(found: Comparison) -> str:
+def sentence(comparison: Comparison) -> str:
     """One or two sentences: the best candidate, or those without a significant difference, and how many seeds would decide."""
-    values = values_by_candidate(found)
-    ranked = [c.name for c in found.candidates if values[c.name]]
+    values = values_by_candidate(comparison)
+    ranked = [c.name for c in comparison.candidates if values[c.name]]
     if not ranked:
         return "No run has a number yet, so nothing can be compared."
     best, seeds = ranked[0], max(len(values[name]) for name in ranked)
-    lead = f"{found.metric} {mean_and_deviation(values[best])}"
+    lead = f"{comparison.metric} {mean_and_deviation(values[best])}"
     if len(ranked) == 1:
         return f"Only {best} has a number: {lead}."
     if seeds == 1:
         order = ", ".join(f"{name} {mean_and_deviation(values[name])}" for name in ranked)
-        return f"With one seed no spread is known, so nothing is decided: {order} ({found.metric}, {found.better} is better)."
-    against = {(p.second if p.first == best else p.first): p for p in found.pairs if best in (p.first, p.second)}
+        return f"With one seed the spread is unknown, so nothing is decided: {order} ({comparison.metric}, {comparison.better} is better)."
+    against = {(p.second if p.first == best else p.first): p for p in comparison.pairs if best in (p.first, p.second)}
     open_ = [name for name in ranked[1:] if not against[name].decided]
     worse = [name for name in ranked[1:] if against[name].decided]
     if not open_:
         gap = abs(against[ranked[1]].difference)
-        return f"{best} is best: {lead}, {number(gap)} {_than(found)} {ranked[1]}, the next ({seeds} seeds)."
+        return f"{best} is best: {lead}, {number(gap)} {_than(comparison)} {ranked[1]}, the next ({seeds} seeds)."
     if all(against[name].same for name in open_):
         lead = (
-            f"{_and([best, *open_])} are identical: every seed gave exactly the same {found.metric}, "
+            f"{_and([best, *open_])} are identical: every seed gave exactly the same {comparison.metric}, "
             f"{mean_and_deviation(values[best])}."
         )
     else:
         lead = (
-            f"No significant difference between {_and([best, *open_])} with {seeds} seeds ({found.metric} "
-            f"{_ranges(found, [best, *open_])}{_seeds_hint(against, open_)})."
+            f"No significant difference between {_and([best, *open_])} with {seeds} seeds ({comparison.metric} "
+            f"{_ranges(comparison, [best, *open_])}{_seeds_hint(against, open_)})."
         )
-    return lead + "".join(f" {sentence}" for sentence in _better(found, [best, *open_], worse))
+    return lead + "".join(f" {sentence}" for sentence in _better(comparison, [best, *open_], worse))
 
 
-def _better(found: Comparison, leaders: Sequence[str], worse: Sequence[str]) -> Iterator[str]:
+def _better(comparison: Comparison, leaders: Sequence[str], worse: Sequence[str]) -> Iterator[str]:
     """The candidates that the leaders are significantly better than; a sentence for all leaders only if it holds for each."""
-    decided = {frozenset((p.first, p.second)) for p in found.pairs if p.decided}
+    decided = {frozenset((p.first, p.second)) for p in comparison.pairs if p.decided}
     by = {name: [one for one in leaders if frozenset((one, name)) in decided] for name in worse}
     if all_ := [name for name in worse if len(by[name]) == len(leaders)]:
         yield f"{'Both' if len(leaders) == 2 else 'All'} are better than {_and(all_)}."
@@ -59,27 +59,27 @@ def _better(found: Comparison, leaders: Sequence[str], worse: Sequence[str]) -> 
             yield f"{_and(by[name])} {'is' if len(by[name]) == 1 else 'are'} better than {name}."
 
 
-def notes(found: Comparison, left: int = 0) -> Iterator[str]:
+def notes(comparison: Comparison, left: int = 0) -> Iterator[str]:
     """Caveats: runs without a result, behaviour at other sizes, unequal parameters."""
     if left:
         yield f"{left} run{'s are' if left > 1 else ' is'} not done yet. The same command goes on."
-    for trial in found.trials:
+    for trial in comparison.trials:
         if trial.value is None and trial.reason:
             yield f"{trial.candidate} with seed {trial.seed} has no result: {trial.reason}"
-    yield from _extrapolation(found)
-    yield from _symmetry(found)
-    sizes = [c.parameters for c in found.candidates if c.parameters]
-    if found.equal != "parameters" and sizes and max(sizes) > 1.02 * min(sizes):
+    yield from _extrapolation(comparison)
+    yield from _symmetry(comparison)
+    sizes = [c.parameters for c in comparison.candidates if c.parameters]
+    if comparison.equal != "parameters" and sizes and max(sizes) > 1.02 * min(sizes):
         yield f"Parameters differ: {min(sizes):,} to {max(sizes):,}. With --equal parameters they would not."
-    if found.equal == "compute":
+    if comparison.equal == "compute":
         yield "Steps differ, so that each candidate computes as much as the recipe."
 
 
-def _extrapolation(found: Comparison) -> Iterator[str]:
+def _extrapolation(comparison: Comparison) -> Iterator[str]:
     """Which candidates generalise to the largest size that was measured."""
     values: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     errors: dict[str, str] = {}
-    for trial in found.trials:
+    for trial in comparison.trials:
         for one in trial.extrapolation:
             if one.value is not None:
                 values[trial.candidate][one.factor].append(one.value)
@@ -90,7 +90,7 @@ def _extrapolation(found: Comparison) -> Iterator[str]:
         return
     far = max(factors)
     means = {name: (fmean(some[1]), fmean(some[far])) for name, some in values.items() if far in some and 1 in some}
-    sign = 1 if found.better == "less" else -1
+    sign = 1 if comparison.better == "less" else -1
     good = [name for name, (near, there) in means.items() if sign * (there - near) <= GENERALISES * abs(near)]
     bad = [f"{name} ({number(near)} to {number(there)})" for name, (near, there) in means.items() if name not in good]
     unable = [name for name in errors if name not in means]
@@ -100,21 +100,21 @@ def _extrapolation(found: Comparison) -> Iterator[str]:
         *([f"{_and(unable)} cannot read inputs of this size"] if unable else []),
     ]
     if parts:
-        size = "context" if found.axis == "tokens of context" else "size"
+        size = "context" if comparison.axis == "tokens of context" else "size"
         yield f"At {far:g} times the {size} of training, {'; '.join(parts)}."
 
 
-def _symmetry(found: Comparison) -> Iterator[str]:
-    for candidate in found.candidates:
+def _symmetry(comparison: Comparison) -> Iterator[str]:
+    for candidate in comparison.candidates:
         wrong = [c.action for c in candidate.claims if c.holds and candidate.verdicts.get(c.action) in ("broken", "approximate")]
         if wrong:
             yield f"{candidate.name} claims {_and(wrong)}, but the check disagrees: this is a bug, please report it."
 
 
-def values_by_candidate(found: Comparison) -> dict[str, list[float]]:
+def values_by_candidate(comparison: Comparison) -> dict[str, list[float]]:
     """The metric of each candidate, one value for each seed."""
-    values: dict[str, list[float]] = {c.name: [] for c in found.candidates}
-    for trial in found.trials:
+    values: dict[str, list[float]] = {c.name: [] for c in comparison.candidates}
+    for trial in comparison.trials:
         if trial.value is not None:
             values[trial.candidate].append(trial.value)
     return values
@@ -129,8 +129,8 @@ def number(value: float) -> str:
     return f"{value:.4g}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
 
 
-def _ranges(found: Comparison, names: Sequence[str]) -> str:
-    means = [fmean(values_by_candidate(found)[name]) for name in names]
+def _ranges(comparison: Comparison, names: Sequence[str]) -> str:
+    means = [fmean(values_by_candidate(comparison)[name]) for name in names]
     return f"{number(min(means))} to {number(max(means))}"
 
 
@@ -143,8 +143,8 @@ def _seeds_hint(against: dict[str, PairedDifference], names: Sequence[str]) -> s
     return f"; about {min(some)} would decide" if len(names) == 1 else f"; about {min(some)} to {max(some)} would decide"
 
 
-def _than(found: Comparison) -> str:
-    return "less than" if found.better == "less" else "more than"
+def _than(comparison: Comparison) -> str:
+    return "less than" if comparison.better == "less" else "more than"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -40,21 +40,21 @@ def _equal_parameters(change: Change, name: str, goal: float, base: Recipe, task
     if knob in change:
         raise InputError(f"Candidate {name!r} varies {knob}, which equal parameters need to be free. Leave --equal out.")
 
-    def made(size: int) -> float:
+    def parameters_with(size: int) -> float:
         return _parameters(task_of(change | {knob: size}, name))
 
     if abs(_parameters(task_of(change, name)) - goal) <= NEAR / 20 * goal:
         return change
     low, high = 1, 2
-    while made(high) < goal and high < 2**20:
+    while parameters_with(high) < goal and high < 2**20:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if made(middle) < goal else (low, middle)
-    best = min((low, high), key=lambda size: abs(made(size) - goal))
-    if abs(made(best) - goal) > NEAR * goal:
+        low, high = (middle, high) if parameters_with(middle) < goal else (low, middle)
+    best = min((low, high), key=lambda size: abs(parameters_with(size) - goal))
+    if abs(parameters_with(best) - goal) > NEAR * goal:
         raise InputError(
-            f"Candidate {name!r} has {made(best):,.0f} parameters with {knob} = {best}, and the recipe {goal:,.0f}: "
+            f"Candidate {name!r} has {parameters_with(best):,.0f} parameters with {knob} = {best}, and the recipe {goal:,.0f}: "
             "no size of that part makes them equal. Change its width or layers, or leave --equal out."
         )
     return change | {knob: best}

@@ -23,32 +23,32 @@ OUTCOME = "outcome.json"  # in a run's folder: how the job ended, where it ended
 
 def done(folder: Path, job: Job) -> bool:
     """Whether nothing is left to do: the run is trained and measured, or it failed and would fail again."""
-    place = folder / job.folder
-    return (place / MEASUREMENTS).exists() or (place / OUTCOME).exists()
+    folder_ = folder / job.folder
+    return (folder_ / MEASUREMENTS).exists() or (folder_ / OUTCOME).exists()
 
 
 def run(folder: Path, job: Job, plan: Plan | None = None, watcher: Watcher | None = None) -> Run:
     """Train the run, or resume it; then measure it. Raises what training raises."""
     plan = plan or read_plan(folder)
     torch.set_num_threads(plan.threads)
-    place, recipe = folder / job.folder, plan.recipe_of(job)
+    folder_, recipe = folder / job.folder, plan.recipe_of(job)
     task = open_task(recipe, Path(plan.recipe_folder))
-    run_record = fit(recipe, task, place, watcher, recipe_folder=Path(plan.recipe_folder))
+    run_record = fit(recipe, task, folder_, watcher, recipe_folder=Path(plan.recipe_folder))
     if run_record.state == "finished":
-        write_measurements(measure_run(place, run_record, task, check_symmetry=job.seed == plan.seeds[0]), place)
+        write_measurements(measure_run(folder_, run_record, task, check_symmetry=job.seed == plan.seeds[0]), folder_)
     return run_record
 
 
-def record_failure(place: Path, reason: str) -> None:
+def record_failure(folder_: Path, reason: str) -> None:
     """Record that a job ended by itself without a whole run. This is a result: the job is not tried again."""
-    outputs.make_folder(place)
-    outputs.write(place / OUTCOME, json.dumps({"reason": reason}) + "\n")
+    outputs.make_folder(folder_)
+    outputs.write(folder_ / OUTCOME, json.dumps({"reason": reason}) + "\n")
 
 
-def reason(place: Path) -> str:
+def reason(folder_: Path) -> str:
     """Why a job ended by itself; empty if it did not."""
     try:
-        return str(budgets.parsed(budgets.text(place / OUTCOME))["reason"])
+        return str(budgets.parsed(budgets.text(folder_ / OUTCOME))["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
@@ -62,10 +62,10 @@ def job_named(plan: Plan, name: str) -> Job:
     raise InputError(f"This comparison has no run {name!r}. Its runs are in {some}, …")
 
 
-def state_of(place: Path) -> str:
+def state_of(folder_: Path) -> str:
     """The state in a run's record; "" if there is no run yet."""
     try:
-        return read_run(place, entries=False).state
+        return read_run(folder_, entries=False).state
     except InputError:
         return ""
 

@@ -38,12 +38,12 @@ class RunMeasurements(Struct, frozen=True, kw_only=True):
     memory: float | None = None
 
 
-def measure_run(place: Path, run: Run, task: Task, check_symmetry: bool = True) -> RunMeasurements:
+def measure_run(folder: Path, run: Run, task: Task, check_symmetry: bool = True) -> RunMeasurements:
     """Measure a finished run with its best weights. check_symmetry: whether to check symmetries, which do not depend on the
     seed.
     """
     memory = peak_memory()  # of training, before what follows adds to it
-    model = load_run(place)
+    model = load_run(folder)
     return RunMeasurements(
         extrapolation=list(extrapolations(model, task, Path(run.recipe_folder))),
         verdicts=check_verdicts(model) if check_symmetry else {},
@@ -137,13 +137,13 @@ def peak_memory() -> float | None:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
-def write_measurements(found: RunMeasurements, place: Path) -> None:
-    outputs.write(place / MEASUREMENTS, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+def write_measurements(measurements: RunMeasurements, folder: Path) -> None:
+    outputs.write(folder / MEASUREMENTS, msgspec.json.format(msgspec.json.encode(measurements), indent=1) + b"\n")
 
 
-def read_measurements(place: Path) -> RunMeasurements:
+def read_measurements(folder: Path) -> RunMeasurements:
     """The stored measurements; empty ones if the run is not finished. Raises InputError if the file is damaged."""
-    path = place / MEASUREMENTS
+    path = folder / MEASUREMENTS
     try:
         return decoded(read(path), RunMeasurements)
     except FileNotFoundError:

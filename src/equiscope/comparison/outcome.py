@@ -19,25 +19,25 @@ from equiscope.training import TASKS, recipe
 from equiscope.training.reading import differences
 
 BITS = "bits per character"
-LEFT_OUT = ("title", "seed", "evaluation")  # of recipes, when runs are told apart
+LEFT_OUT = ("title", "seed", "evaluation")  # of recipes, when runs are distinguished
 RunRow = tuple[str, int, str, Run | None, str]  # candidate, seed, folder, its run, why it ended
 
 
 def of_folder(folder: Path) -> Comparison:
     """The comparison of a folder with a plan, over the runs so far. Raises InputError if there is no plan, or no run yet."""
     plan = read_plan(folder)
-    found: list[RunRow] = []
+    rows: list[RunRow] = []
     for one in plan.jobs():
         place = folder / one.folder
         run = read_run(place) if (place / "run.json").exists() else None
         if run is not None or job.reason(place):
-            found.append((one.candidate, one.seed, one.folder, run, job.reason(place)))
-    if not any(run for *_, run, _ in found):
-        why = f"No run of {folder} began: {found[0][-1]}" if found else f"{folder} has no run yet"
+            rows.append((one.candidate, one.seed, one.folder, run, job.reason(place)))
+    if not any(run for *_, run, _ in rows):
+        why = f"No run of {folder} began: {rows[0][-1]}" if rows else f"{folder} has no run yet"
         raise InputError(f"{why.removesuffix('.')}. Put that right, and start it again: equiscope compare {folder}")
-    same_sources(found, plan)
+    same_sources(rows, plan)
     return _comparison(
-        folder, found, title=plan.title, question=plan.question, changes=plan.candidates, varied=plan.varied, equal=plan.equal,
+        folder, rows, title=plan.title, question=plan.question, changes=plan.candidates, varied=plan.varied, equal=plan.equal,
         command=plan.command, shared=plan.recipe, left=sum(not job.done(folder, one) for one in plan.jobs()),
     )  # fmt: skip
 
@@ -58,23 +58,23 @@ def of_runs(folders: Sequence[Path]) -> Comparison:
         raise InputError(f"These {len(runs)} runs differ in nothing but their seeds. Give runs with different recipes.")
     changes = [{path: _value_at(one, path) for path in varied} for one in plain]
     names = [", ".join(format_value(value) for value in change.values()) for change in changes]
-    found: list[RunRow] = [
+    rows: list[RunRow] = [
         (name, run.seed, str(folder), run, "") for name, (folder, run) in zip(names, runs, strict=True)
     ]  # fmt: skip
-    twice = [f"{name} with seed {seed}" for name, seed, *_ in found if [(n, s) for n, s, *_ in found].count((name, seed)) > 1]
-    if twice:
-        raise InputError(f"{twice[0]} is given twice. Give each run once.")
+    repeated = [f"{name} with seed {seed}" for name, seed, *_ in rows if [(n, s) for n, s, *_ in rows].count((name, seed)) > 1]
+    if repeated:
+        raise InputError(f"{repeated[0]} is given twice. Give each run once.")
     return _comparison(
-        Path(), found, title=first.title, changes=dict(zip(names, changes, strict=True)), varied=varied, shared=plain[0],
+        Path(), rows, title=first.title, changes=dict(zip(names, changes, strict=True)), varied=varied, shared=plain[0],
         command=f"equiscope compare {' '.join(map(str, folders))}",
     )  # fmt: skip
 
 
-def same_sources(found: Sequence[RunRow], plan: Plan) -> None:
+def same_sources(rows: Sequence[RunRow], plan: Plan) -> None:
     """Raises InputError if runs of one comparison have read different files, unless the files are what varies."""
     if any(path.startswith("data.") for path in plan.varied):
         return
-    runs = [(folder, run) for *_, folder, run, _ in found if run is not None]
+    runs = [(folder, run) for *_, folder, run, _ in rows if run is not None]
     for folder, run in runs[1:]:
         if other := _other_data(runs[0][1], run):
             raise InputError(
@@ -102,13 +102,13 @@ def _other_data(a: Run, b: Run) -> list[str]:
 
 
 def _comparison(
-    folder: Path, found: Sequence[RunRow], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
+    folder: Path, rows: Sequence[RunRow], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
     shared: dict[str, Any], question: str = "", equal: Equal = "", command: str = "", left: int = 0,
 ) -> Comparison:  # fmt: skip
-    whole = [run for *_, run, _ in found if run is not None]
+    whole = [run for *_, run, _ in rows if run is not None]
     task, part = whole[0].task, deciding(next((run.result for run in whole if run.result), {}))
     metric, better = _metric(whole, part, varied)
-    trials = [_trial(folder, one, part, metric) for one in found]
+    trials = [_trial(folder, one, part, metric) for one in rows]
     values = {
         name: {t.seed: t.value for t in trials if t.candidate == name and t.value is not None} for name in changes
     }  # fmt: skip
@@ -116,14 +116,14 @@ def _comparison(
     ranked = sorted(changes, key=lambda n: (not known[n], (sum(known[n]) / len(known[n]) if known[n] else 0) * _sign(better)))
     pairs = significance.compare_pairs({name: values[name] for name in ranked if values[name]}, better)
     first = whole[0]
-    made = Comparison(
+    comparison = Comparison(
         title=title, question=question, task=task, part=part, metric=metric, better=better, varied=varied, equal=equal,
         axis=axis_of(recipe(first.recipe).data) if any(t.extrapolation for t in trials) else "",
         seeds=sorted({t.seed for t in trials}), command=command, recipe=shared, data=first.data,
         versions=first.versions, machine=first.machine, trials=trials, pairs=pairs,
-        candidates=[_candidate(name, dict(changes[name]), found, folder) for name in ranked],
+        candidates=[_candidate(name, dict(changes[name]), rows, folder) for name in ranked],
     )  # fmt: skip
-    return answer.with_answer(made, left)
+    return answer.with_answer(comparison, left)
 
 
 def _sign(better: str) -> int:
@@ -141,8 +141,8 @@ def _metric(runs: Sequence[Run], part: str, varied: Sequence[str]) -> tuple[str,
     return next(iter(finished[0])), better
 
 
-def _trial(folder: Path, found: RunRow, part: str, metric: str) -> Trial:
-    name, seed, where, run, reason = found
+def _trial(folder: Path, row: RunRow, part: str, metric: str) -> Trial:
+    name, seed, where, run, reason = row
     if run is None:
         return Trial(candidate=name, seed=seed, folder=where, state="failed", reason=reason)
     after = read_measurements(folder / where)
@@ -156,8 +156,8 @@ def _trial(folder: Path, found: RunRow, part: str, metric: str) -> Trial:
     )  # fmt: skip
 
 
-def _candidate(name: str, changes: dict[str, Any], found: Sequence[RunRow], folder: Path) -> Candidate:
-    runs = [(folder / where, run) for candidate, _, where, run, _ in found if candidate == name and run is not None]
+def _candidate(name: str, changes: dict[str, Any], rows: Sequence[RunRow], folder: Path) -> Candidate:
+    runs = [(folder / where, run) for candidate, _, where, run, _ in rows if candidate == name and run is not None]
     if not runs:
         return Candidate(name=name, changes=changes)
     run = runs[0][1]

@@ -140,13 +140,13 @@ def read_plan(folder: Path) -> Plan:
     """The plan in a folder. Raises InputError if there is none, it is damaged, or it has another version."""
     path = folder / PLAN
     try:
-        found = decoded(read(path), Plan)
+        plan = decoded(read(path), Plan)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{folder} holds no comparison: it has no {PLAN}.") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{path} is damaged: {error}. Bring it back, or compare again in another folder.") from error
-    if found.version != VERSION:
-        raise InputError(f"{path} has version {found.version}, but this equiscope reads version {VERSION}.")
-    return found
+    if plan.version != VERSION:
+        raise InputError(f"{path} has version {plan.version}, but this equiscope reads version {VERSION}.")
+    return plan

@@ -51,8 +51,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.vary:
             return combinations({resolved(name, task): values for name, values in self.vary.items()})
         names = [one.name for one in self.candidate]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"{where}: the candidate {twice[0]!r} is there twice. Give each a name of its own.")
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"{where}: the candidate {repeated[0]!r} is there twice. Give each a name of its own.")
         return {one.name: {resolved(name, task): value for name, value in one.set.items()} for one in self.candidate}
 
 
@@ -70,20 +70,20 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
     raises  InputError naming the file and the field that does not fit
     """
     data = read_toml(path, "question")[1]
-    if wrong := first_misfit(data, Question):
-        raise InputError(f"{path}: {wrong[1]}")
-    found = msgspec.convert(data, Question)
-    source = path.parent / found.recipe
-    return found, read_recipe(source, [*found.set, *changes], small), source.parent
+    if misfit := first_misfit(data, Question):
+        raise InputError(f"{path}: {misfit[1]}")
+    question = msgspec.convert(data, Question)
+    source = path.parent / question.recipe
+    return question, read_recipe(source, [*question.set, *changes], small), source.parent
 
 
-def seeds_of(asked: int | Sequence[int], first: int) -> list[int]:
+def seeds_of(seeds: int | Sequence[int], first: int) -> list[int]:
     """So many seeds, counted from `first`, or the given ones."""
-    if isinstance(asked, int):
-        if not 1 <= asked <= MOST:
-            raise InputError(f"A comparison has 1 to {MOST} seeds, but got {short_repr(asked)}.")
-        return list(range(first, first + asked))
-    return list(asked)
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= MOST:
+            raise InputError(f"A comparison has 1 to {MOST} seeds, but got {short_repr(seeds)}.")
+        return list(range(first, first + seeds))
+    return list(seeds)
 
 
 def parse_seeds(text: str) -> int | list[int]:

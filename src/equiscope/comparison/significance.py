@@ -86,11 +86,11 @@ def p_value(differences: Sequence[float], shared: float = 0.0, others: int = 1) 
     if not any(differences):
         return 1.0
     mean, count = abs(fmean(differences)), len(differences)
-    found = [
+    p_values = [
         2 * (1 - cdf(mean / math.sqrt(square / count), freedom)) / share if square else 0.0
         for share, square, freedom in tests_of(variance(differences), shared, count, others)
     ]
-    return min(1.0, *found)
+    return min(1.0, *p_values)
 
 
 def half_interval(own: float, shared: float, seeds: int, others: int, many: int) -> float:
@@ -101,13 +101,13 @@ def half_interval(own: float, shared: float, seeds: int, others: int, many: int)
     )
 
 
-def holm(found: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     """p-values adjusted such that p < LEVEL keeps the family-wise error rate (Holm 1979)."""
-    order, low, made = sorted(found, key=lambda pair: found[pair]), 0.0, {}
-    for place, pair in enumerate(order):
-        low = max(low, min(1.0, found[pair] * (len(order) - place)))
-        made[pair] = low
-    return made
+    order, low, adjusted = sorted(p_values, key=lambda pair: p_values[pair]), 0.0, {}
+    for rank, pair in enumerate(order):
+        low = max(low, min(1.0, p_values[pair] * (len(order) - rank)))
+        adjusted[pair] = low
+    return adjusted
 
 
 def seeds_needed(mean: float, own: float, have: int, many: int, shared: float = 0.0, others: int = 1) -> int | None:

@@ -27,35 +27,35 @@ def parse_vary(axes: Sequence[str], task: str) -> dict[str, Change]:
     task    of the recipe, which decides the fields of its data
     raises  InputError where a field is unknown or named twice, or a value is given twice
     """
-    found: dict[str, list[Any]] = {}
+    axes_by_path: dict[str, list[Any]] = {}
     for axis in axes:
         name, sign, text = axis.partition("=")
         if not sign or not text.strip():
             raise InputError(f"--vary takes field=value,value, such as position=none,rope, but got {axis!r}.")
         path = resolved(name.strip(), task)
-        if path in found:
+        if path in axes_by_path:
             raise InputError(f"--vary {name.strip()} is given twice. Name all its values in one: {name.strip()}=first,second.")
-        found[path] = values(text, axis)
-    return combinations(found)
+        axes_by_path[path] = values(text, axis)
+    return combinations(axes_by_path)
 
 
 def combinations(axes: dict[str, list[Any]]) -> dict[str, Change]:
     """Candidates by name, from values by dotted field: every combination."""
     short = {path: _short(path, list(axes)) for path in axes}
-    made: dict[str, Change] = {}
+    candidates: dict[str, Change] = {}
     for combination in itertools.product(*axes.values()):
         change = dict(zip(axes, combination, strict=True))
         name = ", ".join(format_value(v) if len(axes) == 1 else f"{short[path]} {format_value(v)}" for path, v in change.items())
-        if name in made:
+        if name in candidates:
             raise InputError(f"{name} is given twice. To see that a variant equals itself, name two candidates in a file.")
-        made[name] = change
-    return made
+        candidates[name] = change
+    return candidates
 
 
 def values(text: str, axis: str) -> list[Any]:
     """Values separated by commas; commas in a table, a list or quotes belong to the value."""
     parts, depth, quote, start = [], 0, "", 0
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         if quote:
             quote = "" if sign == quote else quote
         elif sign in "\"'":
@@ -65,8 +65,8 @@ def values(text: str, axis: str) -> list[Any]:
         elif sign in "]}":
             depth -= 1
         elif sign == "," and not depth:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:index])
+            start = index + 1
     parts.append(text[start:])
     if any(not part.strip() for part in parts):
         raise InputError(f"--vary {axis} has an empty value. Write field=value,value without a comma at the end.")
@@ -115,16 +115,16 @@ def _of_spec(kind: type, path: str) -> Iterator[str]:
 
 def apply_change(data: dict[str, Any], change: Change) -> dict[str, Any]:
     """A recipe's data with these fields replaced; if a model lists its blocks, in each of them."""
-    made = data
+    result = data
     if "model.baseline" in change and "baseline" not in data.get("model", {}):
-        made = altered(made, {"model": {"baseline": change["model.baseline"]}})
+        result = altered(result, {"model": {"baseline": change["model.baseline"]}})
     for path, value in change.items():
         keys = path.split(".")
-        made = _put(made, keys, value)
-        encoder = made.get("model", {}).get("encoder")
+        result = _put(result, keys, value)
+        encoder = result.get("model", {}).get("encoder")
         if keys[:3] == ["model", "block", "attention"] and keys[3] == "position" and isinstance(encoder, dict):
-            made = _put(made, ["model", "encoder", *keys[1:]], value)  # both sides know of places in the same way
-    return made
+            result = _put(result, ["model", "encoder", *keys[1:]], value)  # both sides use the same scheme
+    return result
 
 
 def _put(data: Any, keys: Sequence[str], value: Any) -> Any:
@@ -132,8 +132,8 @@ def _put(data: Any, keys: Sequence[str], value: Any) -> Any:
         return value
     if isinstance(data, (list, tuple)):
         return [_put(one, keys, value) for one in data]
-    held = dict(data) if isinstance(data, dict) else {}
-    return held | {keys[0]: _put(held.get(keys[0]), keys[1:], value)}
+    table = dict(data) if isinstance(data, dict) else {}
+    return table | {keys[0]: _put(table.get(keys[0]), keys[1:], value)}
 
 
 def format_value(value: Any) -> str:

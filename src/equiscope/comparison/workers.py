@@ -119,9 +119,14 @@ eval "$(sed -n "${{SLURM_ARRAY_TASK_ID}}p" {shlex.quote(str(path.absolute()))})"
 def _start(folder: Path, job: Job, threads: int) -> subprocess.Popen[bytes]:
     path = log(folder, job)
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())}
+    variables = {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "PYTHONUNBUFFERED": "1",
+        PARENT: str(os.getpid()),
+    }
     with path.open("ab") as file:
-        return subprocess.Popen(command(folder, job), stdout=file, stderr=file, env=os.environ | said)
+        return subprocess.Popen(command(folder, job), stdout=file, stderr=file, env=os.environ | variables)
 
 
 def log(folder: Path, job: Job) -> Path:
@@ -131,12 +136,12 @@ def log(folder: Path, job: Job) -> Path:
 
 def _finish(folder: Path, job: Job, code: int) -> int:
     """Record the end of a job. An exit without a whole run is a result; a job that was killed from outside can be resumed."""
-    place = folder / job.folder
-    if code in (0, 3) or (code in (-15, -2, 130, 143) and state_of(place) in ("", "running", "stopped")):
+    run_folder = folder / job.folder
+    if code in (0, 3) or (code in (-15, -2, 130, 143) and state_of(run_folder) in ("", "running", "stopped")):
         return code
     lines = [line for line in _last_lines(log(folder, job)) if line.strip()]
-    said = lines[-1] if lines else "nothing was said"
-    record_failure(place, said if code == 2 else f"the process ended with {_exit_text(code)}: {said}")
+    message = lines[-1] if lines else "nothing was said"
+    record_failure(run_folder, message if code == 2 else f"the process ended with {_exit_text(code)}: {message}")
     return code
 
 

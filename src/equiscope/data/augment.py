@@ -58,9 +58,9 @@ class Draws:
         self.count, self.seed = count, seed
         self._epochs: dict[int, Tensor] = {}
 
-    def of(self, places: list[tuple[int, int]]) -> Tensor:
+    def of(self, examples: list[tuple[int, int]]) -> Tensor:
         """The rows of examples, each given with its epoch."""
-        return torch.stack([self._table(epoch)[example] for epoch, example in places])
+        return torch.stack([self._table(epoch)[example] for epoch, example in examples])
 
     def _table(self, epoch: int) -> Tensor:
         if epoch not in self._epochs:
@@ -74,19 +74,19 @@ def augmented(images: Tensor, draws: Tensor, config: Augment, mean: Tensor, std:
 
     mean, std  of the channels, in 0..1, for normalisation
     """
-    said = {name: draws[:, i] for i, name in enumerate(COLUMNS)}
+    draws_of = {name: draws[:, i] for i, name in enumerate(COLUMNS)}
     if config.flip:
-        images = flipped(images, said["flip"] < config.flip)
+        images = flipped(images, draws_of["flip"] < config.flip)
     if config.shift:
-        images = shifted(images, *(whole(said[axis], config.shift) for axis in ("down", "across")))
+        images = shifted(images, *(whole(draws_of[axis], config.shift) for axis in ("down", "across")))
     x = images.to(torch.float32) / 255
     if config.rotate or config.zoom:
-        x = rotated(x, around(said["turn"]) * math.radians(config.rotate), 1 + around(said["zoom"]) * config.zoom)
+        x = rotated(x, around(draws_of["turn"]) * math.radians(config.rotate), 1 + around(draws_of["zoom"]) * config.zoom)
     if config.brightness:
-        x = brightened(x, around(said["light"]) * config.brightness, 1 + around(said["contrast"]) * config.brightness)
+        x = brightened(x, around(draws_of["light"]) * config.brightness, 1 + around(draws_of["contrast"]) * config.brightness)
     x = (x - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
     if config.erase:
-        x = erased(x, said["erase"] < config.erase, *(said[name] for name in ("area", "shape", "top", "left")))
+        x = erased(x, draws_of["erase"] < config.erase, *(draws_of[name] for name in ("area", "shape", "top", "left")))
     return x
 
 
@@ -105,11 +105,11 @@ def flipped(images: Tensor, which: Tensor) -> Tensor:
     return torch.where(which.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
-def shifted(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
+def shifted(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
     """Shift every picture by its own whole numbers of pixels [B]; pixels from outside are 0."""
     height, width = images.shape[-2:]
     rows = torch.arange(height) - down.unsqueeze(-1)  # where each row is taken from
-    columns = torch.arange(width) - across.unsqueeze(-1)
+    columns = torch.arange(width) - right.unsqueeze(-1)
     inside = ((rows >= 0) & (rows < height)).unsqueeze(-1) & ((columns >= 0) & (columns < width)).unsqueeze(-2)
     which = torch.arange(len(images)).view(-1, 1, 1)
     taken = images.movedim(1, -1)[which, rows.clamp(0, height - 1).unsqueeze(-1), columns.clamp(0, width - 1).unsqueeze(-2)]

@@ -50,21 +50,21 @@ def find_files(name: str, recipe_folder: Path | None = None) -> list[Path]:
 def _find_files(name: str, recipe_folder: Path | None) -> list[Path]:
     given = Path(name).expanduser()
     if given.is_absolute():
-        relative, looked = given.relative_to(given.anchor), [Path(given.anchor)]
+        relative, searched = given.relative_to(given.anchor), [Path(given.anchor)]
     else:
-        relative, looked = given, folders(recipe_folder)
-    many = any(sign in name for sign in "*?[")
-    for folder in looked if name else ():
+        relative, searched = given, folders(recipe_folder)
+    is_pattern = any(sign in name for sign in "*?[")
+    for folder in searched if name else ():
         if (folder / relative).exists():  # also where a sign stands in the name itself
             return [_lasting(folder / relative)]
         if (
             paths := sorted(p for p in budgets.listed(folder.glob(str(relative)), name) if p.is_file())
-            if many
+            if is_pattern
             else clone_files(name, folder)
         ):
             return paths
-    where = "" if given.is_absolute() else f" Looked in: {', '.join('here' if f == Path() else str(f) for f in looked)}."
-    raise Missing(f"There is no {'file that fits ' * many}{name or 'file without a name'}.{where} {advice(name)}")
+    where = "" if given.is_absolute() else f" Looked in: {', '.join('here' if f == Path() else str(f) for f in searched)}."
+    raise Missing(f"There is no {'file that fits ' * is_pattern}{name or 'file without a name'}.{where} {advice(name)}")
 
 
 def _lasting(path: Path) -> Path:
@@ -119,15 +119,15 @@ def sources(parts: Mapping[str, Iterable[Path]]) -> list[DataFile]:
     return [source for part, paths in parts.items() for source in _sources(part, list(paths))]
 
 
-def overlap_notes(found: Iterable[DataFile]) -> list[str]:
+def overlap_notes(sources: Iterable[DataFile]) -> list[str]:
     """A warning for each evaluated part whose files are all training files too."""
     digests: dict[str, set[str]] = {}
-    for source in found:
+    for source in sources:
         digests.setdefault(source.part, set()).add(source.sha256)
-    known = digests.pop("train", set())
+    training = digests.pop("train", set())
     return [
         f"The {part} part is also learned from, so what is measured on it is what was learned by heart."
-        for part, files in digests.items() if files <= known
+        for part, files in digests.items() if files <= training
     ]  # fmt: skip
 
 
@@ -138,9 +138,9 @@ def _sources(part: str, paths: list[Path]) -> list[DataFile]:
     if len(each) <= MANY:
         return each
     folder = Path(os.path.commonpath(paths))
-    said = "\n".join(f"{source.sha256} {path.relative_to(folder)}" for source, path in zip(each, paths, strict=True))
+    listing = "\n".join(f"{source.sha256} {path.relative_to(folder)}" for source, path in zip(each, paths, strict=True))
     name = f"{_name(folder)}: {len(each)} files"
-    return [DataFile(name=name, part=part, bytes=sum(s.bytes for s in each), sha256=hashlib.sha256(said.encode()).hexdigest())]
+    return [DataFile(name=name, part=part, bytes=sum(s.bytes for s in each), sha256=hashlib.sha256(listing.encode()).hexdigest())]
 
 
 def _name(path: Path) -> str:

@@ -122,7 +122,7 @@ def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
 def _frame(
     one: Points, name: str, number: int, where: str, frame_format: FrameFormat, energies: dict[str, float] | None, labelled: bool
 ) -> MoleculeFrame:  # fmt: skip
-    keys, known = frame_format.keys, ", ".join(one.values) or "none"
+    keys, names = frame_format.keys, ", ".join(one.values) or "none"
     if one.numbers is None:
         raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz, .extxyz, .sdf or .cjson.")
     if _kind(Path(member_name(where))) not in (".xyz", ".extxyz"):
@@ -136,17 +136,17 @@ def _frame(
         energy: Any = energies[file]
     else:
         if keys.energy not in one.values:
-            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {known}. Say data.keys.energy.")
+            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {names}. Say data.keys.energy.")
         energy = one.values[keys.energy]
         if isinstance(energy, bool) or not isinstance(energy, int | float):
             raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
     forces = None if keys.forces is None else one.values.get(keys.forces)
     missing_forces = ""
     if keys.forces is not None and not isinstance(forces, Tensor):
-        forces, missing_forces = None, f"{name} has no forces {keys.forces!r}; its values are: {known}"
-    made = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), frame_format)
-    isolated = is_isolated(name, made.numbers, made.cell, one.values)
-    return replace(made, isolated=isolated, charge=charge(one.values), missing_forces=missing_forces)
+        forces, missing_forces = None, f"{name} has no forces {keys.forces!r}; its values are: {names}"
+    frame = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), frame_format)
+    isolated = is_isolated(name, frame.numbers, frame.cell, one.values)
+    return replace(frame, isolated=isolated, charge=charge(one.values), missing_forces=missing_forces)
 
 
 def cell_of(one: Points, name: str) -> Tensor | None:
@@ -225,7 +225,7 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
                 f"{path}: {getattr(keys, field)} has shape {array.shape}, but {keys.positions} is of {shape[0]} frames with "
                 f"{shape[1]} atoms. They have to be of the same frames."
             )
-    made, all_forces = [], arrays.get("forces")
+    frames_, all_forces = [], arrays.get("forces")
     for row in range(shape[0]):
         there = numbers[row] > 0
         forces = None if all_forces is None else torch.from_numpy(all_forces[row][there].astype(np.float64))
@@ -233,8 +233,8 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
             f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
             torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, frame_format,
         )  # fmt: skip
-        made.append(replace(frame, isolated=len(frame.numbers) == 1, missing_forces=missing_forces))
-    return made
+        frames_.append(replace(frame, isolated=len(frame.numbers) == 1, missing_forces=missing_forces))
+    return frames_
 
 
 def _fits_memory(path: Path) -> None:
@@ -269,18 +269,18 @@ def _number_of(where: str) -> int:
 def _table(path: Path, frame_format: FrameFormat, recipe_folder: Path | None) -> dict[str, float]:
     """Energies by file name, from a table within the archive or beside it: NAME, and numbers in columns."""
     assert frame_format.table is not None
-    said, where = None, frame_format.table
+    table, where = None, frame_format.table
     try:
         if is_archive(path):
             with archive(path) as held:
                 for one in held:
                     if frame_format.table in (one.name, Path(one.name).name):
-                        said = held.read(one)
-        if said is None:
+                        table = held.read(one)
+        if table is None:
             where = str(find_files(frame_format.table, recipe_folder)[0])
             with open_file(Path(where)) as file:
-                said = file.read()
-        lines = said.decode("utf-8").splitlines()
+                table = file.read()
+        lines = table.decode("utf-8").splitlines()
     except DAMAGED as error:
         raise error if isinstance(error, InputError) else InputError(f"{where} cannot be read: {error}.") from error
     energies = {}

@@ -142,15 +142,15 @@ class Pictures:
         names: Sequence[str],
     ) -> Self:  # fmt: skip
         """New pictures as the one part, converted to the size and channels of a run; their classes must be those of the run."""
-        made = cls.__new__(cls)
-        made.config = msgspec.structs.replace(config, size=size)
-        made.classes, made.size, made.channels, made.sources, made.notes = classes, size, channels, [], []
+        pictures = cls.__new__(cls)
+        pictures.config = msgspec.structs.replace(config, size=size)
+        pictures.classes, pictures.size, pictures.channels, pictures.sources, pictures.notes = classes, size, channels, [], []
         if len(names) > 2:
             raise InputError(f"Pictures are in one place, or in a pair of idx files, but got {len(names)}. Give one or two.")
         if len(names) == 1:
             one_part(_one(names[0], None), is_picture, True)
-        made.parts = {part: made._read(part, names[0] if len(names) == 1 else (names[0], names[1]), None)}
-        return made
+        pictures.parts = {part: pictures._read(part, names[0] if len(names) == 1 else (names[0], names[1]), None)}
+        return pictures
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The pictures share, share + shares, ... of a step, as inputs of a model.
@@ -159,19 +159,19 @@ class Pictures:
                  `wanted`
         """
         config = self.config.augment
-        places = self.sampler.batch(step, size)
+        examples = self.sampler.batch(step, size)
         own = list(range(share, size, shares))
         mixed = mixture(config, self.seed, step, size, *self.parts["train"].block.shape[-2:]) if config.mixes else None
-        x, wanted = self._augmented([places[i] for i in own])
+        x, wanted = self._augmented([examples[i] for i in own])
         if mixed is None:
             return {"inputs": x, "wanted": wanted}
         other, keep, part = (t[own] for t in mixed)
-        y, others = self._augmented([places[int(i)] for i in other])
+        y, others = self._augmented([examples[int(i)] for i in other])
         return {"inputs": keep * x + (1 - keep) * y, "wanted": wanted, "other": others, "part": part}
 
-    def _augmented(self, places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        images, labels = self.parts["train"][torch.tensor([example for _, example in places])]
-        return augmented(images, self.draws.of(places), self.config.augment, self.mean, self.std), labels
+    def _augmented(self, examples: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+        images, labels = self.parts["train"][torch.tensor([example for _, example in examples])]
+        return augmented(images, self.draws.of(examples), self.config.augment, self.mean, self.std), labels
 
     def _read(self, part: str, name: str | FilePair, recipe_folder: Path | None) -> ImageSet:
         if not isinstance(name, str):

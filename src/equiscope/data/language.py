@@ -41,7 +41,7 @@ READING = 2  # raised when files are read otherwise than before, so that no line
 OTHER_TOKENS = 'Use data.tokens = "bytes" or "pieces", which know every text'
 OTHER_MODEL = "Start from a model whose tokenizer knows it, such as one of bytes"
 LOOKED = 4096  # characters of a text that a tokenizer from elsewhere is tried on
-SMALL = 2**20  # bytes of files: texts of fewer are read anew each time, and kept in no cache
+SMALL = 2**20  # bytes of files: texts of fewer are read each time, without a cache
 AT_ONCE = 2**16  # ids among which a separator is looked for
 IGNORED = -100  # an answer that is not counted
 
@@ -121,32 +121,32 @@ class Passages:
     @classmethod
     def from_files(cls, config: Language, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
         """New texts as the one part, in the ids of a run's tokenizer."""
-        made = cls.__new__(cls)
-        made.config, made.tokenizer, made.cached, made.cut = config, tokenizer, False, 0
+        passages = cls.__new__(cls)
+        passages.config, passages.tokenizer, passages.cached, passages.cut = config, tokenizer, False, 0
         paths = [path for name in names for path in find_files(name)]
         for path in paths:
             one_part(path, is_text_file, False)
-        made.paths = {part: files(paths)}
-        made.notes, made.sources = separator_notes(made.paths[part], [config.field]), sources(made.paths)
-        line = made._stream(part)
-        made.ids, made.characters, made.unknown = {part: line.ids}, {part: line.characters}, unknown_id(tokenizer)
-        made.whole = made._whole(part)
+        passages.paths = {part: files(paths)}
+        passages.notes, passages.sources = separator_notes(passages.paths[part], [config.field]), sources(passages.paths)
+        line = passages._stream(part)
+        passages.ids, passages.characters, passages.unknown = {part: line.ids}, {part: line.characters}, unknown_id(tokenizer)
+        passages.whole = passages._whole(part)
         if len(line.ids) < 2:
             raise InputError(f"{', '.join(names)} has {len(line.ids)} tokens, and of the first none is asked. Give more text.")
-        return made
+        return passages
 
     def text(self, part: str) -> Iterator[str]:
         """The text of a part, a stretch at a time."""
         if part in self.paths and (part != "train" or not self.cut):
             yield from self._stretches(part)
             return
-        place = 0
+        start = 0
         for stretch in self._stretches("train"):
-            here = min(max(self.cut - place, 0), len(stretch))
+            here = min(max(self.cut - start, 0), len(stretch))
             if some := stretch[:here] if part == "train" else stretch[here:]:
                 yield some
-            place += len(stretch)
-            if part == "train" and place >= self.cut:
+            start += len(stretch)
+            if part == "train" and start >= self.cut:
                 return
 
     def batch(self, step: int, size: int) -> tuple[Tensor, Tensor]:
@@ -185,20 +185,20 @@ class Passages:
 
     def separator(self) -> tuple[int, ...]:
         """The ids of data.separator. Raises InputError if there is none, or the training part does not contain it."""
-        said = self.config.separator
-        if said is None:
+        separator = self.config.separator
+        if separator is None:
             raise InputError(
                 "The mask keeps documents apart, but the texts are one document: no data.separator says what stands between two. "
                 'Set it, such as data.separator = "\\n\\n", or choose another mask.'
             )
         try:
-            ids = encode_in_memory(self.tokenizer, [said], said).ids
+            ids = encode_in_memory(self.tokenizer, [separator], separator).ids
         except UnknownCharacter:
             ids = np.zeros(0)
         if not len(ids) or not _occurs(ids, self.ids["train"]):
             raise InputError(
-                f"The mask keeps documents apart, but data.separator, {said!r}, does not stand in the training part, which is one "
-                "document. Set it to what stands between two, or choose another mask."
+                f"The mask keeps documents apart, but data.separator, {separator!r}, does not occur in the training part, "
+                "which is one document. Set it to what stands between two, or choose another mask."
             )
         return tuple(ids.tolist())
 
@@ -208,11 +208,11 @@ class Passages:
     def _cut(self) -> int:
         """Number of characters before the held-out ones."""
 
-        def made() -> dict[str, Any]:
+        def count_characters() -> dict[str, Any]:
             return {"characters": sum(map(len, self._stretches("train")))}
 
         self.cut = 0  # while the whole is counted
-        count = self._cached_facts("count", ["train"], made)["characters"]
+        count = self._cached_facts("count", ["train"], count_characters)["characters"]
         return max(1, round(count * (1 - self.config.held_out)))
 
     def _tokenizer(self, parts: list[str], recipe_folder: Path | None) -> Tokenizer:

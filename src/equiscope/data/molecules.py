@@ -158,25 +158,25 @@ class Frames:
         """New frames as the one part, read like those of a run. Raises InputError for other elements or another unit than the
         run's.
         """
-        made = cls.__new__(cls)
-        made.config, made.statistics = config, statistics
+        frames_ = cls.__new__(cls)
+        frames_.config, frames_.statistics = config, statistics
         read, paths = [], []  # type: list[MoleculeFrame], list[Path]
         for name in names:
             some, files = frames(name, config.frame_format)
             read, paths = [*read, *map(finite, some)], [*paths, *files]
         isolated = [frame for frame in read if frame.isolated]
-        made.parts = {part: [frame for frame in read if not frame.isolated]}
-        if not made.parts[part]:
+        frames_.parts = {part: [frame for frame in read if not frame.isolated]}
+        if not frames_.parts[part]:
             raise InputError(f"{', '.join(names)} has atoms that are alone, and no molecule to measure on.")
-        made.periodic = _is_periodic(made.parts)
-        made.partial = {part: _partial_forces(config, part, made.parts[part])}
-        made.notes = [
+        frames_.periodic = _is_periodic(frames_.parts)
+        frames_.partial = {part: _partial_forces(config, part, frames_.parts[part])}
+        frames_.notes = [
             *([f"{len(isolated)} lone atoms are left out of what is measured; the first: {isolated[0].name}."] if isolated else []),
-            *_missing_force_notes(made.parts),
+            *_missing_force_notes(frames_.parts),
         ]
-        _check_unit(config, part, made.parts[part], statistics)
-        made.sources = sources({part: paths})
-        return made
+        _check_unit(config, part, frames_.parts[part], statistics)
+        frames_.sources = sources({part: paths})
+        return frames_
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The frames share, share + shares, ... of a step."""
@@ -205,20 +205,20 @@ def joined(some: Sequence[MoleculeFrame], partial: bool = False) -> dict[str, Te
     def padded(x: Tensor) -> Tensor:
         return torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])])
 
-    made = {
+    tensors = {
         "numbers": torch.stack([padded(frame.numbers) for frame in some]),
         "positions": torch.stack([padded(frame.positions) for frame in some]),
         "energy": torch.tensor([frame.energy for frame in some], dtype=torch.float64),
     }
     if partial:
-        made["known"] = torch.tensor([frame.forces is not None for frame in some])
+        tensors["known"] = torch.tensor([frame.forces is not None for frame in some])
     forces = [
         padded(frame.positions.new_zeros(frame.positions.shape) if frame.forces is None else frame.forces)
         for frame in some
         if partial or frame.forces is not None
     ]
     cells = [frame.cell for frame in some if frame.cell is not None]
-    return made | ({"forces": torch.stack(forces)} if forces else {}) | ({"cell": torch.stack(cells)} if cells else {})
+    return tensors | ({"forces": torch.stack(forces)} if forces else {}) | ({"cell": torch.stack(cells)} if cells else {})
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -274,10 +274,10 @@ def _is_periodic(parts: Mapping[str, Sequence[MoleculeFrame]]) -> bool:
 
 def _check_no_overlap(parts: dict[str, list[MoleculeFrame]], own: set[str]) -> None:
     """Raise InputError if a training frame is also in an evaluated part. own: parts with files of their own."""
-    seen = {_fingerprint(frame): frame for frame in parts["train"]}
+    training = {_fingerprint(frame): frame for frame in parts["train"]}
     for part, some in parts.items():
         for frame in some:
-            if part != "train" and (same := seen.get(_fingerprint(frame))):
+            if part != "train" and (same := training.get(_fingerprint(frame))):
                 raise InputError(
                     f"{frame.name} of the {part} part is also learned from, as {same.name}. Leave it out: "
                     f"data.drop = {{ {part if part in own else 'train'} = [{frame.number}] }}."
@@ -291,7 +291,7 @@ def _fingerprint(frame: MoleculeFrame) -> bytes:
 
 # --- levels -----------------------------------------------------------------------------------------------------------
 def energy_statistics(
-    config: Molecules, train: Sequence[MoleculeFrame], known: Mapping[int, float] | None = None
+    config: Molecules, train: Sequence[MoleculeFrame], references_known: Mapping[int, float] | None = None
 ) -> EnergyStatistics:
     """Statistics of the training part. known: energies of isolated atoms, by number; all others are fitted. Sums are rounded
     once.
@@ -299,18 +299,20 @@ def energy_statistics(
     there = sorted({number for frame in train for number in frame.numbers.tolist()})
     counts = [[int((frame.numbers == n).sum()) for n in there] for frame in train]
     energies = [frame.energy for frame in train]
-    known = known or {}
-    free = [i for i, n in enumerate(there) if n not in known]
+    references_known = references_known or {}
+    free = [i for i, n in enumerate(there) if n not in references_known]
     rest = [
-        energy - math.fsum(row[i] * known[n] for i, n in enumerate(there) if n in known)
+        energy - math.fsum(row[i] * references_known[n] for i, n in enumerate(there) if n in references_known)
         for row, energy in zip(counts, energies, strict=True)
     ]
     square = [[math.fsum(row[i] * row[j] for row in counts) for j in free] for i in free]
     right = [math.fsum(row[i] * energy for row, energy in zip(counts, rest, strict=True)) for i in free]
     inverse = torch.linalg.pinv(torch.tensor(square, dtype=torch.float64).reshape(len(free), len(free)), rtol=1e-10, hermitian=True)
     fitted = (inverse @ torch.tensor(right, dtype=torch.float64)).tolist()  # where several fit equally well, the smallest
-    said = dict(zip([there[i] for i in free], [float(f"{value:.12g}") for value in fitted], strict=True))  # the same on any machine
-    references = [{**said, **known}[n] for n in there]
+    fitted_references = dict(
+        zip([there[i] for i in free], [float(f"{value:.12g}") for value in fitted], strict=True)
+    )  # the same on any machine
+    references = [{**fitted_references, **references_known}[n] for n in there]
     without_dropped = [
         energy - math.fsum(n * reference for n, reference in zip(row, references, strict=True))
         for row, energy in zip(counts, energies, strict=True)
@@ -400,29 +402,29 @@ def _missing_force_notes(parts: Mapping[str, Sequence[MoleculeFrame]]) -> list[s
 
 
 def _check_unit(
-    config: Molecules, part: str, some: Sequence[MoleculeFrame], found: EnergyStatistics, train: Sequence[MoleculeFrame] = ()
+    config: Molecules, part: str, some: Sequence[MoleculeFrame], statistics: EnergyStatistics, train: Sequence[MoleculeFrame] = ()
 ) -> None:
     """Raise InputError if an element is not in the training part, or an energy is off by the ratio of two units.
 
     train  the training part. Energies are comparable only for compositions that are linear combinations of its own; of other
            frames, or of all if there is no train, only the median one is checked against the ratio of two units
     """
-    reference = {NUMBERS[symbol]: value for symbol, value in zip(found.elements, found.references, strict=True)}
-    known = _spanned(train, list(reference)) if train else lambda frame: False
+    reference = {NUMBERS[symbol]: value for symbol, value in zip(statistics.elements, statistics.references, strict=True)}
+    comparable = _spanned(train, list(reference)) if train else lambda frame: False
     shares: list[tuple[float, float, MoleculeFrame]] = []
     for frame in some:
         if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
             raise InputError(
                 f"{frame.name} of the {part} part has an atom of {SYMBOLS[unknown[0] - 1]}, but training has only "
-                f"{', '.join(found.elements)}. Learn from that element too, or leave the frame out."
+                f"{', '.join(statistics.elements)}. Learn from that element too, or leave the frame out."
             )
-        wanted = sum(reference[n] for n in frame.numbers.tolist()) + found.offset * len(frame.numbers)
-        if abs(wanted) >= 10 * found.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
+        wanted = sum(reference[n] for n in frame.numbers.tolist()) + statistics.offset * len(frame.numbers)
+        if abs(wanted) >= 10 * statistics.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
             shares.append((frame.energy / wanted, wanted, frame))
-    others = sorted((one for one in shares if not known(one[2])), key=lambda one: one[0])
-    for share, wanted, frame in [*(one for one in shares if known(one[2])), *others[len(others) // 2 :][:1]]:
+    others = sorted((one for one in shares if not comparable(one[2])), key=lambda one: one[0])
+    for share, wanted, frame in [*(one for one in shares if comparable(one[2])), *others[len(others) // 2 :][:1]]:
         unit = _other_unit(share, config.unit)
-        if unit or (known(frame) and not FEWER < share < 1 / FEWER):
+        if unit or (comparable(frame) and not FEWER < share < 1 / FEWER):
             raise InputError(
                 f"{frame.name} of the {part} part has {frame.energy:.6g} eV where atoms of the training part have {wanted:.6g}: "
                 f"{share:.3g} times as much, as if it were in {unit or 'another unit, or computed with another method'}. "

@@ -77,8 +77,8 @@ def most_samples(count: int, rate: int, changes: SoundAugment) -> int:
 
 def _at_speed(wave: Tensor, speed: float) -> Tensor:
     """Resample to `speed` by linear interpolation: fast, and exact enough for a random change."""
-    places = np.arange(int((len(wave) - 1) / speed) + 1) * speed
-    return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
+    times = np.arange(int((len(wave) - 1) / speed) + 1) * speed
+    return torch.from_numpy(np.interp(times, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
 
 
 def _cut(wave: Tensor, rate: int, front: float, back: float) -> Tensor:
@@ -99,14 +99,14 @@ def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
     """Time warping of windows [N, mels]; the ends stay. The pace is piecewise linear between four random values."""
     pace = torch.empty(4).uniform_(-most, most, generator=draw)
     paces = _rows_at(pace[:, None], torch.linspace(0, len(pace) - 1, len(x)))[:, 0].exp()
-    places = torch.nn.functional.pad(((paces[1:] + paces[:-1]) / 2).cumsum(0), (1, 0))
-    return _rows_at(x, places / places[-1] * (len(x) - 1))
+    indices = torch.nn.functional.pad(((paces[1:] + paces[:-1]) / 2).cumsum(0), (1, 0))
+    return _rows_at(x, indices / indices[-1] * (len(x) - 1))
 
 
-def _rows_at(x: Tensor, places: Tensor) -> Tensor:
+def _rows_at(x: Tensor, indices: Tensor) -> Tensor:
     """Rows of x [N, F] at fractional indices [M] from 0 to N - 1, by linear interpolation."""
-    low = places.long().clamp(0, len(x) - 2)
-    return torch.lerp(x[low], x[low + 1], (places - low)[:, None])
+    low = indices.long().clamp(0, len(x) - 2)
+    return torch.lerp(x[low], x[low + 1], (indices - low)[:, None])
 
 
 def hidden(x: Tensor, changes: SoundAugment, draw: torch.Generator) -> Tensor:

@@ -101,23 +101,23 @@ class WaveStore:
             if self.file is None:
                 self.file = tempfile.TemporaryFile()  # noqa: SIM115 it lives as long as the shelf
             file = self.file
-            place = file.seek(0, io.SEEK_END)
+            offset = file.seek(0, io.SEEK_END)
             file.write(wave.numpy().tobytes())
         except OSError as error:
             raise InputError(
                 f"More than {self.samples:,} samples are kept in a file of {tempfile.gettempdir()}, which cannot be written: "
                 f"{error.strerror}. Make room, or set TMPDIR to another folder."
             ) from error
-        return lambda: self._read(place, len(wave))
+        return lambda: self._read(offset, len(wave))
 
-    def _read(self, place: int, length: int) -> Tensor:
+    def _read(self, offset: int, length: int) -> Tensor:
         assert self.file is not None
-        self.file.seek(place)
+        self.file.seek(offset)
         return torch.frombuffer(bytearray(self.file.read(4 * length)), dtype=torch.float32)
 
 
 @dataclass(frozen=True)
-class SoundClip:
+class LabelledRecording:
     """A sound of a known class. name_fields: the parts of its file name, by the names in the pattern; load: returns its wave."""
 
     name: str
@@ -171,7 +171,7 @@ class Recordings:
         self.sources: list[DataFile] = []
         self.rate, self.waves = config.rate or 0, WaveStore(samples_in_memory)
         whole = {part: self._read(part, name, recipe_folder) for part, name in named.items() if name is not None}
-        self.parts: dict[str, list[SoundClip]] = parted(config, whole, seed)
+        self.parts: dict[str, list[LabelledRecording]] = parted(config, whole, seed)
         _one_label(self.parts)
         classes = sorted({r.label for r in self.parts["train"]})
         if len(classes) < 2:
@@ -190,28 +190,28 @@ class Recordings:
     @classmethod
     def from_files(cls, config: Sounds, sound_format: SoundFormat, part: str, names: Sequence[str]) -> Self:
         """New recordings as the one part, resampled to the rate of a run; their classes must be those of the run."""
-        made = cls._of_run(config, sound_format)
-        read: list[SoundClip] = []
+        recordings = cls._of_run(config, sound_format)
+        read: list[LabelledRecording] = []
         for name in names:
             for path in find_files(name):
                 one_part(path, is_sound, config.pattern is None)
-            read += made._read(part, name, None)
-        made.parts = {part: read}
+            read += recordings._read(part, name, None)
+        recordings.parts = {part: read}
         for r in read:
             if r.label not in sound_format.classes:
                 raise InputError(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(sound_format.classes)}.")
-        return made
+        return recordings
 
     @classmethod
-    def unlabelled(cls, config: Sounds, sound_format: SoundFormat, names: Sequence[str]) -> list[SoundClip]:
+    def unlabelled(cls, config: Sounds, sound_format: SoundFormat, names: Sequence[str]) -> list[LabelledRecording]:
         """Recordings without classes, resampled to the rate of a run. names: files, folders, archives, tables."""
-        made = cls._of_run(config, sound_format)
-        read: list[SoundClip] = []
+        recordings = cls._of_run(config, sound_format)
+        read: list[LabelledRecording] = []
         for name in names:
             before = len(read)
             for where, _, content in contents(name, labelled=False):
                 wave, rate = read_sound(where, content=content)
-                read.append(SoundClip(where, "", made.waves.put(made._checked(wave, rate, where))))
+                read.append(LabelledRecording(where, "", recordings.waves.put(recordings._checked(wave, rate, where))))
             if len(read) == before:
                 raise no_recording(name)
         return read
@@ -219,14 +219,14 @@ class Recordings:
     @classmethod
     def _of_run(cls, config: Sounds, sound_format: SoundFormat) -> Self:
         """An instance without recordings that reads files like a run."""
-        made = cls.__new__(cls)
-        made.config, made.format, made.rate = (
+        recordings = cls.__new__(cls)
+        recordings.config, recordings.format, recordings.rate = (
             msgspec.structs.replace(config, rate=sound_format.rate),
             sound_format,
             sound_format.rate,
         )
-        made.sources, made.waves, made.notes = [], WaveStore(), []
-        return made
+        recordings.sources, recordings.waves, recordings.notes = [], WaveStore(), []
+        return recordings
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> tuple[Tokens, Tensor]:
         """The recordings share, share + shares, ... of a step, augmented, and their classes [B]."""
@@ -242,7 +242,7 @@ class Recordings:
         wanted = torch.tensor([self.format.classes.index(self.parts["train"][e].label) for _, e in chosen])
         return heard, wanted
 
-    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[SoundClip]]]:
+    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[LabelledRecording]]]:
         """All recordings of a part without augmentation, `size` at a time."""
         some = self.parts[part]
         for first in range(0, len(some), size):
@@ -253,14 +253,14 @@ class Recordings:
                 few,
             )
 
-    def _read(self, part: str, name: str, recipe_folder: Path | None) -> list[SoundClip]:
+    def _read(self, part: str, name: str, recipe_folder: Path | None) -> list[LabelledRecording]:
         """All recordings of a name, sorted by name."""
         size, digests, read = 0, {}, []
         for where, given, content in contents(name, recipe_folder):
             said = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
             label = given or said.get("label") or folder_of(where)
             wave, rate = read_sound(where, content=content)
-            read.append(SoundClip(where, label, self.waves.put(self._checked(wave, rate, where)), said))
+            read.append(LabelledRecording(where, label, self.waves.put(self._checked(wave, rate, where)), said))
             digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
             size += len(content)
         if not read:
@@ -299,9 +299,9 @@ def check_samples(wave: Tensor, where: str) -> None:
         raise InputError(f"{where} has samples of up to {most:.0e}, and sounds have some from -1 to 1. Give another file.")
 
 
-def parted(config: Sounds, whole: dict[str, list[SoundClip]], seed: int) -> dict[str, list[SoundClip]]:
+def parted(config: Sounds, whole: dict[str, list[LabelledRecording]], seed: int) -> dict[str, list[LabelledRecording]]:
     """Recordings by part: those selected by `where` leave `train`; without a validation part, a share is held out."""
-    parts: dict[str, list[SoundClip]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
+    parts: dict[str, list[LabelledRecording]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
     for part in config.where:
         if part in whole:
             raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
@@ -320,29 +320,31 @@ def parted(config: Sounds, whole: dict[str, list[SoundClip]], seed: int) -> dict
     return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
 
 
-def _fits(recording: SoundClip, wanted: dict[str, str | int | list[str]]) -> bool:
+def _fits(recording: LabelledRecording, wanted: dict[str, str | int | list[str]]) -> bool:
     """Whether the fields of a name match: words, or whole numbers in a range such as "5-9"."""
     for name, value in wanted.items():
-        said = recording.label if name == "label" else recording.name_fields.get(name)
-        if said is None:
+        value_of_name = recording.label if name == "label" else recording.name_fields.get(name)
+        if value_of_name is None:
             raise InputError(
                 f"data.where reads {name}, but file names have only: {', '.join(recording.name_fields) or 'nothing'}. "
                 "Change data.pattern."
             )
         bounds = re.fullmatch(r"(\d+)-(\d+)", value) if isinstance(value, str) else None
         if bounds:
-            if not said.isdecimal():
-                raise InputError(f"{recording.name} says {name} {said!r}, which is no number, but data.where asks for {value}.")
-            if not int(bounds[1]) <= int(said) <= int(bounds[2]):
+            if not value_of_name.isdecimal():
+                raise InputError(
+                    f"{recording.name} says {name} {value_of_name!r}, which is no number, but data.where asks for {value}."
+                )
+            if not int(bounds[1]) <= int(value_of_name) <= int(bounds[2]):
                 return False
-        elif said not in (value if isinstance(value, list) else [str(value)]):
+        elif value_of_name not in (value if isinstance(value, list) else [str(value)]):
             return False
     return True
 
 
-def _one_label(parts: dict[str, list[SoundClip]]) -> None:
+def _one_label(parts: dict[str, list[LabelledRecording]]) -> None:
     """Raise InputError if the same sound has two classes, or is in the training part and in another one."""
-    seen: dict[bytes, tuple[str, SoundClip]] = {}
+    seen: dict[bytes, tuple[str, LabelledRecording]] = {}
     for part, recordings in parts.items():
         for r in recordings:
             key = hashlib.sha256(r.wave.numpy().tobytes()).digest()
@@ -406,14 +408,14 @@ def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Ten
     return made, torch.arange(made.x.shape[1]) < counts[:, None]
 
 
-def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch.Generator]) -> tuple[Tokens, Tensor]:
+def _with_gaps(config: Sounds, windows: Tokens, real: Tensor, draws: Sequence[torch.Generator]) -> tuple[Tokens, Tensor]:
     """The remaining windows [B, N, F] at their own times, and which of them [B, N'] are not padding."""
-    left = [remaining_windows(n, config.gaps, config.gap, draw) for n, draw in zip(real.sum(-1).tolist(), draws, strict=True)]
-    longest = max(map(len, left))
-    rows = torch.stack([torch.cat([row, row[-1:].expand(longest - len(row))]) for row in left])
-    real = torch.arange(longest) < torch.tensor([len(row) for row in left])[:, None]
-    x = made.x.take_along_dim(rows[..., None], 1)
-    return Tokens(x=x, positions=made.positions[rows], order=torch.arange(longest)), real
+    remaining = [remaining_windows(n, config.gaps, config.gap, draw) for n, draw in zip(real.sum(-1).tolist(), draws, strict=True)]
+    longest = max(map(len, remaining))
+    rows = torch.stack([torch.cat([row, row[-1:].expand(longest - len(row))]) for row in remaining])
+    real = torch.arange(longest) < torch.tensor([len(row) for row in remaining])[:, None]
+    x = windows.x.take_along_dim(rows[..., None], 1)
+    return Tokens(x=x, positions=windows.positions[rows], order=torch.arange(longest)), real
 
 
 def _centred(x: Tensor, real: Tensor) -> Tensor:
@@ -448,7 +450,7 @@ def bands(config: Sounds, rate: int) -> int:
     return config.mels if config.tokens == "patches" else features(config, rate)
 
 
-def band_statistics(config: Sounds, rate: int, recordings: Sequence[SoundClip]) -> tuple[list[float], list[float]]:
+def band_statistics(config: Sounds, rate: int, recordings: Sequence[LabelledRecording]) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each band over all windows; for raw samples, 0 and one number for all."""
     total, square, count = 0.0, 0.0, 0  # type: float | Tensor, float | Tensor, int
     for first in range(0, len(recordings), TOGETHER):

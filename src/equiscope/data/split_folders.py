@@ -71,14 +71,16 @@ def part_folders(path: Path, holds: Holds, classes: bool) -> dict[str, Path]:
             f"{path} has the parts {_listed(parts)}, and beside them {others[0].name}. Take that away; or name what is to be "
             "learned from as data.train, and the rest as data.validation and data.test."
         )
-    made: dict[str, Path] = {}
+    folder_of_part: dict[str, Path] = {}
     for folder, part in parts.items():
-        if part in made:
-            raise InputError(f"{path} has two folders of the {part} part: {made[part].name} and {folder.name}. Leave one of them.")
-        made[part] = folder
-    if "train" not in made:
+        if part in folder_of_part:
+            raise InputError(
+                f"{path} has two folders of the {part} part: {folder_of_part[part].name} and {folder.name}. Leave one of them."
+            )
+        folder_of_part[part] = folder
+    if "train" not in folder_of_part:
         raise InputError(f"{path} has {_listed(parts)}, and no folder train to learn from. Name files as data.train.")
-    return {part: made[part] for part in NAMES if part in made}
+    return {part: folder_of_part[part] for part in NAMES if part in folder_of_part}
 
 
 def one_part(path: Path, holds: Holds, classes: bool) -> None:

@@ -45,10 +45,10 @@ def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most
     lines = iter(lines)
     first = next(lines, "")
     skipped = 0
-    if said := EXCEL.fullmatch(first):
+    if declared := EXCEL.fullmatch(first):
         first, skipped = next(lines, ""), 1
     tab = _is_tsv(name)
-    dialect = Dialect(said[1], False) if said else detect_dialect(first, wanted, tab)
+    dialect = Dialect(declared[1], False) if declared else detect_dialect(first, wanted, tab)
     whole = read_rows(itertools.chain([first], lines), name, dialect, most, skipped)
     columns = [column.strip() for column in next(whole, (1, []))[1]]
     if not set(wanted) <= set(columns):

@@ -144,17 +144,17 @@ class Pairs:
         """New pairs as the one part, in the ids of a run's tokenizer. names: two files of lines, source and target, or a table."""
         if len(names) > 2:
             raise InputError(f"Pairs are in two files, source and target, or in one table, but got {len(names)}. Give one or two.")
-        made = cls.__new__(cls)
-        made.config, made.tokenizer, made.pieces = config, tokenizer, None
-        made.end, made.start, made.padding = (special(tokenizer, names) for names in (END, START, PADDING))
+        pairs = cls.__new__(cls)
+        pairs.config, pairs.tokenizer, pairs.pieces = config, tokenizer, None
+        pairs.end, pairs.start, pairs.padding = (special(tokenizer, names) for names in (END, START, PADDING))
         sides = _paths(names[0] if len(names) == 1 else (names[0], names[1]), None)
-        made.sources = sources({part: [path for side in sides for path in side]})
-        made.notes = separator_notes(sides[0], config.fields) if len(sides) == 1 else []
-        made.texts = {part: list(_pairs(sides, config))}
-        made._check_pairs(made.texts)
-        made.ids = {}
-        made._encode(part)
-        return made
+        pairs.sources = sources({part: [path for side in sides for path in side]})
+        pairs.notes = separator_notes(sides[0], config.fields) if len(sides) == 1 else []
+        pairs.texts = {part: list(_pairs(sides, config))}
+        pairs._check_pairs(pairs.texts)
+        pairs.ids = {}
+        pairs._encode(part)
+        return pairs
 
     def batch(self, step: int, size: int) -> list["EncodedPair"]:
         """The pairs of a step, counted from 0: `size` on average, of similar length, with about the same number of tokens in every
@@ -260,8 +260,8 @@ def make_tokenizer(config: Translation, pairs: Sequence[SentencePair], recipe_fo
 def special(tokenizer: Tokenizer, names: Sequence[str]) -> int:
     """The id of the first of these tokens that exists. Raises InputError if there is none."""
     for name in names:
-        if (found := tokenizer.inner.token_to_id(name)) is not None:
-            return int(found)
+        if (token := tokenizer.inner.token_to_id(name)) is not None:
+            return int(token)
     raise InputError(f"Translation needs a token {' or '.join(names)}, but this tokenizer has none. Use another tokenizer.json.")
 
 
@@ -273,10 +273,10 @@ def encoded(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
 
 def padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> Tensor:
     """Ids [B, N], padded on the right."""
-    made = np.full((len(rows), max(map(len, rows))), padding, dtype=np.int64)
+    ids = np.full((len(rows), max(map(len, rows))), padding, dtype=np.int64)
     for i, row in enumerate(rows):
-        made[i, : len(row)] = row
-    return torch.from_numpy(made)
+        ids[i, : len(row)] = row
+    return torch.from_numpy(ids)
 
 
 def _paths(name: tuple[str, str] | str, recipe_folder: Path | None) -> list[list[Path]]:

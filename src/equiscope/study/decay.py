@@ -26,7 +26,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
         "rope": Rope(), "rope, base 500 000": Rope(base=500_000), "xpos": XPos(), "pope": Pope().sized(WIDTH, 1, WIDTH).double(),
     }  # fmt: skip
     curves = {name: _by_distance(_cosines(scheme, at)) for name, scheme in each(list(added.items()), "added")}
-    alike = {name: _turned(scheme, vectors, at) for name, scheme in each(list(turned.items()), "turned")}
+    alike = {name: _rotated(scheme, vectors, at) for name, scheme in each(list(turned.items()), "turned")}
     curves |= {name: found.mean(0) for name, found in alike.items()}
     heads = (0, HEADS // 2 - 1, HEADS - 1)
     curves |= {f"alibi, head {h + 1} of {HEADS}": _left(Alibi(), at)[h] for h in heads}
@@ -86,7 +86,7 @@ def _by_distance(similar: Tensor) -> Tensor:
     return torch.stack([similar.diagonal(d).mean() for d in range(len(similar))])
 
 
-def _turned(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
+def _rotated(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
     """[S, N]: each vector as a query at every position with itself as a key at position 0, relative to the product there."""
     with torch.no_grad():
         asked, found = scheme.rotate(vectors.expand(-1, len(at), -1), at, "query"), scheme.rotate(vectors, at[:1], "key")
@@ -95,7 +95,7 @@ def _turned(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
 
 
 def _left(scheme: Position, at: Tensor) -> Tensor:
-    """[H, N]: what a bias alone leaves of a weight for a key so many steps back."""
+    """[H, N]: the weight of a key at each distance under a bias alone."""
     made = scheme.sized(WIDTH, HEADS, WIDTH // HEADS).double()
     bias = made.score_bias(torch.arange(HEADS)[:, None, None], (at[:1],), (-at.mT,))
     assert bias is not None
@@ -104,7 +104,7 @@ def _left(scheme: Position, at: Tensor) -> Tensor:
 
 def _bare(scheme: Rope, at: Tensor) -> Tensor:
     """The cosine for a vector whose pairs all have one size."""
-    return _turned(scheme, torch.ones(1, 1, WIDTH, dtype=torch.float64), at)[0]
+    return _rotated(scheme, torch.ones(1, 1, WIDTH, dtype=torch.float64), at)[0]
 
 
 def _curve(name: str, x: list[float], y: Tensor, samples: Tensor | None) -> Curve:

@@ -36,7 +36,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
     meeting = mean_cosine(table[:, None], positions[None])
     probe_widths = [8, 64] if quick else [4, 8, 16, 24, 32, 48, 64, 96, 128]
     probes = {d: _probes(_sized(vectors[:PROBED, :d]), Sinusoidal().encode(at[:PROBED], d)) for d in each(probe_widths, "probes")}
-    kept, skipped = _kept(table, 50 if quick else 300)
+    kept, skipped = _preserved(table, 50 if quick else 300)
     numbers = {
         "random at 64": chance[widths.index(64)], "formula at 64": formula[widths.index(64)], "between positions": between,
         "word and position": meeting, "word read at 64": probes[64][0], "position read at 64": probes[64][1],
@@ -90,7 +90,7 @@ def mean_cosine(a: Tensor, b: Tensor) -> float:
     return torch.cosine_similarity(a, b, dim=-1).abs().mean().item()
 
 
-def _kept(table: Tensor, triples: int) -> tuple[dict[str, tuple[float, ...]], list[str]]:
+def _preserved(table: Tensor, triples: int) -> tuple[dict[str, tuple[float, ...]], list[str]]:
     """What each adding scheme keeps of neighbours and analogies; the names of those that do not fit one coordinate."""
     asked = torch.stack([torch.randperm(len(table))[:3] for _ in range(triples)])
     own, one = torch.randint(POSITIONS, (len(table), 1)).double(), torch.full((len(table), 1), 7.0, dtype=torch.float64)
@@ -117,14 +117,14 @@ def _nearest(rows: Tensor) -> Tensor:
     return far.topk(NEAREST, largest=False).indices
 
 
-def _overlap(found: Tensor, wanted: Tensor) -> float:
-    return (found[:, :, None] == wanted[:, None, :]).any(-1).double().mean().item()
+def _overlap(neighbours: Tensor, wanted: Tensor) -> float:
+    return (neighbours[:, :, None] == wanted[:, None, :]).any(-1).double().mean().item()
 
 
-def _analogies(rows: Tensor, asked: Tensor) -> Tensor:
+def _analogies(rows: Tensor, triples: Tensor) -> Tensor:
     """For each (a, b, c) the word nearest to b - a + c, other than these three."""
-    a, b, c = (rows[i] for i in asked.T)
-    return torch.cdist(b - a + c, rows).scatter(1, asked, float("inf")).argmin(-1)
+    a, b, c = (rows[i] for i in triples.T)
+    return torch.cdist(b - a + c, rows).scatter(1, triples, float("inf")).argmin(-1)
 
 
 def _probes(words: Tensor, positions: Tensor) -> tuple[float, float]:

@@ -89,11 +89,11 @@ def _power(x: list[int], y: list[float]) -> float:
 
 
 def _panel(
-    title: str, column: str, widths: list[int], found: dict[str, list[dict[str, float]]],
+    title: str, column: str, widths: list[int], rows_by_kind: dict[str, list[dict[str, float]]],
     formulas: list[tuple[str, list[float]]], log: str = "xy",
 ) -> Panel:  # fmt: skip
     x = [float(w) for w in widths]
-    lines = [Curve(kind, x, [r[column] for r in rows]) for kind, rows in found.items()]
+    lines = [Curve(kind, x, [r[column] for r in rows]) for kind, rows in rows_by_kind.items()]
     return Panel(title, "K", column.split()[-1], lines + [Curve(n, x, [*y], dashed=True) for n, y in formulas], log=log)
 
 

@@ -33,13 +33,13 @@ def scores(answers: Sequence[str], wanted: Sequence[str], language: str, lowered
     language  of the translations, two letters
     lowered   whether both sides are lower-cased already: then no score is cased, and every signature says so
     """
-    found = _scores(answers, wanted, language)
+    result = _scores(answers, wanted, language)
     if not lowered:
-        return found
-    said = {
-        name: f"{how}; both sides lower-cased before" if name in found.values else how for name, how in found.signatures.items()
+        return result
+    signatures = {
+        name: f"{how}; both sides lower-cased before" if name in result.values else how for name, how in result.signatures.items()
     }
-    return replace(found, signatures=said)
+    return replace(result, signatures=signatures)
 
 
 def _scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Scores:

@@ -110,7 +110,7 @@ class TrainingEngine:
         """Whether this process writes files."""
         return self.processes.first
 
-    def step(self, task: Task, step: int, asked: Callable[[], int] = lambda: 0) -> StepResult:
+    def step(self, task: Task, step: int, stop_signal: Callable[[], int] = lambda: 0) -> StepResult:
         """One step, counted from 0. asked: returns a signal number; if it is not 0, all processes stop after this step.
 
         raises  Diverged if the loss or the gradient is NaN or infinite; the weights are then those before the step
@@ -127,11 +127,11 @@ class TrainingEngine:
         norm = _clipped(self.model, recipe.optimiser.clip)
         if step + 1 < recipe.budget.steps:  # a GPU is still busy with this step
             self._next = {step + 1: self._batch(task, step + 1, 0)}
-        found = self.processes.gather_values(torch.stack([total, norm, torch.full_like(total, asked())]))
-        lost, length, stop = sum(each[0] for each in found), found[0][1], int(max(each[2] for each in found))
-        if not (_finite(lost) and _finite(length)):
+        gathered = self.processes.gather_values(torch.stack([total, norm, torch.full_like(total, stop_signal())]))
+        loss, length, stop = sum(each[0] for each in gathered), gathered[0][1], int(max(each[2] for each in gathered))
+        if not (_finite(loss) and _finite(length)):
             self._clear()
-            raise Diverged(self._divergence_message(task, step, lost, length))
+            raise Diverged(self._divergence_message(task, step, loss, length))
         rate = set_rates(self.optimisers, share(recipe.optimiser, step, recipe.budget.steps))
         for optimiser in self.optimisers:
             optimiser.step()
@@ -140,7 +140,7 @@ class TrainingEngine:
             self._mixed.spread()
         if self.average is not None:
             self.average.follow(self.model, step + 1)
-        return StepResult(lost, length, rate, read, stop)
+        return StepResult(loss, length, rate, read, stop)
 
     def _gradient(self, task: Task, step: int, read: Sequence[Batch]) -> Tensor:
         """Add the gradients of a step's batches to `.grad`; returns the loss. Dropout masks are the same in every call for a
@@ -212,15 +212,15 @@ class TrainingEngine:
         """What diverged in a step, and in which module: the step is computed once more with hooks on every module."""
         torch.manual_seed(self._seed(step))
 
-        def lost() -> Tensor:
+        def recomputed_loss() -> Tensor:
             batches = [self._batch(task, step, turn) for turn in range(self.recipe.budget.accumulate)]
             return torch.stack([task.loss(self._called, batch) / batch.terms for batch in batches]).sum()
 
-        places = self.processes.gather_objects(nan_source(self._computing, lost))
+        sources = self.processes.gather_objects(nan_source(self._computing, recomputed_loss))
         self._clear()
-        what = f"the loss is {loss}" if not _finite(loss) else f"the loss is {loss:.4g}, but the gradient's length is {norm}"
-        place = next((place for place in places if not place.startswith("the gradient of")), places[0])
-        return f"Step {step + 1}: {what}. It begins with {place}."
+        value = f"the loss is {loss}" if not _finite(loss) else f"the loss is {loss:.4g}, but the gradient's length is {norm}"
+        source = next((source for source in sources if not source.startswith("the gradient of")), sources[0])
+        return f"Step {step + 1}: {value}. It begins with {source}."
 
     def _clear(self) -> None:
         for optimiser in self.optimisers:

@@ -16,8 +16,8 @@ LONGEST = 200  # signs of a value in a message
 
 def tables(kind: type[Struct]) -> dict[str, type[Struct]]:
     """The fields of a table that are tables themselves, each with its type."""
-    found = {f.name: structs(f.type) for f in msgspec.structs.fields(kind)}
-    return {name: some[0] for name, some in found.items() if len(some) == 1}
+    types_of = {f.name: structs(f.type) for f in msgspec.structs.fields(kind)}
+    return {name: some[0] for name, some in types_of.items() if len(some) == 1}
 
 
 def wanted(kind: Any, item: bool = False) -> str:
@@ -59,11 +59,11 @@ def first_misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | Non
         return _misfit_of_names(value, kind, path)
     if isinstance(info, types.ListType | types.TupleType | types.VarTupleType) and isinstance(value, list | tuple):
         each = typing.get_args(kind)
-        for place, held in enumerate(value if len(value) == len(each) or not isinstance(info, types.TupleType) else ()):
+        for index, item in enumerate(value if len(value) == len(each) or not isinstance(info, types.TupleType) else ()):
             if (
-                found := first_misfit(held, each[place if isinstance(info, types.TupleType) else 0], f"{path}[{place}]")
+                misfit := first_misfit(item, each[index if isinstance(info, types.TupleType) else 0], f"{path}[{index}]")
             ) is not None:
-                return found
+                return misfit
     return path, f"{path} is {written(value)}, but takes {wanted(kind)}."
 
 
@@ -77,17 +77,17 @@ def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str)
             f"{path} is {written(value[tag])}, but takes {takes}." if tag in value else f"{path} is missing: it takes {takes}.",
         )
     table = next((one for one in some if tag is not None and one.__struct_config__.tag == value[tag]), some[0])
-    known = {f.name: f for f in msgspec.structs.fields(table)}
-    for name, held in value.items():
-        place = f"{path}.{name}".strip(".")
-        if name in known:
-            if (found := first_misfit(held, known[name].type, place)) is not None:
-                return found
+    fields_of_table = {f.name: f for f in msgspec.structs.fields(table)}
+    for name, item in value.items():
+        item_path = f"{path}.{name}".strip(".")
+        if name in fields_of_table:
+            if (misfit := first_misfit(item, fields_of_table[name].type, item_path)) is not None:
+                return misfit
         elif name != tag and table.__struct_config__.forbid_unknown_fields:
-            return place, f"there is no field {place}. {nearest(name, list(known))}"
-    name = next((name for name, f in known.items() if f.required and name not in value), "")
-    place = f"{path}.{name}".strip(".")
-    return place, f"{place} is missing: it takes {_of_tag(known[name].type) if name else 'a value'}."
+            return item_path, f"there is no field {item_path}. {nearest(name, list(fields_of_table))}"
+    name = next((name for name, f in fields_of_table.items() if f.required and name not in value), "")
+    item_path = f"{path}.{name}".strip(".")
+    return item_path, f"{item_path} is missing: it takes {_of_tag(fields_of_table[name].type) if name else 'a value'}."
 
 
 def _of_tag(kind: Any) -> str:
@@ -145,10 +145,10 @@ def can_be_none(kind: Any) -> bool:
     return isinstance(info, types.UnionType) and info.includes_none
 
 
-def nearest(name: str, known: list[str], listed: bool = True) -> str:
+def nearest(name: str, names: list[str], listed: bool = True) -> str:
     """The most similar known name, followed by a list of all known names if `listed`."""
-    near = difflib.get_close_matches(name, known, 1)
-    return " ".join([*([f"Did you mean {near[0]}?"] if near else []), *([f"Known: {', '.join(known)}."] if listed else [])])
+    near = difflib.get_close_matches(name, names, 1)
+    return " ".join([*([f"Did you mean {near[0]}?"] if near else []), *([f"Known: {', '.join(names)}."] if listed else [])])
 
 
 def _bounds(info: Any) -> str:

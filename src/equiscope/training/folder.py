@@ -22,7 +22,7 @@ from equiscope.training.reading import differences, recipe
 from equiscope.training.task import Task
 
 S = TypeVar("S", bound=Struct)
-TASK = ".task-"  # what folders begin with in which a task is written down
+TASK = ".task-"  # prefix of temporary folders with the files of a task
 
 
 def start_or_resume(folder: Path, fresh: Run, task: Task) -> Run:
@@ -41,7 +41,7 @@ def start_or_resume(folder: Path, fresh: Run, task: Task) -> Run:
     else:
         there = fresh
         write_run(fresh, folder)
-    with made(task, folder) as files:
+    with task_files(task, folder) as files:
         for file in files:
             file.replace(folder / file.name)
     return there
@@ -54,35 +54,35 @@ def same_data(folder: Path, run: Run, task: Task) -> None:
         for before, now in zip_longest(old, new):
             if before is None or now is None or before.sha256 != now.sha256:
                 raise InputError(
-                    f"{folder} was trained on other data: {_said(part, before)}, now {_said(part, now)}. "
+                    f"{folder} was trained on other data: {_source_text(part, before)}, now {_source_text(part, now)}. "
                     "Bring the old file back, or train in another folder with --out."
                 )
-    with made(task) as files:
+    with task_files(task) as files:
         for file in files:
-            kept = folder / file.name
-            if kept.exists() and not (kept.is_file() and filecmp.cmp(kept, file, shallow=False)):
+            stored = folder / file.name
+            if stored.exists() and not (stored.is_file() and filecmp.cmp(stored, file, shallow=False)):
                 raise InputError(
-                    f"{kept} is another than the data makes now: a file that the recipe names has changed, or the package that "
+                    f"{stored} is another than the data makes now: a file that the recipe names has changed, or the package that "
                     "made it. Bring that back, or train in another folder with --out."
                 )
 
 
-def keep(path: Path, held: Struct) -> None:
-    """Write the settings of a task as JSON, for `kept`."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(held), indent=1) + b"\n")
+def write_settings(path: Path, settings: Struct) -> None:
+    """Write the settings of a task as JSON, for `read_settings`."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(settings), indent=1) + b"\n")
 
 
-def kept(path: Path, kind: type[S], what: str) -> S:
-    """Read what `keep` wrote. what: its content, for the error. Raises InputError if it cannot be read."""
+def read_settings(path: Path, kind: type[S], what: str) -> S:
+    """Read what `write_settings` wrote. what: its content, for the error. Raises InputError if it cannot be read."""
     try:
-        held: S = budgets.decoded(budgets.read(path), kind)
-        return held
+        settings: S = budgets.decoded(budgets.read(path), kind)
+        return settings
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path}, which says {what}, cannot be read: {error}. Train again, or bring it back.") from error
 
 
 @contextmanager
-def made(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
+def task_files(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
     """The files that a run stores of its task; in the run's folder they are written whole, to be moved into place."""
     for left in folder.glob(f"{TASK}*") if folder is not None else []:  # by a kill
         shutil.rmtree(left, ignore_errors=True)
@@ -113,8 +113,8 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """The machine on which the run is computed."""
-    found: dict[str, Any] = {"cpu": processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
-    return found | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+    facts: dict[str, Any] = {"cpu": processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    return facts | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
 
 
 def processor() -> str:
@@ -127,5 +127,5 @@ def processor() -> str:
     return named or platform.processor() or platform.machine()
 
 
-def _said(part: str, source: DataFile | None) -> str:
+def _source_text(part: str, source: DataFile | None) -> str:
     return f"no more files of the {part} part" if source is None else f"{source.name} with sha256 {source.sha256[:12]}…"

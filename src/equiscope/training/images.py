@@ -22,7 +22,7 @@ from equiscope.record import Sample, TokenSequence, pack
 from equiscope.record.heads import patch_sequence
 from equiscope.tokens.images import picture
 from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
-from equiscope.training.folder import keep, kept
+from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, likeliest
 
@@ -87,7 +87,7 @@ class ImagesTask(Task):
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, kept(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"))
+        return cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"))
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -100,7 +100,7 @@ class ImagesTask(Task):
         )
 
     def save(self, folder: Path) -> None:
-        keep(folder / IMAGE_FORMAT, self.format)
+        write_settings(folder / IMAGE_FORMAT, self.format)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         (height, width), channels, classes = self.format.size, self.format.channels, len(self.format.classes)

@@ -74,9 +74,9 @@ class LanguageTask(TextTask):
     def sizes(self, baseline: str) -> dict[str, Any]:
         return {"vocabulary": self.tokenizer.size, "outputs": self.tokenizer.size}
 
-    def separator(self, known: Sequence[int] | None) -> tuple[int, ...]:
+    def separator(self, model_separator: Sequence[int] | None) -> tuple[int, ...]:
         assert self.passages is not None
-        return tuple(known) if known and self.config.separator is None else self.passages.separator()
+        return tuple(model_separator) if model_separator and self.config.separator is None else self.passages.separator()
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.passages is not None

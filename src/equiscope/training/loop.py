@@ -92,10 +92,10 @@ def checked_model(model: Built, task: Task) -> Built:
     with forked_rng():
         task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
     for part, at in task.longest() if isinstance(model, Model) else ():
-        asked = cast(Model, model if part == "model" else model.encoder)
-        for scheme in asked.schemes:
+        inner = cast(Model, model if part == "model" else model.encoder)
+        for scheme in inner.schemes:
             scheme.check(at)
-            scheme.embed(torch.zeros(len(at), asked.spec.width), at)
+            scheme.embed(torch.zeros(len(at), inner.spec.width), at)
     return model
 
 
@@ -135,17 +135,17 @@ class _Loop:
             return self.run
         self._restore_best(step)
         try:
-            said = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
-            stopping = stop_requested(lambda: self.watcher.say(said))
-            with self.engine.products(), stopping as asked:
+            message = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
+            stopping = stop_requested(lambda: self.watcher.say(message))
+            with self.engine.products(), stopping as stop_signal:
                 self._record(state="running", reason="", processes=self.engine.processes.count)
                 self.watcher.begin(self.run)
                 for note in self.run.notes:
                     self.watcher.say(note)
                 try:
-                    return self._steps(step, asked)
+                    return self._steps(step, stop_signal)
                 except Exception as error:
-                    return self._uncompiled(error, asked())
+                    return self._uncompiled(error, stop_signal())
         except (EquiscopeError, OSError) as error:
             with suppress(OSError):
                 self._record(state="failed", reason=str(error))
@@ -154,12 +154,12 @@ class _Loop:
             if self.entries is not None:
                 self.entries.close()
 
-    def _steps(self, step: int, asked: Callable[[], int]) -> Run:
+    def _steps(self, step: int, stop_signal: Callable[[], int]) -> Run:
         peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
         if self.saved < 0:
             self._evaluate(0)
         while step < self.steps:
-            stop = self._step(step, peak, asked)
+            stop = self._step(step, peak, stop_signal)
             step += 1
             if step % self.every == 0 or step == self.steps:
                 self._evaluate(step)
@@ -168,7 +168,7 @@ class _Loop:
             if stop and step < self.steps:
                 name = signal.Signals(stop).name
                 return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
-        if stop := asked():
+        if stop := stop_signal():
             name = signal.Signals(stop).name
             return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
         return self._finish()
@@ -178,19 +178,19 @@ class _Loop:
         if not (self.recipe.engine.compile and type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))):
             raise error
         if stop:
-            kept = f"step {self.saved} is saved" if self.saved >= 0 else "nothing was saved yet"
-            reason = f"{signal.Signals(stop).name} while the model was compiled; {kept}"
+            saved = f"step {self.saved} is saved" if self.saved >= 0 else "nothing was saved yet"
+            reason = f"{signal.Signals(stop).name} while the model was compiled; {saved}"
             return self._record(state="stopped", reason=reason)
         raise InputError(
             f"engine.compile could not compile this model here: {str(error).strip().splitlines()[0]}. "
             "Use --set engine.compile=false, or another compiler (the variable CXX)."
         ) from error
 
-    def _step(self, step: int, peak: float, asked: Callable[[], int]) -> int:
+    def _step(self, step: int, peak: float, stop_signal: Callable[[], int]) -> int:
         """One step, counted from 0, and its line of metrics; returns the signal that requests a stop, or 0."""
         begin = time.perf_counter()
         try:
-            done = self.engine.step(self.task, step, asked)
+            done = self.engine.step(self.task, step, stop_signal)
         except Diverged as error:
             raise self._diverged(error, step) from error
         took = time.perf_counter() - begin
@@ -305,12 +305,12 @@ class _Loop:
         return Diverged(f"{error} {self._saved_message()}")
 
     def _saved_message(self) -> str:
-        kept = (
+        saved = (
             f"The weights before it are kept in {run_folder.checkpoint_path(self.out, self.saved)}"
             if self.saved >= 0
             else "Nothing is lost"
         )
-        return f"{kept}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
+        return f"{saved}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
 
     def _add(self, entry: Entry) -> None:
         if self.entries is not None:
@@ -332,21 +332,21 @@ class _Loop:
 
 
 @contextmanager
-def stop_requested(heard: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
+def stop_requested(on_signal: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
     """Inside, SIGTERM and Ctrl-C are recorded: the yielded function returns the signal, or 0. A second Ctrl-C interrupts at once.
 
     heard  called at the first signal
     """
-    asked: list[int] = []
+    signals: list[int] = []
     before = {}
 
     def notice(number: int, frame: Any) -> None:
-        if asked and number == signal.SIGINT:
+        if signals and number == signal.SIGINT:
             raise KeyboardInterrupt
-        asked.append(number)
-        if len(asked) == 1:
+        signals.append(number)
+        if len(signals) == 1:
             with suppress(RuntimeError):  # in the middle of writing something else
-                heard()
+                on_signal()
 
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -354,7 +354,7 @@ def stop_requested(heard: Callable[[], None] = lambda: None) -> Iterator[Callabl
     except ValueError:  # another thread than the first: its owner decides
         pass
     try:
-        yield lambda: asked[0] if asked else 0
+        yield lambda: signals[0] if signals else 0
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -20,7 +20,7 @@ from equiscope.geometry.forces import ForceLoss
 from equiscope.models import Built, Model
 from equiscope.record import Sample
 from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
-from equiscope.training.folder import keep, kept
+from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches
 from equiscope.units import electronvolts
@@ -61,7 +61,7 @@ class MoleculesTask(Task):
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, kept(folder / STATISTICS, EnergyStatistics, "what atoms this run knows"))
+        return cls(recipe, read_settings(folder / STATISTICS, EnergyStatistics, "what atoms this run knows"))
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -69,7 +69,7 @@ class MoleculesTask(Task):
         return cls(recipe, task.statistics, Frames.from_files(task.config, task.statistics, NEW, names))
 
     def save(self, folder: Path) -> None:
-        keep(folder / STATISTICS, self.statistics)
+        write_settings(folder / STATISTICS, self.statistics)
 
     @property
     def forceful(self) -> bool:

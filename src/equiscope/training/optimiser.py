@@ -23,21 +23,21 @@ def optimisers(model: nn.Module, config: Optimiser) -> list[torch.optim.Optimize
     if not named:
         raise InputError("This model has no parameter that could learn.")
     matrices = [p for name, p in named if config.kind == "muon" and p.ndim == 2 and "blocks." in name]
-    taken = set(map(id, matrices))
-    rest = [p for _, p in named if id(p) not in taken]
+    muon_ids = set(map(id, matrices))
+    rest = [p for _, p in named if id(p) not in muon_ids]
     groups = [
         {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.decay},
         {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
     ]
-    made: list[torch.optim.Optimizer] = [
+    optimisers_: list[torch.optim.Optimizer] = [
         torch.optim.AdamW([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, eps=config.eps, fused=True)
     ]
     if matrices:
-        made.append(Muon(matrices, lr=config.muon_rate, weight_decay=config.decay, adjust_lr_fn="match_rms_adamw"))
-    for optimiser in made:
+        optimisers_.append(Muon(matrices, lr=config.muon_rate, weight_decay=config.decay, adjust_lr_fn="match_rms_adamw"))
+    for optimiser in optimisers_:
         for group in optimiser.param_groups:
             group["highest"] = group["lr"]
-    return made
+    return optimisers_
 
 
 def share(config: Optimiser, step: int, steps: int) -> float:
@@ -56,12 +56,12 @@ def share(config: Optimiser, step: int, steps: int) -> float:
     return 1.0
 
 
-def set_rates(made: list[torch.optim.Optimizer], part: float) -> float:
+def set_rates(optimisers_: list[torch.optim.Optimizer], part: float) -> float:
     """Set the learning rate of every group to this share of its peak; returns that of the first group."""
-    for optimiser in made:
+    for optimiser in optimisers_:
         for group in optimiser.param_groups:
             group["lr"] = group["highest"] * part
-    return float(made[0].param_groups[0]["lr"])
+    return float(optimisers_[0].param_groups[0]["lr"])
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def uphill(model: nn.Module, far: float) -> Iterator[None]:
     A gradient taken there leads to flat minima. Source: Foret et al. 2021, "Sharpness-Aware Minimization"
     """
     weights = [p for p in model.parameters() if p.grad is not None]
-    kept = [p.detach().clone() for p in weights]
+    original = [p.detach().clone() for p in weights]
     gradients = [p.grad for p in weights if p.grad is not None]
     part: Any = far / (nn.utils.get_total_norm(gradients) + TINY)
     part = part.full_tensor() if hasattr(part, "full_tensor") else part  # of weights that are spread
@@ -84,7 +84,7 @@ def uphill(model: nn.Module, far: float) -> Iterator[None]:
         yield
     finally:
         with torch.no_grad():
-            for weight, before in zip(weights, kept, strict=True):
+            for weight, before in zip(weights, original, strict=True):
                 weight.copy_(before)
 
 
@@ -104,6 +104,6 @@ class Average:
     def swap(self, model: nn.Module) -> None:
         """Exchange the weights of the model and the average; a second call restores both."""
         for name, p in model.named_parameters():
-            kept: Tensor = p.detach().clone()
+            current: Tensor = p.detach().clone()
             p.copy_(self.weights[name])
-            self.weights[name].copy_(kept)
+            self.weights[name].copy_(current)

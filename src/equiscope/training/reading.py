@@ -40,33 +40,35 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     small    whether to apply the table `small`
     raises   InputError with the file, the line and the field that does not fit
     """
-    said, data = read_toml(path, "recipe")
-    less = data.pop("small", None)
-    if less is not None and not isinstance(less, dict):
-        where = Origin(str(path), said).of("small")
-        raise InputError(f"{where}: small is {written(less)}, but takes a table with the fields that --small changes.")
+    text, data = read_toml(path, "recipe")
+    small_table = data.pop("small", None)
+    if small_table is not None and not isinstance(small_table, dict):
+        where = Origin(str(path), text).of("small")
+        raise InputError(f"{where}: small is {written(small_table)}, but takes a table with the fields that --small changes.")
     if small:
-        if less is None:
+        if small_table is None:
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
-        data = merged(data, less)
+        data = merged(data, small_table)
     for change in changes or []:
-        keys, value = _said(change)
+        keys, value = _parse_set(change)
         data = replaced(data, keys, value)
     if too_deep(data):
         raise InputError(f"--set gives {path} a value that is not read: {TOO_DEEP}. Make it flat.")
-    origin = Origin(str(path), said, less if small else None, tuple(changes or ()))
-    found = _made(data, origin)
-    if not small and less is not None:
-        _typed(merged(data, less), Origin(str(path), said, less))  # what is wrong in it is said before somebody needs it
-    return _started(found, path.parent, origin)
+    origin = Origin(str(path), text, small_table if small else None, tuple(changes or ()))
+    recipe_ = _validated(data, origin)
+    if not small and small_table is not None:
+        _typed(
+            merged(data, small_table), Origin(str(path), text, small_table)
+        )  # what is wrong in it is said before somebody needs it
+    return _started(recipe_, path.parent, origin)
 
 
 def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
     """The text of a TOML file and its data. Raises InputError if there is no file, or it is not TOML."""
     name = printable(path)
     try:
-        said = budgets.text(path)
-        data = tomllib.loads(said)
+        text = budgets.text(path)
+        data = tomllib.loads(text)
     except FileNotFoundError as error:
         raise InputError(f"There is no {what} {name}.{_neighbours(path)}") from error
     except IsADirectoryError as error:
@@ -81,21 +83,21 @@ def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
         raise error if isinstance(error, InputError) else InputError(f"{name} is not TOML: {reason(error)}.") from error
     if too_deep(data):
         raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.")
-    return said, data
+    return text, data
 
 
 def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
     """A recipe from plain data, such as a run's record. Raises InputError as `read_recipe`."""
-    return _made(data, Origin(name))
+    return _validated(data, Origin(name))
 
 
 def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The data with the changes; tables are merged, other values are replaced."""
-    made = dict(data)
+    result = dict(data)
     for name, value in changes.items():
-        old = made.get(name)
-        made[name] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
-    return made
+        old = result.get(name)
+        result[name] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return result
 
 
 def altered(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -112,13 +114,13 @@ def replaced(data: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str,
     nested: Any = value
     for key in reversed(keys):
         nested = {key: nested}
-    made = altered(data, nested)
+    result = altered(data, nested)
     if isinstance(value, dict):
-        held = made  # tables along the path are new ones, by `merged`
+        table = result  # tables along the path are new ones, by `merged`
         for key in keys[:-1]:
-            held = held[key]
-        held[keys[-1]] = value
-    return made
+            table = table[key]
+        table[keys[-1]] = value
+    return result
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
@@ -162,7 +164,7 @@ class Origin:
         return True
 
 
-def _made(data: dict[str, Any], origin: Origin) -> Recipe:
+def _validated(data: dict[str, Any], origin: Origin) -> Recipe:
     """The recipe of plain data. Raises InputError for the first mistake, with its location."""
     made = _typed(data, origin)
     for path, sentence in _impossible(made):
@@ -176,7 +178,7 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
     if isinstance(data.get("model"), dict):
         data["model"] = _parts_without_none(data["model"])
     try:
-        made = msgspec.convert(data, Recipe)
+        recipe_ = msgspec.convert(data, Recipe)
     except (msgspec.ValidationError, OverflowError) as error:
         path, sentence = fields.first_misfit(data, Recipe) or ("", "it is no recipe.")
         raise InputError(f"{origin.of(path)}: {sentence}") from error
@@ -184,11 +186,11 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
         for path, number in _numbers(data.get(part), part):
             if not math.isfinite(number):
                 raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
-    if isinstance(made.data, Molecules):
-        _check_point_model(made, origin)
+    if isinstance(recipe_.data, Molecules):
+        _check_point_model(recipe_, origin)
     else:
-        _check_model(made.model, origin)
-    return made
+        _check_model(recipe_.model, origin)
+    return recipe_
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
@@ -203,24 +205,24 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
             yield from _numbers(held, f"{path}[{place}]")
 
 
-def _started(found: Recipe, recipe_folder: Path, origin: Origin) -> Recipe:
+def _started(recipe_: Recipe, recipe_folder: Path, origin: Origin) -> Recipe:
     """The recipe with the absolute path of the checkpoint that it starts from, so that the run can be resumed from any folder."""
-    start = found.model.get("start")
+    start = recipe_.model.get("start")
     if start is None:
-        return found
-    given = Path(start).expanduser()
-    folder = next((one for one in (recipe_folder / given, given) if one.is_dir()), None)
+        return recipe_
+    path = Path(start).expanduser()
+    folder = next((one for one in (recipe_folder / path, path) if one.is_dir()), None)
     if folder is None:
         raise InputError(
             f"{origin.of('model.start')}: model.start is {written(start)}, but there is no such folder, beside the recipe or here. "
             "Give a folder with config.json and its weights, or the folder of a run."
         )
-    return msgspec.structs.replace(found, model=found.model | {"start": str(folder.absolute())})
+    return msgspec.structs.replace(recipe_, model=recipe_.model | {"start": str(folder.absolute())})
 
 
-def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
+def _impossible(recipe_: Recipe) -> Iterator[tuple[str, str]]:
     """Fields that contradict each other."""
-    budget, warmup = made.budget, made.optimiser.warmup
+    budget, warmup = recipe_.budget, recipe_.optimiser.warmup
     if warmup >= budget.steps:
         yield (
             "optimiser.warmup",
@@ -237,7 +239,7 @@ def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
 
 def _check_model(model: dict[str, Any], origin: Origin) -> None:
     """Refuse unknown fields of a model; whether its parts fit together is checked when the data is known."""
-    said = {name: value for name, value in model.items() if name not in ("preset", "start")}
+    fields_ = {name: value for name, value in model.items() if name not in ("preset", "start")}
     preset, start = model.get("preset"), model.get("start")
     if "baseline" in model:
         _check_baseline(model, origin)
@@ -247,12 +249,12 @@ def _check_model(model: dict[str, Any], origin: Origin) -> None:
         raise InputError(f"{origin.of('model.preset')}: there is no preset {written(preset)}. {known}")
     if start is not None and not isinstance(start, str):
         raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
-    if preset is None and start is None and "width" not in said:
+    if preset is None and start is None and "width" not in fields_:
         raise InputError(
             f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more. "
             "Or say a model.preset, or a model.start to go on from."
         )
-    for path, value in _positions(said):
+    for path, value in _positions(fields_):
         try:
             positions.from_json(value)
         except UnknownName as error:
@@ -260,12 +262,12 @@ def _check_model(model: dict[str, Any], origin: Origin) -> None:
             raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {written(error.found)}. {near}") from error
         except InputError as error:
             raise InputError(f"{origin.of(path)}: {path}: {error}") from error
-    _check_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
+    _check_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, fields_), Spec, origin)
 
 
-def _check_point_model(made: Recipe, origin: Origin) -> None:
+def _check_point_model(recipe_: Recipe, origin: Origin) -> None:
     """Refuse fields that a model of points in space does not have, and engine options that it does not support."""
-    model, start = made.model, made.model.get("start")
+    model, start = recipe_.model, recipe_.model.get("start")
     for name in ("preset", "baseline"):
         if name in model:
             raise InputError(
@@ -276,16 +278,16 @@ def _check_point_model(made: Recipe, origin: Origin) -> None:
         raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
     fixed: dict[str, Any] = {"precision": "float32", "recompute": False, "products": "torch"}
     for name, usual in (fixed | ({"compile": False} if "block" in model else {})).items():
-        if (said := getattr(made.engine, name)) != usual:
+        if (value := getattr(recipe_.engine, name)) != usual:
             raise InputError(
-                f"{origin.of(f'engine.{name}')}: engine.{name} is {written(said)}, but forces are slopes of an energy, which are "
-                f"learned with {written(usual)}. Leave it out."
+                f"{origin.of(f'engine.{name}')}: engine.{name} is {written(value)}, but forces are gradients of an energy, "
+                f"which are trained with {written(usual)}. Leave it out."
             )
     if "block" in model:  # an ordinary transformer
         _check_model(model, origin)
         return
-    said = {name: value for name, value in model.items() if name != "start"}
-    _check_fields(model, {"elements": ["H"]} | said, PointSpec, origin)
+    fields_ = {name: value for name, value in model.items() if name != "start"}
+    _check_fields(model, {"elements": ["H"]} | fields_, PointSpec, origin)
 
 
 def _check_baseline(model: dict[str, Any], origin: Origin) -> None:
@@ -305,10 +307,10 @@ def _check_baseline(model: dict[str, Any], origin: Origin) -> None:
     _check_fields(model, unknown | model, Baseline, origin)
 
 
-def _check_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origin: Origin) -> None:
+def _check_fields(model: dict[str, Any], fields_: dict[str, Any], kind: Kind, origin: Origin) -> None:
     """Refuse unknown fields and wrong values of a kind of model, with their locations."""
     try:
-        kind.of(said)
+        kind.of(fields_)
     except UnknownField as error:
         path, name = f"model{error.path.removeprefix('spec')}.{error.found}", str(error.found)
         if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
@@ -361,16 +363,16 @@ def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str
 
 def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
     """The data with None for "none" in fields that accept it: TOML has no null."""
-    made = dict(data)
+    result = dict(data)
     for f in msgspec.structs.fields(kind):
-        value = made.get(f.name)
+        value = result.get(f.name)
         if value == "none" and fields.can_be_none(f.type):
-            made[f.name] = None
+            result[f.name] = None
         elif isinstance(value, dict):
             inner = TASKS.get(str(value.get("task"))) if f.type == Data else f.type
             if isinstance(inner, type) and issubclass(inner, Struct):
-                made[f.name] = _without_none(value, inner)
-    return made
+                result[f.name] = _without_none(value, inner)
+    return result
 
 
 def _parts_without_none(model: Any) -> Any:
@@ -393,7 +395,7 @@ def _optional() -> frozenset[str]:
     return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
 
 
-def _said(change: str) -> tuple[list[str], Any]:
+def _parse_set(change: str) -> tuple[list[str], Any]:
     """The path and the value of one --set option."""
     name, sign, value = change.partition("=")
     keys = name.strip().split(".")
@@ -402,13 +404,13 @@ def _said(change: str) -> tuple[list[str], Any]:
     return keys, value_of(value.strip())
 
 
-def value_of(text: str, said: str = "--set") -> Any:
+def value_of(text: str, origin: str = "--set") -> Any:
     """A value as in TOML; anything else is a text. Raises InputError with its origin for an unclosed value."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError) as error:
         if text[:1] in tuple("[{\"'"):
-            raise InputError(f"{said}: {printable(text)} is not a value of TOML: {printable(error)}.") from error
+            raise InputError(f"{origin}: {printable(text)} is not a value of TOML: {printable(error)}.") from error
         return text
 
 

@@ -17,16 +17,16 @@ from equiscope.training.translation import TranslationTask
 TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask)
 
 
-def open_task(found: Recipe, recipe_folder: Path | None = None) -> Task:
+def open_task(recipe_: Recipe, recipe_folder: Path | None = None) -> Task:
     """The task of a recipe with its data, read and checked. recipe_folder: searched first for the data."""
-    return _kind(found).from_recipe(found, recipe_folder)
+    return _kind(recipe_).from_recipe(recipe_, recipe_folder)
 
 
 def load_task(folder: Path) -> tuple[Run, Task]:
     """A run and its task without data, which is enough to predict."""
     run = read_run(folder, entries=False)
-    found = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(found).from_run(found, folder)
+    recipe_ = recipe(run.recipe, str(folder / "run.json"))
+    task = _kind(recipe_).from_run(recipe_, folder)
     outputs = run.spec.get("outputs")
     if task.classes and outputs not in (None, len(task.classes)):
         raise InputError(
@@ -42,16 +42,16 @@ def evaluation_task(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
     raises  InputError if columns, classes, elements or characters differ from those of the run
     """
     run = read_run(folder, entries=False)
-    found = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(found).for_evaluation(found, folder, names)
+    recipe_ = recipe(run.recipe, str(folder / "run.json"))
+    task = _kind(recipe_).for_evaluation(recipe_, folder, names)
     digests = {source.sha256: source for source in run.data if source.part == "train"}
     if same := [source for source in task.sources if source.sha256 in digests]:
         task.notes = [*task.notes, f"The run was trained on {same[0].name}, so this does not measure how it generalises."]
     return run, task
 
 
-def _kind(found: Recipe) -> type[Task]:
-    name = type(found.data).__struct_config__.tag
+def _kind(recipe_: Recipe) -> type[Task]:
+    name = type(recipe_.data).__struct_config__.tag
     for kind in TASKS:
         if kind.name == name:
             return kind

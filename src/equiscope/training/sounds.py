@@ -16,7 +16,7 @@ from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens import Tokens, read_sound
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
-from equiscope.training.folder import keep, kept
+from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches, likeliest
 
@@ -59,7 +59,7 @@ class SoundsTask(Task):
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         assert isinstance(recipe.data, Sounds)
-        sound_format = kept(folder / SOUND_FORMAT, SoundFormat, "how this run reads a sound")
+        sound_format = read_settings(folder / SOUND_FORMAT, SoundFormat, "how this run reads a sound")
         if len(sound_format.mean) != (wide := bands(recipe.data, sound_format.rate)):
             raise InputError(
                 f"{folder / SOUND_FORMAT}, which says how this run reads a sound, cannot be read: it has "
@@ -73,7 +73,7 @@ class SoundsTask(Task):
         return cls(recipe, task.format, Recordings.from_files(task.config, task.format, NEW, names))
 
     def save(self, folder: Path) -> None:
-        keep(folder / SOUND_FORMAT, self.format)
+        write_settings(folder / SOUND_FORMAT, self.format)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, classes = features(self.config, self.format.rate), len(self.format.classes)

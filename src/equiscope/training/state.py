@@ -31,8 +31,8 @@ def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
     states = {
         f"{what}/{names[id(p)]}": value
         for optimiser in optimisers
-        for p, known in optimiser.state.items()
-        for what, value in known.items()
+        for p, state in optimiser.state.items()
+        for what, value in state.items()
     }
     return gather(dict(sorted(states.items())))  # every process asks for them in one order
 
@@ -59,9 +59,9 @@ def load_optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Opti
     for optimiser in optimisers:
         optimiser.state.clear()
         for p in (p for group in optimiser.param_groups for p in group["params"]):
-            known = states.get(names[id(p)], {})
-            if known:
-                optimiser.state[p] = {what: _like(p, value) for what, value in known.items()}
+            state = states.get(names[id(p)], {})
+            if state:
+                optimiser.state[p] = {what: _like(p, value) for what, value in state.items()}
 
 
 @torch.no_grad()

@@ -59,7 +59,7 @@ class Batch:
         moved = {name: (t.pin_memory() if pinned else t).to(device, non_blocking=True) for name, t in self.tensors.items()}
         return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
 
-    def again(self, times: int) -> "Batch":
+    def repeat(self, times: int) -> "Batch":
         """The same examples several times, along the batch axis; `terms` and `read` count every example once."""
         tensors = {name: t.repeat(times, *[1] * (t.dim() - 1)) for name, t in self.tensors.items()}
         return Batch(tensors, self.terms, self.read, self.size * times, self.length, self.source)
@@ -143,7 +143,7 @@ class Task(ABC):
         """The model with new weights, initialised from the data where needed."""
         return model
 
-    def separator(self, known: Sequence[int] | None) -> tuple[int, ...]:
+    def separator(self, model_separator: Sequence[int] | None) -> tuple[int, ...]:
         """The ids that end a document. known: those of the model that a run starts from. Raises InputError if the data has none."""
         raise InputError(
             f"The mask keeps documents apart, but the data of the task {self.name} has no documents. Choose another mask."

@@ -126,7 +126,7 @@ class TranslationTask(TextTask):
         """
         if not self.data.rdrop:
             return self._lost(self._answers(model, batch), batch, self.data.smoothing)
-        answers = self._answers(model, batch.again(2))
+        answers = self._answers(model, batch.repeat(2))
         wanted = batch.tensors["wanted"].flatten()
         return rdrop_loss(answers.unflatten(0, (2, -1)), wanted, self.padding, self.data.smoothing, self.data.rdrop)
 

@@ -38,8 +38,8 @@ def train(
     returns  the run: finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the recipe does not fit, or the folder holds another run; Missing where its data is not there
     """
-    found, folder, recipe_folder = resolve_source(source, out, changes, small)
-    return fit(found, open_data(found, recipe_folder, source, small), folder, watcher, devices, recipe_folder)
+    recipe_, folder, recipe_folder = resolve_source(source, out, changes, small)
+    return fit(recipe_, open_data(recipe_, recipe_folder, source, small), folder, watcher, devices, recipe_folder)
 
 
 def resolve_source(
@@ -63,10 +63,10 @@ def resolve_source(
     return read_recipe(source, list(changes), small), Path(out or RUNS / folder_name(source, small, changes)), source.parent
 
 
-def open_data(found: Recipe, recipe_folder: Path, source: Any, small: bool) -> Task:
+def open_data(recipe_: Recipe, recipe_folder: Path, source: Any, small: bool) -> Task:
     """The task of a recipe. Raises Missing, with what can be done without the data, where it is not there."""
     try:
-        return open_task(found, recipe_folder)
+        return open_task(recipe_, recipe_folder)
     except Missing as error:
         raise Missing(f"{error}{_small_hint(source, small)}") from error
 

@@ -4,7 +4,7 @@
     true within limits  it held under a condition that can be named, and failed without it
     false               it failed where the sentence claims it
 
-A claim's function measures and passes the outcomes of its tests to `verdict_of`; no verdict is written down anywhere. The same seed
+A claim's function measures and passes the outcomes of its tests to `verdict_of`; no verdict is hard-coded. The same seed
 gives the same figures, except for times.
 """
 
@@ -30,7 +30,7 @@ def verdict_of(everywhere: bool, somewhere: bool = False) -> Verdict:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class ClaimMeasurement:
     """The measurement of a claim.
 
     figure   a sentence with the measured numbers
@@ -101,7 +101,7 @@ class LedgerClaim:
     name: str
     statement: str
     source: str
-    measure: Callable[[Setting], Measurement]
+    measure: Callable[[Setting], ClaimMeasurement]
     timed: bool = False
 
     @property
@@ -125,10 +125,10 @@ def ledger_to_json(rulings: Sequence[ClaimResult]) -> str:
     return json.dumps({"counts": counts, "claims": [asdict(r) for r in rulings]}, ensure_ascii=False, allow_nan=False)
 
 
-def claim(statement: str, source: str, timed: bool = False) -> Callable[[Callable[[Setting], Measurement]], LedgerClaim]:
+def claim(statement: str, source: str, timed: bool = False) -> Callable[[Callable[[Setting], ClaimMeasurement]], LedgerClaim]:
     """Decorator: a function that measures becomes a claim with its name."""
 
-    def named(measure: Callable[[Setting], Measurement]) -> LedgerClaim:
+    def named(measure: Callable[[Setting], ClaimMeasurement]) -> LedgerClaim:
         return LedgerClaim(measure.__name__.replace("_", "-"), statement, source, measure, timed)
 
     return named

@@ -26,7 +26,7 @@ from equiscope.positions import (
 from equiscope.study.base import fmt
 from equiscope.study.claims.base import (
     ROUNDING,
-    Measurement,
+    ClaimMeasurement,
     Setting,
     claim,
     curve,
@@ -41,7 +41,7 @@ from equiscope.tokens import Tokens
 
 
 @claim("ALiBi's scores depend on the distance of two words, not on where the text starts.", "Press 2022, section 3")
-def alibi_is_relative(setting: Setting) -> Measurement:
+def alibi_is_relative(setting: Setting) -> ClaimMeasurement:
     tokens = text(10, 16)
     attention = MultiHeadAttention(16, heads=4, mask=Causal()).double()
     logits, outputs = {}, {}
@@ -50,7 +50,7 @@ def alibi_is_relative(setting: Setting) -> Measurement:
         moved = Shift(1000).on_input(tokens)
         logits[kind] = relative_error(_bias(scheme, moved.positions), _bias(scheme, tokens.positions))
         outputs[kind] = relative_error(attention(moved, scheme), attention(tokens, scheme))
-    return Measurement(
+    return ClaimMeasurement(
         f"Moved by 1000 positions, the biases −m|i−j| change by {fmt(logits['symmetric'])}. In the form of the authors' code and "
         f"of BLOOM, +m·j, they change by {fmt(logits['key'])} times their size, all of a row alike, and outputs by "
         f"{fmt(outputs['key'])}.",
@@ -68,11 +68,11 @@ def _bias(scheme: Position, at: Tensor, heads: int = 4) -> Tensor:
 
 
 @claim("In every head of ALiBi, the penalty grows with the distance.", "Press 2022, section 3")
-def alibi_is_monotone(setting: Setting) -> Measurement:
+def alibi_is_monotone(setting: Setting) -> ClaimMeasurement:
     curves = _penalties(Alibi().sized(64, 8, 8), 256)
     rises = int((curves.diff(dim=-1) >= 0).sum())
     halves = [int((c.exp() < 0.5).nonzero()[0]) for c in curves]
-    return Measurement(
+    return ClaimMeasurement(
         f"In 8 heads and {curves.shape[-1] - 1} steps the penalty decreases {rises} times; weights are halved after {halves[0]} "
         f"(steepest) to {halves[-1]} steps.",
         verdict_of(rises == 0),
@@ -91,12 +91,12 @@ def _penalties(scheme: Position, far: int) -> Tensor:
 
 
 @claim("ALiBi extrapolates, since words beyond the trained length get almost no weight.", "Press 2022, section 3")
-def alibi_suppresses_distant_tokens(setting: Setting) -> Measurement:
+def alibi_suppresses_distant_tokens(setting: Setting) -> ClaimMeasurement:
     lengths = (64, 1024)
     weights = _penalties(Alibi().sized(64, 8, 8), 8 * max(lengths) - 1).exp()
     beyond = {t: [(w[t : 8 * t].sum() / w[: 8 * t].sum()).item() for w in weights] for t in lengths}
     quiet = {t: sum(b < 0.01 for b in found) for t, found in beyond.items()}
-    return Measurement(
+    return ClaimMeasurement(
         f"With equal words, the share of the weights beyond T in a text of 8 T is below 1 % in {quiet[64]} of 8 heads for T = 64 "
         f"(flattest head: {fmt(100 * beyond[64][-1])} %) and in {quiet[1024]} of 8 for T = 1024 "
         f"({fmt(100 * beyond[1024][-1])} %).",
@@ -111,13 +111,13 @@ def alibi_suppresses_distant_tokens(setting: Setting) -> Measurement:
 
 
 @claim("Beyond an offset of 128, T5 gives all distances the same bias.", "Raffel 2020, section 2.1")
-def t5_buckets_saturate(setting: Setting) -> Measurement:
+def t5_buckets_saturate(setting: Setting) -> ClaimMeasurement:
     scheme = T5Bias().sized(64, 8, 8).double()
     with torch.no_grad():
         curves = _penalties(scheme, 1000)
     changes = (curves[0].diff() != 0).nonzero().flatten() + 1
     last, values = int(changes[-1]), len(changes) + 1
-    return Measurement(
+    return ClaimMeasurement(
         f"Keys behind the query have {values} buckets; the last begins {last} steps back, and the bias is one number from there "
         "to 1000.",
         verdict_of(last <= 128),
@@ -131,7 +131,7 @@ def t5_buckets_saturate(setting: Setting) -> Measurement:
     "Methods called relative depend on the distance of two words only.",
     "Dufter 2022, “Position Information in Transformers”, section 3",
 )
-def relative_schemes_are_relative(setting: Setting) -> Measurement:
+def relative_schemes_are_relative(setting: Setting) -> ClaimMeasurement:
     schemes: tuple[Position, ...] = (
         Rope(),
         XPos(),
@@ -153,7 +153,7 @@ def relative_schemes_are_relative(setting: Setting) -> Measurement:
                 parameter.normal_()
             errors[scheme.name] = relative_error(attention(Shift(5000).on_input(tokens), made), attention(tokens, made))
     broken = [name for name, e in errors.items() if e > 1e-9]
-    return Measurement(
+    return ClaimMeasurement(
         f"Of {len(errors)} schemes at random parameters, {len(errors) - len(broken)} give the same output to a text moved by 5000 "
         f"positions, up to {fmt(max(e for n, e in errors.items() if n not in broken))}"
         + (f"; not so {', '.join(f'{n} ({fmt(errors[n])})' for n in broken)}." if broken else "."),
@@ -167,7 +167,7 @@ def relative_schemes_are_relative(setting: Setting) -> Measurement:
     "With a padding mask, padding on the left changes nothing.",
     "Hugging Face 2024, “Generation with LLMs”, wrong padding side",
 )
-def left_padding_is_harmless(setting: Setting) -> Measurement:
+def left_padding_is_harmless(setting: Setting) -> ClaimMeasurement:
     x, errors = normal(8, 16), {}
     for scheme in (Sinusoidal(), Learned(64), Rope(), Alibi(), T5Bias()):
         model = build(Spec(16, layers=2, block=Block(Attention(heads=2, position=scheme, causal=True)))).double()
@@ -181,7 +181,7 @@ def left_padding_is_harmless(setting: Setting) -> Measurement:
                 told = replace(padded, positions=(padded.positions - 5).clamp(min=0))
                 counted_on = relative_error(model(told)[5:], model(Tokens.of(x)))
     keeps = [name for name, e in errors.items() if e < 1e-9]
-    return Measurement(
+    return ClaimMeasurement(
         f"Five padded words in front change the answer by {', '.join(f'{fmt(e)} ({name})' for name, e in errors.items())}; with "
         f"positions counted from the first word, {fmt(counted_on)} (learned).",
         verdict_of(len(keeps) == len(errors), bool(keeps)),

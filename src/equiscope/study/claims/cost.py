@@ -17,7 +17,7 @@ from equiscope.positions import Alibi, NoPosition
 from equiscope.program.modes import Operations
 from equiscope.study import cost, parallel
 from equiscope.study.base import fmt, time_interleaved, timing_curve
-from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, curve, figure_panel, normal, text, verdict_of
+from equiscope.study.claims.base import ROUNDING, ClaimMeasurement, Setting, claim, curve, figure_panel, normal, text, verdict_of
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, patches
 
@@ -48,7 +48,7 @@ def _parts(n: int, d: int) -> tuple[int, int]:
     "Attention, being quadratic, always costs more than the feed-forward layer.",
     "a common reading of Tay 2022 (“Efficient Transformers: A Survey”), section 2",
 )
-def attention_costs_most(setting: Setting) -> Measurement:
+def attention_costs_most(setting: Setting) -> ClaimMeasurement:
     d = 16
     lengths = [d // 2, d, 2 * d, 4 * d, 8 * d]
     parts = {n: _parts(n, d) for n in lengths}
@@ -56,7 +56,7 @@ def attention_costs_most(setting: Setting) -> Measurement:
     more = [n for n in lengths if ratio[n] > 1]
     said = ", ".join(f"{fmt(r)} at N = {n / d:g} D" for n, r in ratio.items())
     x = [n / d for n in lengths]
-    return Measurement(
+    return ClaimMeasurement(
         f"Multiply-adds of attention over those of a feed-forward layer of inner width 4D: {said}.",
         verdict_of(len(more) == len(lengths), bool(more)),
         "Beyond N = 2D; for D = 4096, that is a text of more than 8192 tokens.",
@@ -76,10 +76,10 @@ def attention_costs_most(setting: Setting) -> Measurement:
     "Attention's cost passes a 4D feed-forward at N = 2D, its two products alone at N = 4D.",
     "Vaswani 2017, table 1; Kaplan 2020, table 1",
 )
-def attention_overtakes_at_twice_the_width(setting: Setting) -> Measurement:
+def attention_overtakes_at_2_d(setting: Setting) -> ClaimMeasurement:
     widths = (8, 16) if setting.quick else (8, 16, 32, 64)
     whole, alone = ({d: cost.crossing(d, projections) / d for d in widths} for projections in (True, False))
-    return Measurement(
+    return ClaimMeasurement(
         f"Found by counting, for D = {', '.join(map(str, widths))}: equal at N = {', '.join(f'{c:g}' for c in whole.values())} D "
         f"with projections, at {', '.join(f'{c:g}' for c in alone.values())} D without.",
         verdict_of(set(whole.values()) == {2.0} and set(alone.values()) == {4.0}),
@@ -89,14 +89,14 @@ def attention_overtakes_at_twice_the_width(setting: Setting) -> Measurement:
 
 
 @claim("For texts shorter than 12 D, what attention spends on context is a small part of all compute.", "Kaplan 2020, section 2.1")
-def context_is_cheap_below_12_d(setting: Setting) -> Measurement:
+def context_is_cheap_below_12_d(setting: Setting) -> ClaimMeasurement:
     d = 16
     shares = {}
     for times in (1, 2, 6, 12):
         parts = cost.multiply_adds(times * d, d)
         shares[times] = (parts["QKᵀ"] + parts["AV"]) / sum(parts.values())
     said = ", ".join(f"{fmt(100 * s)} % at N = {t} D" for t, s in shares.items())
-    return Measurement(
+    return ClaimMeasurement(
         f"QKᵀ and AV are {said}.",
         verdict_of(max(shares.values()) < 0.25, shares[1] < 0.25),
         "Below about 2 D; at 6 D they are as much as all else. Their table counts one product of the two; with a causal mask "
@@ -107,7 +107,7 @@ def context_is_cheap_below_12_d(setting: Setting) -> Measurement:
 
 
 @claim("Training costs 6 operations per parameter and token: 2 forward, 4 backward.", "Kaplan 2020, section 2.1")
-def training_costs_six_a_parameter(setting: Setting) -> Measurement:
+def training_costs_six_a_parameter(setting: Setting) -> ClaimMeasurement:
     width = 32
     model = build(Spec(width, layers=2, block=Block(Attention(heads=2, backend="eager"))))
     weights = sum(p.numel() for p in model.blocks.parameters() if p.ndim == 2)
@@ -121,7 +121,7 @@ def training_costs_six_a_parameter(setting: Setting) -> Measurement:
             model(x.requires_grad_()).sum().backward()
         per[n] = (forward.get_total_flops() / weights / n, both.get_total_flops() / weights / n)
     near = {n: abs(whole / 6 - 1) < 0.1 for n, (_, whole) in per.items()}
-    return Measurement(
+    return ClaimMeasurement(
         f"Counted for each parameter and token: {fmt(per[4][0])} forward and {fmt(per[4][1])} with the backward pass for 4 "
         f"tokens; {fmt(per[12 * width][0])} and {fmt(per[12 * width][1])} for N = 12 D.",
         verdict_of(all(near.values()), near[4]),
@@ -131,14 +131,14 @@ def training_costs_six_a_parameter(setting: Setting) -> Measurement:
 
 
 @claim("Several narrow heads cost the same as one wide head.", "Vaswani 2017, section 3.2.2")
-def heads_cost_the_same(setting: Setting) -> Measurement:
+def heads_cost_the_same(setting: Setting) -> ClaimMeasurement:
     n, d = 64, 32
     tokens = Tokens.of(torch.randn(1, n, d))
     many = {h: MultiHeadAttention(d, heads=h, backend="eager") for h in (1, 2, 8, 32)}
     products = {h: cost.count(partial(a, tokens)) for h, a in many.items()}
     weights = {h: a.attend(tokens)[1].numel() for h, a in many.items()}
     same, room = len(set(products.values())) == 1, len(set(weights.values())) == 1
-    return Measurement(
+    return ClaimMeasurement(
         f"Multiply-adds with 1, 2, 8 and 32 heads: {', '.join(map(str, products.values()))}. Weights, each an exponential: "
         f"{', '.join(map(str, weights.values()))}.",
         verdict_of(same and room, same),
@@ -153,7 +153,7 @@ def heads_cost_the_same(setting: Setting) -> Measurement:
     "A self-attention layer needs fewer operations than a recurrent layer while the text is shorter than it is wide.",
     "Vaswani 2017, section 4 and table 1",
 )
-def attention_is_cheaper_than_recurrence(setting: Setting) -> Measurement:
+def attention_is_cheaper_than_recurrence(setting: Setting) -> ClaimMeasurement:
     d = 32
     ratio: dict[str, list[float]] = {}
     lengths = (d // 8, d // 2, d - 1)
@@ -167,7 +167,7 @@ def attention_is_cheaper_than_recurrence(setting: Setting) -> Measurement:
         ratio.setdefault("with projections, of an LSTM", []).append(whole / (4 * rnn))
     said = "; ".join(f"{name} {', '.join(map(fmt, r))}" for name, r in ratio.items())
     fewer = {name: max(r) < 1 for name, r in ratio.items()}
-    return Measurement(
+    return ClaimMeasurement(
         "Multiply-adds of attention over those of an RNN of the same width, at N/D = "
         f"{', '.join(f'{n / d:.3g}' for n in lengths)}: {said}.",
         verdict_of(fewer["with projections"], fewer["its products"]),
@@ -178,13 +178,13 @@ def attention_is_cheaper_than_recurrence(setting: Setting) -> Measurement:
 
 
 @claim("Self-attention needs a constant number of sequential operations, a recurrent layer N.", "Vaswani 2017, table 1")
-def attention_takes_one_sequential_step(setting: Setting) -> Measurement:
+def attention_takes_one_sequential_step(setting: Setting) -> ClaimMeasurement:
     rnn = nn.RNN(parallel.WIDTH, parallel.WIDTH, batch_first=True)
     steps = {n: parallel.longest_wait(rnn, n) for n in (4, 16, 64)}
     deep = {
         n: _longest_chain(MultiHeadAttention(16, heads=2, backend="eager")(Tokens.of(normal(n, 16).float()))) for n in (4, 16, 64)
     }
-    return Measurement(
+    return ClaimMeasurement(
         f"For 4, 16 and 64 words, sequential steps: {', '.join(map(str, steps.values()))} in an RNN; operations in "
         f"a row in attention: {', '.join(map(str, deep.values()))}.",
         verdict_of(len(set(deep.values())) == 1 and all(s == n for n, s in steps.items())),
@@ -210,7 +210,7 @@ def _longest_chain(y: Tensor) -> int:
     "Self-attention needs memory that grows with the square of the length.",
     "Child 2019, abstract; refuted by Rabe 2021, section 2",
 )
-def memory_is_quadratic(setting: Setting) -> Measurement:
+def memory_is_quadratic(setting: Setting) -> ClaimMeasurement:
     n = 512 if setting.quick else 1024
     growth = {}
     for backend in ("eager", "chunked", "sdpa"):
@@ -219,7 +219,7 @@ def memory_is_quadratic(setting: Setting) -> Measurement:
         growth[backend] = twice / once
     grows = {backend: g > 3 for backend, g in growth.items()}
     said = ", ".join(f"{fmt(g)}-fold ({b})" for b, g in growth.items())
-    return Measurement(
+    return ClaimMeasurement(
         f"From N = {n} to {2 * n} the largest tensor that is made grows {said}.",
         verdict_of(all(grows.values())),
         "Only if the table of weights is made: chunks of queries, or a fused kernel, need memory that grows with N, and all "
@@ -233,7 +233,7 @@ def memory_is_quadratic(setting: Setting) -> Measurement:
     "FlashAttention is exact: it computes the same attention, not an approximation.",
     "Dao 2022, section 3.1, theorem 1",
 )
-def flash_attention_is_exact(setting: Setting) -> Measurement:
+def flash_attention_is_exact(setting: Setting) -> ClaimMeasurement:
     n, errors, narrow = (300 if setting.quick else 1500), {}, {}
     for name, scheme in {"causal": NoPosition(), "causal, with ALiBi": Alibi().sized(16, 2, 8)}.items():
         exact = MultiHeadAttention(16, heads=2, mask=Causal(), backend="eager").double()
@@ -245,7 +245,7 @@ def flash_attention_is_exact(setting: Setting) -> Measurement:
             few = tokens.to(torch.float32)
             narrow[f"{backend}, {name}"] = relative_error(other.float()(few, scheme), exact.float()(few, scheme))
             exact.double()
-    return Measurement(
+    return ClaimMeasurement(
         f"Torch's fused kernel and chunks of queries, against the eager computation, {n} words: off by "
         f"{fmt(max(errors.values()))} at most in float64, by {fmt(max(narrow.values()))} in float32.",
         verdict_of(max(errors.values()) < ROUNDING),
@@ -258,14 +258,14 @@ def flash_attention_is_exact(setting: Setting) -> Measurement:
     "Dot-product attention is more space-efficient than additive attention, at a similar count of operations.",
     "Vaswani 2017, section 3.2.1",
 )
-def additive_scores_take_more_memory(setting: Setting) -> Measurement:
+def additive_scores_take_more_memory(setting: Setting) -> ClaimMeasurement:
     n, k = 64, 32
     q, key = torch.randn(1, n, k), torch.randn(1, n, k)
     dot, additive = ScaledDot(), Additive().sized(1, k)
     asked = {"dot": partial(dot, q, key, k), "additive": partial(additive, q, key, k)}
     room, work = ({name: measure(ask) for name, ask in asked.items()} for measure in (largest, cost.count))
     more, alike = room["additive"] / room["dot"], work["additive"] / work["dot"]
-    return Measurement(
+    return ClaimMeasurement(
         f"For {n} queries and keys of width {k}, the largest tensor of additive scores is {fmt(more)} times that of products; "
         f"its multiply-adds are {fmt(alike)} times as many, and it takes {n * n * k} tanh besides.",
         verdict_of(more >= k and alike < 4),
@@ -275,7 +275,7 @@ def additive_scores_take_more_memory(setting: Setting) -> Measurement:
 
 
 @claim("One key head for all query heads makes the cache smaller by the number of heads.", "Shazeer 2019, section 3")
-def multi_query_shrinks_the_cache(setting: Setting) -> Measurement:
+def multi_query_shrinks_the_cache(setting: Setting) -> ClaimMeasurement:
     tokens, held = Tokens.of(torch.randn(10, 64)), {}
     for groups in (8, 2, 1):
         attention = MultiHeadAttention(64, heads=8, kv_heads=groups, mask=Causal())
@@ -283,7 +283,7 @@ def multi_query_shrinks_the_cache(setting: Setting) -> Measurement:
         attention(tokens, cache=cache)
         held[groups] = cache.rows["k"].numel() + cache.rows["v"].numel()
     less = held[8] / held[1]
-    return Measurement(
+    return ClaimMeasurement(
         f"Of 10 words and 8 heads the cache holds {held[8]} numbers with 8 key heads, {held[2]} with 2 and {held[1]} with 1: "
         f"{less:g} times fewer.",
         verdict_of(less == 8 and held[8] / held[2] == 4),
@@ -297,7 +297,7 @@ def multi_query_shrinks_the_cache(setting: Setting) -> Measurement:
     "With a cache, the cost of writing the next word grows with the length, not with its square.",
     "Shazeer 2019, section 2.4; Pope 2023, section 2.1",
 )
-def a_cache_makes_decoding_linear(setting: Setting) -> Measurement:
+def a_cache_makes_decoding_linear(setting: Setting) -> ClaimMeasurement:
     model = build(Spec(16, layers=2, block=Block(Attention(heads=2, causal=True, backend="eager"))))
     lengths = (32, 64, 128) if setting.quick else (64, 128, 256, 512)
     with_cache, without = [], []
@@ -311,7 +311,7 @@ def a_cache_makes_decoding_linear(setting: Setting) -> Measurement:
         without.append(cost.count(partial(model, x)))
     end = [counts[-1] / counts[-2] for counts in (with_cache, without)]
     x_axis = [float(n) for n in lengths]
-    return Measurement(
+    return ClaimMeasurement(
         f"Multiply-adds of the last of {lengths[-1]} words: {with_cache[-1]} with the cache, {without[-1]} without. From "
         f"{lengths[-2]} words to {lengths[-1]} they grow {fmt(end[0])}-fold with it, {fmt(end[1])}-fold without.",
         verdict_of(end[0] < 2.0 and end[1] > 2.0),
@@ -329,7 +329,7 @@ def a_cache_makes_decoding_linear(setting: Setting) -> Measurement:
 
 
 @claim("Linear attention takes time and memory that grow with the length, not with its square.", "Katharopoulos 2020, section 3.2")
-def linear_attention_is_linear(setting: Setting) -> Measurement:
+def linear_attention_is_linear(setting: Setting) -> ClaimMeasurement:
     n = 256 if setting.quick else 1024
     texts = [Tokens.of(torch.randn(1, m, 16)) for m in (n, 2 * n)]
     layers = {"linear": LinearAttention(16, heads=2), "softmax": MultiHeadAttention(16, heads=2, backend="eager")}
@@ -338,7 +338,7 @@ def linear_attention_is_linear(setting: Setting) -> Measurement:
         for measure in (cost.count, largest)
     )
     grown = {f"{what}, {name}": b / a for what, found in (("work", work), ("room", room)) for name, (a, b) in found.items()}
-    return Measurement(
+    return ClaimMeasurement(
         f"From N = {n} to {2 * n}, multiply-adds grow {fmt(grown['work, linear'])}-fold and the largest tensor "
         f"{fmt(grown['room, linear'])}-fold; of softmax attention {fmt(grown['work, softmax'])}- and "
         f"{fmt(grown['room, softmax'])}-fold.",
@@ -349,7 +349,7 @@ def linear_attention_is_linear(setting: Setting) -> Measurement:
 
 
 @claim("Linear attention is faster than softmax attention.", "Katharopoulos 2020, section 4.1, figure 1", timed=True)
-def linear_attention_is_faster(setting: Setting) -> Measurement:
+def linear_attention_is_faster(setting: Setting) -> ClaimMeasurement:
     lengths = (32, 1024) if setting.quick else (32, 128, 512, 2048, 4096)
     linear, exact = LinearAttention(64, heads=4), MultiHeadAttention(64, heads=4)
     times = []
@@ -359,7 +359,7 @@ def linear_attention_is_faster(setting: Setting) -> Measurement:
     faster = [t["linear"][0] < t["softmax"][0] for t in times]
     said = ", ".join(f"{fmt(t['linear'][0])} against {fmt(t['softmax'][0])} ms at {n}" for n, t in zip(lengths, times, strict=True))
     x = [float(n) for n in lengths]
-    return Measurement(
+    return ClaimMeasurement(
         f"One forward pass, one core, width 64: {said} words.",
         verdict_of(all(faster), any(faster)),
         "For long texts; torch's fused softmax kernel may win short ones. Times of one machine.",
@@ -378,13 +378,13 @@ def linear_attention_is_faster(setting: Setting) -> Measurement:
     "Patches of P × P pixels make attention over a picture P⁴ times cheaper than pixels.",
     "follows from Dosovitskiy 2021, sections 2 and 3.1",
 )
-def patches_save_the_fourth_power(setting: Setting) -> Measurement:
+def patches_save_the_fourth_power(setting: Setting) -> ClaimMeasurement:
     image, d, p = torch.randn(1, 8, 16, 16), 16, 4
     rows = {size: patches(image, (size, size)).x.shape[-2] for size in (1, p)}
     parts = {size: cost.multiply_adds(n, d) for size, n in rows.items()}
     products = (parts[1]["QKᵀ"] + parts[1]["AV"]) / (parts[p]["QKᵀ"] + parts[p]["AV"])
     others = parts[1]["projections"] / parts[p]["projections"]
-    return Measurement(
+    return ClaimMeasurement(
         f"A picture of 16 × 16: {rows[1]} pixels or {rows[p]} patches of {p} × {p}. The products of attention cost {products:g} "
         f"times less (P⁴ = {p**4}), projections and feed-forward {others:g} times less (P² = {p**2}).",
         verdict_of(products == others == p**4, products == p**4),

@@ -11,7 +11,7 @@ from equiscope.blocks import FeedForwardNetwork
 from equiscope.models import Attention, Beams, Block, Draft, Model, Spec, build, generate
 from equiscope.positions import Alibi, Learned, NoPosition, Position, Rope, Sinusoidal, T5Bias
 from equiscope.study.base import fmt
-from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, normal, verdict_of
+from equiscope.study.claims.base import ROUNDING, ClaimMeasurement, Setting, claim, normal, verdict_of
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
@@ -21,7 +21,7 @@ from equiscope.tokens import Tokens
     "Dropout, scaled while training, leaves the expected output as it is in evaluation.",
     "Srivastava 2014, section 1; Goodfellow 2016, section 7.12",
 )
-def dropout_keeps_the_mean(setting: Setting) -> Measurement:
+def dropout_keeps_the_mean(setting: Setting) -> ClaimMeasurement:
     x, samples = normal(4, 32), 4000 if setting.quick else 20_000
     dropped = nn.functional.dropout(x.expand(samples, -1, -1), 0.3)
     errors = {}
@@ -37,7 +37,7 @@ def dropout_keeps_the_mean(setting: Setting) -> Measurement:
             errors[name] = (relative_error(mean, layer(x)), noise)
     unbiased = {name: e < 3 * noise for name, (e, noise) in errors.items()}
     said = ", ".join(f"{fmt(e)} ({name}; chance alone gives {fmt(noise)})" for name, (e, noise) in errors.items())
-    return Measurement(
+    return ClaimMeasurement(
         f"Mean of {samples} passes with a share of 0.3 dropped, against evaluation: off by {said}.",
         verdict_of(all(unbiased.values()), unbiased["linear"]),
         "Behind linear maps. Behind anything else the mean of outputs is not the output of the mean.",
@@ -49,7 +49,7 @@ def dropout_keeps_the_mean(setting: Setting) -> Measurement:
     "One table for input and output saves as many weights as it holds.",
     "Press 2017, “Using the Output Embedding”, section 1; Inan 2017",
 )
-def weight_tying_saves_a_table(setting: Setting) -> Measurement:
+def weight_tying_saves_a_table(setting: Setting) -> ClaimMeasurement:
     vocabulary, width = 500, 16
     spec = Spec(width, vocabulary, outputs=vocabulary)
     tied, free = build(replace(spec, tied=True)).double(), build(spec).double()
@@ -59,7 +59,7 @@ def weight_tying_saves_a_table(setting: Setting) -> Measurement:
     table = tied.get_parameter("embedding.weight").grad
     rows = int((table.abs().amax(-1) > 0).sum()) if table is not None else 0
     asked = len(ids.unique())
-    return Measurement(
+    return ClaimMeasurement(
         f"Of a vocabulary of {vocabulary} and a width of {width}, {saved} weights are saved (V·D = {vocabulary * width}). The "
         f"output side gives a gradient to {rows} rows in each step; the input side alone would reach the {asked} words of the "
         "text.",
@@ -73,7 +73,7 @@ def weight_tying_saves_a_table(setting: Setting) -> Measurement:
     "With label smoothing the loss cannot reach 0, and the best logits are finite.",
     "Szegedy 2016, section 7; Müller 2019, section 1",
 )
-def label_smoothing_bounds_the_logits(setting: Setting) -> Measurement:
+def label_smoothing_bounds_the_logits(setting: Setting) -> ClaimMeasurement:
     vocabulary, share = 10, 0.1
     smoothed = torch.full((vocabulary,), share / vocabulary, dtype=torch.float64)
     smoothed[0] += 1 - share
@@ -86,7 +86,7 @@ def label_smoothing_bounds_the_logits(setting: Setting) -> Measurement:
             with torch.no_grad():
                 logits -= torch.autograd.grad(loss, logits)[0]
         losses[name], gaps[name] = loss.item(), (logits[0, 0] - logits[0, 1]).item()
-    return Measurement(
+    return ClaimMeasurement(
         f"Descent ends at a loss of {losses['smoothed']:.6f} (the entropy of the smoothed label is {least:.6f}), with the right "
         f"logit {gaps['smoothed']:.4f} above the others (by formula {gap:.4f}). Without smoothing the loss is "
         f"{fmt(losses['plain'])} by then and the gap {fmt(gaps['plain'])}, and both go on.",
@@ -99,7 +99,7 @@ def label_smoothing_bounds_the_logits(setting: Setting) -> Measurement:
 @claim(
     "An untrained language model has a loss of ln V.", "Karpathy 2019, “A Recipe for Training Neural Networks” (verify loss @ init)"
 )
-def untrained_loss_is_ln_v(setting: Setting) -> Measurement:
+def untrained_loss_is_ln_v(setting: Setting) -> ClaimMeasurement:
     vocabulary, found = 256, {}
     ids = torch.randint(vocabulary, (8, 33))
     for name, tied in {"tied table": True, "table of its own": False}.items():
@@ -115,7 +115,7 @@ def untrained_loss_is_ln_v(setting: Setting) -> Measurement:
                 ).item()
     wanted = math.log(vocabulary)
     near = {name: abs(loss / wanted - 1) < 0.02 for name, loss in found.items()}
-    return Measurement(
+    return ClaimMeasurement(
         f"ln {vocabulary} = {wanted:.3f}; found: {', '.join(f'{loss:.3f} ({name})' for name, loss in found.items())}.",
         verdict_of(all(near.values()), any(near.values())),
         "Where the final map is small. Logits of variance 1 add one half: overconfident random predictions.",
@@ -128,7 +128,7 @@ def untrained_loss_is_ln_v(setting: Setting) -> Measurement:
     "Decoding with a KV cache gives the same outputs as recomputing the whole text.",
     "Pope 2023, section 2.1; Shazeer 2019, section 2.4",
 )
-def a_cache_is_exact(setting: Setting) -> Measurement:
+def a_cache_is_exact(setting: Setting) -> ClaimMeasurement:
     schemes: tuple[Position, ...] = (NoPosition(), Sinusoidal(), Learned(64), Rope(), Alibi(), T5Bias())
     x, errors = normal(12, 16), {}
     for scheme in schemes:
@@ -137,7 +137,7 @@ def a_cache_is_exact(setting: Setting) -> Measurement:
             caches = model.caches()
             parts = [model(Tokens.of(x[n : n + 1], start=n), caches) for n in range(12)]
             errors[scheme.name] = relative_error(torch.cat(parts), model(Tokens.of(x)))
-    return Measurement(
+    return ClaimMeasurement(
         f"Word by word against all at once, two layers, {len(schemes)} position schemes: off by {fmt(max(errors.values()))} at "
         "most.",
         verdict_of(max(errors.values()) < ROUNDING),
@@ -156,7 +156,7 @@ def _writer(layers: int = 1, vocabulary: int = 6) -> Model:
     "Taking the most probable word at each step gives the most probable text.",
     "the belief that Stahlberg 2019, “On NMT Search Errors”, section 1, speaks against",
 )
-def greedy_decoding_finds_the_best(setting: Setting) -> Measurement:
+def greedy_decoding_finds_the_best(setting: Setting) -> ClaimMeasurement:
     many, steps, vocabulary = (12 if setting.quick else 60), 4, 6
     every = torch.tensor(list(itertools.product(range(vocabulary), repeat=steps)))
     hits = {"greedy": 0, "3 beams": 0}
@@ -170,7 +170,7 @@ def greedy_decoding_finds_the_best(setting: Setting) -> Measurement:
         hits["greedy"] += int(torch.equal(generate(model, prompt, steps)[0], best))
         hits["3 beams"] += int(torch.equal(generate(model, prompt, steps, beams=Beams(3))[0], best))
     share = {name: hit / many for name, hit in hits.items()}
-    return Measurement(
+    return ClaimMeasurement(
         f"For {many} untrained models, among all {len(every)} texts of {steps} words the greedy one is the most probable in "
         f"{fmt(100 * share['greedy'])} %; that of three beams in {fmt(100 * share['3 beams'])} %.",
         verdict_of(share["greedy"] == 1),
@@ -183,14 +183,14 @@ def greedy_decoding_finds_the_best(setting: Setting) -> Measurement:
     "Speculative decoding with a small draft model changes the speed of a large model, not its text.",
     "Leviathan 2023, section 2 and appendix A.1",
 )
-def speculative_decoding_is_exact(setting: Setting) -> Measurement:
+def speculative_decoding_is_exact(setting: Setting) -> ClaimMeasurement:
     same, many = {"a small model": 0, "itself": 0}, 2 if setting.quick else 10
     for _ in range(many):
         large, small, prompt = _writer(2), _writer(1), torch.randint(6, (1, 4))
         plain = generate(large, prompt, 12)[0]
         for name, draft in {"a small model": small, "itself": large}.items():
             same[name] += int(torch.equal(generate(large, prompt, 12, draft=Draft(draft, ahead=3))[0], plain))
-    return Measurement(
+    return ClaimMeasurement(
         f"Greedy texts of 12 words by {many} models: with a draft by an untrained small model {same['a small model']} are the "
         f"same token for token, with a draft by the model itself {same['itself']}.",
         verdict_of(all(s == many for s in same.values())),

@@ -8,7 +8,7 @@ from equiscope.models import Attention, Block, InputLayer, Spec, build
 from equiscope.positions import Alibi, Fourier, LearnedNd, NoPosition, Position
 from equiscope.study import reach
 from equiscope.study.base import fmt
-from equiscope.study.claims.base import ROUNDING, Measurement, Setting, claim, curve, figure_panel, normal, text, verdict_of
+from equiscope.study.claims.base import ROUNDING, ClaimMeasurement, Setting, claim, curve, figure_panel, normal, text, verdict_of
 from equiscope.symmetry import Permute, relative_error
 from equiscope.tokens import Tokens
 
@@ -22,12 +22,12 @@ def _model(layers: int, causal: bool, position: Position | None = None, readout:
 
 # --- order --------------------------------------------------------------------------------------------------------------
 @claim("Self-attention without positions is permutation equivariant.", "Lee 2019 (Set Transformer), section 3.1")
-def attention_is_permutation_equivariant(setting: Setting) -> Measurement:
+def attention_is_permutation_equivariant(setting: Setting) -> ClaimMeasurement:
     tokens, shuffle = text(10, WIDTH), Permute(tuple(torch.randperm(10).tolist()))
     errors = {}
     for name, model in {"full attention": _model(3, False), "causal": _model(3, True)}.items():
         errors[name] = relative_error(model(shuffle.on_input(tokens)), shuffle.on_output(model(tokens)))
-    return Measurement(
+    return ClaimMeasurement(
         f"Three blocks over 10 shuffled words: outputs are shuffled alike up to {fmt(errors['full attention'])}; under a causal "
         f"mask they are off by {fmt(errors['causal'])}.",
         verdict_of(max(errors.values()) < ROUNDING, errors["full attention"] < ROUNDING),
@@ -40,14 +40,14 @@ def attention_is_permutation_equivariant(setting: Setting) -> Measurement:
     "A transformer without positions whose rows are pooled is invariant to the order of its input.",
     "Zaheer 2017, theorem 2; Lee 2019, section 3.2",
 )
-def pooled_outputs_ignore_the_order(setting: Setting) -> Measurement:
+def pooled_outputs_ignore_the_order(setting: Setting) -> ClaimMeasurement:
     tokens, shuffle = text(10, WIDTH), Permute((9, 0, 8, 1, 7, 2, 6, 3, 5, 4))
     errors = {}
     for readout in ("mean", "class", "first", "last", "concatenation"):
         model = _model(2, False, readout=readout)
         errors[readout] = relative_error(model(shuffle.on_input(tokens)), model(tokens))
     pooled, others = ("mean", "class"), ("first", "last", "concatenation")
-    return Measurement(
+    return ClaimMeasurement(
         f"Shuffled words change {', '.join(f'the {n} row by {fmt(errors[n])}' for n in pooled)}; "
         f"{', '.join(f'{n} by {fmt(errors[n])}' for n in others)}.",
         verdict_of(max(errors[n] for n in pooled) < ROUNDING < min(errors[n] for n in others)),
@@ -57,7 +57,7 @@ def pooled_outputs_ignore_the_order(setting: Setting) -> Measurement:
 
 
 @claim("A causal mask alone is enough for a transformer to encode positions.", "Haviv 2022, section 1; Kazemnejad 2023, theorem 1")
-def causal_masks_encode_positions(setting: Setting) -> Measurement:
+def causal_masks_encode_positions(setting: Setting) -> ClaimMeasurement:
     n = 24
     attention = MultiHeadAttention(4, mask=Causal(), output=False).double()
     with torch.no_grad():
@@ -69,7 +69,7 @@ def causal_masks_encode_positions(setting: Setting) -> Measurement:
         count = (1 / position - torch.arange(1, n + 1)).abs().max().item()
         alike = _model(3, True)(Tokens.of(normal(1, WIDTH).expand(n, -1)))
     same = relative_error(alike, alike[:1].expand(n, -1))
-    return Measurement(
+    return ClaimMeasurement(
         "With one word at the start that is unlike all others, one layer with uniform attention gives 1/i: the position can be "
         "read "
         f"off up to {fmt(count)}. In {n} equal words, three layers give all positions the same output ({fmt(same)}).",
@@ -83,14 +83,14 @@ def causal_masks_encode_positions(setting: Setting) -> Measurement:
     "Decoders need no positional encoding: a causal mask already makes the order of words count.",
     "Irie 2019, “Language Modeling with Deep Transformers”, abstract",
 )
-def causal_masks_encode_order(setting: Setting) -> Measurement:
+def causal_masks_encode_order(setting: Setting) -> ClaimMeasurement:
     tokens = text(10, WIDTH)
     shuffle = Permute((6, 2, 7, 0, 3, 8, 1, 5, 4, 9))  # the last word stays last
     errors = {}
     for layers in (1, 2, 4):
         model = _model(layers, True)
         errors[layers] = relative_error(model(shuffle.on_input(tokens))[-1], model(tokens)[-1])
-    return Measurement(
+    return ClaimMeasurement(
         f"The last word's output, when the words before it are shuffled, changes by {fmt(errors[1])} with one layer, "
         f"{fmt(errors[2])} with two, {fmt(errors[4])} with four.",
         verdict_of(min(errors.values()) > 1e-6, errors[2] > 1e-6),
@@ -100,7 +100,7 @@ def causal_masks_encode_order(setting: Setting) -> Measurement:
 
 
 @claim("A causal mask keeps every word from the words that follow.", "Vaswani 2017, section 3.2.3")
-def causal_masks_hide_the_future(setting: Setting) -> Measurement:
+def causal_masks_hide_the_future(setting: Setting) -> ClaimMeasurement:
     x = normal(8, WIDTH).requires_grad_()
     model = _model(3, True)
     leak, past = 0.0, float("inf")
@@ -109,7 +109,7 @@ def causal_masks_hide_the_future(setting: Setting) -> Measurement:
         gradient = torch.autograd.grad(y[row].square().sum(), x, retain_graph=True)[0].abs().amax(-1)
         leak = max(leak, gradient[row + 1 :].max().item() if row < 7 else 0.0)
         past = min(past, gradient[: row + 1].min().item())
-    return Measurement(
+    return ClaimMeasurement(
         f"In three blocks over 8 words, gradients of a row with respect to later words are {fmt(leak)}, to words up to its own "
         f"at least {fmt(past)}.",
         verdict_of(leak == 0 < past),
@@ -120,7 +120,7 @@ def causal_masks_hide_the_future(setting: Setting) -> Measurement:
 
 # --- positions of pictures and points --------------------------------------------------------------------------------------
 @claim("Convolution is equivariant to translation.", "Goodfellow 2016, section 9.2")
-def convolution_is_equivariant(setting: Setting) -> Measurement:
+def convolution_is_equivariant(setting: Setting) -> ClaimMeasurement:
     found = setting.result(reach.STUDY)
     ring, inside, edge = (found.numbers[f"shift, {n}"] or 0.0 for n in ("circular", "zeros, inside", "zeros, at the edge"))
     x = normal(1, 1, 16)
@@ -128,7 +128,7 @@ def convolution_is_equivariant(setting: Setting) -> Measurement:
     with torch.no_grad():
         y = stride(x)
         errors = {by: min(relative_error(stride(x.roll(by, -1)), y.roll(s, -1)) for s in range(8)) for by in (1, 2)}
-    return Measurement(
+    return ClaimMeasurement(
         f"Eight layers on a ring commute with a shift up to {fmt(ring)}; with zeros around, up to {fmt(inside)} inside and "
         f"{fmt(edge)} near the border; with stride 2, up to {fmt(errors[2])} for a shift by 2 and {fmt(errors[1])} for a "
         "shift by 1.",
@@ -143,7 +143,7 @@ def convolution_is_equivariant(setting: Setting) -> Measurement:
     "Zero padding lets a convolutional network encode positions.",
     "Islam 2020, “How Much Position Information Do Convolutional Neural Networks Encode?”, on padding",
 )
-def zero_padding_encodes_positions(setting: Setting) -> Measurement:
+def zero_padding_encodes_positions(setting: Setting) -> ClaimMeasurement:
     spread = {}
     for mode in ("zeros", "circular"):
         with torch.no_grad():
@@ -153,7 +153,7 @@ def zero_padding_encodes_positions(setting: Setting) -> Measurement:
         spread[mode] = relative_error(rows, rows.mean(-1, keepdim=True).expand_as(rows))
         if mode == "zeros":
             touched = int(((rows - rows[..., 16:17]).abs().amax((0, 1)) > 1e-9).sum())
-    return Measurement(
+    return ClaimMeasurement(
         f"A picture of ones through six convolutions of 5: with zeros around, rows differ by {fmt(spread['zeros'])} from position "
         f"to position, at {touched} of 32 positions; on a ring by {fmt(spread['circular'])}.",
         verdict_of(spread["zeros"] > 0.01 and spread["circular"] < ROUNDING),
@@ -166,7 +166,7 @@ def zero_padding_encodes_positions(setting: Setting) -> Measurement:
     "A vision transformer without positions is invariant to shifts of the picture.",
     "Dosovitskiy 2021, section 3.1 (inductive bias)",
 )
-def vit_ignores_shifts(setting: Setting) -> Measurement:
+def vit_ignores_shifts(setting: Setting) -> ClaimMeasurement:
     picture = torch.rand(3, 16, 16, dtype=torch.float64)
     errors: dict[str, dict[int, float]] = {}
     for name, position in {"without positions": NoPosition(), "learned positions": LearnedNd((4, 4))}.items():
@@ -178,7 +178,7 @@ def vit_ignores_shifts(setting: Setting) -> Measurement:
                 parameter.normal_()
             errors[name] = {by: relative_error(model(picture.roll(by, -1)), model(picture)) for by in (4, 1)}
     bare, placed = errors["without positions"], errors["learned positions"]
-    return Measurement(
+    return ClaimMeasurement(
         f"Shifted round by one patch, the answer changes by {fmt(bare[4])}; by one pixel, by {fmt(bare[1])}. With learned "
         f"positions it changes by {fmt(placed[4])} and {fmt(placed[1])}.",
         verdict_of(max(bare.values()) < ROUNDING, bare[4] < ROUNDING),
@@ -191,7 +191,7 @@ def vit_ignores_shifts(setting: Setting) -> Measurement:
     "A network whose inputs are distances only cannot distinguish a molecule from its mirror image.",
     "Adams 2022 (ChIRo), section 1",
 )
-def distances_ignore_reflections(setting: Setting) -> Measurement:
+def distances_ignore_reflections(setting: Setting) -> ClaimMeasurement:
     at, x = normal(6, 3), normal(6, WIDTH)
     turn = torch.linalg.qr(normal(3, 3)).Q
     turn = turn * torch.linalg.det(turn).sign()
@@ -202,7 +202,7 @@ def distances_ignore_reflections(setting: Setting) -> Measurement:
         model = build(Spec(WIDTH, layers=2, block=block, readout="mean")).double()
         errors[name] = [relative_error(model(_placed(x, at @ moved)), model(_placed(x, at))) for moved in (turn, mirror)]
     (turned, mirrored), (other, _) = errors["distances"], errors["coordinates"]
-    return Measurement(
+    return ClaimMeasurement(
         f"With scores that fall with distance, a rotated molecule changes the output by {fmt(turned)}, its mirror image by "
         f"{fmt(mirrored)}. With coordinates as Fourier features, the rotation changes it by {fmt(other)}.",
         verdict_of(max(turned, mirrored) < 1e-10 < other),
@@ -220,11 +220,11 @@ def _placed(x: Tensor, at: Tensor) -> Tokens:
     "Attention connects any two words by one step, a recurrent network by N, convolutions by N/k.",
     "Vaswani 2017, section 4 and table 1",
 )
-def attention_reaches_all(setting: Setting) -> Measurement:
+def attention_reaches_all(setting: Setting) -> ClaimMeasurement:
     found = setting.result(reach.STUDY)
     lstm, edge, beyond, far = (found.numbers[n] or 0.0 for n in (
         "LSTM at 63", "reach of the convolutions", "convolutions beyond", "attention at 63 / at 1"))  # fmt: skip
-    return Measurement(
+    return ClaimMeasurement(
         f"The gradient of the last output with respect to a word 63 back: {fmt(lstm)} of that at the last word in an LSTM; "
         f"exactly {fmt(beyond)} beyond {edge:g} words in eight convolutions of 3; in attention {fmt(far)} times that of its "
         "neighbour.",
@@ -239,7 +239,7 @@ def attention_reaches_all(setting: Setting) -> Measurement:
     "With a sliding window of W, information moves up to W words a layer: k layers reach k · W.",
     "Jiang 2023 (Mistral 7B), section 2",
 )
-def receptive_fields_add_up(setting: Setting) -> Measurement:
+def receptive_fields_add_up(setting: Setting) -> ClaimMeasurement:
     length, back, layers = 48, 4, 6
     x = normal(length, WIDTH).requires_grad_()
     y, mask, far, strength = x, Causal() & Window(back + 1), [], []
@@ -250,7 +250,7 @@ def receptive_fields_add_up(setting: Setting) -> Measurement:
         far.append(int((sizes > 0).nonzero().max()))
         strength.append((sizes[far[-1]] / sizes[0]).item())
     reached = far == [back * (n + 1) for n in range(layers)]
-    return Measurement(
+    return ClaimMeasurement(
         f"With a window of {back} words back, after 1 to {layers} layers its output depends on words up to "
         f"{', '.join(map(str, far))} back. The farthest of them counts {fmt(strength[-1])} of what the word itself does.",
         verdict_of(reached and strength[-1] > 0.1, reached),
