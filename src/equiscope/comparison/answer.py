@@ -28,7 +28,8 @@ def sentence(comparison: Comparison) -> str:
         return f"Only {best} has a number: {lead}."
     if seeds == 1:
         order = ", ".join(f"{name} {mean_and_deviation(values[name])}" for name in ranked)
-        return f"With one seed the spread is unknown, so nothing is decided: {order} ({comparison.metric}, {comparison.better} is better)."
+        metric = f"{comparison.metric}, {comparison.better} is better"
+        return f"With one seed the spread is unknown, so nothing is decided: {order} ({metric})."
     against = {(p.second if p.first == best else p.first): p for p in comparison.pairs if best in (p.first, p.second)}
     open_ = [name for name in ranked[1:] if not against[name].decided]
     worse = [name for name in ranked[1:] if against[name].decided]
