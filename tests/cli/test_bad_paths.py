@@ -93,9 +93,10 @@ def test_a_full_disk_behind_standard_output_is_said(monkeypatch, capsys, argumen
     assert "No space left on device" in err
 
 
-@pytest.mark.parametrize("content", [b"x" * 2**17, b"\xff\xfe", b"", "é".encode("utf-16"), b"\x80words"], ids=range(5))
+@pytest.mark.parametrize(
+    "content", [b"x" * (budgets.SETTINGS + 1), b"\xff\xfe", b"", "é".encode("utf-16"), b"\x80words"], ids=range(5)
+)
 def test_standard_input_has_a_budget_and_is_text(here, monkeypatch, capsys, content):
-    monkeypatch.setattr(budgets, "SETTINGS", 2**16)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     code, err = said(monkeypatch, capsys, "generate", "missing", "-")
     assert code == 2

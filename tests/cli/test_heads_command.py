@@ -14,6 +14,7 @@ import transformers
 from tests.cli.test_cli import equi, refused
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from equiscope.cli.heads import _offer_compact
 from equiscope.explore.heads.model_inputs import encoded
 
 pytestmark = pytest.mark.xdist_group("heads-command")
@@ -339,11 +340,12 @@ def test_a_small_file_is_smaller_and_says_what_it_rounds(equi, folders, tmp_path
     assert all(len(layer["tensors"]["encoded_weights"]) == 4 and layer["tensors"]["q"] is None for layer in layers)
 
 
-def test_a_large_file_names_the_way_to_a_small_one(equi, folders, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiscope.cli.heads.LARGE", 1000)
-    asked = ("explore", "the dog", "--model", folders / "gpt2", "--export", tmp_path / "page.html")
-    assert "--compact makes a smaller one" in equi(*asked)[1]
-    assert "--compact" not in equi(*asked, "--compact")[1]
+def test_a_large_file_names_the_way_to_a_small_one(tmp_path, capsys):
+    (tmp_path / "page.html").write_bytes(bytes(1000))
+    _offer_compact(tmp_path / "page.html", large=1000)
+    assert capsys.readouterr().out == ""
+    _offer_compact(tmp_path / "page.html", large=999)
+    assert "--compact makes a smaller one" in capsys.readouterr().out
 
 
 def test_a_run_on_sounds_brings_the_sound_and_says_where_it_is_silent(equi, tmp_path):

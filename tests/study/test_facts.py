@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from equiscope.positions import Sinusoidal
-from equiscope.study import collide, cost, decay, parallel, split
+from equiscope.study import collide, cost, decay, orthogonality, parallel, split
 
 pytestmark = pytest.mark.xdist_group("findings")
 ROUNDING = 1e-14  # float64 has 2e-16; sums of some dozens of terms stay below this
@@ -167,13 +167,11 @@ def test_neighbours_and_analogies_stay_while_all_words_share_a_place(found):
         assert own < 1, name
 
 
-def test_a_missing_corpus_is_said(monkeypatch):
-    monkeypatch.setattr("equiscope.study.orthogonality.FOLDERS", ("nowhere",))
-    from equiscope.study import study_named
-
-    result = study_named("orthogonality").run(quick=True)
-    assert "seeded random table" in result.data
-    assert result.numbers["neighbours kept, one position, sinusoidal"] == 1
+def test_a_missing_corpus_is_said():
+    names, vectors, data = orthogonality._words(10, folders=("nowhere",))
+    assert names == []
+    assert vectors.shape == (10, 128)
+    assert "seeded random table" in data
 
 
 # --- split ------------------------------------------------------------------------------------------------------------

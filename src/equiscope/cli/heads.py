@@ -114,11 +114,17 @@ def run(
     elif export is not None:
         path = write(page.file(compact), export, small=compact)
         wrote(path)
-        if path.is_file() and path.stat().st_size > LARGE and not compact:
-            print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
+        if not compact:
+            _offer_compact(path)
     else:
         print(_memory_note(page, models), flush=True)
         serve(html(page.content, policy=POLICY), port, open_browser, {"/head": page.answer_head}, {"/rerun": page.answer_rerun})
+
+
+def _offer_compact(path: Path, large: int = LARGE) -> None:
+    """Name the option that makes a smaller file, where a file has more than `large` bytes. A pipe has no size."""
+    if path.is_file() and path.stat().st_size > large:
+        print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
 
 
 def numbers(

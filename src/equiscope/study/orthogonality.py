@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -143,9 +144,9 @@ def _probes(words: Tensor, positions: Tensor) -> tuple[float, float]:
     return right(word), right(position)
 
 
-def _words(many: int) -> tuple[list[str], Tensor, str]:
+def _words(many: int, folders: Sequence[str | None] = FOLDERS) -> tuple[list[str], Tensor, str]:
     """Names and vectors [many, 128] of the most frequent words of tinyshakespeare, or seeded vectors where it is not there."""
-    files = [Path(folder) / "tinyshakespeare" / "input.txt" for folder in FOLDERS if folder]
+    files = [Path(folder) / "tinyshakespeare" / "input.txt" for folder in folders if folder]
     file = next((f for f in files if f.is_file()), None)
     if file is None:
         return [], torch.randn(many, 128, dtype=torch.float64), "a seeded random table (no tinyshakespeare: set EQUISCOPE_DATA)"
