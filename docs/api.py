@@ -16,6 +16,15 @@ FOLDER = Path(__file__).parent / "reference" / "api"
 TOP, ROOMS = tuple(equiscope._NAMES), tuple(equiscope._ROOMS)
 ENTRY = re.compile(r"(?P<key>[\w*.`\[\]]+(?:, [\w*.`\[\]]+)*) {2,}(?P<text>\S.*)")
 NOTE = re.compile(r"(?P<key>returns|raises) +(?P<text>\S.*)")
+TOPICS = {
+    "Check": ("check", "Audit"),
+    "See": ("watch", "Program", "show", "export"),
+    "Build": (
+        "build", "describe", "Spec", "InputLayer", "Block", "Attention", "FeedForward", "Norm", "OutputLayer", "PointSpec",
+        "Tokens", "load", "save", "generate",
+    ),
+    "Train and compare": ("train", "evaluate", "predict", "compare", "Run"),
+}  # fmt: skip
 INDEX = """# Python API
 
 These pages are generated from the docstrings. `import equiscope as eq` gives the names of the first page, and the other modules.
@@ -72,31 +81,54 @@ def write_pages(*_: Any) -> None:
 
 
 def top_page() -> str:
-    return _page("equiscope", list(TOP), "")
+    rest = [name for name in TOP if not any(name in names for names in TOPICS.values())]
+    return _page("equiscope", {**TOPICS, "Other": rest}, "")
 
 
 def room_page(room: str) -> str:
     module = importlib.import_module(f"equiscope.{room}")
     names = public(module)
     elsewhere = [name for name in names if HOMES[name] != f"equiscope.{room}.{name}" and _of(HOMES[name]) is getattr(module, name)]
-    here = [name for name in names if name not in elsewhere]
+    groups: dict[str, list[str]] = {"Classes": [], "Functions": [], "Lists": [], "Modules": []}
+    for name in (name for name in names if name not in elsewhere):
+        groups[_group(getattr(module, name))].append(name)
     links = ", ".join(f"{{py:obj}}`{name} <{HOMES[name]}>`" for name in elsewhere)
-    return _page(f"equiscope.{room}", here, f"Documented elsewhere: {links}.\n\n" if links else "")
+    return _page(f"equiscope.{room}", groups, f"Documented elsewhere: {links}.\n\n" if links else "")
 
 
-def _page(module: str, names: list[str], note: str) -> str:
-    blocks = "".join(f"```{{eval-rst}}\n.. {_directive(module, name)}\n```\n\n" for name in names)
-    return f"# {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :no-members:\n```\n\n{note}{blocks}"
+def _page(module: str, groups: dict[str, Any], note: str) -> str:
+    text = f"# {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :no-members:\n```\n\n{note}"
+    for heading, names in groups.items():
+        if names:
+            rows = "".join(f"| {{py:obj}}`{name} <{module}.{name}>` | {_first(_of(f'{module}.{name}'))} |\n" for name in names)
+            blocks = "".join(f"```{{eval-rst}}\n.. {_directive(module, name)}\n```\n\n" for name in names)
+            table = "" if heading == "Lists" else f"| name | |\n| --- | --- |\n{rows}\n"
+            text += f"## {heading}\n\n{table}{blocks}"
+    return text
+
+
+def _first(value: Any) -> str:
+    """The first sentence of a docstring, as Markdown."""
+    paragraph = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=[.?]) (?=[A-Z])", paragraph)[0].replace("|", "\\|").replace("*", "\\*").replace("[", "\\[")
+
+
+def _group(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return "Modules"
+    if isinstance(value, type):
+        return "Classes"
+    return "Functions" if inspect.isroutine(value) else "Lists"
 
 
 def _directive(module: str, name: str) -> str:
-    value = _of(f"{module}.{name}")
-    if isinstance(value, type):
-        return f"autoclass:: {module}.{name}\n   :members:"
-    if isinstance(value, ModuleType):
-        return f"automodule:: {module}.{name}\n   :no-index:"
-    kind = "autofunction" if callable(value) and hasattr(value, "__name__") else "autodata"
-    return f"{kind}:: {module}.{name}" + ("\n   :no-value:" if kind == "autodata" else "")
+    directive = {
+        "Classes": f"autoclass:: {module}.{name}\n   :members:",
+        "Functions": f"autofunction:: {module}.{name}",
+        "Lists": f"autodata:: {module}.{name}\n   :no-value:",
+        "Modules": f"automodule:: {module}.{name}\n   :no-index:",
+    }
+    return directive[_group(_of(f"{module}.{name}"))]
 
 
 def _of(path: str) -> Any:
@@ -129,9 +161,8 @@ def to_short(_app: Any, what: str, _name: str, _obj: object, _options: Any, sign
 
 
 def contents(value: tuple | dict) -> str:
-    """The names in a list of parts: of classes that are public links, else what each is called."""
-    names = [getattr(one, "__name__", None) or str(getattr(one, "name", one)) for one in value]
-    return ", ".join(_code(name) for name in names)
+    """The names in a list of parts: links for public classes."""
+    return ", ".join(_code(one.__name__) if isinstance(one, type) else f"``{getattr(one, 'name', one)}``" for one in value)
 
 
 def convert(lines: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
-"""equiscope: build, see, check and compare transformers by their geometric priors.
+"""Check, show, build, train and compare transformers by the symmetries that their parts declare.
 
-Everything here is loaded on first use, so `import equiscope` costs nothing and needs no torch.
+Every name is loaded on first use: `import equiscope` takes no time and does not import torch.
 """
 
 from importlib import import_module
