@@ -41,7 +41,7 @@ class Case:
     proof: str = ""
 
     def row(self, seed: int = 0) -> Row:
-        """What the package says."""
+        """The row of the check."""
         given = self.inputs() if callable(self.inputs) else self.inputs
         action = (
             any(a.name == self.statement for a in ACTIONS)

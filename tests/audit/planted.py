@@ -1,7 +1,7 @@
-"""Planted: a small GPT that is right, and copies of it with one bug each, as people make them.
+"""Planted bugs: a small correct GPT, and copies of it with one typical bug each.
 
-Rotary or learned positions, a causal mask, a cache of keys and values, nothing else. Every bug is one method or one module that
-is exchanged in one place; `BUGS` says which statement shows it and which module it is.
+Rotary or learned positions, a causal mask, a cache of keys and values, nothing else. Every bug is one method or one module that is
+replaced; `BUGS` gives the statement that shows it and the faulty module.
 """
 
 from collections.abc import Callable

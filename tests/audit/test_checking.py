@@ -43,7 +43,7 @@ def test_what_holds_has_no_counterexample_to_repeat():
         replay(ahead(), row, ids())
 
 
-def test_inputs_in_which_nothing_moves_try_nothing():
+def test_inputs_that_no_action_changes_are_undecided():
     flat = torch.ones(1, 3, 8, 8)
     row = check(nn.Conv2d(3, 4, 3), flat, actions=["image-flip"], random_parameters=False).rows[0]
     assert row.verdict == "undecided"

@@ -1,4 +1,4 @@
-"""What cannot be checked at all is said at once, with the next step; nothing else is refused."""
+"""What cannot be checked raises an error at once, with the next step; nothing else is refused."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_a_name_that_is_not_listed_shows_the_list(asked, word):
         check(Attend(), *features(), **asked)
 
 
-def test_inputs_that_do_not_fit_are_refused_with_what_the_model_said():
+def test_inputs_that_do_not_fit_are_refused_with_the_model_s_message():
     with pytest.raises(InputError, match="mat1 and mat2"):
         check(Attend(), torch.randn(2, 7, 5), actions=["permute"], properties=["causal"])
 

@@ -1,4 +1,4 @@
-"""What a second reader found: models that are often written, and what was said of them wrongly."""
+"""Common models for which an earlier version of the check gave a wrong verdict."""
 
 import pytest
 import torch
@@ -115,19 +115,19 @@ class Energy(nn.Module):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
-def test_a_mask_of_any_type_goes_with_its_words(dtype: torch.dtype):
+def test_a_mask_of_any_dtype_moves_with_its_tokens(dtype: torch.dtype):
     mask = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0]]).to(dtype)
     assert check(Summed(), torch.randn(2, 6, 4), mask, actions=["permute"])["permute"].verdict == "holds"
 
 
 @pytest.mark.parametrize(("chunk", "length"), [(8, 24), (4, 16), (16, 64)])
-def test_a_look_over_the_border_of_a_chunk_is_seen(chunk: int, length: int):
+def test_attention_across_the_border_of_a_chunk_is_found(chunk: int, length: int):
     audit = check(Ahead(chunk), torch.randint(0, 50, (2, length)), properties=["causal"], proof=False)
     assert audit["causal"].verdict in ("broken", "approximate")
 
 
 @pytest.mark.parametrize("shape", [(7, 7), (2, 2), (2, 8)])
-def test_as_many_sequences_or_columns_as_words_hide_no_place(shape: tuple[int, int]):
+def test_equal_numbers_of_sequences_columns_and_tokens_hide_no_fault(shape: tuple[int, int]):
     row = check(Learned(), torch.randint(0, 50, shape), actions=["permute"], proof=False)["permute"]
     assert (row.verdict, row.where) == ("broken", "places")
 
@@ -153,7 +153,7 @@ def test_two_texts_of_different_length_do_not_move_together():
 
 
 @pytest.mark.parametrize(("handed", "held"), [(0.0, True), (1.0, False)])
-def test_an_energy_without_an_axis_is_turned_and_mirrored(handed: float, held: bool):
+def test_an_energy_without_an_axis_is_rotated_and_reflected(handed: float, held: bool):
     given = torch.randint(1, 9, (6,)), torch.randn(6, 3)
     audit = check(Energy(handed), *given, actions=["rotate", "translate", "reflect"], proof=False)
     assert [row.verdict == "holds" for row in audit] == [True, True, held, True]
@@ -166,7 +166,7 @@ def test_padding_that_was_given_may_say_anything(side: str):
     assert row.verdict == "holds"
 
 
-def test_what_happens_only_among_many_sequences_is_seen():
+def test_a_fault_in_large_batches_only_is_found():
     row = check(Crowded(), torch.randn(4, 7, 8), properties=["batch"], proof=False)["batch"]
     assert (row.verdict, row.where) == ("broken", "Crowded")
 

@@ -32,7 +32,7 @@ def test_the_table_has_a_line_for_every_row():
         assert line.split()[0] == ("✗" if one.fails else "·" if one.verdict == "not applicable" else "✓")
 
 
-def test_what_fails_is_told_in_sentences_with_the_next_step():
+def test_a_failing_row_has_sentences_and_the_next_step():
     text = " ".join(printed(planted()).split())
     causal = planted()["causal"]
     assert f"✗ causal: {causal.summary}" in text
@@ -41,7 +41,7 @@ def test_what_fails_is_told_in_sentences_with_the_next_step():
     assert "equiscope check models:small --property causal --seed 0 --effort quick" in text
 
 
-def test_a_symmetry_that_nobody_promised_is_told_by_no_sentence():
+def test_a_symmetry_without_a_claim_has_no_sentence_about_it():
     text = printed(promised())
     assert "–  permute" in text
     assert "✗" not in text
@@ -87,7 +87,7 @@ def test_a_check_that_was_stopped_says_so():
     assert "stopped" in summary(audit(row(), finished=False))
 
 
-def test_samples_are_told_with_what_they_bound():
+def test_samples_are_reported_with_their_bound():
     assert (
         samples(row(verdict="holds", samples=12, bound=0.25)) == "no violation in 12 samples (95 % interval: below 25 % of inputs)"
     )
@@ -111,7 +111,7 @@ def test_the_command_that_repeats_a_row_survives_the_shell(name):
     assert shlex.split(command) == ["equiscope", "check", "my models:small", "--action", name, "--seed", "0"]
 
 
-def test_what_is_said_behind_a_target_is_no_part_of_the_command():
+def test_a_remark_after_the_target_is_no_part_of_the_command():
     command = again(audit(target="gpt2 (the same parts at a small size)"), row())
     assert command == "equiscope check gpt2 --property causal --seed 0"
 
@@ -120,19 +120,19 @@ def test_without_a_target_the_row_is_repeated_in_python():
     assert again(audit(target="Toy"), row()) == "eq.check(model, ..., properties=['causal'], effort='default', seed=0)"
 
 
-def test_what_holds_nevertheless_and_who_promised_is_said():
+def test_what_still_holds_and_who_claims_it_are_reported():
     found = " ".join(finding(audit(), row(subgroup="shifts by 4", claimed="yes", reason="position: Rope counts distances")))
     assert "What does hold: shifts by 4." in found
     assert "promises it: position: Rope counts distances." in found
 
 
-def test_a_proof_against_the_measurement_is_said_loudly():
+def test_a_proof_that_contradicts_the_measurement_is_reported():
     proved = Proof(answer="proved")
     assert "fault of equiscope" in " ".join(finding(audit(), row(proof=proved)))
     assert "fault of equiscope" not in " ".join(finding(audit(), row(verdict="holds", fails=False, proof=proved)))
 
 
-def test_beside_the_evidence_it_is_not_told_again():
+def test_sentences_beside_the_evidence_do_not_repeat_it():
     made = planted()
     causal = next(said for said in report(made).said if said.id == "causal")
     assert not any("Smallest counterexample" in sentence for sentence in causal.finding)

@@ -1,4 +1,4 @@
-"""Zoo: small modules with proven truth about order, places, causality, batches and padding. Both signs of each.
+"""Zoo: small modules with proven truth about order, positions, causality, batches and padding. Both signs of each.
 
 Every module is a few lines of plain torch; the proof of its truth stands beside it.
 """

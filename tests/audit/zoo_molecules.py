@@ -1,4 +1,4 @@
-"""Zoo of molecules: energies, forces and arrows of atoms with proven truth. One sound field, and one fault at a time.
+"""Zoo of molecules: energies, forces and vectors of atoms with proven truth. One sound field, and one fault at a time.
 
 Every fault keeps what it does not break: an energy whose forces are wrong turns as it should.
 """

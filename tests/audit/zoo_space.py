@@ -1,4 +1,4 @@
-"""Zoo of words, pictures, sounds and space: small modules with proven truth about actions beyond order. Both signs of each."""
+"""Zoo of tokens, pictures, sounds and space: small modules with proven truth about actions beyond order. Both signs of each."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Zoo of state: what a call writes, draws and remembers, and what rows of a batch have in common. Both signs of each.
+"""Zoo of state: what a call writes, draws and stores, and how sequences of a batch interact. Both signs of each.
 
 A call may change state and is pure as long as no later output depends on it: a table that grows, a counter that is never read.
 """

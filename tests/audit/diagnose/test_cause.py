@@ -1,4 +1,4 @@
-"""What is wrong is said in words, of modules that nobody planted for it; and nothing is said where nothing is known."""
+"""Causes in words, for modules outside the planted bugs; no cause where none is known."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ from tests.audit.zoo import (
     placed,
     words,
 )
-from tests.audit.zoo_reading import Keeps
+from tests.audit.zoo_padding import Keeps
 
 
 def row(model, given, statement, **settings):
@@ -65,30 +65,30 @@ class Interleaved(nn.Module):
         (lambda: Turned("length"), "the output does not depend on later tokens, but on their number"),
     ],
 )
-def test_it_is_said_how_far_ahead_a_model_sees(model, cause):
+def test_the_cause_says_how_far_ahead_a_model_attends(model, cause):
     assert cause in row(model(), features(), "causal").cause
 
 
-def test_it_is_said_what_meets_in_a_batch():
+def test_the_cause_says_what_mixes_a_batch():
     assert row(Batched(), features(), "batch", mode="train").cause == "batch_norm over the batch axis"
 
 
-def test_it_is_said_which_operation_knows_the_order():
+def test_the_cause_names_the_operation_that_depends_on_the_order():
     assert row(Layers(a=Attend(), b=Convolved()), features(), "permute").cause.startswith("conv1d")
     assert row(Layers(a=Attend(), b=Table()), features(), "permute").cause.startswith("add")
 
 
-def test_places_that_are_not_told_apart_are_named():
+def test_positions_that_are_not_distinguished_are_named():
     assert row(AddAt("clipped"), placed(), "shift").cause == "positions beyond 3 are not distinguished"
     assert row(AddAt("strided"), placed(), "shift").cause == ""  # every place differs from the next
 
 
-def test_angles_that_differ_are_said():
+def test_different_angles_are_named():
     assert row(Turned("double"), placed(), "shift").cause == "queries and keys are rotated by different angles"
     assert row(Interleaved(), placed(), "shift").cause == "queries and keys are rotated by different angles"
 
 
-def test_it_is_said_from_where_on_a_cache_answers_otherwise():
+def test_the_cause_says_from_which_token_on_a_cache_differs():
     assert row(Keeps("clock"), words(), "cache").cause.startswith("the difference begins at token 1, in piece 2 of 7: ")
     assert row(Keeps("forgets"), words(), "cache").cause.endswith("piece 6 of 7: 5 keys are attended to instead of 7")
 

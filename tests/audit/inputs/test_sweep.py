@@ -1,4 +1,4 @@
-"""The sweep over other people's classes, on a few of them: what holds is found to hold, and what was confirmed is found again."""
+"""The sweep over other libraries, on a few classes: sound ones hold, and confirmed findings are found again."""
 
 import sys
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_what_was_confirmed_without_us_is_found_again(name):
     assert broken(sweep.audit_of(sweep.tiny_model(name), effort="quick")) == BROKEN[name]
 
 
-def test_a_rope_that_looks_at_the_length_breaks_causality_and_the_cache():
+def test_a_rope_that_depends_on_the_length_breaks_causality_and_the_cache():
     model = sweep.tiny_model("LlamaForCausalLM", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
                        max_position_embeddings=8)  # fmt: skip
     assert {"causal", "cache"} <= broken(sweep.audit_of(model, sweep.WORDS, "quick"))
@@ -42,7 +42,7 @@ def test_a_rope_that_looks_at_the_length_breaks_causality_and_the_cache():
     assert short["causal"].verdict == "holds"
 
 
-def test_all_classes_that_write_are_asked_and_most_can_be_built():
+def test_all_generating_classes_are_tried_and_most_can_be_built():
     names = sweep.classes()
     assert len(names) > 100
     assert len(set(names)) == len(names)

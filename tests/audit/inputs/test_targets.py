@@ -1,4 +1,4 @@
-"""Whatever a person names becomes a model with inputs, or one clear sentence."""
+"""A target becomes a model with inputs, or raises one clear sentence."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Asserts pass where a statement holds, and say in plain sentences what broke where it does not."""
+"""Asserts pass where a statement holds, and their message explains the violation where it does not."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from equiscope.audit import (
     assert_padding_exact,
 )
 from tests.audit.zoo import AddAt, Attend, Batched, Causal, Layers, Pooled, Table, features, placed
-from tests.audit.zoo_manners import Factor, NotNumbers
+from tests.audit.zoo_behaviour import Factor, NotNumbers
 
 
 def test_a_set_is_equivariant_and_its_mean_is_invariant():
@@ -41,7 +41,7 @@ def test_a_model_that_reads_the_future_is_found():
         assert_causal(Layers(first=Causal(), second=Causal(reach=2)), *features())
 
 
-def test_a_row_of_a_batch_that_sees_the_others_is_found():
+def test_a_sequence_that_depends_on_its_batch_is_found():
     assert_batch_independent(Batched(), *features())
     with pytest.raises(AssertionError, match="batch: broken"):
         assert_batch_independent(Batched(), *features(), mode="train")
@@ -69,7 +69,7 @@ def test_a_cache_and_padding_need_a_model_that_has_them():
         assert_padding_exact(Attend(), *features(), sides=["left"])
 
 
-def test_several_statements_are_said_at_once():
+def test_several_violations_are_reported_together():
     with pytest.raises(AssertionError) as failure:
         assert_holds(AddAt("span"), *placed(), actions=["permute", "shift", "reverse"])
     said = str(failure.value)

@@ -1,4 +1,4 @@
-"""JUnit: what a continuous-integration server reads of an audit."""
+"""JUnit: an audit for a continuous-integration server."""
 
 from xml.etree import ElementTree as xml
 
@@ -54,7 +54,7 @@ def test_any_text_of_a_model_makes_xml_that_can_be_read(text):
     assert text == CONTROL or text.startswith("\ud800") or text in failure.text
 
 
-def test_rows_of_one_name_are_told_apart():
+def test_rows_with_the_same_name_have_different_ids():
     assert list(cases(audit(row(), row(), row("other")))) == ["causal", "causal~2", "other"]
 
 

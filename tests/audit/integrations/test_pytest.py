@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture and a report, and nothing at all where neither is used."""
+"""The pytest plugin: a fixture and a report; no effect where neither is used."""
 
 import importlib.metadata
 import json

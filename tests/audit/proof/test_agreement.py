@@ -1,4 +1,4 @@
-"""A proof beside a measurement: both stand in the row, and where they disagree the audit says so loudly."""
+"""Proof and measurement: the row has both, and a note reports where they disagree."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torch import nn
 from equiscope.audit import check
 from equiscope.audit.proof import agreement
 from equiscope.record import Proof
-from tests.audit.proof.said import Of, words
+from tests.audit.proof.summaries import Of, words
 
 pytestmark = pytest.mark.quick
 
@@ -29,7 +29,7 @@ def test_a_check_without_proofs_has_none():
     assert all(row.proof is None for row in audit)
 
 
-def test_a_large_model_is_not_proved_unasked():
+def test_a_large_model_is_proved_on_request_only():
     large = nn.Linear(6, 6)
     large.unused = nn.Parameter(torch.zeros(agreement.LARGEST))
     assert all(row.proof is None for row in check(large, words(), **FEW))
@@ -37,7 +37,7 @@ def test_a_large_model_is_not_proved_unasked():
 
 
 @pytest.mark.parametrize(("answer", "model"), [("refuted", nn.Linear(6, 6)), ("proved", Of(lambda x: x.flip(1).cumsum(1)))])
-def test_a_proof_that_the_measurement_contradicts_is_said_loudly(monkeypatch: pytest.MonkeyPatch, answer: str, model: nn.Module):
+def test_a_proof_that_the_measurement_contradicts_is_reported(monkeypatch: pytest.MonkeyPatch, answer: str, model: nn.Module):
     wrong = {n: Proof(answer=answer, operation="aten.add", where="map", reason="planted") for n in ("permute", "causal")}
     monkeypatch.setattr(agreement, "proofs_of", lambda *args: wrong)
     audit = check(model, words(), **FEW)

@@ -1,4 +1,4 @@
-"""Numbers modulo a prime stand for formulas: what is equal is equal as a formula, what differs differs as one."""
+"""Numbers modulo a prime represent formulas: equal numbers are equal formulas, different numbers are different ones."""
 
 import pytest
 import torch
@@ -73,7 +73,7 @@ def test_the_spread_is_the_mean_square_less_the_squared_mean():
     assert torch.equal(spread, add(made(ATEN.mean.dim, power(x, 2), [1]), negative(power(mean, 2))))
 
 
-def test_whole_numbers_are_themselves_and_others_are_letters_with_a_sign():
+def test_integers_are_themselves_and_others_are_indeterminates_with_a_sign():
     found = constant(torch.tensor([0.0, 1.0, -1.0, 0.5, -0.5]))
     assert found[:3].tolist() == [0, 1, PRIME - 1]
     assert add(found[3], found[4]) == 0

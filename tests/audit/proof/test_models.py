@@ -1,11 +1,11 @@
-"""Models of torch, of transformers and of ours: what they say of themselves is proved on their graphs."""
+"""Models of torch, of transformers and of ours: their claims are proved on their graphs."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import equiscope as eq
-from tests.audit.proof.said import N, proofs, said, words
+from tests.audit.proof.summaries import N, proofs, said, words
 
 YES, NO, DUNNO = "proved", "refuted", "unknown"
 IDS = torch.randint(40, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -63,7 +63,7 @@ def test_a_model_of_ones_own_that_holds_such_a_layer_mixes_the_batch():
     assert found["batch"].where == "inner.self_attn"
 
 
-def test_flags_for_padding_go_with_the_words():
+def test_flags_for_padding_move_with_the_tokens():
     class Padded(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -109,7 +109,7 @@ def hugging(name: str, **settings: object) -> nn.Module:
 SMALL = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
 
 
-def test_gpt2_of_transformers_is_causal_and_adds_places():
+def test_gpt2_of_transformers_is_causal_and_adds_positions():
     found = proofs(
         hugging("GPT2", vocab_size=50, n_embd=16, n_layer=2, n_head=2, n_positions=32, bos_token_id=1, eos_token_id=1),
         input_ids=IDS,
@@ -136,13 +136,13 @@ def test_its_mask_of_large_negative_numbers_holds_by_underflow_only():
     assert found.where == "transformer.h.0.attn"
 
 
-def test_llama_is_causal_and_turns_by_place():
+def test_llama_is_causal_and_rotates_by_position():
     found = proofs(hugging("Llama", **SMALL, num_key_value_heads=1), input_ids=IDS)
     assert [found[n].answer for n in ("permute", "causal", "batch")] == [NO, YES, YES]
     assert found["permute"].where == "model.layers.0.self_attn"
 
 
-def test_bert_reads_all_words_in_their_places():
+def test_bert_is_bidirectional_and_adds_positions():
     found = proofs(hugging("Bert", **SMALL), input_ids=IDS)
     assert [found[n].answer for n in ("permute", "causal", "batch")] == [NO, NO, YES]
     assert found["permute"].where == "embeddings"

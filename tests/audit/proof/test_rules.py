@@ -1,4 +1,4 @@
-"""Every operation with a small module, of both signs: what holds is proved, what does not is refuted, for the right reason."""
+"""Every operation with a small module, of both signs: what holds is proved, what does not is refuted, with the right reason."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.audit.proof.said import B, D, N, Of, proofs, said, words
+from tests.audit.proof.summaries import B, D, N, Of, proofs, said, words
 
 YES, NO, DUNNO = "proved", "refuted", "unknown"
 HOLD = (YES, YES, YES)
@@ -143,7 +143,7 @@ def _written(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operation_is_told_apart(name: str):
+def test_an_operation_is_distinguished(name: str):
     function, wanted = CASES[name]
     assert said(Of(function)) == wanted
 
@@ -165,7 +165,7 @@ def test_an_operation_is_told_apart(name: str):
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else None,
 )
-def test_a_layer_of_torch_is_told_apart(layer: nn.Module, mode: str, wanted: Answers):
+def test_a_layer_of_torch_is_distinguished(layer: nn.Module, mode: str, wanted: Answers):
     class First(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -211,7 +211,7 @@ def test_a_convolution_reads_what_its_padding_lets_it():
     assert said(Along(nn.ConvTranspose1d(D, D, 1))) == HOLD
 
 
-def test_a_pool_knows_where_its_windows_stand():
+def test_a_pool_depends_on_where_its_windows_are():
     assert said(Along(nn.AvgPool1d(3, 1, 1)))[1:] == (NO, YES)
     assert said(Along(nn.AvgPool1d(3, 1), left=2)) == ONWARD
     assert said(Along(nn.MaxPool1d(3, 1, 1)))[1:] == (NO, YES)
@@ -243,7 +243,7 @@ def _powers(x: Tensor) -> Tensor:
     return torch.linalg.matrix_exp(x @ x.mT / 9) @ x
 
 
-def test_an_operation_without_a_rule_is_named_with_its_place():
+def test_an_operation_without_a_rule_is_named_with_its_module():
     class Turned(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return _powers(x)
@@ -293,7 +293,7 @@ def test_what_depends_on_how_many_there_are_is_not_proved():
     assert said(Of(lambda x: x * x.shape[0])) == (YES, YES, DUNNO)
 
 
-def test_the_place_is_the_operation_that_breaks_it():
+def test_the_named_operation_is_the_one_that_breaks_it():
     found = proofs(Of(lambda x: (x @ x.mT).softmax(-1) @ x))["causal"]
     assert found.operation == "aten._softmax"
     found = proofs(Of(lambda x: F.gelu(x + TABLE) * 2))["permute"]

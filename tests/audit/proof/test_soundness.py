@@ -1,4 +1,4 @@
-"""Whatever is proved of a program made at random holds when it is run; whatever is refuted does not."""
+"""What is proved of a random program holds when it runs; what is refuted does not."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.audit.proof.said import B, N, proofs, shown, words
+from tests.audit.proof.summaries import B, N, proofs, shown, words
 
 W = 4
 HALF = torch.ones(N, N).tril().bool()

@@ -1,4 +1,4 @@
-"""Of the small modules with proven truth, no proof says the contrary, and most are decided."""
+"""For the small modules with proven truth, no proof contradicts it, and most are decided."""
 
 import torch
 

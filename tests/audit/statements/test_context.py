@@ -1,4 +1,4 @@
-"""What is looked at, and what a row gets that looks at nothing."""
+"""Which tokens matter, and the output of a row without any key."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ FULLY_MASKED = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, mask
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", REACH)
-def test_how_far_back_a_model_looks(made, ids, name, seed):
+def test_how_far_back_a_model_attends(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["dead-context"], seed=seed)["dead-context"]
     assert (row.verdict, row.note) == ("holds", REACH[name])
 
@@ -51,12 +51,12 @@ def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(mad
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", FULLY_MASKED)
-def test_what_a_hidden_row_gets(made, ids, name, seed):
+def test_the_output_of_a_fully_masked_row(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["masked-rows"], seed=seed)["masked-rows"]
     assert (row.verdict, row.output) == ("holds", FULLY_MASKED[name])
 
 
-def test_torch_layers_give_nan_where_nothing_is_seen():
+def test_torch_layers_give_nan_for_a_fully_masked_row():
     row = check(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(2, 5, 8), properties=["masked-rows"])
     assert row["masked-rows"].verdict == "broken"
     assert "NaN" in row["masked-rows"].output

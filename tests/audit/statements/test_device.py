@@ -1,4 +1,4 @@
-"""A GPU beside the CPU; where there is none, the reason."""
+"""GPU against CPU; without a GPU, the reason."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_nothing_is_said_unless_it_is_asked():
+def test_without_a_gpu_there_is_a_row_only_on_request():
     rows = check(nn.Linear(4, 4), torch.randn(2, 3, 4), random_parameters=False)
     assert "device" not in [row.name for row in rows]
     assert check(nn.Linear(4, 4), torch.randn(2, 3, 4), properties=["device"])["device"].verdict == "undecided"

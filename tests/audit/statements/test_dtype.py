@@ -1,4 +1,4 @@
-"""What coarse precisions cost."""
+"""The error of low precisions."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Gradients and forces against differences, and what training computes otherwise."""
+"""Gradients and forces against finite differences, and training mode against evaluation mode."""
 
 import pytest
 import torch

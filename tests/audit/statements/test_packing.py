@@ -1,4 +1,4 @@
-"""Documents that share a row."""
+"""Documents that share a sequence."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What happens to those who pad on the left and forget the places."""
+"""Left padding without `position_ids`."""
 
 import pytest
 

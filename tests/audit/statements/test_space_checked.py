@@ -1,4 +1,4 @@
-"""What is asked of models of points beyond symmetry: which inputs they take, what is said, and what comes of odd ones."""
+"""Properties of models of points beyond symmetry: accepted inputs, notes, and unusual models."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Tables that were made in float32 are not taken for violations."""
+"""Tables computed in float32 do not count as violations."""
 
 import pytest
 import torch

@@ -1,6 +1,6 @@
-"""Said: what is proved of a small module, in one word a statement, and what a plain run in float64 shows of it.
+"""Summaries: the proofs for a small module, one word for each statement, and what a run in float64 shows.
 
-The run is written here once more, without the audit's own measuring, so that it can judge the proofs.
+The run is implemented here independently of the audit, so that it can judge the proofs.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Zoo: models that are told what is padding, that count places, and that keep what they read."""
+"""Zoo: models with padding masks, with positions that they count, and with caches."""
 
 import math
 from types import SimpleNamespace

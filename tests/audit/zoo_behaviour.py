@@ -1,4 +1,4 @@
-"""Zoo: models with manners of their own. What they return, what they remember, in what they compute, how they fail.
+"""Zoo: models with unusual behaviour. What they return, what they store, in which precision they compute, how they fail.
 
 The symmetry under it is simple (a set, or a set and a table); the question is whether the check still sees it.
 """
