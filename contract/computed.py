@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from equiscope import record
 from equiscope.explore.space.in_space import in_space, told
 from equiscope.geometry.model import PointSpec, SpaceModel
-from equiscope.program.loops import Function, computation, pushed
+from equiscope.program.loops import Function, computation, with_forces
 from equiscope.record.computation import Computation
 from equiscope.symmetry.space import Rotate
 
@@ -84,7 +84,7 @@ OPERATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of x [4, 6]
 
 def pushing(function: Callable[[Tensor], Tensor]) -> Function:
     """A function of [4, 6] beside a gradient of it."""
-    return pushed(lambda positions: {"made": function(positions), "energy": (function(positions) * SHARES).sum()})
+    return with_forces(lambda positions: {"made": function(positions), "energy": (function(positions) * SHARES).sum()})
 
 
 SMALL: dict[str, Any] = {"width": 8, "vectors": 4, "heads": 2, "value_heads": 2, "radial": 4}
@@ -139,7 +139,7 @@ def cases() -> dict[str, dict[str, Computed]]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, activation="gelu").double().eval()
-    one = pushed(lambda positions: {"energy": layer(positions).square().sum(-1)})
+    one = with_forces(lambda positions: {"energy": layer(positions).square().sum(-1)})
     rows = [drawn(2, 5, 8, seed=seed) for seed in (1, 2)]
     each["a layer of torch"] = _asked(computation(one, {"positions": drawn(2, 5, 8)}), one, rows)
     return {"operations": each, "in-space": in_spaces()}

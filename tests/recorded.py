@@ -1,7 +1,7 @@
 """What a page would get of a model on an input."""
 
 from equiscope.program import watch
-from equiscope.program.lower import looks, lowered
+from equiscope.program.lower import attention_roles, lowered
 from equiscope.program.replay import replay
 
 
@@ -12,7 +12,7 @@ def recorded(model, *inputs, kwargs=None, arrays=True, title=""):
 def attention_of(program, leaves=None):
     """Scores, weights, values and their mix in the only attention of a record."""
     values = replay(program, leaves)
-    (look,) = looks(program)
+    (look,) = attention_roles(program)
     return values[look.scores], values[look.weights.id], values[look.values], values[look.mixed.id]
 
 

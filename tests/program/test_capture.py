@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from equiscope.errors import InputError, UnknownName
-from equiscope.program import WatchAgain, watch
+from equiscope.program import ReplayDiverged, watch
 from equiscope.program.origins import tensors
 from tests.program.zoo import ZOO, Branch, Hand, Linear, another, built, encoder_layer, small, wide
 
@@ -60,7 +60,7 @@ def test_a_program_is_the_model_on_the_watched_input_and_on_another(name, unchec
     other, more = another((args, kwargs))
     changes = {f"input.{path.split('.', 1)[-1]}": t for path, t in tensors([list(other), more])}
     if "watch" in case.again:
-        with pytest.raises(WatchAgain, match="Watch it again"):
+        with pytest.raises(ReplayDiverged, match="Watch it again"):
             program.run(changes)
     elif not case.again:
         found = program.run(changes).outputs
@@ -87,8 +87,8 @@ def test_a_branch_is_found_where_it_would_be_another():
     program = watch(Linear(lambda y, x: y if bool((y > 1e3).any()) else -y).double(), *small())
     assert program.run({"input.0": program.values[0] * 2}).outputs[""].shape == (2, 8)
     far = program.run({"input.0": program.values[0] * 1e6}, strict=False)
-    assert [left.step.op for left in far.left] == ["bool"]
-    assert "Watch it again" in str(far.left[0])
+    assert [left.step.op for left in far.divergences] == ["bool"]
+    assert "Watch it again" in str(far.divergences[0])
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's, of nested tensors

@@ -8,7 +8,7 @@ from torch import nn
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, InputLayer, Spec, build
-from equiscope.program.loops import computation, pushed
+from equiscope.program.loops import computation, with_forces
 from equiscope.program.loops.interpret import run
 from equiscope.tokens import Tokens
 
@@ -153,9 +153,9 @@ def test_a_transformer_that_reads_raw_coordinates_is_one_and_is_pushed():
         each = model(Tokens(x=torch.cat([kinds, positions], -1), positions=order[:, None], order=order)).squeeze(-1)
         return {"energy": each.sum(), "each": each}
 
-    agrees(pushed(energy), positions=drawn(4, 3))
+    agrees(with_forces(energy), positions=drawn(4, 3))
 
 
 def test_an_energy_that_does_not_notice_places_pushes_nobody():
-    agrees(pushed(lambda positions: {"energy": torch.ones(1, dtype=torch.float64)}), positions=drawn(4, 3))
-    agrees(pushed(lambda positions: {"energy": (positions > 0).double().sum()}), positions=drawn(4, 3))
+    agrees(with_forces(lambda positions: {"energy": torch.ones(1, dtype=torch.float64)}), positions=drawn(4, 3))
+    agrees(with_forces(lambda positions: {"energy": (positions > 0).double().sum()}), positions=drawn(4, 3))

@@ -1,6 +1,6 @@
 """The program of any module: every number of a run and the step that made it, captured from outside."""
 
 from equiscope.program.capture import watch
-from equiscope.program.program import Leaf, Numbers, Program, Step, WatchAgain
+from equiscope.program.program import Leaf, Program, ProgramRun, ReplayDiverged, Step
 
-__all__ = ["Leaf", "Numbers", "Program", "Step", "WatchAgain", "watch"]
+__all__ = ["Leaf", "Program", "ProgramRun", "ReplayDiverged", "Step", "watch"]

@@ -1,8 +1,8 @@
-"""Watch any module from outside: two nets under a running model, and every call of torch belongs to exactly one step.
+"""Watch any module from outside: two torch modes record a running model, and every torch call belongs to exactly one step.
 
-The upper net (a function mode) sees calls as the model wrote them; Python functions of torch are opened, so that a step is a
-function that torch has in C. The lower net (a dispatch mode) takes each ATen call outside of these: scripted modules, vmap,
-gradients, C++. The model's own call always runs; the capture's own arithmetic is hidden from both nets.
+The function mode records calls as the model makes them; Python functions of torch are entered, so that a step is a function that
+torch implements in C. The dispatch mode records each ATen call outside of these: scripted modules, vmap, gradients, C++. The
+model's own call always runs; computation of the capture itself is hidden from both modes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,15 +19,15 @@ from equiscope.program.recording import Recording
 
 
 def watch(model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = None) -> Program:
-    """The program that `model(*inputs, **kwargs)` runs, with its numbers. What the model returns is not changed.
+    """Record the program that `model(*inputs, **kwargs)` runs, with its numbers. The model's output does not change.
 
-    Tensors of inputs and outputs may stand in lists, mappings and objects. A compiled model runs as it was before compilation.
+    Tensors in inputs and outputs may be nested in lists, mappings and objects. A compiled model runs uncompiled.
     """
     model = getattr(model, "_orig_mod", model)
     recording = Recording(model)
     functions = Functions(lambda func, args, kwargs: recording.function(functions, func, args, kwargs))
     for t, name, called in origins.inputs(inputs, kwargs or {}):
-        recording.take(t, name, called)
+        recording.add_input(t, name, called)
     with ExitStack() as stack:
         stack.enter_context(_written_out(model))
         stack.enter_context(torch.no_grad())
@@ -41,7 +41,7 @@ def watch(model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = Non
 
 @contextmanager
 def _written_out(model: nn.Module) -> Iterator[None]:
-    """Parts with a faster way take the one that is written out: those that say in `plain` which attributes make them."""
+    """Inside, modules with a fast path take their plain path: those that list its attributes in `plain`."""
     with ExitStack() as stack:
         for module in model.modules():
             plain = getattr(type(module), "plain", None)

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.program.program import Called, Kind
-from equiscope.program.values import lies
+from equiscope.program.program import Kind, ValueLabel
+from equiscope.program.values import location
 
 NORM = {"weight": ("g", "feature", "gain of the norm"), "bias": ("s", "feature", "shift of the norm")}
 TABLE = {"weight": ("E", "vocabulary feature", "embedding table")}
@@ -20,7 +20,7 @@ def legend_of(module: nn.Module) -> dict[str, tuple[str, str, str]]:
     return getattr(module, "legend", TABLE if isinstance(module, nn.Embedding) else {})
 
 
-def inputs(inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[Tensor, str, Called | None]]:
+def inputs(inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[Tensor, str, ValueLabel | None]]:
     """Tensors that a model is given, each with its name. Inputs with a method `leaves` name themselves (Tokens do).
 
     The first tokens ask and may answer; a second sequence only answers, and its rows are called "source".
@@ -29,7 +29,7 @@ def inputs(inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[T
     for value in [*inputs, *kwargs.values()]:
         if hasattr(value, "leaves"):
             for t, (name, symbol, label, axes, kind) in value.leaves(axis):
-                yield t, name if axis == "token" else f"source.{name}", Called(symbol, axes, label, kind)
+                yield t, name if axis == "token" else f"source.{name}", ValueLabel(symbol, axes, label, kind)
             axis = "source"
     for path, t in tensors([list(inputs), dict(kwargs)]):
         yield t, f"input.{path.split('.', 1)[-1]}", None
@@ -40,11 +40,11 @@ def named(model: nn.Module) -> Iterator[tuple[Any, tuple[str, Kind]]]:
     for path, module in model.named_modules():
         for name, x in vars(module).items():
             for inner, t in tensors(x, name) if isinstance(x, (Tensor, list, tuple, dict)) and not name.startswith("_") else ():
-                yield lies(t), (f"{path}.{inner}" if path else inner, "constant")
+                yield location(t), (f"{path}.{inner}" if path else inner, "constant")
     for name, t in model.named_buffers():
-        yield lies(t), (name, "buffer")
+        yield location(t), (name, "buffer")
     for name, t in model.named_parameters():
-        yield lies(t), (name, "parameter")
+        yield location(t), (name, "parameter")
 
 
 def tensors(some: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Tensor]]:

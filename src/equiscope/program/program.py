@@ -1,7 +1,7 @@
-"""A program: every number of one run of a model and the step that made it, which can run again with changes.
+"""A program: every value of one run of a model and the step that computed it; it can run again with changes.
 
-Leaves were given; each step calls a function of torch on earlier values. A value is assigned once: what writes in place here is a
-step that makes a new value, and an alias of what was written is read again out of the storage.
+Leaves are inputs, weights and constants; each step calls a torch function on earlier values. A value is assigned once: an in-place
+write is a step that makes a new value, and an alias of a written tensor is read again from its storage.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
-from equiscope.program.source import NOWHERE, Source
+from equiscope.program.source import NOWHERE, SourceLocation
 from equiscope.record import display
 
 Kind = Literal["input", "parameter", "buffer", "constant", "chance", "unknown"]
@@ -29,18 +29,18 @@ class Ref:
 
 @dataclass(frozen=True)
 class Written:
-    """Of a call's outputs one that is an argument, written in place: which of the tensors among its arguments."""
+    """An output that is an argument written in place: the index among the call's tensor arguments."""
 
     argument: int
 
 
 @dataclass(eq=False)
 class Leaf:
-    """Numbers that were given.
+    """A value that the program reads and does not compute.
 
-    kind   chance: drawn by the model, and kept as it was drawn; unknown: made by code that the capture did not see, an error
-    where  the module that used it first
-    source of what the model's code made: where it stands there
+    kind   chance: random numbers that the model drew; unknown: made by code that was not recorded, an error
+    where  path of the module that used it first
+    source location in the model's code, for constants
     """
 
     id: int
@@ -48,21 +48,21 @@ class Leaf:
     kind: Kind
     value: Tensor
     where: str = ""
-    source: Source = NOWHERE
+    source: SourceLocation = NOWHERE
 
 
 @dataclass(eq=False)
 class Step:
-    """A call of torch.
+    """A call of a torch function.
 
-    op       its name, without underscores: an `iadd` and an `add_` are an "add"
-    args     of the call, with a Ref where a tensor stood
-    outputs  values that it made, and where each stands among the call's results
-    where    the module path; turn: which call of that module
-    level    "function" as the model wrote it; "aten" as torch made it of something that is not one function; "alias" a storage read
-             again after a write
-    said     what Python heard, of a step by which a number left torch
-    source   where in the model's code it was made
+    op       its name without underscores: `iadd` and `add_` are "add"
+    args     of the call, with a Ref for each tensor
+    outputs  values that it computes, and the index of each among the call's results
+    where    path of the module; call_index: which call of that module
+    level    "function": as the model calls it; "aten": an ATen call outside a recorded function; "alias": a storage read again after
+             a write
+    python_value  the value that Python read, for a step whose result leaves torch (`exits`)
+    source   location in the model's code
     """
 
     op: str
@@ -71,51 +71,51 @@ class Step:
     kwargs: dict[str, Any]
     outputs: list[tuple[int, int | Written]]
     where: str = ""
-    turn: int = 0
+    call_index: int = 0
     level: Level = "function"
-    said: Any = None
+    python_value: Any = None
     exits: bool = False
     inputs: tuple[int, ...] = ()
-    source: Source = NOWHERE
+    source: SourceLocation = NOWHERE
 
 
-class WatchAgain(InputError):
-    """With these changes the model would have gone another way: what was recorded is not what it computes.
+class ReplayDiverged(InputError):
+    """With these changes the model may take another branch: the recorded steps may not be what it computes.
 
-    step  that said something else; said: then; says: now
+    step  whose Python value differs; recorded: the value when it was watched; replayed: the value now
     """
 
-    def __init__(self, step: Step, says: Any) -> None:
-        super().__init__(step, says)
-        self.step, self.said, self.says = step, step.said, says
+    def __init__(self, step: Step, replayed: Any) -> None:
+        super().__init__(step, replayed)
+        self.step, self.recorded, self.replayed = step, step.python_value, replayed
 
     def __str__(self) -> str:
         where = self.step.where or "the model"
         return (
-            f"In {where} Python asked for {self.step.op}, heard {_short(self.said)} when it was watched, and would now hear "
-            f"{_short(self.says)}: the model may go another way. Watch it again on these numbers."
+            f"In {where} Python called {self.step.op}: it got {_short(self.recorded)} when the model was watched, and would now get "
+            f"{_short(self.replayed)}, so the model may take another branch. Watch it again on these numbers."
         )
 
 
 @dataclass
-class Numbers:
-    """All values of one run, by id or by name, and where a number that left torch would have been another."""
+class ProgramRun:
+    """All values of one replay, by id or by name. divergences: steps whose Python value differs from the recorded one."""
 
     values: dict[int, Tensor]
     program: "Program"
-    left: list[WatchAgain] = field(default_factory=list)
+    divergences: list[ReplayDiverged] = field(default_factory=list)
 
     def __getitem__(self, value: int | str) -> Tensor:
         return self.values[self.program.id(value)]
 
     @property
     def outputs(self) -> dict[str, Tensor]:
-        """What the model returns, by its path in what was returned ("" where it is one tensor)."""
+        """The model's outputs by path ("" for a single tensor)."""
         return {path: self.values[value] for path, value in self.program.outputs.items()}
 
 
-class Called(NamedTuple):
-    """What a value is called where people read of it: by the legend of a module, or by an input that names itself."""
+class ValueLabel(NamedTuple):
+    """Symbol, axes and label of a value: from the legend of a module, or from an input that names itself."""
 
     symbol: str
     axes: tuple[str, ...]
@@ -125,14 +125,14 @@ class Called(NamedTuple):
 
 @dataclass(repr=False)
 class Program:
-    """Leaves, steps in the order in which they ran, and every value as it was.
+    """Leaves, steps in the order in which they ran, and every recorded value.
 
-    outputs  value by path in what the model returned; output: that itself
-    names    value by name: leaves as the model calls them, what steps made as "layers.0.attention.softmax"
-    legend   by name of a parameter, a buffer or a submodule what the module around calls it, or what it returns
+    outputs  value by path in the model's output; output: the output itself
+    names    value by name: leaves by the model's names, results of steps as "layers.0.attention.softmax"
+    legend   by name of a parameter, a buffer or a submodule: its label, or the label of what it returns
     inside   by path of a submodule in a legend: the module whose legend it is
-    called   by value, of inputs that name themselves and of what submodules in a legend return
-    notes    what was seen and could not be followed
+    labels   by value: of inputs that name themselves, and of what submodules in a legend return
+    notes    what was recorded and cannot be replayed
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -141,9 +141,9 @@ class Program:
     names: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
     output: Any = None
-    legend: dict[str, Called] = field(default_factory=dict)
+    legend: dict[str, ValueLabel] = field(default_factory=dict)
     inside: dict[str, str] = field(default_factory=dict)
-    called: dict[int, Called] = field(default_factory=dict)
+    labels: dict[int, ValueLabel] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -177,55 +177,55 @@ class Program:
             raise UnknownName("value", value, near)
         return found
 
-    def run(self, changes: Mapping[int | str, Tensor] | None = None, strict: bool = True) -> Numbers:
-        """Every value again, after some leaves or steps were given other numbers.
+    def run(self, changes: Mapping[int | str, Tensor] | None = None, strict: bool = True) -> ProgramRun:
+        """Recompute every value after changing some leaves or steps.
 
-        changes  other numbers by id or name; a changed step is not run
-        strict   raise where the model would have gone another way; else it is said in `Numbers.left`
-        raises   WatchAgain; UnknownName for a value that is not there; InputError for numbers of another shape
+        changes  new numbers by id or name; a changed step is not run
+        strict   raise where the model may take another branch; else store it in `ProgramRun.divergences`
+        raises   ReplayDiverged; UnknownName for an unknown value; InputError for numbers of another shape
         """
         changed = {self.id(name): value for name, value in (changes or {}).items()}
         for name, value in changed.items():
             if value.shape != self.values[name].shape:
                 raise InputError(f"{self.name(name)} has shape {list(self.values[name].shape)}, but got {list(value.shape)}.")
-            changed[name] = laid_out(value, self.values[name])
-        numbers = Numbers({leaf.id: changed.get(leaf.id, leaf.value) for leaf in self.leaves}, self)
+            changed[name] = with_layout(value, self.values[name])
+        run = ProgramRun({leaf.id: changed.get(leaf.id, leaf.value) for leaf in self.leaves}, self)
         with torch.no_grad():
             for step in self.steps:
                 try:
-                    self._again(step, numbers, changed)
-                except WatchAgain as error:
+                    self._run_step(step, run, changed)
+                except ReplayDiverged as error:
                     if strict:
                         raise
-                    numbers.left.append(error)
-        return numbers
+                    run.divergences.append(error)
+        return run
 
-    def _again(self, step: Step, numbers: Numbers, changed: dict[int, Tensor]) -> None:
-        values = numbers.values
-        written = {place.argument for _, place in step.outputs if isinstance(place, Written)}
-        given: list[Tensor] = []
+    def _run_step(self, step: Step, run: ProgramRun, changed: dict[int, Tensor]) -> None:
+        values = run.values
+        written = {index.argument for _, index in step.outputs if isinstance(index, Written)}
+        arguments: list[Tensor] = []
 
         def read(x: Any) -> Any:
             if not isinstance(x, Ref):
                 return x
-            given.append(values[x.id].clone() if len(given) in written else values[x.id])
-            return given[-1]
+            arguments.append(values[x.id].clone() if len(arguments) in written else values[x.id])
+            return arguments[-1]
 
         args, kwargs = each(step.args, read), each(step.kwargs, read)
         result = step.call(*args, **kwargs)
         results = list(leaves_of(result))
-        for value, place in step.outputs:
-            made = given[place.argument] if isinstance(place, Written) else results[place]
-            values[value] = changed.get(value, made)
-        if step.exits and not same(result, step.said):
-            raise WatchAgain(step, result)
+        for value, index in step.outputs:
+            output = arguments[index.argument] if isinstance(index, Written) else results[index]
+            values[value] = changed.get(value, output)
+        if step.exits and not same_value(result, step.python_value):
+            raise ReplayDiverged(step, result)
 
     def name(self, value: int) -> str:
-        """What a value is called."""
+        """The name of a value."""
         return next((name for name, one in self.names.items() if one == value), str(value))
 
     def needed(self) -> list[Step]:
-        """The steps that the outputs are made of."""
+        """The steps that the outputs depend on."""
         wanted, found = set(self.outputs.values()), []
         for step in reversed(self.steps):
             if any(value in wanted for value, _ in step.outputs):
@@ -233,8 +233,8 @@ class Program:
                 found.append(step)
         return found[::-1]
 
-    def following(self, *kinds: Kind) -> set[int]:
-        """Values that depend on leaves of these kinds, themselves among them."""
+    def depending_on(self, *kinds: Kind) -> set[int]:
+        """Values that depend on leaves of these kinds, including the leaves."""
         found = {leaf.id for leaf in self.leaves if leaf.kind in kinds}
         for step in self.steps:
             if any(value in found for value in step.inputs):
@@ -243,7 +243,7 @@ class Program:
 
 
 def each(some: Any, what: Callable[[Any], Any]) -> Any:
-    """Arguments with something done to everything that is no container."""
+    """Nested arguments with a function applied to every entry that is no container."""
     if isinstance(some, (list, tuple)) and not isinstance(some, torch.Size):
         made = [each(x, what) for x in some]
         return made if isinstance(some, list) else type(some)(*made) if hasattr(some, "_fields") else tuple(made)
@@ -255,7 +255,7 @@ def each(some: Any, what: Callable[[Any], Any]) -> Any:
 
 
 def leaves_of(some: Any) -> Iterator[Any]:
-    """What stands in arguments or results, one after another."""
+    """The entries of nested arguments or results, in order."""
     if isinstance(some, (list, tuple)):
         for x in some:
             yield from leaves_of(x)
@@ -267,16 +267,16 @@ def leaves_of(some: Any) -> Iterator[Any]:
         yield some
 
 
-def laid_out(t: Tensor, like: Tensor) -> Tensor:
-    """The same numbers with the strides and dtype that the recorded ones have, so that views of them stay views."""
+def with_layout(t: Tensor, like: Tensor) -> Tensor:
+    """The same numbers with the strides and dtype of the recorded tensor, so that its views stay views."""
     t = t.detach().to(like.dtype)
     if t.stride() == like.stride() or any(step == 0 and n > 1 for n, step in zip(like.shape, like.stride(), strict=True)):
         return t
     return torch.empty_like(like).copy_(t)
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether Python heard the same; what is not a number is the same as itself."""
+def same_value(a: Any, b: Any) -> bool:
+    """Whether Python read the same value; NaN equals NaN."""
     if type(a) is not type(b):
         return False
     found = (a == b) | ((a != a) & (b != b))

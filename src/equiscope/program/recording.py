@@ -29,9 +29,9 @@ from equiscope.program.hooks import hooked_everywhere
 from equiscope.program.modes import Functions
 from equiscope.program.origins import legend_of, named, tensors
 from equiscope.program.private import draws, is_wrapped, opened, storage_of, version
-from equiscope.program.program import Called, Kind, Leaf, Level, Program, Ref, Step, Written, each, leaves_of
+from equiscope.program.program import Kind, Leaf, Level, Program, Ref, Step, ValueLabel, Written, each, leaves_of
 from equiscope.program.source import NOWHERE, here
-from equiscope.program.values import Values, lies
+from equiscope.program.values import ValueTable, location
 
 
 class Recording:
@@ -39,17 +39,17 @@ class Recording:
 
     def __init__(self, model: nn.Module) -> None:
         self.program, self.hidden, self.count = Program(), 0, 0
-        self.values = Values(self.program.values, self._own)
+        self.values = ValueTable(self.program.values, self._alias_step)
         self.paths = {id(module): path for path, module in model.named_modules()}
-        self.scope, self.turns = [("", 0)], defaultdict[str, int](int)
-        self.given = dict(named(model))
+        self.scope, self.call_counts = [("", 0)], defaultdict[str, int](int)
+        self.named_tensors = dict(named(model))
         layers = (m for m in model.modules() if isinstance(m, (nn.TransformerEncoder, nn.TransformerEncoderLayer)))
         self.fast = torch.backends.mha.get_fastpath_enabled() and any(not m.training for m in layers)
         paths, self.of_caller = set(self.paths.values()), set[int]()
         for path, module in model.named_modules():
             for name, (symbol, axes, label) in legend_of(module).items():
                 full = f"{path}.{name}" if path else name
-                self.program.legend.setdefault(full, Called(symbol, tuple(axes.split()), label))
+                self.program.legend.setdefault(full, ValueLabel(symbol, tuple(axes.split()), label))
                 if full in paths:
                     self.program.inside.setdefault(full, path)
             if hasattr(module, "legend") and type(module).forward is nn.Module.forward:  # others call its parts, as a scheme's
@@ -64,10 +64,10 @@ class Recording:
             return func(*args, **kwargs)  # of gradients and vmap the lower net sees the inside
         if name in NOTHING or (attribute and name not in PROPERTIES):
             return func(*args, **kwargs)
-        if func in COMPOSITES and (found := self._apart(net, func, args, kwargs)) is not NotImplemented:
+        if func in COMPOSITES and (found := self._decomposed(net, func, args, kwargs)) is not NotImplemented:
             return found
         if name in DROPOUT:
-            return self._dropped(func, args, kwargs)
+            return self._dropout(func, args, kwargs)
         inner = None if name in EXITS else opened(func)
         if inner is not None:
             with net:
@@ -84,7 +84,7 @@ class Recording:
         with self.silence():  # the upper net is on where C++ calls
             return self.call(func, args, kwargs, "aten")
 
-    def _apart(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _decomposed(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call as its parts, which run beside it; NotImplemented where it has none on these arguments."""
         whole = func is F.scaled_dot_product_attention and drawn(args, kwargs)
         with net:
@@ -95,10 +95,10 @@ class Recording:
             result = func(*args, **kwargs)
             for t, part in zip(leaves_of(result), leaves_of(parts), strict=True):
                 if isinstance(t, Tensor):
-                    self.values.know(t, self.ref(part).id)
+                    self.values.assign(t, self.ref(part).id)
         return result
 
-    def _dropped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Dropout as a product with what was drawn: drawn once more on ones, from the generator's saved state."""
         x = args[0] if args else kwargs["input"]
         with self.silence():
@@ -121,7 +121,7 @@ class Recording:
         given = [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
         targets = written(func, in_place, args, kwargs)
         for t in targets:
-            self.values.keep(t)
+            self.values.preserve(t)
         versions = [version(t) for t in given]
         chance = [generator_state(t) for t in given or [torch.empty(0)]] if draws(func) else []
         result = func(*args, **kwargs)
@@ -137,7 +137,7 @@ class Recording:
         made = [(i, x) for i, x in enumerate(leaves_of(result)) if isinstance(x, Tensor) and not any(x is t for t in given)]
         if by_chance:
             for t in targets:
-                self.values.written(t, self._leaf(t, self._unique(op), "chance"))
+                self.values.mark_written(t, self._leaf(t, self._unique(op), "chance"))
             for _, t in made:
                 self.leaf(t, self._unique(op), "chance")
         elif not targets and ("empty" in op or not any(isinstance(x, Ref) for x in leaves_of(frozen))):
@@ -151,11 +151,11 @@ class Recording:
         for t in targets:
             value = self._value(step.op)
             step.outputs.append((value, Written(next(i for i, x in enumerate(given) if x is t))))
-            self.values.written(t, value)
+            self.values.mark_written(t, value)
         for place, t in made:
             value = self._value(step.op)
             step.outputs.append((value, place))
-            self.values.know(t, value)
+            self.values.assign(t, value)
         self._push(step)
 
     # --- values
@@ -163,14 +163,14 @@ class Recording:
         """The value that a tensor is; a leaf where nobody made it."""
         found = self.values.find(t)
         if found is None:
-            name, kind = self.given.get(lies(t), ("", "unknown"))
+            name, kind = self.named_tensors.get(location(t), ("", "unknown"))
             found = self.leaf(t, name or self._unique("unknown"), kind)
         return Ref(found)
 
     def _frozen(self, x: Any) -> Any:
         return self.ref(x) if isinstance(x, Tensor) else x
 
-    def take(self, t: Tensor, name: str, called: Called | None = None) -> None:
+    def add_input(self, t: Tensor, name: str, called: ValueLabel | None = None) -> None:
         """An input; a tensor that is given twice is one leaf with two names."""
         found = self.values.find(t)
         if found is None:
@@ -178,12 +178,12 @@ class Recording:
         else:
             self.program.names[name] = found
         if called is not None:
-            self.program.called.setdefault(found, called)
+            self.program.labels.setdefault(found, called)
 
     def leaf(self, t: Tensor, name: str, kind: Kind) -> int:
         """A leaf with the numbers of a tensor."""
         found = self._leaf(t, name, kind)
-        self.values.know(t, found)
+        self.values.assign(t, found)
         return found
 
     def _leaf(self, t: Tensor, name: str, kind: Kind) -> int:
@@ -204,11 +204,11 @@ class Recording:
         names = self.program.names
         if base not in names:
             return base
-        self.turns[f"~{base}"] += 1
-        return f"{base}~{self.turns[f'~{base}'] + 1}"
+        self.call_counts[f"~{base}"] += 1
+        return f"{base}~{self.call_counts[f'~{base}'] + 1}"
 
     # --- steps
-    def _own(self, op: str, func: Callable[..., Tensor], args: tuple[Any, ...]) -> int:
+    def _alias_step(self, op: str, func: Callable[..., Tensor], args: tuple[Any, ...]) -> int:
         """A step of our own: the whole, and what is put into it, are values."""
         value = self._value(op)
         refs = 2 if op == "put" else 1
@@ -241,15 +241,15 @@ class Recording:
         def enter(module: nn.Module, _: Any) -> None:
             caller = self.scope[-1][0]
             path = caller if id(module) in self.of_caller else self.paths.get(id(module), caller)
-            self.scope.append((path, self.turns[path]))
-            self.turns[path] += 1
+            self.scope.append((path, self.call_counts[path]))
+            self.call_counts[path] += 1
 
         def leave(module: nn.Module, given: Any, output: Any) -> None:
             self.scope.pop()
             path = self.paths.get(id(module), "")
             value = self.values.find(output) if isinstance(output, Tensor) and path in self.program.inside else None
             if value is not None:
-                self.program.called.setdefault(value, self.program.legend[path])
+                self.program.labels.setdefault(value, self.program.legend[path])
 
         with hooked_everywhere(enter, leave):
             yield

@@ -25,7 +25,7 @@ Span = tuple[int | None, int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceLocation:
     """name: of the variable, or nothing; text: of the expression; file and line: where it stands."""
 
     name: str = ""
@@ -34,16 +34,16 @@ class Source:
     line: int = 0
 
 
-NOWHERE = Source()
+NOWHERE = SourceLocation()
 
 
 @dataclass(frozen=True)
 class _Expression:
-    source: Source
+    source: SourceLocation
     returned: bool
 
 
-def here() -> Source:
+def here() -> SourceLocation:
     """Of the call of torch that runs now."""
     frame = _next(sys._getframe(1))
     found, torchs = None, NOWHERE
@@ -57,10 +57,10 @@ def here() -> Source:
             found = one.source
         if not one.returned:
             if found is None or frame.f_code.co_filename.startswith(TORCH):
-                return found or Source("", torchs.text, torchs.file, torchs.line)
-            return Source(one.source.name, found.text, found.file, found.line)
+                return found or SourceLocation("", torchs.text, torchs.file, torchs.line)
+            return SourceLocation(one.source.name, found.text, found.file, found.line)
         frame = _next(frame.f_back)
-    return found or Source("", torchs.text, torchs.file, torchs.line)
+    return found or SourceLocation("", torchs.text, torchs.file, torchs.line)
 
 
 def _next(frame: FrameType | None) -> FrameType | None:
@@ -86,7 +86,7 @@ def _expression(code: CodeType, instruction: int) -> _Expression | None:
     node, parents = found
     text = _text(code.co_filename, node)
     name, returned = _assigned(node, parents)
-    return _Expression(Source(name, text, code.co_filename, span[0] or 0), returned)
+    return _Expression(SourceLocation(name, text, code.co_filename, span[0] or 0), returned)
 
 
 @cache

@@ -20,22 +20,22 @@ Layout = tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool, bool]
 class _Storage:
     """What is known of one piece of memory.
 
-    known   by layout: the value, and how many writes it has seen
+    values  by layout: the value, and how many writes it has seen
     writes  value and layout of each write
     live    values whose recorded numbers still lie here, and would be written over
     whole   the memory as one row of numbers, and how many writes are in it
-    kept    a tensor on it, so that its address is given to nobody else
+    anchor  a tensor on it, so that its address is given to nobody else
     """
 
-    kept: Tensor
-    known: dict[Layout, tuple[int, int]] = field(default_factory=dict)
+    anchor: Tensor
+    values: dict[Layout, tuple[int, int]] = field(default_factory=dict)
     writes: list[tuple[int, Layout]] = field(default_factory=list)
     live: set[int] = field(default_factory=set)
     before: list[tuple[int, Layout]] = field(default_factory=list)
     whole: tuple[int, int] | None = None
 
 
-class Values:
+class ValueTable:
     """The ledger of a capture.
 
     numbers  by value: the tensor as it was when the value was made
@@ -52,25 +52,25 @@ class Values:
         if storage is None:
             return None
         layout = _layout(t)
-        found = storage.known.get(layout)
-        if found is None and not any(_meet(layout, other) for other in storage.known):
+        found = storage.values.get(layout)
+        if found is None and not any(_meet(layout, other) for other in storage.values):
             return None  # other numbers of the same memory
         value, seen = found or (-1, -1)
         if found is None or any(_meet(layout, other) for _, other in storage.writes[seen:]):
-            value = self._read_again(storage, layout)
+            value = self._read_from_storage(storage, layout)
             self.numbers[value] = t
             storage.live.add(value)
-        storage.known[layout] = (value, len(storage.writes))
+        storage.values[layout] = (value, len(storage.writes))
         return value
 
-    def know(self, t: Tensor, value: int) -> None:
+    def assign(self, t: Tensor, value: int) -> None:
         """Say that a tensor is a value."""
         storage = self._storages.setdefault(storage_of(t), _Storage(t))
-        storage.known[_layout(t)] = (value, len(storage.writes))
+        storage.values[_layout(t)] = (value, len(storage.writes))
         self.numbers[value] = t
         storage.live.add(value)
 
-    def keep(self, t: Tensor) -> None:
+    def preserve(self, t: Tensor) -> None:
         """Before a write: copy the recorded numbers that lie in the memory of this tensor."""
         storage = self._storages.get(storage_of(t))
         if storage is None:
@@ -79,15 +79,15 @@ class Values:
             self.numbers[value] = self.numbers[value].detach().clone()
         storage.live.clear()
         if not storage.writes:
-            storage.before = _covering([(value, layout) for layout, (value, _) in storage.known.items()])
+            storage.before = _covering([(value, layout) for layout, (value, _) in storage.values.items()])
 
-    def written(self, t: Tensor, value: int) -> None:
+    def mark_written(self, t: Tensor, value: int) -> None:
         """After a write: the tensor is this value now."""
         storage = self._storages.setdefault(storage_of(t), _Storage(t))
         storage.writes.append((value, _layout(t)))
-        self.know(t, value)
+        self.assign(t, value)
 
-    def _read_again(self, storage: _Storage, layout: Layout) -> int:
+    def _read_from_storage(self, storage: _Storage, layout: Layout) -> int:
         whole, done = self._whole(storage)
         for value, other in storage.writes[done:]:
             whole = self._step("put", put, (whole, value, other[1], other[2], other[0]))
@@ -97,16 +97,16 @@ class Values:
     def _whole(self, storage: _Storage) -> tuple[int, int]:
         if storage.whole is not None:
             return storage.whole
-        bases = storage.before or _covering([(value, layout) for layout, (value, _) in storage.known.items()])
+        bases = storage.before or _covering([(value, layout) for layout, (value, _) in storage.values.items()])
         (first, layout), *others = bases
-        size = storage.kept.untyped_storage().nbytes() // layout[3].itemsize
+        size = storage.anchor.untyped_storage().nbytes() // layout[3].itemsize
         whole = self._step("spread", spread, (first, size, layout[1], layout[2], layout[0]))
         for value, other in others:
             whole = self._step("put", put, (whole, value, other[1], other[2], other[0]))
         return whole, 0
 
 
-def lies(t: Tensor) -> tuple[int, Layout]:
+def location(t: Tensor) -> tuple[int, Layout]:
     """Where the numbers of a tensor lie: the same for every object that is these numbers."""
     return storage_of(t), _layout(t)
 

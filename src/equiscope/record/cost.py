@@ -16,7 +16,7 @@ TimedKind = Literal["attention", "step by step", "feed-forward"]
 
 
 class CostTerm(Struct, frozen=True):
-    """A product: `coefficient` times the size of each letter in `symbols`; "NDD" is N·D². requires: features of models that have it."""
+    """A product: `coefficient` times the size of each letter in `symbols`; "NDD" is N·D². requires: features that it needs."""
 
     coefficient: int
     symbols: str

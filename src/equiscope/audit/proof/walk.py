@@ -18,7 +18,7 @@ from equiscope.audit.proof.field import NoRule, function, hash_key, ordered
 from equiscope.audit.proof.field_steps import FieldSteps
 from equiscope.audit.proof.formulas import Formulas, in_field, unknown_values
 from equiscope.audit.proof.order_statistics import ORDER_STATISTICS
-from equiscope.program.loops.aten import known, name_of, parts
+from equiscope.program.loops.aten import name_of, operation_names, parts
 from equiscope.program.loops.computation import called
 from equiscope.program.loops.lower_complex import Complex, constant
 from equiscope.program.program import each, leaves_of
@@ -145,7 +145,7 @@ class Walk:
             return _with_dtypes(ORDER_STATISTICS[name](name, result, *leaf_values[0], **leaf_values[1]), result)
         if op in parts():
             return self._decomposed(node, op, args, kwargs)
-        if torch.Tag.pointwise in op.tags and name not in known():
+        if torch.Tag.pointwise in op.tags and name not in operation_names():
             return _pointwise(name, args, kwargs, result, self.masks_infinite)
         return _by_loops(op, args, kwargs, result, self.masks_infinite)
 

@@ -46,7 +46,8 @@ WORK = [
         name="feed-forward", group="feed-forward", about="each token on its own, through F hidden features and back",
         full_pass=[CostTerm(2, "BNDF"), CostTerm(1, "BNDF", ["gate"])],
         decoding_step=[CostTerm(2, "BDF"), CostTerm(1, "BDF", ["gate"])],
-        parameters=[CostTerm(2, "DF"), CostTerm(1, "DF", ["gate"]), CostTerm(1, "F", ["inner bias"]), CostTerm(1, "D", ["inner bias"])],
+        parameters=[CostTerm(2, "DF"), CostTerm(1, "DF", ["gate"]), CostTerm(1, "F", ["inner bias"]),
+            CostTerm(1, "D", ["inner bias"])],
     ),
     CostPart(
         name="norms", group="ends", about="two in each layer; no matrix product",

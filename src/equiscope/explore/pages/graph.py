@@ -26,7 +26,7 @@ from equiscope.explore.pages.sentence import Choice, rows
 from equiscope.explore.sentence.exhibit import numbers, seed_word
 from equiscope.positions import NoPosition
 from equiscope.program import watch
-from equiscope.program.lower import looks, lowered
+from equiscope.program.lower import attention_roles, lowered
 from equiscope.program.replay import replay
 from equiscope.record import Fact, Messages, ProgramRecord
 from equiscope.record.messages import ExampleGraph, Figures, Reason
@@ -113,9 +113,7 @@ def plain(made: Messages) -> str:
     heads = ["receives", *made.words, *(f"output {d + 1}" for d in range(made.width))]
     more = [[reason.claim, reason.text] for reason in made.differences]
     why = [
-        [reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"]
-        for reason in made.reasons
-        for fact in reason.measurements
+        [reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in made.reasons for fact in reason.measurements
     ]
     return (
         f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
@@ -167,7 +165,7 @@ def _ready(name: str, count: int) -> ExampleGraph:
 
 
 def _roles(program: ProgramRecord) -> dict[str, str]:
-    (look,) = looks(program)
+    (look,) = attention_roles(program)
     given = {leaf.symbol: leaf.id for leaf in program.leaves}
     return {
         "words": given["X"], "edges": given["G"], "queries": look.queries, "keys": look.keys, "values": look.values,
@@ -288,8 +286,8 @@ def against_mask() -> float:
     """Largest difference between attention on half of the edges and full attention under that mask."""
     graph, tokens = _example()
     kept = _half()
-    looks = [(int(receives), int(sends)) for sends, receives in kept.T]
-    return _largest(graph(tokens, kept), _full(graph, Edges(looks, NODES))(tokens))
+    attention_roles = [(int(receives), int(sends)) for sends, receives in kept.T]
+    return _largest(graph(tokens, kept), _full(graph, Edges(attention_roles, NODES))(tokens))
 
 
 def without_half() -> float:

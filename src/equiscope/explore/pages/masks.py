@@ -78,9 +78,11 @@ def plain(made: Masks) -> str:
     words, reach = made.words, unpack(made.influence)
     examples = [
         [
-            " ".join([made.bos, *words][: one.prefix_length]), one.next, number(one.full_pass_loss),
+            " ".join([made.bos, *words][: one.prefix_length]),
+            one.next,
+            number(one.full_pass_loss),
             number(abs(one.full_pass_loss - one.own_pass_loss)),
-        ]  # fmt: skip
+        ]
         for one in made.examples
     ]
     heard = [

@@ -125,7 +125,8 @@ def solved(model: Solving, at: Tensor) -> Solver:
         name=model.name, title=model.title, about=model.about, group=model.group, trained=model.trained, seed=model.seed,  # type: ignore[arg-type]
         unit=model.unit, parameters=sum(p.numel() for p in model.model.parameters()), layers=layers, heads=heads,
         vectors=start["arrows"].shape[-1] if "arrows" in start else 0,
-        start=SolverOutput(energy=float(start["energy"]), atom_energies=start["each"].tolist(), forces=pack(start["forces"].numpy())),
+        start=SolverOutput(energy=float(start["energy"]), atom_energies=start["each"].tolist(),
+            forces=pack(start["forces"].numpy())),
         floors=floors(model, at),
         energies=[float((one["energy"] - start["energy"]).abs()) for one in turned],
         forces=[relative_error(one["forces"], start["forces"] @ one["by"].mT) for one in turned],

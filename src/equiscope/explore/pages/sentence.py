@@ -13,7 +13,7 @@ from equiscope.explore.sentence.clocks import facts, tour
 from equiscope.explore.sentence.exhibit import PLACES, exhibit
 from equiscope.positions import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
 from equiscope.program import watch
-from equiscope.program.lower import looks, lowered
+from equiscope.program.lower import attention_roles, lowered
 from equiscope.symmetry import derive
 from equiscope.tokens import Tokens, spelled, words
 
@@ -93,12 +93,12 @@ def explorable(choice: Choice) -> record.Explorable:
     if choice.position not in [o.variant.name for o in available]:
         raise UnknownName("position scheme", choice.position, [o.variant.name for o in available])
     pool: dict[str, record.Array] = {}
-    packed: dict[bytes, record.Array] = {}
+    array_cache: dict[bytes, record.Array] = {}
     programs: list[record.SchemeProgram] = []
     schemes: list[record.SchemeVariant] = []
     for offer in available:
         try:
-            programs += [_program(offer, setting, choice, names, pool, packed) for setting in SETTINGS]
+            programs += [_program(offer, setting, choice, names, pool, array_cache) for setting in SETTINGS]
             schemes.append(offer.variant)
         except ShapeError as error:
             if offer.variant.name == choice.position:
@@ -153,7 +153,8 @@ def _variant(scheme: Position, name: str, title: str, summary: str, switch: str)
 
 
 def _program(
-    offer: _Offer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array], packed: dict[bytes, record.Array]
+    offer: _Offer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array],
+    array_cache: dict[bytes, record.Array],
 ) -> record.SchemeProgram:  # fmt: skip
     made = exhibit(
         offer.make(), choice.width, choice.heads, choice.seed, causal="causal" in setting, class_token="class" in setting
@@ -161,7 +162,7 @@ def _program(
     tokens = Tokens.of(rows(names[:TRACED], choice))
     if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
-    program = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, packed=packed)
+    program = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, array_cache=array_cache)
     return record.SchemeProgram(
         scheme=offer.variant.name, setting=setting, program=_pooled(program, offer.variant.name, pool), claims=derive(made.model),
         roles=_roles(program),
@@ -184,11 +185,11 @@ def _pooled(program: record.ProgramRecord, scheme: str, pool: dict[str, record.A
 def _roles(program: record.ProgramRecord) -> dict[str, str]:
     """Where a view finds what it asks for: what the exhibit returns by name, and the parts of its attention."""
     words = next(leaf.id for leaf in program.leaves if leaf.kind == "content")
-    (look,) = looks(program)
+    (look,) = attention_roles(program)
     terms = {f"split-{step.symbol[2:]}": step.id for step in program.steps if step.symbol in ("s_cp", "s_pc")}
     return terms | {
         "words": words, "queries": look.queries, "keys": look.keys, "values": look.values, "scores": look.scores,
-        "weights": look.weights.id, "mixed": look.mixed.id, **(program.named or {}),
+        "weights": look.weights.id, "mixed": look.output.id, **(program.named or {}),
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.geometry import PLAIN, Features, attend
 from equiscope.geometry.model import SpaceModel
 from equiscope.program.hooks import hooked
-from equiscope.program.loops import computation, pushed
+from equiscope.program.loops import computation, with_forces
 from equiscope.record.computation import Computation
 
 
@@ -36,7 +36,7 @@ def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computati
         )
     rows = model.elements(numbers.unsqueeze(0))
     double = copy.deepcopy(model).double().eval().requires_grad_(False)
-    return computation(pushed(lambda positions: told(double, rows, positions)), {"positions": positions.detach().double()})
+    return computation(with_forces(lambda positions: told(double, rows, positions)), {"positions": positions.detach().double()})
 
 
 def told(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor]:

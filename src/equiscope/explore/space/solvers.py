@@ -18,7 +18,7 @@ from equiscope.explore.space.in_space import told
 from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.models import Attention, Block, InputLayer, Model, Spec, build
 from equiscope.models.readout import READOUTS
-from equiscope.program.loops import pushed
+from equiscope.program.loops import with_forces
 from equiscope.program.modes import Functions
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
@@ -117,7 +117,7 @@ def drawn(spec: Any, seed: int) -> Any:
 def _space_answers(model: nn.Module, numbers: Tensor) -> Made:
     assert isinstance(model, SpaceModel)
     rows = model.elements(numbers.unsqueeze(0))
-    return pushed(lambda positions: told(model, rows, positions))
+    return with_forces(lambda positions: told(model, rows, positions))
 
 
 def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, scale: float = 1.0) -> Made:

@@ -35,7 +35,7 @@ def lowered(*names: str) -> Callable[[Lowered], Lowered]:
     return listed
 
 
-def known() -> set[str]:
+def operation_names() -> set[str]:
     """Names of all operations that a computation can have."""
     return {*LOWERED, *VIEWS, *ALIASES, *LIKE, "getitem"}
 
@@ -44,7 +44,7 @@ def known() -> set[str]:
 def parts() -> dict[Any, Any]:
     """Operations that are not in the list, and what torch makes them of."""
     more = get_decompositions([getattr(torch.ops.aten, name) for name in COMPOSED])
-    return {op: how for op, how in {**core_aten_decompositions(), **more}.items() if name_of(op) not in known()}
+    return {op: how for op, how in {**core_aten_decompositions(), **more}.items() if name_of(op) not in operation_names()}
 
 
 def name_of(op: Any) -> str:

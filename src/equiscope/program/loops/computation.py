@@ -1,6 +1,6 @@
-"""A running function of tensors as a record that a page can run: torch traces it, and every operation is written as steps.
+"""A function of tensors as a record that a page can run: torch traces it, and every operation becomes loop steps.
 
-There is no second implementation of a model: what the page computes is what PyTorch computed, gradients included.
+There is no second implementation of a model: the page computes what PyTorch computes, gradients included.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from equiscope.errors import InputError
 from equiscope.program.loops import lower_products, lower_scans  # noqa: F401  # enter their operations into the list
-from equiscope.program.loops.aten import ALIASES, LIKE, LOWERED, VIEWS, known, name_of, parts
+from equiscope.program.loops.aten import ALIASES, LIKE, LOWERED, VIEWS, name_of, operation_names, parts
 from equiscope.program.loops.loop_ir import LoopIR, Value
 from equiscope.program.loops.lower_complex import Complex, complex_rule, constant, on_complex
 from equiscope.program.loops.lower_views import viewed
@@ -24,7 +24,7 @@ from equiscope.program.program import each, leaves_of
 from equiscope.record.computation import Computation
 
 Function = Callable[..., dict[str, Tensor]]
-WHERE = ("memory_format", "layout", "device", "pin_memory", "non_blocking")  # of numbers, and not which
+STORAGE = ("memory_format", "layout", "device", "pin_memory", "non_blocking")  # arguments that change no value
 
 
 def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
@@ -32,8 +32,8 @@ def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
 
     inputs   by name; floating-point numbers in float64
     returns  a record with the function's outputs, by name
-    raises   InputError for what cannot be told without the numbers: an operation without steps, a decision that an input makes,
-             chance, a shape that depends on the input, and for numbers that are not float64
+    raises   InputError for an operation without steps, a branch or a shape that depends on the input, random numbers, and numbers that
+             are not float64
     """
     names = list(inputs)
     outputs: list[str] = []
@@ -55,23 +55,23 @@ def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
     return ir.computation(given, dict(zip(outputs, values, strict=True)))
 
 
-def pushed(function: Function) -> Function:
+def with_forces(function: Function) -> Function:
     """The same function with "forces": minus the gradient of the sum of its "energy" by its input `positions`."""
 
-    def with_forces(positions: Tensor, **rest: Tensor) -> dict[str, Tensor]:
+    def computed(positions: Tensor, **rest: Tensor) -> dict[str, Tensor]:
         with torch.enable_grad():
-            at = positions.detach().requires_grad_()
-            found = function(positions=at, **rest)
-            energy = found["energy"].sum()
-            noticed = energy.requires_grad  # else no path leads from places to the energy
-            push = torch.autograd.grad(energy, at, materialize_grads=True)[0] if noticed else torch.zeros_like(at)
-        return {**{name: x.detach() for name, x in found.items()}, "forces": -push}
+            inputs = positions.detach().requires_grad_()
+            outputs = function(positions=inputs, **rest)
+            energy = outputs["energy"].sum()
+            depends = energy.requires_grad  # else no path leads from the positions to the energy
+            gradient = torch.autograd.grad(energy, inputs, materialize_grads=True)[0] if depends else torch.zeros_like(inputs)
+        return {**{name: x.detach() for name, x in outputs.items()}, "forces": -gradient}
 
-    return with_forces
+    return computed
 
 
 def traced(function: Callable[..., list[Tensor]], inputs: list[Tensor]) -> GraphModule:
-    """torch's own operations, as they were called."""
+    """The graph of torch's operations that the function calls."""
     try:
         # one mode for the shapes of all steps: else torch makes one for each, which takes as long as the rest
         with sdpa_kernel([SDPBackend.MATH]), torch.no_grad(), tracing(TracingContext(FakeTensorMode())):
@@ -90,12 +90,12 @@ def traced(function: Callable[..., list[Tensor]], inputs: list[Tensor]) -> Graph
 
 
 class _Reader:
-    """Walks a graph in its order; a node is a value of the loop IR, a tuple of them, or None."""
+    """Walks a graph in order; each node becomes a value of the loop IR, a tuple of values, or None."""
 
     def __init__(self, ir: LoopIR, graph: GraphModule) -> None:
         self.ir, self.graph = ir, graph
         self.values: dict[Node, Any] = {}
-        self.met: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}
 
     def read(self, inputs: list[Value]) -> list[Any]:
         rest = iter(inputs)
@@ -106,16 +106,16 @@ class _Reader:
                 found = _attribute(self.graph, str(node.target))
                 self.values[node] = constant(self.ir, found) if isinstance(found, Tensor) else found
             elif node.op == "output":
-                return list(self._known(node.args[0]))
+                return list(self._resolve(node.args[0]))
             else:
-                arguments, named = self._known(node.args), self._known(node.kwargs)
+                arguments, named = self._resolve(node.args), self._resolve(node.kwargs)
                 key = (node.target, _frozen(arguments), _frozen(named))
-                if key not in self.met:
-                    self.met[key] = self._made(node, arguments, named)
-                self.values[node] = self.met[key]
+                if key not in self.cache:
+                    self.cache[key] = self._lower(node, arguments, named)
+                self.values[node] = self.cache[key]
         raise AssertionError("a graph has an output")
 
-    def _made(self, node: Node, arguments: Any, named: Any) -> Any:
+    def _lower(self, node: Node, arguments: Any, named: Any) -> Any:
         op: Any = node.target
         name, ir = name_of(op), self.ir
         if name == "getitem":
@@ -133,26 +133,26 @@ class _Reader:
         if dtype.is_floating_point and dtype != torch.float64:
             raise InputError(f"A computation is in float64, but {op} makes {dtype}. Call model.double(), and give float64 inputs.")
 
-    def _known(self, some: Any) -> Any:
+    def _resolve(self, some: Any) -> Any:
         return each(some, lambda x: self.values[x] if isinstance(x, Node) else x)
 
 
 def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
-    """What one of torch's operations makes of values, as steps. Raises InputError for what has none."""
+    """The result of a torch operation on values, as steps. Raises InputError for an operation that has none."""
     name, values = name_of(op), values_in([arguments, named])
 
-    def told(x: Any) -> Any:
-        """The tensor of a constant, or one of the same shape where only that is read."""
+    def tensor_of(x: Any) -> Any:
+        """The tensor of a constant, or a tensor of the same shape where only the shape is read."""
         if isinstance(x, Complex):
-            return torch.complex(told(x.real), told(x.imag))
+            return torch.complex(tensor_of(x.real), tensor_of(x.imag))
         if not isinstance(x, Value):
             return x
         return ir.tensor(x) if x.slot in ir.bases else torch.zeros(x.shape, dtype=x.dtype)
 
     if name in LIKE or all(x.slot in ir.bases for x in values):
-        made = op(*each(arguments, told), **each(named, told))
+        made = op(*each(arguments, tensor_of), **each(named, tensor_of))
         return each(made, lambda x: constant(ir, x) if isinstance(x, Tensor) else x)
-    named = {key: x for key, x in named.items() if key not in WHERE}
+    named = {key: x for key, x in named.items() if key not in STORAGE}
     if on_complex(name, list(leaves_of([arguments, named]))):
         return complex_rule(op, name)(ir, *arguments, **named)
     if name in VIEWS and op is not torch.ops.aten.view.dtype:
@@ -161,14 +161,14 @@ def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
         return arguments[0]
     if name not in LOWERED:
         raise InputError(
-            f"A computation has no steps for {op}; it has {len(known())} others: equiscope.program.loops.aten.known(). "
+            f"A computation has no steps for {op}; it has {len(operation_names())} others: equiscope.program.loops.aten.operation_names(). "
             "Write the model with these, or add its loops to program/loops."
         )
     return LOWERED[name](ir, *arguments, **named)
 
 
 def values_in(some: Any) -> list[Value]:
-    """The values of arguments or results; a complex one is two."""
+    """The values in arguments or results; a complex value is two."""
     parts = [(x.real, x.imag) if isinstance(x, Complex) else (x,) for x in leaves_of(some)]
     return [x for both in parts for x in both if isinstance(x, Value)]
 

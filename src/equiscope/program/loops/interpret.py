@@ -28,7 +28,7 @@ JOINED: dict[str, tuple[float, Any]] = {
 }  # fmt: skip
 
 
-def places(view: Sequence[int], shape: Sequence[int]) -> Any:
+def offsets(view: Sequence[int], shape: Sequence[int]) -> Any:
     """Where in its slot a view's numbers lie."""
     grid = np.indices(tuple(shape), sparse=True)
     return sum((n * stride for n, stride in zip(grid, view[2:], strict=True)), np.zeros(tuple(shape), dtype=int)) + view[1]
@@ -48,13 +48,13 @@ def interpret(record: Computation, inputs: Mapping[str, Tensor]) -> dict[str, Te
         slots[place.slot][:] = inputs[name].detach().cpu().double().numpy().reshape(-1)
     for step in record.steps:
         read: list[Any] = [
-            slots[x[0]][places(x, step.shape)] if isinstance(x, list) else np.full(tuple(step.shape), x) for x in step.of
+            slots[x[0]][offsets(x, step.shape)] if isinstance(x, list) else np.full(tuple(step.shape), x) for x in step.of
         ]
-        slot, to = slots[step.to[0]], places(step.to, step.shape)
+        slot, to = slots[step.to[0]], offsets(step.to, step.shape)
         if step.op == "gather":
             base = step.of[0]
             assert isinstance(base, list)
-            slot[to] = slots[base[0]][places(base, step.shape) + read[1].astype(int)]
+            slot[to] = slots[base[0]][offsets(base, step.shape) + read[1].astype(int)]
         elif step.op == "put":
             slot[to + read[1].astype(int)] = read[0]
         elif step.op == "scatter":

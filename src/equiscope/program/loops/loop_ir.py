@@ -27,7 +27,7 @@ class Value:
     offset: int
     dtype: torch.dtype
 
-    def seen(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> "Value":
+    def view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> "Value":
         """The same numbers in another shape."""
         strides = [0 if n == 1 else stride for n, stride in zip(shape, strides, strict=True)]
         return Value(self.slot, tuple(shape), tuple(strides), offset, self.dtype)
@@ -36,12 +36,12 @@ class Value:
         """Broadcast to a shape, as torch does: from the right."""
         before = len(shape) - len(self.shape)
         own = [stride if n == m else 0 for n, m, stride in zip(self.shape, shape[before:], self.strides, strict=True)]
-        return self.seen(shape, [0] * before + own, self.offset)
+        return self.view(shape, [0] * before + own, self.offset)
 
     def along(self, view: Callable[[Tensor], Tensor]) -> "Value":
         """What one of torch's views makes of it. Raises RuntimeError where only a copy has that shape."""
         moved = view(self.outline())
-        return self.seen(moved.shape, moved.stride(), int(moved.storage_offset()))
+        return self.view(moved.shape, moved.stride(), int(moved.storage_offset()))
 
     def outline(self) -> Tensor:
         """A tensor of this shape and these strides without numbers."""
@@ -57,7 +57,7 @@ class LoopIR:
         self.bases: dict[int, Tensor] = {}  # constants, one axis each
         self.steps: list[Loop] = []
         self._written: dict[object, Value] = {}
-        self._known: dict[object, int] = {}
+        self._constants: dict[object, int] = {}
         self._products: dict[int, tuple[Value, Value]] = {}  # what was multiplied, by the slot of the product
 
     # --- numbers
@@ -65,7 +65,7 @@ class LoopIR:
         """A slot of its own, in row-major order."""
         self.sizes.append(math.prod(shape))
         whole = Value(len(self.sizes) - 1, (), (), 0, dtype)
-        return whole.seen(shape, contiguous(shape), 0)
+        return whole.view(shape, contiguous(shape), 0)
 
     def constant(self, tensor: Tensor) -> Value:
         """A tensor that no input changes: equal numbers share a slot, a transposed table that of the table."""
@@ -78,10 +78,10 @@ class LoopIR:
         else:
             base, shape, strides, offset = x.reshape(-1), x.shape, contiguous(x.shape), 0
         key = (dtype, base.cpu().numpy().tobytes())
-        if key not in self._known:
-            self._known[key] = self.fresh((base.numel(),)).slot
-            self.bases[self._known[key]] = base.clone()
-        return Value(self._known[key], (), (), 0, dtype).seen(shape, strides, offset)
+        if key not in self._constants:
+            self._constants[key] = self.fresh((base.numel(),)).slot
+            self.bases[self._constants[key]] = base.clone()
+        return Value(self._constants[key], (), (), 0, dtype).view(shape, strides, offset)
 
     def tensor(self, value: Value) -> Tensor:
         """The numbers of a constant."""
@@ -106,14 +106,14 @@ class LoopIR:
         return Computation(
             inputs={name: TensorSlot(slots[value.slot], list(value.shape)) for name, value in inputs.items()},
             outputs={name: TensorSlot(slots[value.slot], list(value.shape)) for name, value in wholes.items()},
-            constants=[Constant(slots[slot], packed(base)) for slot, base in self.bases.items() if slot in needed],
+            constants=[Constant(slots[slot], packed_constant(base)) for slot, base in self.bases.items() if slot in needed],
             sizes=[self.sizes[slot] for slot in slots],
             steps=[_renumbered(step, slots) for step in reversed(kept)],
         )
 
     def _whole(self, value: Value, inputs: set[Value]) -> Value:
         """The same numbers as a slot of their own in row-major order."""
-        plain = value.seen(value.shape, contiguous(value.shape), 0)
+        plain = value.view(value.shape, contiguous(value.shape), 0)
         is_whole = value == plain and self.sizes[value.slot] == math.prod(value.shape)
         return value if is_whole and value not in inputs and value.slot not in self.bases else self.copy(value)
 
@@ -126,7 +126,7 @@ class LoopIR:
         if simple is not None:
             return replace(simple, dtype=dtype)
         held = tuple(1 if self._repeats(wide, axis) else n for axis, n in enumerate(shape))
-        narrow = [x.seen(held, x.strides, x.offset) if isinstance(x, Value) else x for x in wide]
+        narrow = [x.view(held, x.strides, x.offset) if isinstance(x, Value) else x for x in wide]
 
         def make() -> Value:
             made = self.fresh(held, dtype)
@@ -220,11 +220,11 @@ class LoopIR:
         held = [1 if axis in once else n for axis, n in enumerate(operands[0].shape)]
         free = [axis for axis in range(len(held)) if axis not in axes and self._repeats(operands, axis)]
         narrow = [1 if axis in free else n for axis, n in enumerate(held)]
-        views = [x.seen(narrow, x.strides, x.offset) for x in operands]
+        views = [x.view(narrow, x.strides, x.offset) for x in operands]
 
         def make() -> Value:
             made = self.fresh([1 if axis in axes else n for axis, n in enumerate(narrow)])
-            self.step(op, made.seen(narrow, made.strides, 0), *views)
+            self.step(op, made.view(narrow, made.strides, 0), *views)
             return made
 
         made = self.once((op, tuple(views), tuple(axes)), make)
@@ -244,7 +244,7 @@ class LoopIR:
             if stride and (axis is None or begins[axis] + n > held[axis] or found.count(axis) > 1):
                 return None
         a, b = (
-            y.seen(x.shape, [0 if axis is None else y.strides[axis] for axis in found], y.offset + _far(begins, y.strides))
+            y.view(x.shape, [0 if axis is None else y.strides[axis] for axis in found], y.offset + _far(begins, y.strides))
             for y in operands
         )
         return a, b
@@ -274,7 +274,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 def without(x: Value, axes: Sequence[int]) -> Value:
     """Without axes of length 1."""
     left = [axis for axis in range(len(x.shape)) if axis not in axes]
-    return x.seen([x.shape[axis] for axis in left], [x.strides[axis] for axis in left], x.offset)
+    return x.view([x.shape[axis] for axis in left], [x.strides[axis] for axis in left], x.offset)
 
 
 def merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
@@ -295,7 +295,7 @@ def merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
     return short, steps
 
 
-def packed(base: Tensor) -> record.Array:
+def packed_constant(base: Tensor) -> record.Array:
     """A constant as data: in float32 where that holds the same numbers."""
     x: np.ndarray = base.detach().cpu().numpy()
     if x.dtype == np.float64:

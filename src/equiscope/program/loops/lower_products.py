@@ -81,13 +81,13 @@ def _convolution(
     seen = _windows(wide, kernel, stride, dilation)
     channels, many = x.shape[1] // groups, weight.shape[0] // groups
     n, batch, whole = seen.shape[2 : 2 + axes], x.shape[0], seen.strides
-    windows = seen.seen(
+    windows = seen.view(
         (batch, groups, 1, *n, channels, *kernel),
         (whole[0], channels * whole[1], 0, *whole[2 : 2 + axes], whole[1], *whole[2 + axes :]),
         seen.offset,
     )
     own = weight.strides
-    kernels = weight.seen(
+    kernels = weight.view(
         (1, groups, many, *([1] * axes), channels, *kernel), (0, many * own[0], own[0], *([0] * axes), *own[1:]), weight.offset
     )
     made = ir.dot(windows, kernels, range(-1 - axes, 0)).along(lambda t: t.flatten(1, 2))
@@ -103,7 +103,7 @@ def _turned(
     wide = ir.fresh([*x.shape[:2], *sizes], x.dtype)
     ir.step("copy", wide, 0.0)
     steps = [s * own for s, own in zip(stride, wide.strides[2:], strict=True)]
-    ir.step("copy", wide.seen(x.shape, [*wide.strides[:2], *steps], 0), x)
+    ir.step("copy", wide.view(x.shape, [*wide.strides[:2], *steps], 0), x)
     inputs, many, *kernel = weight.shape
     flipped = LOWERED["flip"](ir, weight, range(2, len(weight.shape)))
     parted = reshaped(ir, flipped, [groups, inputs // groups, many, *kernel])
@@ -120,7 +120,7 @@ def _windows(x: Value, kernel: Sequence[int], stride: Sequence[int], dilation: S
     own = x.strides[2:]
     between = [s * step for s, step in zip(stride, own, strict=True)]
     inside = [d * step for d, step in zip(dilation, own, strict=True)]
-    return x.seen([*x.shape[:2], *many, *kernel], [*x.strides[:2], *between, *inside], x.offset)
+    return x.view([*x.shape[:2], *many, *kernel], [*x.strides[:2], *between, *inside], x.offset)
 
 
 # --- pools
@@ -131,10 +131,10 @@ def _pooled(
     axes = len(size)
     stride, padding, dilation = (list(some) * axes if len(some) == 1 else some for some in (stride or size, padding, dilation))
     lead = [1] * (2 + axes - len(x.shape))  # one picture without a batch
-    x = x.seen([*lead, *x.shape], [0] * len(lead) + list(x.strides), x.offset)
+    x = x.view([*lead, *x.shape], [0] * len(lead) + list(x.strides), x.offset)
     wide = LOWERED["constant_pad_nd"](ir, x, [n for pad in reversed(padding) for n in (pad, pad)], fill)
     made = _windows(wide, size, stride, dilation)
-    return made.seen(made.shape[len(lead) :], made.strides[len(lead) :], made.offset)
+    return made.view(made.shape[len(lead) :], made.strides[len(lead) :], made.offset)
 
 
 @lowered("avg_pool2d", "avg_pool3d")

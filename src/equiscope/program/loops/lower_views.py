@@ -33,7 +33,7 @@ def cat(ir: LoopIR, some: Sequence[Value], dim: int = 0) -> Value:
 @lowered("repeat")
 def _repeat(ir: LoopIR, x: Value, times: Sequence[int]) -> Value:
     own = [1] * (len(times) - len(x.shape)) + list(x.shape)
-    apart = x.seen([n for m in own for n in (1, m)], [s for m in _led(x, len(own)) for s in (0, m)], x.offset)
+    apart = x.view([n for m in own for n in (1, m)], [s for m in _led(x, len(own)) for s in (0, m)], x.offset)
     wide = apart.expanded([n for many, m in zip(times, own, strict=True) for n in (many, m)])
     return reshaped(ir, wide, [many * m for many, m in zip(times, own, strict=True)])
 
@@ -61,14 +61,14 @@ LOWERED["diagonal_scatter"] = _replacing(torch.diagonal)
 @lowered("as_strided")
 def _as_strided(ir: LoopIR, x: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
     """Of numbers that lie row by row: the strides are those of the whole."""
-    return ir.copy(x).seen(shape, strides, offset)
+    return ir.copy(x).view(shape, strides, offset)
 
 
 @lowered("as_strided_scatter")
 def _as_strided_scatter(ir: LoopIR, x: Value, part: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
     made = ir.fresh(x.shape, x.dtype)
     ir.step("copy", made, x)
-    ir.step("copy", made.seen(shape, strides, offset), part.expanded(shape))
+    ir.step("copy", made.view(shape, strides, offset), part.expanded(shape))
     return made
 
 
@@ -85,7 +85,7 @@ def _pad(ir: LoopIR, x: Value, pad: Sequence[int], value: float = 0.0) -> Value:
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     made = ir.fresh([n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True)], x.dtype)
     ir.step("copy", made, value)
-    ir.step("copy", made.seen(x.shape, made.strides, sum(s * a for s, (a, _) in zip(made.strides, pairs, strict=True))), x)
+    ir.step("copy", made.view(x.shape, made.strides, sum(s * a for s, (a, _) in zip(made.strides, pairs, strict=True))), x)
     return made
 
 
@@ -103,7 +103,7 @@ def _rows(ir: LoopIR, index: Value, length: int) -> Value:
 def _gather(ir: LoopIR, x: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     dim = dim % len(x.shape)
     strides = [0 if axis == dim else stride for axis, stride in enumerate(x.strides)]
-    return ir.pick(x.seen(index.shape, strides, x.offset), [_rows(ir, index, x.shape[dim])], [x.strides[dim]], [x.shape[dim]])
+    return ir.pick(x.view(index.shape, strides, x.offset), [_rows(ir, index, x.shape[dim])], [x.strides[dim]], [x.shape[dim]])
 
 
 @lowered("index_select")
@@ -134,13 +134,13 @@ def _placed(x: Value, indices: Sequence[Value | None]) -> tuple[Value, list[int]
     sizes = iter(many)
     shape = [next(sizes) if axis < 0 else x.shape[axis] for axis in order]
     strides = [0 if axis < 0 else x.strides[axis] for axis in order]
-    return x.seen(shape, strides, x.offset), chosen, many, begin
+    return x.view(shape, strides, x.offset), chosen, many, begin
 
 
 def _lined_up(row: Value, many: tuple[int, ...], begin: int, rank: int) -> Value:
     row = row.expanded(many)
     after = rank - begin - len(many)
-    return row.seen([1] * begin + list(many) + [1] * after, [0] * begin + list(row.strides) + [0] * after, row.offset)
+    return row.view([1] * begin + list(many) + [1] * after, [0] * begin + list(row.strides) + [0] * after, row.offset)
 
 
 def _chosen(ir: LoopIR, indices: Sequence[Value | None]) -> list[Value | None]:
@@ -183,9 +183,9 @@ def _scattering(op: str) -> Lowered:
         made = ir.fresh(x.shape, x.dtype)
         ir.step("copy", made, x)
         strides = [0 if axis == dim else stride for axis, stride in enumerate(contiguous(x.shape))]
-        cut = src.seen(index.shape, src.strides, src.offset) if isinstance(src, Value) else src
+        cut = src.view(index.shape, src.strides, src.offset) if isinstance(src, Value) else src
         ir.step(
-            op, made.seen(index.shape, strides, 0), cut, ir.further([_rows(ir, index, x.shape[dim])], [contiguous(x.shape)[dim]])
+            op, made.view(index.shape, strides, 0), cut, ir.further([_rows(ir, index, x.shape[dim])], [contiguous(x.shape)[dim]])
         )
         return made
 
@@ -202,7 +202,7 @@ def viewed(ir: LoopIR, op: Any, x: Value, arguments: Sequence[Any], named: dict[
         return reshaped(ir, x, arguments[0])
     made = op(x.outline(), *arguments, **named)
     several = made if isinstance(made, list | tuple) else [made]
-    values = tuple(x.seen(one.shape, one.stride(), int(one.storage_offset())) for one in several)
+    values = tuple(x.view(one.shape, one.stride(), int(one.storage_offset())) for one in several)
     return values if isinstance(made, list | tuple) else values[0]
 
 

@@ -1,6 +1,6 @@
 """From a program to a record that a page can run."""
 
 from equiscope.program.lower.record import lowered
-from equiscope.program.lower.roles import Look, looks
+from equiscope.program.lower.roles import AttentionRoles, attention_roles
 
-__all__ = ["Look", "looks", "lowered"]
+__all__ = ["AttentionRoles", "attention_roles", "lowered"]

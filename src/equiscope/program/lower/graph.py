@@ -34,7 +34,7 @@ class Graph:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.moving = program.following("input", "parameter", "buffer", "chance", "unknown")
+        self.moving = program.depending_on("input", "parameter", "buffer", "chance", "unknown")
         self.maker = {value: (step, place) for step in program.steps for value, place in step.outputs}
 
     def step(self, x: Any, *ops: str) -> Step | None:

@@ -7,7 +7,7 @@ import torch
 
 from equiscope.program.lower.direct import Rule
 from equiscope.program.lower.graph import Apply, Expression, Graph, argument, listed
-from equiscope.program.lower.movement import Movement, places_of
+from equiscope.program.lower.movement import Movement, flat_indices
 from equiscope.program.program import Ref, Step
 
 
@@ -167,7 +167,7 @@ def _is_half_turn(graph: Graph, half: Any, x: Ref) -> bool:
     if joined is None or negative is None or argument(joined, 1, "dim", 0) not in (-1, graph.tensor(x).ndim - 1):
         return False
     movement, width = Movement(graph), graph.tensor(x).shape[-1]
-    base, places = movement.of(x.id) or (x.id, places_of(graph.tensor(x)))
+    base, places = movement.of(x.id) or (x.id, flat_indices(graph.tensor(x)))
     halves = (places[..., width // 2 :], places[..., : width // 2])
     for part, wanted in zip((negative.args[0], parts[1]), halves, strict=True):
         found = movement.of(part.id)

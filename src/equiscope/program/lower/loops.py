@@ -29,7 +29,7 @@ class Loops:
 
     def __init__(self, graph: Graph, movement: Movement) -> None:
         self.graph, self.movement = graph, movement
-        self._made: dict[object, Computation | None] = {}
+        self._cache: dict[object, Computation | None] = {}
 
     def of(self, value: int, planned: Any) -> Apply | None:
         """The loops that make a value; None where torch's calls have none.
@@ -47,9 +47,9 @@ class Loops:
             return None
         given = {f"x{i}": _wide(self.graph.tensor(Ref(v))) for i, v in enumerate(inputs)}
         key = str([self._key(v, inputs, inside) for v in (*inside, value)])
-        if key not in self._made:
-            self._made[key] = self._lowered(value, inputs, inside, given)
-        found = self._made[key]
+        if key not in self._cache:
+            self._cache[key] = self._lowered(value, inputs, inside, given)
+        found = self._cache[key]
         if found is None:
             return None
         dtype = self.graph.tensor(Ref(value)).dtype

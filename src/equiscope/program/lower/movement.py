@@ -54,23 +54,23 @@ class Movement:
         source = self.source(value)
         if source is None:
             return None
-        base, places = self.of(source) or (source, places_of(self.graph.tensor(Ref(source))))
+        base, places = self.of(source) or (source, flat_indices(self.graph.tensor(Ref(source))))
         if places.numel() > MOST:
             return None
         try:
-            return base, self.again(value, places)
+            return base, self.apply_call(value, places)
         except (RuntimeError, IndexError, TypeError):  # a view that only the strides of the real one allow
             return None
 
-    def again(self, value: int, numbers: Tensor) -> Tensor:
+    def apply_call(self, value: int, numbers: Tensor) -> Tensor:
         """What the call that made a value makes of other numbers in the place of those that it moved."""
         step, place = self.graph.maker[value]
         first = step.inputs[0]
-        args, kwargs = each((step.args, step.kwargs), lambda x: self._given(x, first, numbers))
+        args, kwargs = each((step.args, step.kwargs), lambda x: self._argument(x, first, numbers))
         assert isinstance(place, int)
         return list(leaves_of(step.call(*args, **kwargs)))[place]
 
-    def _given(self, x: Any, first: int, numbers: Tensor) -> Any:
+    def _argument(self, x: Any, first: int, numbers: Tensor) -> Any:
         if not isinstance(x, Ref):
             return x
         return numbers if x.id == first else self.graph.tensor(x)
@@ -94,14 +94,14 @@ class Movement:
         shown = [v for v in self.chain(value) if v == base or known(v)]
         for depth in (1, 2):
             for v in shown if depth == 1 else [base]:
-                moved = places_of(self.graph.tensor(Ref(base))) if v == base else self.of(v)[1]  # type: ignore[index]
+                moved = flat_indices(self.graph.tensor(Ref(base))) if v == base else self.of(v)[1]  # type: ignore[index]
                 made = _search(Ref(v), moved, places, depth)
                 if made is not None:
                     return made
         return None
 
 
-def places_of(t: Tensor) -> Tensor:
+def flat_indices(t: Tensor) -> Tensor:
     """0, 1, 2, ... in the shape of a tensor."""
     return torch.arange(t.numel()).view(t.shape)
 

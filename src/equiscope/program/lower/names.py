@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from equiscope.program.lower.graph import Apply
-from equiscope.program.program import Called, Leaf
-from equiscope.program.source import Source
+from equiscope.program.program import Leaf, ValueLabel
+from equiscope.program.source import SourceLocation
 
 PROJECTIONS = {
     "Q": ("q_proj", "query", "q", "to_q", "wq", "q_lin", "linear_q"),
@@ -24,7 +24,7 @@ GREEK = {
 }  # fmt: skip
 
 
-def named_leaf(leaf: Leaf, legend: Called | None) -> tuple[Called, str]:
+def named_leaf(leaf: Leaf, legend: ValueLabel | None) -> tuple[ValueLabel, str]:
     """What a leaf is called, and the module that it belongs to."""
     path, _, name = leaf.name.rpartition(".")
     rank = leaf.value.ndim
@@ -32,18 +32,18 @@ def named_leaf(leaf: Leaf, legend: Called | None) -> tuple[Called, str]:
         case "input":
             return _input(name, leaf.value), ""
         case "parameter" | "buffer":
-            symbol, axes, label, _ = legend or Called(_parameter(path, name), (), f"{name} of {path}" if path else name)
-            return Called(symbol, axes if len(axes) == rank else ("channel",) * rank, label, "weight"), path
+            symbol, axes, label, _ = legend or ValueLabel(_parameter(path, name), (), f"{name} of {path}" if path else name)
+            return ValueLabel(symbol, axes if len(axes) == rank else ("channel",) * rank, label, "weight"), path
         case "constant":
             symbol, label = named(leaf.source, "a constant of the model's code")
-            return Called(symbol or symbol_of(leaf.value), ("",) * rank, label, "constant"), leaf.where
+            return ValueLabel(symbol or symbol_of(leaf.value), ("",) * rank, label, "constant"), leaf.where
         case "chance":
-            return Called("", ("",) * rank, f"drawn by chance in {leaf.where or 'the model'}", "constant"), leaf.where
+            return ValueLabel("", ("",) * rank, f"drawn by chance in {leaf.where or 'the model'}", "constant"), leaf.where
         case _:
-            return Called("", ("",) * rank, "made by code that was not seen", "opaque"), leaf.where
+            return ValueLabel("", ("",) * rank, "made by code that was not seen", "opaque"), leaf.where
 
 
-def _input(name: str, t: Tensor) -> Called:
+def _input(name: str, t: Tensor) -> ValueLabel:
     """Rows of numbers are tokens and features, whole numbers are tokens; of other inputs nothing is known."""
     floats = t.is_floating_point()
     known = INPUT if floats else INPUT[:2]
@@ -51,7 +51,7 @@ def _input(name: str, t: Tensor) -> Called:
     symbols = {"input_ids": "i", "x": "X"}
     plain = name.isdigit()
     symbol = symbols.get(name, name) if not plain else "X" if floats else "i"
-    return Called(symbol, axes, "the input" if plain else f"the input {name}", "content")
+    return ValueLabel(symbol, axes, "the input" if plain else f"the input {name}", "content")
 
 
 def _parameter(path: str, name: str) -> str:
@@ -60,7 +60,7 @@ def _parameter(path: str, name: str) -> str:
     return f"{kinds[name]}_{letter}" if letter and name in kinds else kinds.get(name, name)
 
 
-def named(source: Source, otherwise: str) -> tuple[str, str]:
+def named(source: SourceLocation, otherwise: str) -> tuple[str, str]:
     """Symbol and label from the model's code: the variable, and the expression."""
     variable = GREEK.get(source.name, source.name)
     return variable if len(variable) <= WORD else "", source.text or otherwise

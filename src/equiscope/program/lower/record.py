@@ -23,12 +23,12 @@ from equiscope.program.lower.movement import Movement
 from equiscope.program.lower.names import axes_of, letter_of, named, named_leaf, named_part, operation_in, symbol_of
 from equiscope.program.lower.roles import names
 from equiscope.program.lower.shapes import shape_of
-from equiscope.program.program import Called, Program, Ref
+from equiscope.program.program import Program, Ref, ValueLabel
 from equiscope.program.semantic import operation_of, parameters
 
 
 def lowered(
-    program: Program, arrays: bool = True, title: str = "", packed: dict[bytes, record.Array] | None = None
+    program: Program, arrays: bool = True, title: str = "", array_cache: dict[bytes, record.Array] | None = None
 ) -> record.ProgramRecord:
     """The program as a record that a page can run.
 
@@ -36,13 +36,13 @@ def lowered(
     packed  arrays already written down, by their bytes: records that share this dict share their arrays
     """
     plans = _Plans(program)
-    writer = _Writer(program, plans, arrays, {} if packed is None else packed)
+    writer = _Writer(program, plans, arrays, {} if array_cache is None else array_cache)
     for step in program.steps:
         for value, _ in step.outputs:
             if value in plans.chosen:
                 writer.write(value)
     outputs = [writer.emit(Ref(value)) for value in dict.fromkeys(program.outputs.values())]
-    notes = [*program.notes, *_exits(program), *_left(writer.leaves)]
+    notes = [*program.notes, *_exits(program), *_opaque_notes(writer.leaves)]
     named = {path: writer.emit(Ref(value)) for path, value in program.outputs.items() if path and not path.isdigit()}
     program_record = record.ProgramRecord(
         title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, named=named or UNSET, notes=notes or UNSET
@@ -56,7 +56,7 @@ def _named(program_record: record.ProgramRecord, writer: "_Writer") -> record.Pr
     axes = backward(program_record, writer.shapes)
     steps = []
     for step in program_record.steps:
-        variable, text = writer.said.get(step.id, ("", ""))
+        variable, text = writer.source_names.get(step.id, ("", ""))
         symbol, label = roles.get(step.id, ("", ""))
         symbol, label = step.symbol or symbol or variable, step.label or label or text
         steps.append(msgspec.structs.replace(step, symbol=symbol, label=label, axes=list(axes[step.id])))
@@ -66,18 +66,18 @@ def _named(program_record: record.ProgramRecord, writer: "_Writer") -> record.Pr
 
 def _exits(program: Program) -> list[str]:
     """Numbers that left torch and follow from an input: what the model does next was fixed by them."""
-    moving = program.following("input", "parameter", "chance")
+    moving = program.depending_on("input", "parameter", "chance")
     found = [step for step in program.steps if step.exits and any(x in moving for x in step.inputs)]
     if not found:
         return []
     places = ", ".join(dict.fromkeys(step.where or "the model itself" for step in found))
     return [
-        f"Python asked for {len(found)} numbers ({places}) and may have branched on them. This page keeps the branch that was "
+        f"Python read {len(found)} numbers ({places}) and may have branched on them. This page keeps the branch that was "
         "watched; watch the model again on other numbers."
     ]
 
 
-def _left(leaves: list[record.LeafRecord]) -> list[str]:
+def _opaque_notes(leaves: list[record.LeafRecord]) -> list[str]:
     found = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
     if not found:
         return []
@@ -90,7 +90,7 @@ class _Plans:
     """What each needed value is made of on the page; None where the page cannot make it.
 
     chosen  by value, for those that steps make of what can change
-    across  weights that linear maps alone read: they are shown as [in, out], as formulas have them
+    transposed  weights that linear maps alone read: they are shown as [in, out], as formulas have them
     """
 
     def __init__(self, program: Program) -> None:
@@ -104,14 +104,14 @@ class _Plans:
             for value, _ in step.outputs:
                 if value in needed and value in self.graph.moving:
                     plan = self.simple(value)
-                    plan = self.loops.of(value, self.shown) if plan is None else plan
+                    plan = self.loops.of(value, self.is_shown) if plan is None else plan
                     self.chosen[value] = plan
                     needed.update(_reads(plan))
         plans = [plan for plan in self.chosen.values() if plan is not None]
         weights = {x for plan in plans for x in _weights(plan)}
-        self.across = weights - {x for plan in plans for x in _reads(plan, weights)} - set(program.outputs.values())
+        self.transposed = weights - {x for plan in plans for x in _reads(plan, weights)} - set(program.outputs.values())
 
-    def shown(self, value: int) -> bool:
+    def is_shown(self, value: int) -> bool:
         """Whether the page shows a value other than by loops."""
         return value not in self.graph.maker or value not in self.graph.moving or self.simple(value) is not None
 
@@ -130,7 +130,7 @@ class _Plans:
                     return found
         if numbers[value].is_complex():
             return None  # the page has real numbers: loops take it in
-        moved = self.movement.expression(value, self.shown)
+        moved = self.movement.expression(value, self.is_shown)
         if moved is not None:
             return moved
         if operation_of(step.call):
@@ -166,15 +166,15 @@ def _transposed(plan: Apply) -> int:
 class _Writer:
     """Writes leaves and steps in order, each once."""
 
-    def __init__(self, program: Program, plans: _Plans, arrays: bool, packed: dict[bytes, record.Array]) -> None:
-        self.program, self.plans, self.arrays, self.packed = program, plans, arrays, packed
-        self.given = {leaf.id: leaf for leaf in program.leaves}
+    def __init__(self, program: Program, plans: _Plans, arrays: bool, array_cache: dict[bytes, record.Array]) -> None:
+        self.program, self.plans, self.arrays, self.array_cache = program, plans, arrays, array_cache
+        self.program_leaves = {leaf.id: leaf for leaf in program.leaves}
         self.names = {value: name for name, value in reversed(program.names.items())}
         self.leaves: list[record.LeafRecord] = []
         self.steps: list[record.StepRecord] = []
         self.ids: dict[object, str] = {}
-        self.said: dict[str, tuple[str, str]] = {}  # by id of a step: variable and expression of the model's code
-        self.taken = set(program.names)  # by what is not a value of the program
+        self.source_names: dict[str, tuple[str, str]] = {}  # by id of a step: variable and expression of the model's code
+        self.used_names = set(program.names)  # by what is not a value of the program
         self.axes: dict[str, tuple[str, ...]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
 
@@ -183,7 +183,7 @@ class _Writer:
         plan = self.plans.chosen[value]
         if plan is None:
             self._opaque(value)
-        elif isinstance(plan, Apply) and _transposed(plan) not in self.plans.across:
+        elif isinstance(plan, Apply) and _transposed(plan) not in self.plans.transposed:
             self.ids[value] = self._step(plan, value)
         else:
             self.ids[value] = self.emit(plan)
@@ -191,8 +191,8 @@ class _Writer:
     def emit(self, x: Expression, where: str = "", part: str = "") -> str:
         """The id of an expression, which is written where nobody needed it before. part: of which value it is a part."""
         if isinstance(x, Apply):
-            if _transposed(x) in self.plans.across and _transposed(x) in self.given:
-                return self._leaf(_transposed(x), across=True)
+            if _transposed(x) in self.plans.transposed and _transposed(x) in self.program_leaves:
+                return self._leaf(_transposed(x), transposed=True)
             return self._step(x, None, where, part)
         if isinstance(x, Tensor):
             return self._constant(x, where)
@@ -202,7 +202,7 @@ class _Writer:
 
     def _step(self, plan: Apply, value: int | None, where: str = "", part: str = "") -> str:
         if value is not None:
-            where, part = self._shown(self.plans.graph.maker[value][0].where), self.names[value]
+            where, part = self._display_module(self.plans.graph.maker[value][0].where), self.names[value]
         inputs = [self.emit(x, where, part) for x in plan.inputs]
         key = (plan.op, tuple(inputs), str(plan.params), id(plan.loops) if plan.loops else None)
         if key in self.ids:
@@ -212,7 +212,7 @@ class _Writer:
         shape = shape_of(plan.op, shapes, plan.params) if numbers is None else tuple(numbers.shape)
         axes = self._axes(plan, inputs, shapes, shape)
         ident = part if value is not None else self._unique(f"{part}.{plan.op}")
-        symbol, label = self._called(plan, value, where, part)
+        symbol, label = self._label(plan, value, where, part)
         self.steps.append(
             record.StepRecord(
                 id=ident, symbol=symbol, label=label, axes=list(axes), op=plan.op, inputs=inputs, params=plan.params, where=where,
@@ -222,19 +222,19 @@ class _Writer:
         )  # fmt: skip
         return self._remember(key, ident, axes, shape)
 
-    def _called(self, plan: Apply, value: int | None, where: str, part: str) -> tuple[str, str]:
+    def _label(self, plan: Apply, value: int | None, where: str, part: str) -> tuple[str, str]:
         """Symbol and label of a step, and what the model's code says of it, for later."""
         if value is None:
-            whole = self.program.called.get(self.program.names.get(part, -1))
+            whole = self.program.labels.get(self.program.names.get(part, -1))
             return named_part(plan, whole.symbol if whole is not None else "")
-        called = self.program.called.get(value)
+        called = self.program.labels.get(value)
         if called is not None:
             return called.symbol, called.label
         variable, text = named(self.plans.graph.maker[value][0].source, operation_in(plan, where))
-        self.said[self.names[value]] = letter_of(plan, where) or variable, text
+        self.source_names[self.names[value]] = letter_of(plan, where) or variable, text
         return "", ""
 
-    def _shown(self, where: str) -> str:
+    def _display_module(self, where: str) -> str:
         """The module in which a step is shown: of a part that the module around it has a name for, that one."""
         while where in self.program.inside:
             where = self.program.inside[where]
@@ -247,37 +247,37 @@ class _Writer:
                 return found
         return axes_of(shape, [self.axes[i] for i in inputs], shapes)
 
-    def _leaf(self, value: int, across: bool = False) -> str:
-        """across: of a weight [out, in] its transpose."""
-        leaf, t = self.given.get(value), self.program.values[value]
+    def _leaf(self, value: int, transposed: bool = False) -> str:
+        """transposed: of a weight [out, in] its transpose."""
+        leaf, t = self.program_leaves.get(value), self.program.values[value]
         if leaf is None:  # it follows from constants alone
             step = self.plans.graph.maker[value][0]
             return self._constant(t, step.where, *named(step.source, ""))
         called, where = named_leaf(leaf, self.program.legend.get(leaf.name))
-        called = self.program.called.get(value, called)
+        called = self.program.labels.get(value, called)
         if leaf.kind == "constant":
             return self._constant(t, where, called.symbol, called.label)
-        if not across:
-            return self._given(leaf.name, t, called, where)
+        if not transposed:
+            return self._write_leaf(leaf.name, t, called, where)
         ident = f"{leaf.name}.mT"
-        return ident if ident in self.shapes else self._given(ident, t.mT, called, where)
+        return ident if ident in self.shapes else self._write_leaf(ident, t.mT, called, where)
 
     def _constant(self, t: Tensor, where: str, symbol: str = "", label: str = "") -> str:
         numbers = tuple(t.detach().flatten().tolist()) if t.numel() < 64 else id(t)
         key = ("constant", str(t.dtype), tuple(t.shape), numbers)
         if key not in self.ids:
-            called = Called(symbol or symbol_of(t), ("",) * t.ndim, label or "a constant of the model's code", "constant")
-            where = self._shown(where)
-            self.ids[key] = self._given(self._unique(f"{where}.constant" if where else "constant"), t, called, where)
+            called = ValueLabel(symbol or symbol_of(t), ("",) * t.ndim, label or "a constant of the model's code", "constant")
+            where = self._display_module(where)
+            self.ids[key] = self._write_leaf(self._unique(f"{where}.constant" if where else "constant"), t, called, where)
         return self.ids[key]
 
     def _opaque(self, value: int) -> None:
         step, t = self.plans.graph.maker[value][0], self.program.values[value]
         label = f"{step.op}: the page has no steps for it, so it stays as it was when changes reach it"
-        called = Called(step.op, axes_of(tuple(t.shape), [], []), label, "opaque")
-        self.ids[value] = self._given(self.names[value], t, called, step.where)
+        called = ValueLabel(step.op, axes_of(tuple(t.shape), [], []), label, "opaque")
+        self.ids[value] = self._write_leaf(self.names[value], t, called, step.where)
 
-    def _given(self, ident: str, t: Tensor, called: Called, where: str) -> str:
+    def _write_leaf(self, ident: str, t: Tensor, called: ValueLabel, where: str) -> str:
         array = self._array(t.real if t.is_complex() else t)
         kind = cast(record.program.LeafKind, called.kind)
         axes = called.axes if len(called.axes) == t.ndim else ("batch",) * (t.ndim - len(called.axes)) + called.axes
@@ -295,18 +295,18 @@ class _Writer:
 
     def _unique(self, name: str) -> str:
         found, n = name, 1
-        while found in self.taken:
+        while found in self.used_names:
             n += 1
             found = f"{name}~{n}"
-        self.taken.add(found)
+        self.used_names.add(found)
         return found
 
     def _array(self, t: Tensor) -> record.Array:
         values: np.ndarray = _plain(t.detach().cpu()).numpy()
         key = str((values.dtype, values.shape)).encode() + values.tobytes()
-        if key not in self.packed:
-            self.packed[key] = record.pack(values)
-        return self.packed[key]
+        if key not in self.array_cache:
+            self.array_cache[key] = record.pack(values)
+        return self.array_cache[key]
 
 
 def _plain(t: Tensor) -> Tensor:

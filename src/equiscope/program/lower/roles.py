@@ -15,10 +15,10 @@ SPLIT = {"heads", "columns", "join"}
 
 
 @dataclass(frozen=True)
-class Look:
+class AttentionRoles:
     """One attention of a program, by the ids of its values.
 
-    scores  what the softmax reads, before anything is hidden; mixed: the weights times the values
+    scores  what the softmax reads, before anything is hidden; output: the weights times the values
     chain   steps from the product of queries and keys to the softmax, in order
     """
 
@@ -28,7 +28,7 @@ class Look:
     product: StepRecord
     chain: tuple[StepRecord, ...]
     weights: StepRecord
-    mixed: StepRecord
+    output: StepRecord
 
     @property
     def scores(self) -> str:
@@ -36,7 +36,7 @@ class Look:
         return next(step.id for step in reversed((self.product, *self.chain)) if step.op != "mask")
 
 
-def looks(program: ProgramRecord) -> list[Look]:
+def attention_roles(program: ProgramRecord) -> list[AttentionRoles]:
     """Every attention of a program, in order."""
     maker = {step.id: step for step in program.steps}
     users: dict[str, list[StepRecord]] = defaultdict(list)
@@ -52,7 +52,7 @@ def looks(program: ProgramRecord) -> list[Look]:
         if chain and mixed is not None:
             q, k = chain[0].inputs
             keys = maker[k].inputs[0] if k in maker and maker[k].op == "transpose" else k
-            found.append(Look(q, keys, mixed.inputs[1], chain[0], tuple(chain[1:]), weights, mixed))
+            found.append(AttentionRoles(q, keys, mixed.inputs[1], chain[0], tuple(chain[1:]), weights, mixed))
     return found
 
 
@@ -61,13 +61,13 @@ def names(program: ProgramRecord) -> dict[str, tuple[str, str]]:
     maker = {step.id: step for step in program.steps}
     fresh = following(program)
     found: dict[str, tuple[str, str]] = {}
-    for look in looks(program):
+    for look in attention_roles(program):
         given = {look.product.id: ("QKᵀ", "products of queries and keys")}
         for step in look.chain:
-            given |= _of_chain(step, {one.id for one in (look.product, *look.chain)}, maker)
-        given |= {look.weights.id: ("A", "attention weights"), look.mixed.id: ("Z", "mix of the values")}
+            given |= _chain_symbols(step, {one.id for one in (look.product, *look.chain)}, maker)
+        given |= {look.weights.id: ("A", "attention weights"), look.output.id: ("Z", "mix of the values")}
         for letter, word, x in (("Q", "queries", look.queries), ("K", "keys", look.keys), ("V", "values", look.values)):
-            for ident, name in _way(letter, word, x, maker, fresh).items():
+            for ident, name in _path_symbols(letter, word, x, maker, fresh).items():
                 given[ident] = name if found.get(ident, name) == name and given.get(ident, name) == name else ("", "")
         found |= given
     for step in program.steps:
@@ -116,7 +116,7 @@ def _on(step: StepRecord, users: dict[str, list[StepRecord]]) -> tuple[StepRecor
     return step, None
 
 
-def _of_chain(step: StepRecord, own: set[str], maker: dict[str, StepRecord]) -> dict[str, tuple[str, str]]:
+def _chain_symbols(step: StepRecord, own: set[str], maker: dict[str, StepRecord]) -> dict[str, tuple[str, str]]:
     """What a step between the product and the softmax is called, and what it brings in."""
     other = next((x for x in step.inputs if x not in own), None)
     match step.op:
@@ -132,7 +132,7 @@ def _of_chain(step: StepRecord, own: set[str], maker: dict[str, StepRecord]) -> 
             return {}
 
 
-def _way(letter: str, word: str, x: str, maker: dict[str, StepRecord], fresh: set[str]) -> dict[str, tuple[str, str]]:
+def _path_symbols(letter: str, word: str, x: str, maker: dict[str, StepRecord], fresh: set[str]) -> dict[str, tuple[str, str]]:
     """From the projection to what the product takes: X, X_h for heads, X′ for what a position made of it."""
     found: dict[str, tuple[str, str]] = {}
     turned = False
