@@ -1223,7 +1223,7 @@ export interface CostPart {
   counted?: boolean;
 }
 /**
- * A product: `coefficient`, and the size of each letter in `symbols`; "NDD" is N·D². requires: what the model must have for it to count.
+ * A product: `coefficient` times the size of each letter in `symbols`; "NDD" is N·D². requires: features of models that have it.
  */
 export interface CostTerm {
   coefficient: number;
@@ -1329,7 +1329,7 @@ export interface SoundTokens {
  *     window, hop            in samples; window_ms, hop_ms: in milliseconds, as they were asked for
  *     frame_positions        [N, 1] in seconds: raw frames of a window's length, one beside the next
  *     mel, mel_positions            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
- *     patch, patch_positions      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
+ *     patch, patch_positions      windows and bands of a spectrogram patch, and [P, 2] in seconds and bands; none for a short sound
  */
 export interface SoundCut {
   window: number;

@@ -10,7 +10,7 @@ from typing import Any
 from equiscope import outputs
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.comparison import Comparison, Equal
-from equiscope.record.run import RUN
+from equiscope.record.run import RUN, RUN_VERSION
 
 REPORT, DATA = "report.html", "comparison.json"
 HINT = "Choose another folder with --out."
@@ -37,7 +37,7 @@ def compare(
     if source.suffix == ".json":
         nothing_else(vary, seeds, changes, small, equal, f"{source} is drawn as it is")
         _ready(out)
-        _tell(_kept(source), out, json)
+        _tell(_read(source), out, json)
         return 0
     folder, plan = plan_of(
         source, vary, parse_seeds(seeds) if seeds else None, out, changes, small, equal, threads or share_of_cores(processes)
@@ -68,19 +68,23 @@ def _ready(folder: Path | None) -> None:
         outputs.check_files(folder, (REPORT, DATA), HINT)
 
 
-def _kept(path: Path) -> Comparison:
-    """A comparison that was written down. Raises InputError where it is none."""
+def _read(path: Path) -> Comparison:
+    """A saved comparison. Raises InputError if it is none, or of another version."""
     import msgspec
 
     from equiscope.budgets import decoded, read
 
     try:
-        found: Comparison = decoded(read(path), Comparison)
-        return found
+        comparison: Comparison = decoded(read(path), Comparison)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Give a {DATA} that a comparison has written.") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{path} is no comparison: {error}. Give a {DATA} that a comparison has written.") from error
+    if comparison.version != RUN_VERSION:
+        raise InputError(
+            f"{path} has version {comparison.version}, but this equiscope reads version {RUN_VERSION}. Compare again in another folder."
+        )
+    return comparison
 
 
 def _tell(found: Comparison, folder: Path | None, json: bool) -> None:

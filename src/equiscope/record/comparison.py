@@ -10,8 +10,7 @@ from msgspec import Struct, field
 
 from equiscope.record import display
 from equiscope.record.explorable import Claim
-from equiscope.record.program import VERSION
-from equiscope.record.run import DataFile, State
+from equiscope.record.run import RUN_VERSION, DataFile, State
 
 Equal = Literal["", "parameters", "compute"]
 
@@ -112,7 +111,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidates  best first, those without a number last
     """
 
-    version: int = VERSION
+    version: int = RUN_VERSION
     title: str
     question: str = ""
     answer: str = ""
