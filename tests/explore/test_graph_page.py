@@ -64,7 +64,7 @@ def test_it_agrees_with_torchs_own_attention():
     assert relative_error(found["output"], wanted) < ROUNDING
 
 
-def test_a_node_that_no_edge_reaches_gives_nothing():
+def test_a_node_without_incoming_edges_has_output_zero():
     record = graph(SENTENCE, 0)
     edges = table("complete", 6)
     edges[2] = False
@@ -82,7 +82,7 @@ def test_the_page_begins_with_the_numbers_of_the_docs():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, LIMIT])
-def test_ready_graphs_are_what_they_are_called(count):
+def test_example_graphs_match_their_names(count):
     made = {one.name: one for one in graph(" ".join(f"w{i}" for i in range(count)), 0).graphs}
     assert list(made) == list(READY)
     for name, one in made.items():
@@ -96,9 +96,9 @@ def test_ready_graphs_are_what_they_are_called(count):
     assert len(made["ring"].edges) == min(3 * count, count**2)
     assert len(made["star"].edges) == 3 * count - 2
     tree = table("tree", count)
-    assert int(tree.sum()) == 3 * count - 2, "one bond fewer than nodes, both ways, and every node itself"
+    assert int(tree.sum()) == 3 * count - 2, "one bond fewer than nodes, both ways, and self-loops"
     assert int(tree.sum(-1).max()) <= 4, "at most three others"
-    assert (torch.linalg.matrix_power(tree.double(), count) > 0).all(), "it hangs together"
+    assert (torch.linalg.matrix_power(tree.double(), count) > 0).all(), "it is connected"
 
 
 def test_an_unknown_graph_is_refused_with_the_known_ones():
@@ -143,8 +143,8 @@ def test_what_to_type_gives_the_numbers(record, capsys):
             assert line.startswith("pytest tests/attention/test_graph.py")
 
 
-def test_influence_ends_where_the_hops_end(record):
-    figures = next(reason.figures for reason in record.reasons if "one edge far" in reason.claim)
+def test_the_receptive_field_is_as_many_hops_as_layers(record):
+    figures = next(reason.figures for reason in record.reasons if "over one edge" in reason.claim)
     assert len(figures.rows) == LAYERS + 1
     for layers, row in enumerate(figures.numbers[:LAYERS], 1):
         assert row == reach(layers)
@@ -153,7 +153,7 @@ def test_influence_ends_where_the_hops_end(record):
 
 
 def test_multiply_adds_are_those_that_torch_counts_on_the_complete_graph(record):
-    figures = next(reason.figures for reason in record.reasons if "as it has edges" in reason.claim)
+    figures = next(reason.figures for reason in record.reasons if "number of edges" in reason.claim)
     q, k, v = (torch.zeros(1024, HEAD) for _ in range(3))
     with FlopCounterMode(display=False) as counted:
         (q @ k.T).softmax(-1) @ v
@@ -167,7 +167,7 @@ def test_multiply_adds_are_those_that_torch_counts_on_the_complete_graph(record)
 
 
 def test_a_sentence_that_is_too_long_is_refused_with_what_to_do():
-    with pytest.raises(InputError, match=rf"holds {LIMIT} words, .* has 17\. Give at most {LIMIT}"):
+    with pytest.raises(InputError, match=rf"up to {LIMIT} words, .* has 17\. Give at most {LIMIT}"):
         graph("word " * 17, 0)
     told = CliRunner().invoke(app, ["explore", "--page", "graph", "word " * 17, "--no-browser"])
     assert isinstance(told.exception, InputError), "one sentence, and exit code 2"
@@ -180,7 +180,7 @@ def test_json_is_the_record():
     record = msgspec.json.decode(told.stdout, type=Messages)
     assert record.words == ["to", "be", "or", "not", "to", "be"]
     found = numbers(record)
-    assert torch.equal(found["output"][0], found["output"][4]), "the same word hears the same"
+    assert torch.equal(found["output"][0], found["output"][4]), "the same word has the same output"
 
 
 def test_without_a_script_there_are_tables_and_words_are_text():

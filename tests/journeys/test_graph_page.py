@@ -1,4 +1,4 @@
-"""The page of a graph in a real browser: edges taken away by mouse, keyboard, touch; numbers as Python's; dark, hostile."""
+"""The page of a graph in a real browser: edges removed by mouse, keyboard, touch; numbers as Python's; dark, hostile."""
 
 import re
 from pathlib import Path
@@ -68,7 +68,7 @@ def same(tab, wanted):
 
 def shown(tab, row="tbody tr:not([hidden])"):
     """The numbers of a table of messages, row by row, in full."""
-    lines = tab.locator(f".arrivals .scroll:visible >> nth=0 >> {row}").all()
+    lines = tab.locator(f".messages .scroll:visible >> nth=0 >> {row}").all()
     return [[float(cell.get_attribute("data-value")) for cell in line.locator(".cell").all()] for line in lines]
 
 
@@ -130,14 +130,14 @@ def test_an_edge_is_removed_by_mouse_and_every_number_is_that_of_the_mask(see, p
     same(tab, python(record, table("complete", 3)))
 
 
-def test_a_word_that_hears_nothing_gives_nothing_and_is_told_so(see):
+def test_a_word_without_incoming_edges_has_output_zero(see):
     tab = see(fragment="word=2")
     for sender in range(3):
         cell(tab, 1, sender).click()
     settled(tab)
-    assert tab.locator(".arrivals .said").inner_text() == "No edge leads to conquers: nothing arrives, so its output is 0."
+    assert tab.locator(".messages .count").inner_text() == "No edge leads to conquers: it receives no message, so its output is 0."
     assert tab.evaluate("[...equiscope.desk.value('output').data].slice(2, 4)") == [0, 0]
-    assert tab.locator('.node[data-word="1"]').get_attribute("aria-label") == "conquers: 0 messages arrive, output 0, 0"
+    assert tab.locator('.node[data-word="1"]').get_attribute("aria-label") == "conquers: 0 incoming messages, output 0, 0"
     assert not re.search(r"NaN|undefined|Infinity", tab.locator("main").inner_text())
 
 
@@ -147,7 +147,7 @@ def test_the_keyboard_walks_words_edges_and_cells(see, pages):
     tab.locator('.node[data-word="0"]').focus()
     tab.keyboard.press("ArrowRight")
     assert tab.evaluate("document.activeElement.dataset.word") == "1"
-    assert tab.locator(".arrivals h2").inner_text() == "Messages to conquers"
+    assert tab.locator(".messages h2").inner_text() == "Messages to conquers"
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowDown")
     assert tab.evaluate("document.activeElement.getAttribute('aria-label')").startswith("conquers → conquers: weight ")
@@ -175,28 +175,28 @@ def test_the_keyboard_walks_words_edges_and_cells(see, pages):
     edges[1, 2] = False
     same(tab, python(record, edges))
     assert cell(tab, 1, 2).get_attribute("aria-label") == "all → conquers: no edge"
-    tab.locator(".arrivals td.cell:visible").first.focus()
+    tab.locator(".messages td.cell:visible").first.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown"):
         tab.keyboard.press(key)
     assert tab.locator(".arithmetic").inner_text().startswith("M[conquers, conquers, 1] = ")
 
 
-def test_a_message_says_how_it_was_made(see, pages):
+def test_a_message_explains_its_computation(see, pages):
     tab = see()
     wanted = python(pages(LOVE)[1], table("complete", 3))
-    message = tab.locator(".arrivals tbody tr:visible").nth(1).locator(".cell").nth(3)
+    message = tab.locator(".messages tbody tr:visible").nth(1).locator(".cell").nth(3)
     message.hover()
     settled(tab)
     weight, value = float(wanted["weights"][0, 1]), float(wanted["values"][1, 0])
     assert tab.locator(".arithmetic").inner_text() == f"M[Love, conquers, 1] = {weight:.2f}·{value:g} = {weight * value:.2f}"
-    lit = tab.locator(".arrivals .cell.operand:visible")
+    lit = tab.locator(".messages .cell.operand:visible")
     assert [float(one.get_attribute("data-value")) for one in lit.all()] == pytest.approx([weight, value])
-    tab.locator(".arrivals .total .cell").first.hover()
+    tab.locator(".messages .total .cell").first.hover()
     settled(tab)
     assert lit.count() == 6, "three weights, three values"
 
 
-def test_touch_takes_edges_away_and_hides_words_on_a_phone(see, pages):
+def test_touch_removes_edges_and_hides_words_on_a_phone(see, pages):
     tab = see(wide=360)
     record = pages(LOVE)[1]
     cell(tab, 0, 0).tap()
@@ -211,12 +211,12 @@ def test_touch_takes_edges_away_and_hides_words_on_a_phone(see, pages):
     same(tab, python(record, edges))
     tab.locator('.node[data-word="2"] .dot').tap()
     settled(tab)
-    assert tab.locator(".arrivals h2").inner_text() == "Messages to all"
+    assert tab.locator(".messages h2").inner_text() == "Messages to all"
     tab.get_by_role("button", name="Hide all").tap()
     settled(tab)
     edges[2] = edges[:, 2] = False
     same(tab, python(record, edges))
-    assert "all is hidden" in tab.locator(".arrivals .said").inner_text()
+    assert "all is hidden" in tab.locator(".messages .count").inner_text()
     tab.get_by_role("button", name="Show all").tap()
     settled(tab)
     edges = table("complete", 3)
@@ -224,7 +224,7 @@ def test_touch_takes_edges_away_and_hides_words_on_a_phone(see, pages):
     same(tab, python(record, edges))
 
 
-def test_ready_graphs_are_masks(see, pages):
+def test_example_graphs_are_masks(see, pages):
     tab = see(LONG)
     for name in ("causal", "chain", "ring", "star", "tree"):
         tab.get_by_label("graph", exact=True).select_option(name)
@@ -233,7 +233,7 @@ def test_ready_graphs_are_masks(see, pages):
         assert tab.evaluate("equiscope.desk.link()") == f"graph={name}"
 
 
-def test_words_travel_with_their_numbers(see, pages):
+def test_numbers_move_with_their_words(see, pages):
     record = pages(LONG)[1]
     tab = see(LONG, fragment="graph=causal")
     before = tab.evaluate("equiscope.desk.weight(7, 3)")
@@ -248,16 +248,16 @@ def test_words_travel_with_their_numbers(see, pages):
     assert again.evaluate("equiscope.desk.state.order") == order
 
 
-def test_edges_by_chance_are_as_many_as_asked_for(see):
+def test_random_edges_are_as_many_as_requested(see):
     tab = see(LONG)
-    slider = tab.get_by_role("slider", name="edges by chance")
+    slider = tab.get_by_role("slider", name="random edges")
     slider.focus()
     tab.keyboard.press("Home")
     for _ in range(5):
         tab.keyboard.press("ArrowRight")
     settled(tab)
     assert tab.locator(".edge.there").count() == 5
-    tab.get_by_role("button", name="Draw again").click()
+    tab.get_by_role("button", name="Resample").click()
     settled(tab)
     assert tab.evaluate("equiscope.desk.messages") == 5
     tab.get_by_role("button", name="Undo").click()
@@ -268,13 +268,13 @@ def test_edges_by_chance_are_as_many_as_asked_for(see):
     assert tab.get_by_label("graph", exact=True).input_value() == "yours"
 
 
-def test_what_a_word_sends_is_shown_on_demand(see, pages):
+def test_outgoing_messages_are_shown_on_demand(see, pages):
     tab = see(fragment="graph=causal")
     assert tab.locator(".leaving").is_hidden()
-    tab.get_by_role("button", name="What it sends").click()
+    tab.get_by_role("button", name="Outgoing messages").click()
     settled(tab)
     assert tab.locator(".leaving tbody tr:visible").count() == 3
-    assert tab.locator(".edge.leaves.there").count() == 2, "itself counts as what arrives"
+    assert tab.locator(".edge.leaves.there").count() == 2, "the self-loop counts as incoming"
     wanted = python(pages(LOVE)[1], table("causal", 3))
     last = tab.locator(".leaving tbody tr:visible").nth(2).locator(".cell").all()
     assert [float(one.get_attribute("data-value")) for one in last][3:] == pytest.approx(wanted["messages"][2, 0].tolist())

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Messages } from "../src/contract";
-import { count, drawn, own, read, ready, spelled, table, themselves, without } from "../src/graph/edges";
+import { count, randomEdges, hasSelfLoops, read, matching, spelled, table, selfLoops, without } from "../src/graph/edges";
 import { anchor, angleOf, arrow, loop, turned } from "../src/graph/layout";
 import { figure } from "../src/graph/reasons";
 import { fromHash, initial, toHash } from "../src/graph/state";
@@ -25,8 +25,8 @@ describe("edges", () => {
   });
 
   test("nodes send to themselves, or do not", () => {
-    const apart = themselves(table(every, 3), 3, false);
-    expect([count(apart), own(apart, 3), own(themselves(apart, 3, true), 3)]).toEqual([6, false, true]);
+    const apart = selfLoops(table(every, 3), 3, false);
+    expect([count(apart), hasSelfLoops(apart, 3), hasSelfLoops(selfLoops(apart, 3, true), 3)]).toEqual([6, false, true]);
   });
 
   test("edges drawn by chance are as many as asked for, and each can be one of them", () => {
@@ -34,25 +34,25 @@ describe("edges", () => {
     const chance = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
     const times = Array(16).fill(0);
     for (let i = 0; i < 400; i++) {
-      const edges = drawn(4, 5, chance);
+      const edges = randomEdges(4, 5, chance);
       expect(count(edges)).toBe(5);
       edges.forEach((there, at) => (times[at] += Number(there)));
     }
     for (const time of times) expect(Math.abs(time - 125)).toBeLessThan(50);
-    expect([count(drawn(3, 0)), count(drawn(3, 9))]).toEqual([0, 9]);
+    expect([count(randomEdges(3, 0)), count(randomEdges(3, 9))]).toEqual([0, 9]);
   });
 
   test("a link spells them, four a letter", () => {
     for (const nodes of [1, 2, 3, 5, 16]) {
-      const edges = drawn(nodes, Math.ceil((nodes * nodes) / 3));
+      const edges = randomEdges(nodes, Math.ceil((nodes * nodes) / 3));
       expect(read(spelled(edges), nodes)).toEqual(edges);
     }
     expect([read("zz", 3), read("ff", 3), read("", 3), read(null, 3)]).toEqual([undefined, undefined, undefined, undefined]);
   });
 
   test("a ready graph is known by its edges", () => {
-    expect(ready(graphs, table(causal, 3), 3)?.name).toBe("causal");
-    expect(ready(graphs, table([[0, 1]], 3), 3)).toBeUndefined();
+    expect(matching(graphs, table(causal, 3), 3)?.name).toBe("causal");
+    expect(matching(graphs, table([[0, 1]], 3), 3)).toBeUndefined();
   });
 });
 
@@ -65,7 +65,7 @@ describe("the link", () => {
   });
 
   test("brings everything back", () => {
-    const state = { ...initial(record), edges: drawn(3, 4), hidden: [0, 2], node: 1, sends: true, order: [2, 0, 1], digits: 4, edits: { words: { "0,1": 3 } } }; // prettier-ignore
+    const state = { ...initial(record), edges: randomEdges(3, 4), hidden: [0, 2], node: 1, sends: true, order: [2, 0, 1], digits: 4, edits: { words: { "0,1": 3 } } }; // prettier-ignore
     const back = fromHash(toHash(state, record), record);
     expect(JSON.parse(JSON.stringify(back))).toEqual(state);
   });

@@ -1,4 +1,4 @@
-// The same edges as a table: a row receives, a column sends. A cell is tinted by its weight; choose it to take the edge away.
+// The same edges as a table: a row receives, a column sends. A cell is tinted by its weight; a click removes or adds the edge.
 import { brief } from "../heads/labels";
 import { h } from "../dom";
 import { number } from "../format";
@@ -103,10 +103,10 @@ export function adjacency(desk: GraphDesk): { element: HTMLElement; draw(): void
       cell.dataset.colour = String(words[sends].colour);
       cell.dataset.state = there ? "there" : shut ? "shut" : "away";
       cell.setAttribute("aria-selected", String(there));
-      const said = there ? `weight ${number(weights[i], Math.max(2, digits))}` : shut ? "hidden" : "no edge";
-      cell.setAttribute("aria-label", `${desk.arrow(sends, receives)}: ${said}`);
-      const text = nodes <= WRITTEN ? (there ? number(weights[i], digits) : shut ? "" : "–") : "";
-      if (cell.textContent !== text) cell.textContent = text;
+      const text = there ? `weight ${number(weights[i], Math.max(2, digits))}` : shut ? "hidden" : "no edge";
+      cell.setAttribute("aria-label", `${desk.arrow(sends, receives)}: ${text}`);
+      const label = nodes <= WRITTEN ? (there ? number(weights[i], digits) : shut ? "" : "–") : "";
+      if (cell.textContent !== label) cell.textContent = label;
     });
   }
   return { element, draw };

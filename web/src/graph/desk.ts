@@ -1,4 +1,4 @@
-// The desk of the graph: the traced program, fed with the words as they stand and the edges that are left.
+// The desk of the graph page: the traced program, run on the words in their order and on the present edges.
 import { Desk } from "../app";
 import type { Messages, ProgramRecord } from "../contract";
 import { brief, visible } from "../heads/labels";
@@ -16,8 +16,8 @@ export class GraphDesk extends Desk<GraphState> {
   readonly words: Name[];
   private readonly programRecord: ProgramRecord;
   private readonly given: Map<string, Tensor>;
-  private readonly kept: Run;
-  private followed: GraphState | undefined;
+  private readonly traced: Run;
+  private ranFor: GraphState | undefined;
 
   constructor(
     readonly record: Messages,
@@ -26,17 +26,17 @@ export class GraphDesk extends Desk<GraphState> {
     super(state);
     this.nodes = record.words.length;
     this.words = titles(record.words).map((text, i) => ({ text, colour: i % COLOURS }));
-    const leaves = record.program.leaves.map((leaf) => (leaf.kind === "weight" ? { ...leaf, pool: leaf.id } : leaf)); // a key for what is written over
+    const leaves = record.program.leaves.map((leaf) => (leaf.kind === "weight" ? { ...leaf, pool: leaf.id } : leaf)); // the key of its edits
     this.programRecord = { ...record.program, leaves };
     this.given = leavesOf(this.programRecord);
-    this.kept = {
+    this.traced = {
       record: { scheme: "", setting: "", program: this.programRecord, claims: [], roles: record.roles },
       program: new Program(this.programRecord, this.given),
       leaves: this.given,
     };
   }
 
-  /** The words in the order they stand. */
+  /** The words in their present order. */
   names(axis: string): Name[] | undefined {
     return axis === "token" ? this.state.order.map((row) => this.words[row]) : undefined;
   }
@@ -46,16 +46,16 @@ export class GraphDesk extends Desk<GraphState> {
   }
 
   get run(): Run {
-    if (this.followed !== this.state) {
-      this.kept.leaves = this.leaves(this.state.order);
-      this.kept.source = this.state.order;
-      this.kept.program.change(this.kept.leaves);
-      this.followed = this.state;
+    if (this.ranFor !== this.state) {
+      this.traced.leaves = this.leaves(this.state.order);
+      this.traced.source = this.state.order;
+      this.traced.program.change(this.traced.leaves);
+      this.ranFor = this.state;
     }
-    return this.kept;
+    return this.traced;
   }
 
-  /** What the program is given where the words stand in this order: their edges go with them. */
+  /** The program's leaves for the words in this order; their edges are permuted with them. */
   leaves(order: number[]): Map<string, Tensor> {
     const { roles } = this.record;
     const all = new Map<string, Tensor>();
@@ -73,7 +73,7 @@ export class GraphDesk extends Desk<GraphState> {
     return this.run.program.get(this.record.roles[role]);
   }
 
-  /** Where a word stands now. */
+  /** The present position of a word. */
   place(word: number): number {
     return this.state.order.indexOf(word);
   }
@@ -93,13 +93,13 @@ export class GraphDesk extends Desk<GraphState> {
     return count(without(this.state.edges, this.state.hidden, this.nodes));
   }
 
-  // --- what a person does --------------------------------------------------------------------------------------------------
-  /** said: what to tell those who do not see it. */
-  change(change: Partial<GraphState>, said = "", undoable = true): void {
+  // --- actions of the user -------------------------------------------------------------------------------------------------
+  /** status: a sentence for screen readers. */
+  change(change: Partial<GraphState>, status = "", undoable = true): void {
     this.set(change, { undoable });
-    this.told = said;
+    this.status = status;
   }
-  told = "";
+  status = "";
 
   toggle(receives: number, sends: number): void {
     const at = receives * this.nodes + sends;
@@ -109,9 +109,9 @@ export class GraphDesk extends Desk<GraphState> {
 
   hide(word: number): void {
     const { hidden } = this.state;
-    const back = hidden.includes(word);
-    const now = back ? hidden.filter((one) => one !== word) : [...hidden, word].sort((a, b) => a - b);
-    this.change({ hidden: now }, `${this.words[word].text} ${back ? "is back" : "is hidden"}.`);
+    const show = hidden.includes(word);
+    const next = show ? hidden.filter((one) => one !== word) : [...hidden, word].sort((a, b) => a - b);
+    this.change({ hidden: next }, `${this.words[word].text} ${show ? "is shown again" : "is hidden"}.`);
   }
 
   choose(word: number): void {
@@ -119,18 +119,18 @@ export class GraphDesk extends Desk<GraphState> {
     this.change({ node: word }, "", false);
   }
 
-  /** The last change, without building the page anew, so that the keyboard stays where it is. */
+  /** Undo without a rebuild of the page, so that the keyboard focus stays. */
   override undo(): void {
-    this.follow(this.history.undo(this.state), "Taken back.");
+    this.restore(this.history.undo(this.state), "Undone.");
   }
 
   override redo(): void {
-    this.follow(this.history.redo(this.state), "Done again.");
+    this.restore(this.history.redo(this.state), "Redone.");
   }
 
-  follow(state: GraphState | undefined, said: string): void {
+  restore(state: GraphState | undefined, status: string): void {
     if (!state) return;
-    this.change(state, said, false);
+    this.change(state, status, false);
   }
 
   arrow(sends: number, receives: number): string {
@@ -138,7 +138,7 @@ export class GraphDesk extends Desk<GraphState> {
   }
 }
 
-/** Words in which everything can be seen; those that come again are counted. */
+/** Words with invisible characters written out; repeated ones are numbered. */
 function titles(words: string[]): string[] {
   const times = new Map<string, number>();
   return words.map((word, i) => {

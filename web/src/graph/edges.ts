@@ -1,9 +1,9 @@
-// Edges: who sends to whom, as a table [receiver · N + sender] by the numbers of the words as they were typed. Pure functions.
+// Edges as a table [receiver · N + sender], indexed by the words as they were typed. Pure functions.
 import type { ExampleGraph } from "../contract";
 
 export type Edges = boolean[];
 
-/** Pairs (who sends, who receives) as a table. */
+/** Pairs (sender, receiver) as a table. */
 export function table(pairs: number[][], nodes: number): Edges {
   const edges: Edges = Array(nodes * nodes).fill(false);
   for (const [sends, receives] of pairs) edges[receives * nodes + sends] = true;
@@ -12,7 +12,7 @@ export function table(pairs: number[][], nodes: number): Edges {
 
 export const count = (edges: Edges): number => edges.filter(Boolean).length;
 
-/** What is left where some nodes neither send nor receive. */
+/** The edges without those from or to hidden nodes. */
 export function without(edges: Edges, hidden: number[], nodes: number): Edges {
   const out = new Set(hidden);
   return edges.map((there, at) => there && !out.has(at % nodes) && !out.has(Math.floor(at / nodes)));
@@ -20,15 +20,15 @@ export function without(edges: Edges, hidden: number[], nodes: number): Edges {
 
 export const toggled = (edges: Edges, at: number): Edges => edges.map((there, i) => (i === at ? !there : there));
 
-/** Every node sends to itself, or none does. */
-export const themselves = (edges: Edges, nodes: number, on: boolean): Edges =>
+/** The edges with every self-loop, or with none. */
+export const selfLoops = (edges: Edges, nodes: number, on: boolean): Edges =>
   edges.map((there, at) => (at % nodes === Math.floor(at / nodes) ? on : there));
 
-/** Whether each node sends to itself. */
-export const own = (edges: Edges, nodes: number): boolean => edges.every((there, at) => there || at % (nodes + 1) !== 0);
+/** Whether each node has a self-loop. */
+export const hasSelfLoops = (edges: Edges, nodes: number): boolean => edges.every((there, at) => there || at % (nodes + 1) !== 0);
 
-/** So many edges, drawn by chance. */
-export function drawn(nodes: number, wanted: number, chance: () => number = Math.random): Edges {
+/** A given number of random edges. */
+export function randomEdges(nodes: number, wanted: number, chance: () => number = Math.random): Edges {
   const places = Array.from({ length: nodes * nodes }, (_, i) => i);
   for (let i = 0; i < wanted; i++) {
     const j = i + Math.floor(chance() * (places.length - i));
@@ -38,8 +38,8 @@ export function drawn(nodes: number, wanted: number, chance: () => number = Math
   return places.map((_, at) => chosen.has(at));
 }
 
-/** The ready graph that has these very edges. */
-export const ready = (graphs: ExampleGraph[], edges: Edges, nodes: number): ExampleGraph | undefined =>
+/** The example graph with exactly these edges. */
+export const matching = (graphs: ExampleGraph[], edges: Edges, nodes: number): ExampleGraph | undefined =>
   graphs.find((graph) => table(graph.edges, nodes).every((there, at) => there === edges[at]));
 
 // --- in a link: four edges a letter -------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ export function spelled(edges: Edges): string {
   return text;
 }
 
-/** Nothing where the text spells no table of so many nodes. */
+/** Undefined if the text is not a table of this size. */
 export function read(text: string | null, nodes: number): Edges | undefined {
   const length = nodes * nodes;
   if (!text || !/^[0-9a-f]+$/.test(text) || text.length !== Math.ceil(length / 4)) return undefined;

@@ -1,4 +1,4 @@
-// Where nodes and arrows lie. The first word stands on top; the others follow clockwise.
+// Positions of nodes and arrows. The first word is at the top; the others follow clockwise.
 export type Point = [number, number];
 
 export const angleOf = (place: number, nodes: number): number => -Math.PI / 2 + (2 * Math.PI * place) / nodes;
@@ -8,15 +8,15 @@ export const onCircle = ([x, y]: Point, radius: number, angle: number): Point =>
   y + radius * Math.sin(angle),
 ];
 
-/** A line and its tip, and where a number beside it stands. */
+/** A line, its tip, and the position of a number beside it. */
 export interface Arrow {
   line: string;
   tip: string;
   middle: Point;
 }
 
-const BEND = 0.11; // of the distance: there and back are two lines
-const ALONG = 0.36; // of the way, where the number stands: near who sends, since many arrows end in one place
+const BEND = 0.11; // of the distance, so that the two directions are two lines
+const ALONG = 0.36; // of the arrow's length, where the number stands: near the sender, since many arrows end at one node
 
 /** From one node to another, which both are `gap` away from its ends. size: of the tip. */
 export function arrow(from: Point, to: Point, gap: number, size: number): Arrow {
@@ -41,17 +41,17 @@ export function loop(at: Point, angle: number, gap: number, far: number, size: n
   return {
     line: `M${written(start)} C${written(first)} ${written(second)} ${written(end)}`,
     tip: triangle(point, end, size),
-    middle: onCircle(at, far * 0.92, angle - turn * 1.6), // beside the loop: the word stands beyond it
+    middle: onCircle(at, far * 0.92, angle - turn * 1.6), // beside the loop, since the word is beyond it
   };
 }
 
-/** From an angle to another, the shorter way round. share: of the way, 0 to 1. */
+/** Interpolates between two angles on the shorter arc. share: 0 to 1. */
 export function turned(from: number, to: number, share: number): number {
   const way = ((((to - from + Math.PI) % (2 * Math.PI)) + 2 * Math.PI) % (2 * Math.PI)) - Math.PI;
   return from + way * share;
 }
 
-/** On which side of its node a word stands. */
+/** The side of its node on which a word is written. */
 export const anchor = (angle: number): "start" | "middle" | "end" =>
   Math.cos(angle) > 0.25 ? "start" : Math.cos(angle) < -0.25 ? "end" : "middle";
 

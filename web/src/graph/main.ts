@@ -2,12 +2,12 @@
 import type { Messages } from "../contract";
 import { read, unreadable } from "../read";
 import type { GraphDesk } from "./desk";
-import { reveal } from "./page";
+import { mount } from "./page";
 import "../style.css";
 
-/** What a script on the page may reach, as `equiscope.desk`. */
+/** For scripts on the page, as `equiscope.desk`. */
 export let desk: GraphDesk | undefined;
 
 const place = document.getElementById("app");
 const record = document.getElementById("messages");
-if (place && record) read<Messages>(record).then((found) => (desk = reveal(found, place)), unreadable(place));
+if (place && record) read<Messages>(record).then((found) => (desk = mount(found, place)), unreadable(place));

@@ -1,5 +1,5 @@
-// What arrives at the chosen word, one message a row: weight × value, and their sum, which is the word's output. On demand, what it
-// sends. Each number says where it comes from.
+// The incoming messages of the selected word, one a row: weight × value, and their sum, which is the word's output. On demand, its
+// outgoing messages. Each number explains itself on hover.
 import { button, h } from "../dom";
 import { column, symbol } from "../format";
 import { brief } from "../heads/labels";
@@ -11,18 +11,18 @@ import { type Shown, speaking } from "./numbers";
 
 type Way = "arrives" | "leaves";
 
-export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void } {
+export function messages(desk: GraphDesk): { element: HTMLElement; draw(): void } {
   const heading = h("h2");
-  const said = h("p.said");
+  const summary = h("p.count");
   const hide = button("", "", () => desk.hide(desk.state.node));
-  const sends = button("", "Light up what this word sends, and list it", () => desk.change({ sends: !desk.state.sends }, "", false)); // prettier-ignore
-  const [arriving, leaving] = [messages(desk, "arrives"), messages(desk, "leaves")];
+  const sends = button("", "Highlight and list the messages that this word sends", () => desk.change({ sends: !desk.state.sends }, "", false)); // prettier-ignore
+  const [arriving, leaving] = [table(desk, "arrives"), table(desk, "leaves")];
   const going = h("div.leaving", h("h3"), leaving.element);
   const element = h(
-    "section.arrivals",
-    { "aria-label": "messages of the chosen word" },
+    "section.messages",
+    { "aria-label": "messages of the selected word" },
     h("div.head", heading, h("div.buttons", sends, hide)),
-    said,
+    summary,
     arriving.element,
     going,
   );
@@ -34,23 +34,23 @@ export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void 
     const count = desk.state.order.filter((from) => desk.there(node, from)).length;
     heading.replaceChildren("Messages to ", word(short(desk.words[node], 24)));
     hide.textContent = gone ? `Show ${brief(text, 0, 12)}` : `Hide ${brief(text, 0, 12)}`;
-    hide.title = gone ? "The word and its edges come back" : "The word neither sends nor receives";
+    hide.title = gone ? "Show the word and its edges again" : "Remove all edges of this word";
     hide.setAttribute("aria-pressed", String(gone));
-    sends.textContent = "What it sends";
+    sends.textContent = "Outgoing messages";
     sends.setAttribute("aria-pressed", String(on));
-    said.replaceChildren(...sentence(text, gone, count));
+    summary.replaceChildren(...sentence(text, gone, count));
     arriving.draw();
     arriving.element.hidden = !count;
     going.hidden = !on;
-    going.querySelector("h3")!.replaceChildren("What ", word(short(desk.words[node], 24)), " sends: its value, times the weight that each gives it"); // prettier-ignore
+    going.querySelector("h3")!.replaceChildren("Messages from ", word(short(desk.words[node], 24)), ": its value, times each receiver's weight for it"); // prettier-ignore
     if (on) leaving.draw();
   }
 
   function sentence(text: string, gone: boolean, count: number): (string | Node)[] {
-    if (gone) return [`${text} is hidden: it neither sends nor receives, and its output is 0.`];
-    if (!count) return [`No edge leads to ${text}: nothing arrives, so its output is 0.`];
-    if (count === 1) return ["One message arrives, so its weight is 1. It is the output."];
-    return [`${count} messages arrive, each weight × value; the weights sum to 1. The sum of the messages is the output.`];
+    if (gone) return [`${text} is hidden: it has no edges, and its output is 0.`];
+    if (!count) return [`No edge leads to ${text}: it receives no message, so its output is 0.`];
+    if (count === 1) return ["One incoming message: its weight is 1, and it is the output."];
+    return [`${count} incoming messages, each weight × value. The weights sum to 1; the sum of the messages is the output.`];
   }
   return { element, draw };
 }
@@ -58,8 +58,8 @@ export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void 
 const short = ({ text, colour }: Name, letters: number): Name => ({ text: brief(text, 0, letters), colour });
 const word = ({ text, colour }: Name): HTMLElement => h("bdi.word", { "data-colour": colour }, text);
 
-/** The messages that arrive at the chosen word, or those that leave it, as a table. */
-function messages(desk: GraphDesk, way: Way): { element: HTMLElement; draw(): void } {
+/** The incoming or outgoing messages of the selected word as a table. */
+function table(desk: GraphDesk, way: Way): { element: HTMLElement; draw(): void } {
   const { record, nodes } = desk;
   const { roles, width } = record;
   const arrives = way === "arrives";
@@ -74,11 +74,11 @@ function messages(desk: GraphDesk, way: Way): { element: HTMLElement; draw(): vo
   });
   const sum = dims.map(cell);
   sum[0].classList.add("first");
-  const total = h("tr.total", { role: "row" }, h("th", { scope: "row", role: "rowheader", colspan: 2 + width }, "their sum, the output ", symbol("Z")), sum); // prettier-ignore
+  const total = h("tr.total", { role: "row" }, h("th", { scope: "row", role: "rowheader", colspan: 2 + width }, "sum = output ", symbol("Z")), sum); // prettier-ignore
   const head = (text: string, letter: string, span: number) => h(span > 1 ? "th.first" : "th", { scope: "col", role: "columnheader", colspan: span }, text, " ", symbol(letter)); // prettier-ignore
   const grid = h(
     "table.messages",
-    { role: "grid", "aria-label": arrives ? "messages that arrive" : "messages that are sent" },
+    { role: "grid", "aria-label": arrives ? "incoming messages" : "outgoing messages" },
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, h("th", { scope: "col", role: "columnheader" }, arrives ? "from" : "to"), head("weight", "A", 1), head("× value", "V", width), head("= message", "M", width))), // prettier-ignore
     h("tbody", { role: "rowgroup" }, rows.map(({ line }) => line), arrives && total), // prettier-ignore
   );

@@ -1,15 +1,15 @@
-// Numbers in a table that say where they come from: pointed at, walked through with the arrow keys, lit as operands of others.
+// Numbers in a table, explained on hover, selected with the arrow keys, highlighted as operands of others.
 import type { Desk } from "../app";
 import type { Run } from "../lab";
 import type { Place } from "../program";
 
-/** A cell of the table, and whose number it shows: the first place is its own, others are the same number elsewhere. */
+/** A cell of the table and the values that it shows: the first is its own, the others are the same number elsewhere. */
 export interface Shown {
   cell: HTMLElement;
   places: Place[];
 }
 
-/** listed: all cells, row by row as they stand; rows may be hidden. */
+/** listed: all cells, row by row; rows may be hidden. */
 export function speaking(desk: Desk & { run: Run }, grid: HTMLElement, ids: string[], listed: () => Shown[][]): void {
   const find = (event: Event): Shown | undefined => {
     const cell = (event.target as HTMLElement).closest<HTMLElement>(".cell");
@@ -35,7 +35,7 @@ export function speaking(desk: Desk & { run: Run }, grid: HTMLElement, ids: stri
     const mine = ({ cell }: Shown) => cell === shown.cell;
     const r = rows.findIndex((row) => row.some(mine));
     const c = rows[r].findIndex(mine);
-    const below = (to: number) => rows[to] && [to, Math.max(0, rows[to].length - (rows[r].length - c))]; // columns end together
+    const below = (to: number) => rows[to] && [to, Math.max(0, rows[to].length - (rows[r].length - c))]; // aligned at the last column
     const [row, column] = { ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], ArrowUp: below(r - 1), ArrowDown: below(r + 1), Home: [r, 0], End: [r, rows[r].length - 1] }[event.key] ?? []; // prettier-ignore
     if (event.key === "Escape") desk.pin(undefined);
     else if (row === undefined) return;
@@ -59,7 +59,7 @@ export function speaking(desk: Desk & { run: Run }, grid: HTMLElement, ids: stri
   }
 }
 
-/** A cell may stand for several values: it stays lit as long as one of them is. */
+/** A cell may show several values; it stays highlighted as long as one of them is. */
 function mark(cell: HTMLElement, id: string, style: string, on: boolean): void {
   const lit = new Set((cell.dataset[style] ?? "").split("|").filter(Boolean));
   lit[on ? "add" : "delete"](id);

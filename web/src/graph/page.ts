@@ -1,4 +1,4 @@
-// The page of a graph: the picture and its edges, the messages of one word, what a shuffle does, the answer in numbers.
+// The graph page: the picture and its edges, the messages of one word, a permutation, the reasons in numbers.
 import { permute } from "../actions";
 import { shuffled } from "../marks/strip";
 import type { Messages } from "../contract";
@@ -8,20 +8,20 @@ import { verdict } from "../marks/verdict";
 import { explainer } from "../marks/explain";
 import { equivariance } from "../measure";
 import { adjacency } from "./adjacency";
-import { arrivals } from "./messages";
+import { messages } from "./messages";
 import { GraphDesk } from "./desk";
-import { count, drawn, own, ready, table, themselves } from "./edges";
+import { count, randomEdges, hasSelfLoops, matching, table, selfLoops } from "./edges";
 import { picture } from "./picture";
 import { reasons } from "./reasons";
 import { fromHash, initial } from "./state";
 import { steps } from "./steps";
 import "./graph.css";
 
-export function reveal(record: Messages, root: HTMLElement): GraphDesk {
+export function mount(record: Messages, root: HTMLElement): GraphDesk {
   const desk = new GraphDesk(record, fromHash(location.hash, record));
-  const parts = { picture: picture(desk), edges: adjacency(desk), messages: arrivals(desk), chosen: controls(desk), shuffle: shuffle(desk) }; // prettier-ignore
+  const parts = { picture: picture(desk), edges: adjacency(desk), messages: messages(desk), chosen: controls(desk), shuffle: shuffle(desk) }; // prettier-ignore
   const saved = (kind: "svg" | "png") => {
-    desk.pin(undefined); // a picture shows the graph, not where somebody points
+    desk.pin(undefined); // no hover in a saved picture
     save(parts.picture.element, "equiscope-graph", kind);
   };
   document.body.classList.add("network");
@@ -33,8 +33,8 @@ export function reveal(record: Messages, root: HTMLElement): GraphDesk {
         h("p.brand", "equiscope ", h("span", "explore")),
         h(
           "div.buttons",
-          button("↶ Undo", "Take the last change back (Ctrl+Z)", () => desk.undo()),
-          button("Reset", "Back to the beginning", () => desk.change(initial(record), "Back to the beginning.")),
+          button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
+          button("Reset", "Reset to the initial state", () => desk.change(initial(record), "Reset.")),
           button("SVG", "Save the graph as an SVG picture", () => saved("svg")),
           button("PNG", "Save the graph as a PNG picture", () => saved("png")),
         ),
@@ -62,15 +62,15 @@ export function reveal(record: Messages, root: HTMLElement): GraphDesk {
     explainer(desk),
     h(
       "footer",
-      "equiscope: every number about your words is computed in your browser, from the traced program of a real attention; those of the answer were measured in Python when the page was made. It works offline and sends nothing anywhere.",
+      "equiscope: the numbers about your words are computed in your browser from the traced program of a PyTorch attention; those of the reasons were measured in Python when the page was built. It works offline and sends no data.",
     ),
   );
   for (const { draw } of Object.values(parts)) desk.keep(draw);
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== desk.link()) desk.follow(fromHash(location.hash, record), "");
+    if (location.hash.slice(1) !== desk.link()) desk.restore(fromHash(location.hash, record), "");
   });
   document.addEventListener("keydown", (event) => {
-    const writing = (event.target as Element).matches("input[type=number]"); // which takes back its own letters
+    const writing = (event.target as Element).matches("input[type=number]"); // which has its own undo
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || writing) return;
     event.preventDefault();
     if (event.shiftKey) desk.redo();
@@ -79,11 +79,11 @@ export function reveal(record: Messages, root: HTMLElement): GraphDesk {
   return desk;
 }
 
-/** Which graph, how many edges by chance, and what it costs. */
+/** The graph, random edges, and the cost. */
 function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement; draw(): void } {
   const { record, nodes } = desk;
   const YOURS = "yours";
-  const options = [...record.graphs, { name: YOURS, title: "your own" }];
+  const options = [...record.graphs, { name: YOURS, title: "custom" }];
   const chosen = select("graph", options, record.start, (name) => {
     const graph = record.graphs.find((one) => one.name === name);
     if (graph) desk.change({ edges: table(graph.edges, nodes), hidden: [] }, `${graph.title}. ${graph.text}`);
@@ -92,13 +92,13 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
   const list = chosen.querySelector("select")!;
   const itself = h<HTMLInputElement>("input", {
     type: "checkbox",
-    onchange: () => desk.change({ edges: themselves(desk.state.edges, nodes, itself.checked) }, itself.checked ? "Every word sends to itself." : "No word sends to itself."), // prettier-ignore
+    onchange: () => desk.change({ edges: selfLoops(desk.state.edges, nodes, itself.checked) }, itself.checked ? "Added all self-loops." : "Removed all self-loops."), // prettier-ignore
   });
   const random = slider(
-    "edges by chance",
+    "random edges",
     [0, nodes * nodes],
     count(desk.state.edges),
-    (wanted, first) => desk.change({ edges: drawn(nodes, wanted) }, "", first),
+    (wanted, first) => desk.change({ edges: randomEdges(nodes, wanted) }, "", first),
     (wanted) => `${wanted} of ${nodes * nodes}`,
   );
   const range = random.querySelector("input")!;
@@ -106,15 +106,15 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
   const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) }, { undoable: false })); // prettier-ignore
   const about = h("p.quiet.about");
   const cost = h("span.cost");
-  const said = h("span.change", { role: "status" });
+  const status = h("span.change", { role: "status" });
   const element = h(
     "div",
     h(
       "div.controls",
       chosen,
-      h("label.choice", itself, h("span", "each to itself")),
+      h("label.choice", itself, h("span", "self-loops")),
       random,
-      button("Draw again", "Other edges, as many", () => desk.change({ edges: drawn(nodes, Number(range.value)) }, "Other edges were drawn.")), // prettier-ignore
+      button("Resample", "The same number of random edges, drawn again", () => desk.change({ edges: randomEdges(nodes, Number(range.value)) }, "Resampled the edges.")), // prettier-ignore
       digits,
     ),
     about,
@@ -122,10 +122,10 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
 
   function draw(): void {
     const { edges, hidden, digits: places } = desk.state;
-    const graph = ready(record.graphs, edges, nodes);
+    const graph = matching(record.graphs, edges, nodes);
     list.value = graph?.name ?? YOURS;
-    about.textContent = `${graph?.text ?? "Edges of your own."} Choose a word; choose an arrow or a cell to take an edge away or to put it back.`;
-    itself.checked = own(edges, nodes);
+    about.textContent = `${graph?.text ?? "Custom edges."} Select a word to see its messages; click an arrow or a cell to remove or add an edge.`;
+    itself.checked = hasSelfLoops(edges, nodes);
     if (document.activeElement !== range) range.value = String(count(edges));
     read.textContent = `${count(edges)} of ${nodes * nodes}`;
     range.setAttribute("aria-valuetext", read.textContent);
@@ -137,25 +137,25 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
       messages === all
         ? `${all} message${all === 1 ? "" : "s"}, as in full attention: ${whole} multiply-adds for scores and messages.`
         : `${messages} of the ${all} messages of full attention${out}: ${takes} multiply-adds for scores and messages instead of ${whole}.`;
-    if (said.textContent !== desk.told) said.textContent = desk.told;
+    if (status.textContent !== desk.status) status.textContent = desk.status;
   }
-  return { element, status: h("p.counted", cost, " ", said), draw };
+  return { element, status: h("p.counted", cost, " ", status), draw };
 }
 
-/** Another order of the words: the picture turns, the numbers go along. */
+/** Permute the words: the picture turns, the numbers move with their words. */
 function shuffle(desk: GraphDesk): { element: HTMLElement; draw(): void } {
   const { record, nodes } = desk;
   const typed = record.words.map((_, i) => i);
   const measured = h("div.measured");
-  const order = (next: number[], said: string) => desk.change({ order: next }, said);
+  const order = (next: number[], status: string) => desk.change({ order: next }, status);
   const element = h(
     "div.shuffle",
     { hidden: nodes < 2 },
-    h("h3", "Another order"),
+    h("h3", "Permutation"),
     h(
       "div.buttons",
-      button("Shuffle", "Put the words in a random order; edges go along", () => order(shuffled(desk.state.order), "Shuffled: the picture turns, the numbers go along.")), // prettier-ignore
-      button("In order", "Put the words back", () => order(typed, "In order.")),
+      button("Shuffle", "Permute the words and their edges at random", () => order(shuffled(desk.state.order), "Shuffled: the picture turns, the numbers move with their words.")), // prettier-ignore
+      button("Original order", "Restore the order as typed", () => order(typed, "Original order.")),
     ),
     measured,
   );
@@ -167,7 +167,7 @@ function shuffle(desk: GraphDesk): { element: HTMLElement; draw(): void } {
     const found = equivariance(programRecord, desk.leaves(typed), permute(by), record.roles.output);
     measured.replaceChildren(
       verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", found),
-      h("p.quiet", `Do the outputs travel with their words and edges? Measured ${moved ? "with this order" : "with the first word moved to the end"}.`), // prettier-ignore
+      h("p.quiet", `Equivariance to permutations of the words and edges, measured ${moved ? "with this order" : "with the first word moved to the end"}.`), // prettier-ignore
     );
   }
   return { element, draw };

@@ -1,5 +1,5 @@
-// The graph: words on a circle, an arrow for each message. Its colour is the sender's, its width and strength are the weight.
-// Choose a word to see what arrives at it; choose an arrow to take it away, or to put it back.
+// The graph: words on a circle, an arrow for each message. Its colour is the sender's, its width and opacity are the weight.
+// Select a word to see its incoming messages; click an arrow to remove or add the edge.
 import { h, svg } from "../dom";
 import { number } from "../format";
 import { brief } from "../heads/labels";
@@ -28,7 +28,7 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
   const all = Array.from({ length: nodes }, (_, i) => i);
   const far = svg("g", { role: "presentation" });
   const lit = svg("g", { role: "group" });
-  const dots = svg("g", { role: "radiogroup", "aria-label": "words: choose whose messages are shown" });
+  const dots = svg("g", { role: "radiogroup", "aria-label": "words: select one to see its messages" });
   const root = svg<SVGSVGElement>("svg.circle", { role: "group", "aria-label": "The graph: words are nodes, arrows are messages" }, far, lit, dots); // prettier-ignore
   const element = h("div.picture", root);
   const edges = all.flatMap((to) => all.map((from) => edge(to, from)));
@@ -120,13 +120,13 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
     return true;
   }
 
-  /** Arrows that lead to the chosen word, there or taken away, in the order in which the words stand. */
+  /** Arrows to the selected word, present or removed, in the order of the words. */
   const arriving = (): Edge[] =>
     desk.state.order
       .map((from) => edges[desk.state.node * nodes + from])
       .filter((one) => one.group.getAttribute("role") === "button");
 
-  /** Write a word, shortened until it is as narrow as wanted; how wide it is then. */
+  /** Writes a word, shortened to a width; returns its width. */
   function named(word: number, letters: number, widest: number): number {
     const text = marks[word].text as SVGTextElement;
     text.textContent = brief(words[word].text, word, letters);
@@ -159,7 +159,7 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
     put();
   }
 
-  /** What each arrow and each word looks like. */
+  /** Style and labels of arrows and words. */
   function paint(): void {
     const { node: word, sends, hidden, digits, edges: kept } = desk.state;
     const out = new Set(hidden);
@@ -193,20 +193,20 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
       group.setAttribute("class", out.has(i) ? "node out" : "node");
       group.setAttribute("aria-checked", String(i === word));
       group.setAttribute("tabindex", i === word ? "0" : "-1");
-      group.setAttribute("aria-label", told(i));
+      group.setAttribute("aria-label", summary(i));
     });
   }
 
-  function told(word: number): string {
+  function summary(word: number): string {
     const { digits, hidden } = desk.state;
     if (hidden.includes(word)) return `${words[word].text}: hidden`;
-    const heard = all.filter((from) => desk.there(word, from)).length;
+    const incoming = all.filter((from) => desk.there(word, from)).length;
     const at = desk.place(word) * desk.record.width;
     const output = [...desk.value("output").data.subarray(at, at + desk.record.width)].map((x) => number(x, digits)).join(", ");
-    return `${words[word].text}: ${heard} message${heard === 1 ? "" : "s"} arrive${heard === 1 ? "s" : ""}, output ${output}`;
+    return `${words[word].text}: ${incoming} incoming message${incoming === 1 ? "" : "s"}, output ${output}`;
   }
 
-  /** Where each arrow and each word lies. */
+  /** Positions of arrows and words. */
   function put(): void {
     const { middle, radius } = size;
     const points = angles.map((angle) => onCircle(middle, radius, angle));

@@ -1,4 +1,4 @@
-// Why is a transformer a graph network? Answers with numbers that Python measured when the page was made, and how to see them again.
+// Why is a transformer a graph network? Reasons with numbers that Python measured when the page was built, and how to reproduce them.
 import type { Messages, Reason } from "../contract";
 import { h } from "../dom";
 import { error } from "../format";
@@ -10,25 +10,25 @@ export function reasons(record: Messages): HTMLElement[] {
     h(
       "section.part.reasons",
       h("h2", "Why is a transformer a graph network?"),
-      h("ol", record.reasons.map((reason) => h("li", told(reason)))), // prettier-ignore
+      h("ol", record.reasons.map((reason) => h("li", entry(reason)))), // prettier-ignore
     ),
     h(
       "section.part.reasons",
-      h("h2", "What a transformer has that a plain graph network has not"),
-      h("ul", record.differences.map((reason) => h("li", told(reason)))), // prettier-ignore
+      h("h2", "What a transformer adds to a plain graph network"),
+      h("ul", record.differences.map((reason) => h("li", entry(reason)))), // prettier-ignore
     ),
   ];
 }
 
-function told({ claim, text, measurements: measured = [], figures, command: again }: Reason): HTMLElement[] {
+function entry({ claim, text, measurements = [], figures, command }: Reason): HTMLElement[] {
   return [
     h("h3", claim),
     h("p", text),
-    ...(measured.length
-      ? [h("dl.facts", measured.map((fact) => h("div", h("dt", fact.text), h("dd", { "data-fact": fact.name, "data-value": fact.value, title: fact.source }, error(fact.value)))))] // prettier-ignore
+    ...(measurements.length
+      ? [h("dl.facts", measurements.map((fact) => h("div", h("dt", fact.text), h("dd", { "data-fact": fact.name, "data-value": fact.value, title: fact.source }, error(fact.value)))))] // prettier-ignore
       : []),
     ...(figures ? [table(figures, claim)] : []),
-    ...(again ? [h("p.again", "See it again: ", h("code", again))] : []),
+    ...(command ? [h("p.command", "To reproduce: ", h("code", command))] : []),
   ];
 }
 
@@ -43,6 +43,6 @@ const table = ({ corner, columns, rows, numbers }: Figures, name: string): HTMLE
     ),
   );
 
-/** Whole numbers in full, others with three digits; 0 is exactly that. */
+/** Integers in full, others with three digits; "0" only for exactly 0. */
 export const figure = (number: number): string =>
   Number.isInteger(number) ? number.toLocaleString("en") : number < 1e-4 ? error(number) : String(Number(number.toPrecision(3)));

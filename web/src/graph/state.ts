@@ -1,9 +1,9 @@
-// What a person has done with the graph. It is the link to the page, and what undo brings back.
+// The state of the graph page, kept in the link and in the undo history.
 import type { Messages } from "../contract";
 import { edits, type Shown, whole, write } from "../state";
-import { type Edges, read, ready, spelled, table } from "./edges";
+import { type Edges, matching, read, spelled, table } from "./edges";
 
-/** node: whose messages are listed; sends: whether what it sends is shown too. Words are known by their numbers as typed. */
+/** node: the selected word; sends: whether its outgoing messages are shown too. Words are indexed as typed. */
 export interface GraphState extends Shown {
   edges: Edges;
   hidden: number[];
@@ -25,11 +25,11 @@ export function initial(record: Messages): GraphState {
   };
 }
 
-/** What differs from the beginning, as a URL fragment; numbers count from 1 there. */
+/** What differs from the initial state, as a URL fragment; words count from 1 there. */
 export function toHash(state: GraphState, record: Messages): string {
   const [begin, parts] = [initial(record), new URLSearchParams()];
   const from1 = (numbers: number[]) => numbers.map((i) => i + 1).join(".");
-  const graph = ready(record.graphs, state.edges, record.words.length);
+  const graph = matching(record.graphs, state.edges, record.words.length);
   if (graph && graph.name !== record.start) parts.set("graph", graph.name);
   if (!graph) parts.set("edges", spelled(state.edges));
   if (state.hidden.length) parts.set("hide", from1(state.hidden));
@@ -41,7 +41,7 @@ export function toHash(state: GraphState, record: Messages): string {
   return parts.toString();
 }
 
-/** The state that a fragment describes; whatever does not fit falls back to the beginning. */
+/** The state of a fragment; invalid parts keep their initial value. */
 export function fromHash(hash: string, record: Messages): GraphState {
   const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
   const nodes = record.words.length;
@@ -57,7 +57,7 @@ export function fromHash(hash: string, record: Messages): GraphState {
   return state;
 }
 
-/** "3.1" as [2, 0]; nothing where a number is twice there, or no word's. */
+/** "3.1" as [2, 0]; undefined for a repeated or invalid number. */
 function places(text: string | null, nodes: number): number[] | undefined {
   const found = (text ?? "").split(".").map((part) => (/^\d{1,3}$/.test(part) ? Number(part) - 1 : -1));
   const fine = found.every((place) => place >= 0 && place < nodes) && new Set(found).size === found.length;

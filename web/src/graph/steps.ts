@@ -1,4 +1,4 @@
-// From the words to the weights: the program itself, step by step. What was given can be changed.
+// From the words to the weights: the program step by step. Its inputs can be edited.
 import { h } from "../dom";
 import { matrix } from "../marks/matrix";
 import { equation } from "../marks/steps";
@@ -24,7 +24,7 @@ export function steps(desk: GraphDesk): HTMLElement {
   return h(
     "details.part.program",
     h("summary", h("h2", "From words to weights")),
-    h("p.quiet", "Where the weights and the values come from. A missing edge is a score of minus infinity, whose weight is 0. Numbers that are underlined can be changed."), // prettier-ignore
+    h("p.quiet", "How weights and values are computed. A missing edge is a score of −∞, so its weight is 0. Underlined numbers can be edited."), // prettier-ignore
     h("div.steps", list),
   );
 }

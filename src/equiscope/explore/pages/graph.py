@@ -1,8 +1,8 @@
-"""The page of a graph: attention as messages along edges, and why a transformer is a graph network, measured each time.
+"""The graph page: attention as messages along edges, and reasons why a transformer is a graph network, measured at each build.
 
-A word is a node. An edge carries a message from who sends to who receives: the sender's value times the weight that the receiver
-gives it. What arrives at a node is added up; that sum is attention. Measured numbers do not depend on the sentence: they are of
-32 nodes with random numbers, four heads and a width of 32, in float64.
+A word is a node. An edge carries a message from its sender to its receiver: the sender's value times the receiver's weight for it.
+The sum of a node's incoming messages is attention. The measured numbers do not depend on the sentence: they are of 32 random
+nodes, four heads and a width of 32, in float64.
 """
 
 import math
@@ -34,23 +34,23 @@ from equiscope.symmetry import EquivarianceMeasurement, floor, relative_error, v
 from equiscope.tokens import Tokens, words
 
 LIMIT = 16  # words: their 256 edges can still be told apart
-WIDTH = 2  # numbers of a word, as in the docs
-NODES, WIDE, HEADS = 32, 32, 4  # of what is measured
+WIDTH = 2  # features of a word, as in the docs
+NODES, WIDE, HEADS = 32, 32, 4  # of the measured examples
 CHAIN, LAYERS, NEAR = 9, 4, 8  # nodes of the chain on which influence is measured, most layers, and their width
 SMALL, LARGE, HEAD = 16, 1024, 64  # nodes whose edges are counted, and a head's width
 READY = {
-    "complete": ("complete", "Every word sends to every word, itself too: full attention."),
-    "causal": ("causal", "A word hears itself and each earlier one: what a causal mask leaves."),
-    "chain": ("chain", "A word hears itself and the words beside it: a window of one."),
+    "complete": ("complete", "Every pair of words has an edge, with self-loops: full attention."),
+    "causal": ("causal", "Each word receives from itself and all earlier words, as under a causal mask."),
+    "chain": ("chain", "Each word receives from itself and its neighbors: a window of one."),
     "ring": ("ring", "A chain whose ends meet."),
-    "star": ("star", "The first word hears all, and all hear it: a token that reads for everybody."),
-    "tree": ("tree, as in a molecule", "Each word is bound to at most three others; bonds carry messages both ways."),
+    "star": ("star", "The first word has an edge to and from every word: a global token."),
+    "tree": ("tree, as in a molecule", "Each word is bonded to at most three others; messages pass both ways."),
 }
 AGAIN = 'python -c "from equiscope.explore.pages.graph import {0}; print({0}())"'
 
 
 class Passing(nn.Module):
-    """One attention along edges, which says what each node sends to each other one."""
+    """One attention layer along edges, which also returns its messages."""
 
     def __init__(self, width: int = WIDTH, seed: int = 0) -> None:
         super().__init__()
@@ -60,14 +60,14 @@ class Passing(nn.Module):
                 parameter.copy_(numbers(name, tuple(parameter.shape), width, seed, seed_word(name).rpartition(".")[-1]))
 
     def forward(self, tokens: Tokens, graph: "Given") -> dict[str, Tensor]:
-        """What arrives [N, K], and the messages [N, N, K] that it is the sum of."""
+        """The output [N, K], and the messages [N, N, K] that sum to it."""
         inner = self.graph.attention
         q, k, v = inner.project(tokens, tokens, NoPosition())
         z, weights = attend(
             q, k, v, mask=graph.edges, score=inner.score, normalizer=inner.normalizer, head_width=inner.head_width, plain=True
         )  # fmt: skip
         sent = weights.unsqueeze(-1)
-        given = v.unsqueeze(-3)  # the same values for all who receive
+        given = v.unsqueeze(-3)  # the same values for all receivers
         M = sent * given
         return {"output": z, "messages": M, "sent": sent, "given": given}
 
@@ -84,11 +84,11 @@ class Given:
 
 
 def graph(sentence: str, seed: int) -> Messages:
-    """The page of a sentence. Raises InputError for no words, or more than fit in the picture."""
+    """The graph page of a sentence. Raises InputError for no words, or more than fit in the picture."""
     names = words(sentence)
     if len(names) > LIMIT:
         raise InputError(
-            f"The picture of a graph holds {LIMIT} words, as each may send to each, but the sentence has {len(names)}. "
+            f"The graph page takes up to {LIMIT} words, but the sentence has {len(names)}. "
             f"Give at most {LIMIT}, or leave --page out: that page takes {MOST}."
         )
     count = len(names)
@@ -96,15 +96,15 @@ def graph(sentence: str, seed: int) -> Messages:
     program = lowered(watch(Passing(seed=seed), tokens, complete), arrays=False, title="attention on a graph")
     return Messages(
         title="Attention as messages on a graph",
-        summary="Each word is a node. Along an edge goes a message: the value of the word that sends, times the weight that the "
-        "word that receives gives it. The sum of what arrives is attention. Remove an edge, and every number follows.",
+        summary="Each word is a node. Each edge carries a message: the sender's value times the receiver's attention weight for "
+        "it. The sum of the incoming messages is the output of attention. Remove an edge to mask it.",
         words=names, width=WIDTH, program=program, roles=_roles(program), graphs=[_ready(name, count) for name in READY],
         start="complete", reasons=reasons(), differences=apart(),
     )  # fmt: skip
 
 
 def plain(made: Messages) -> str:
-    """Markup for a browser without JavaScript: weights and outputs of the graph to begin with, and the answer."""
+    """Markup for a browser without JavaScript: weights and outputs of the initial graph, and the reasons."""
     found = {role: replay(made.program)[ident] for role, ident in made.roles.items() if role in ("weights", "output")}
     listed = [
         [word, *map(number, weights), *map(number, output)]
@@ -117,10 +117,10 @@ def plain(made: Messages) -> str:
     ]
     return (
         f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
-        + markup("What every word gives every other one, and what comes out", heads, listed)
-        + markup("Why is a transformer a graph network?", ["because", "measured how", "number"], why)
+        + markup("Attention weights and outputs", heads, listed)
+        + markup("Why is a transformer a graph network?", ["reason", "measured", "number"], why)
         + "".join(_figures(reason.claim, reason.figures) for reason in made.reasons if reason.figures)
-        + markup("What a transformer has that a plain graph network has not", ["what", "why"], more)
+        + markup("What a transformer adds to a plain graph network", ["what", "why"], more)
     )
 
 
@@ -130,9 +130,9 @@ def _figures(claim: str, shown: Figures) -> str:
 
 
 def table(name: str, count: int) -> Tensor:
-    """A ready graph: bool [N, N], who receives (rows) from whom (columns). Every node has an edge to itself.
+    """A example graph as a table: bool [N, N], receivers (rows) by senders (columns), with self-loops.
 
-    raises  UnknownName for a graph that there is not
+    raises  UnknownName for an unknown graph
     """
     i, j = torch.arange(count)[:, None], torch.arange(count)[None, :]
     made: dict[str, Callable[[], Tensor]] = {
@@ -149,12 +149,12 @@ def table(name: str, count: int) -> Tensor:
 
 
 def _bound(node: Tensor) -> Tensor:
-    """To whom a node of the tree is bound; the first one to nobody."""
+    """The parent of each node of the tree; -1 for the root."""
     return torch.where(node > 0, torch.div(node - 1, 2, rounding_mode="floor"), -1)
 
 
 def pairs(edges: Tensor) -> Tensor:
-    """A table [N, N] as edges [2, E], (who sends, who receives)."""
+    """A table [N, N] as edges [2, E], (sender, receiver)."""
     receives, sends = edges.nonzero().T
     return torch.stack([sends, receives])
 
@@ -175,13 +175,13 @@ def _roles(program: ProgramRecord) -> dict[str, str]:
 
 # --- why a transformer is a graph network: measured -------------------------------------------------------------------
 def reasons() -> list[Reason]:
-    """The answer, step by step, each number measured now."""
+    """The reasons, each number measured now."""
     moved, stayed = renamed(), edges_that_stay()
     return [
         Reason(
             claim="On the complete graph it is full attention.",
-            text=f"Attention made edge by edge, beside attention of one product of matrices: {_drawn()}. The sum of messages is "
-            "made in plain loops, one edge at a time.",
+            text=f"Attention by message passing, against attention by matrix products: {_drawn()}. The sum of messages is "
+            "computed in plain loops, one edge at a time.",
             measurements=[
                 _fact(against_full, "largest difference from full attention"),
                 _fact(against_sum, "largest difference from the sum of weight × value over the edges"),
@@ -190,30 +190,30 @@ def reasons() -> list[Reason]:
         ),
         Reason(
             claim="To remove an edge is to mask a score.",
-            text="Half of the edges, drawn by chance, beside full attention whose other scores are minus infinity. "
-            "The same mask changes what comes out, so that the agreement is not an empty one.",
+            text="Attention along a random half of the edges, against full attention with the other scores set to −∞. "
+            "The mask changes the output, so the agreement is not trivial.",
             measurements=[
                 _fact(against_mask, "largest difference from masked attention"),
-                _fact(without_half, "share by which the output changed without those edges"),
+                _fact(without_half, "relative change of the output by the mask"),
             ],
             command=AGAIN.format("against_mask"),
         ),
         Reason(
-            claim="Names of nodes do not matter: rename them with their edges, and the outputs are renamed.",
-            text="Relative error of the renamed outputs; rounding alone makes the floor beside it. Where the words move and the "
-            "edges stay at their places, as those of a causal mask do, the outputs are others.",
+            claim="It is equivariant to permutations of the nodes with their edges.",
+            text="Relative error of the permuted outputs, beside the floor of rounding alone. If the words are permuted and the "
+            "edges are not, as with a causal mask, it is not equivariant.",
             measurements=[
-                Fact(name="renamed", value=moved.error, text="error, edges move along", source=_source(renamed)),
+                Fact(name="renamed", value=moved.error, text="error, edges permuted too", source=_source(renamed)),
                 Fact(name="floor", value=moved.floor, text="rounding floor", source=_source(renamed)),
-                Fact(name="stay", value=stayed, text="error, edges stay", source=_source(edges_that_stay)),
+                Fact(name="stay", value=stayed, text="error, edges not permuted", source=_source(edges_that_stay)),
             ],
             command=AGAIN.format("renamed"),
         ),
         Reason(
-            claim="A layer carries a message one edge far.",
-            text=f"How much the first node of a chain of {CHAIN} notices each other one: the size of the gradient of its output by "
-            "their inputs, each layer added to what it reads. Beyond as many hops as there are layers it is 0, to the last bit. "
-            "On the complete graph one layer reaches everybody.",
+            claim="A layer carries messages over one edge.",
+            text=f"The receptive field of the first node of a chain of {CHAIN}: the norm of the gradient of its output by each "
+            "node's input, with residual connections. It is exactly 0 for more hops than layers. "
+            "On the complete graph one layer reaches every node.",
             figures=Figures(
                 corner="hops away", columns=[str(hop) for hop in range(CHAIN)],
                 rows=[*(f"{n} layer{'s'[: n > 1]}, chain" for n in range(1, LAYERS + 1)), "1 layer, complete"],
@@ -222,15 +222,15 @@ def reasons() -> list[Reason]:
             command=AGAIN.format("reach"),
         ),
         Reason(
-            claim="It is a layer that graph libraries have.",
-            text="With the same weights PyTorch Geometric's TransformerConv gives the same numbers, to 10⁻¹² in float64: on a "
-            "complete graph, on one with few edges, and where an edge stands twice. A test compares both.",
+            claim="Graph libraries have this layer.",
+            text="With the same weights, PyTorch Geometric's TransformerConv gives the same numbers, to 10⁻¹² in float64: on a "
+            "complete graph, on a sparse one, and with a repeated edge. A test compares both.",
             command="pytest tests/attention/test_graph.py -k pytorch_geometrics",
         ),
         Reason(
-            claim="It costs as much as it has edges.",
+            claim="Its cost is proportional to the number of edges.",
             text=f"Multiply-adds of scores and messages: edges × (width of a key + width of a value), here {HEAD} + {HEAD}. The "
-            "complete graph has N² edges, which is why long texts are dear.",
+            "complete graph has N² edges, so the cost is quadratic in the length.",
             figures=costs(),
             command=AGAIN.format("costs"),
         ),
@@ -238,25 +238,26 @@ def reasons() -> list[Reason]:
 
 
 def apart() -> list[Reason]:
-    """What a transformer has that a plain graph network has not, in words."""
+    """What a transformer adds to a plain graph network, in words."""
     return [
         Reason(
             claim="Its graph is complete.",
-            text="Nobody draws its edges: every word hears every other one, and weights near 0 do what a missing edge would.",
+            text="The edges are not part of the input: every word receives from every word, and a weight "
+            "near 0 acts as a missing edge.",
         ),
         Reason(
-            claim="Its edges have weights made from what the nodes hold.",
-            text="They are made anew in every layer, for every head and every input. A plain graph network adds its neighbours up, "
-            "or takes their mean, with weights that the graph alone decides.",
+            claim="Its edge weights depend on the features of the nodes.",
+            text="They are computed in every layer, for every head and every input. A plain graph network sums or averages over "
+            "neighbors, with weights that depend on the graph alone.",
         ),
         Reason(
-            claim="It has to be told the order.",
-            text="A graph knows who is beside whom. On the complete graph all words are beside all, so the order has to be put in: "
-            "into the words (position embeddings), into the edges (a bias for each distance), or into which there are (a mask).",
+            claim="It needs positions.",
+            text="A graph encodes which nodes are neighbors. On the complete graph all are, so positions have to be added: "
+            "to the words (position embeddings), to the scores (a bias for each distance), or as a mask.",
         ),
         Reason(
-            claim="It does more between messages.",
-            text="A feed-forward part, norms, and a way around each part, for each node by itself. Graph networks may have it too.",
+            claim="It has more layers between the messages.",
+            text="A feed-forward layer, norms and residual connections, for each node by itself. Graph networks may have them too.",
         ),
     ]
 
@@ -268,7 +269,7 @@ def against_full() -> float:
 
 
 def against_sum() -> float:
-    """Largest difference between attention on the complete graph and the sum of its messages, made edge by edge."""
+    """Largest difference between attention on the complete graph and the sum of its messages, computed edge by edge."""
     graph, tokens = _example()
     q, k, v = (part.tolist() for part in graph.attention.project(tokens, tokens, NoPosition()))
     arrived = torch.zeros(HEADS, NODES, WIDE // HEADS, dtype=torch.float64)
@@ -297,9 +298,9 @@ def without_half() -> float:
 
 
 def renamed() -> EquivarianceMeasurement:
-    """Error where nodes are renamed with their edges, in float64 and float32, beside the rounding floor.
+    """Error of permuting nodes with their edges, in float64 and float32, beside the rounding floor.
 
-    The list of edges is shuffled too: its order says nothing, but messages are then added in another one.
+    The list of edges is shuffled too: the result must not depend on its order, but the order of addition does.
     """
     order = torch.randperm(NODES, generator=_chance())
     kept, new = _half(), order.argsort()
@@ -314,7 +315,7 @@ def renamed() -> EquivarianceMeasurement:
 
 
 def edges_that_stay() -> float:
-    """Relative error where the words move and the edges of the causal graph do not."""
+    """Relative error of permuting the words but not the edges of the causal graph."""
     order = torch.randperm(NODES, generator=_chance())
     graph, tokens = _example()
     edges = pairs(table("causal", NODES))
@@ -322,7 +323,7 @@ def edges_that_stay() -> float:
 
 
 def reach(layers: int = LAYERS, name: str = "chain") -> list[float]:
-    """How much the first of nine nodes notices each of them after so many layers: sizes of gradients."""
+    """The receptive field of the first of nine nodes after a number of layers: norms of gradients."""
     stack = [_graph(NEAR, 2, seed) for seed in range(layers)]
     edges = pairs(table(name, CHAIN))
 
@@ -337,7 +338,7 @@ def reach(layers: int = LAYERS, name: str = "chain") -> list[float]:
 
 
 def costs() -> Figures:
-    """Edges of ready graphs, and their multiply-adds."""
+    """Edges of the example graphs, and their multiply-adds."""
     found = [(int(table(name, SMALL).sum()), int(table(name, LARGE).sum())) for name in READY]
     return Figures(
         corner="graph",
