@@ -116,3 +116,8 @@ def test_settings_survive_a_file():
     scheme = MixedRope(axes=3, base=5.0, pairs="half", sets=2)
     again = from_json(json.loads(json.dumps(to_json(scheme))))
     assert again.settings == scheme.settings
+
+
+def test_a_base_of_nothing_is_refused():
+    with pytest.raises(InputError, match=r"are larger than 0, but got 2, 0\.0"):
+        MixedRope(base=0.0)

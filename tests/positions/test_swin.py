@@ -117,3 +117,7 @@ def test_settings_survive_a_file():
     again = from_json(json.loads(json.dumps(to_json(scheme))))
     assert again.settings == scheme.settings
     assert list(again.sized(8, 2, 4).table.weight.shape) == [15 * 31, 2]
+
+
+def test_a_table_that_was_read_goes_on_learning():
+    assert all(p.requires_grad for p in from_swin_table(torch.randn(25, 2)).parameters())

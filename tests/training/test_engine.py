@@ -250,3 +250,10 @@ def test_a_compiled_step_learns_the_same(tmp_path):
     assert recomputed == pytest.approx(eager, rel=1e-5)
     half = losses(tmp_path, engine={"precision": "bfloat16"})
     assert losses(tmp_path, engine={"compile": True, "precision": "bfloat16"}) == pytest.approx(half, rel=5e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_model_computes_in_the_precision_of_the_recipe(tmp_path, precision):
+    found, _ = engine(tmp_path, engine={"precision": precision})
+    assert {str(p.dtype).removeprefix("torch.") for p in found._computing.parameters()} == {precision}
+    assert {p.dtype for p in found.model.parameters()} == {torch.float32}

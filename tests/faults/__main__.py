@@ -1,0 +1,76 @@
+"""`plant FOLDER` writes faults into a copy of the repository, `table FOLDER` the page of what was found."""
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.faults.draw import Fault, drawn, plant
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "why" / "faults.md"
+HEAD = """# Planted faults
+
+Do the tests notice a small mistake? A seeded script draws {count} expressions from seven rooms of the package and puts a mistake in the place
+of each: another operator or comparison, a dropped term, an index off by one, swapped arguments, another axis. For each fault the tests that
+reach it run until one fails. `tests/faults` has the script and its commands; this page is its output.
+
+"""
+RESULT = {True: "yes", False: "no"}
+
+
+def main(verb: str, folder: str) -> None:
+    if verb == "plant":
+        package = Path(folder) / "src" / "equiscope"
+        faults = drawn(package)
+        plant(package, faults)
+        notes = Path(folder) / "faults"
+        notes.mkdir(exist_ok=True)
+        (notes / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults], indent=1), encoding="utf-8")
+    else:
+        PAGE.write_text(page(Path(folder)), encoding="utf-8")
+
+
+def page(folder: Path) -> str:
+    """The table of one hunt: of several runs of a fault those count that found something."""
+    faults = [Fault(**fault) for fault in json.loads((folder / "faults.json").read_text(encoding="utf-8"))]
+    aside = json.loads((HERE / "set_aside.json").read_text(encoding="utf-8"))
+    found: dict[int, set[str]] = defaultdict(set)
+    for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines():
+        result = json.loads(line)
+        found[result["fault"]] |= {speed for speed in ("quick", "default", "thorough") if is_failure(result.get(speed))}
+    rows, totals = [], defaultdict(lambda: [0, 0, 0, 0, 0])
+    for fault in faults:
+        speeds, note = found[fault.number], aside.get(str(fault.number), "")
+        quick, default, thorough = "quick" in speeds, bool(speeds & {"quick", "default"}), bool(speeds)
+        counts = totals[fault.room]
+        counts[0] += 1
+        counts[1] += bool(note) and not thorough
+        for i, hit in enumerate((thorough, default, quick), 2):
+            counts[i] += hit
+        cells = [str(fault.number), fault.room, f"`{fault.file}:{fault.line}`", fault.kind, change(fault)]
+        rows.append([*cells, *("" if note and not thorough else RESULT[hit] for hit in (thorough, default, quick)), note])
+    sums = [[room, *map(str, counts)] for room, counts in totals.items()]
+    sums.append(["**all**", *(str(sum(counts[i] for counts in totals.values())) for i in range(5))])
+    titles = ["room", "faults", "set aside", "found by all tests", "by the default run", "by the quick run"]
+    long = ["", "room", "where", "mistake", "change", "all tests", "default", "quick", "note"]
+    return HEAD.format(count=len(faults)) + table(titles, sums) + "\n## Each fault\n\n" + table(long, rows)
+
+
+def is_failure(answer: str | None) -> bool:
+    return answer is not None and not answer.startswith("limit")
+
+
+def change(fault: Fault) -> str:
+    both = [" ".join(text.split()).replace("|", "\\|") for text in (fault.original, fault.mistaken)]
+    return " → ".join(f"`{text if len(text) <= 60 else text[:59] + '…'}`" for text in both)
+
+
+def table(titles: list[str], rows: list[list[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
