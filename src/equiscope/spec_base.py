@@ -1,7 +1,7 @@
-"""What every kind of spec shares: frozen parts that check themselves, and JSON both ways.
+"""The base of all specs: frozen parts that validate themselves, and JSON in both directions.
 
-A part is a frozen dataclass. Its fields hold numbers, texts, other parts (`Norm | None`, `Block | tuple[Block, ...]`), or objects
-that files hold by name (`named`: a position scheme, a mask). Defaults are left out of a file.
+A part is a frozen dataclass. Its fields hold numbers, strings, other parts (`Norm | None`, `Block | tuple[Block, ...]`), or objects
+that files store by name (`Named`: a position scheme, a mask). Defaults are left out of a file.
 """
 
 import json
@@ -18,8 +18,8 @@ from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
 from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, short_repr
 
 VERSION = 1
-MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
-DEEPEST = 10_000  # layers, each of which is an object
+MAX_SIZE = 2**31 - 1  # of any size in a model
+MAX_LAYERS = 10_000  # each layer is an object
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -27,10 +27,10 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 @dataclass(frozen=True)
 class Named:
-    """Objects of one kind that files hold by name: `POSITION.field(NoPosition)`.
+    """A kind of object that files store by name: `POSITION.field(NoPosition)`.
 
-    example  for messages: "a scheme, such as Rope()"
-    usual    the JSON of what a field holds unless said
+    example       for error messages: "a scheme, such as Rope()"
+    default_json  the JSON of the default value
     """
 
     base: type
@@ -40,7 +40,7 @@ class Named:
     from_json: Callable[[Any], Any]
 
     def field(self, default: Callable[[], Any]) -> Any:
-        """A field of a dataclass that holds such an object, and takes its name as well."""
+        """A field of a dataclass that holds such an object, and also accepts its name."""
         return field(default_factory=default, metadata={"named": self})
 
 
@@ -62,7 +62,7 @@ class ByName(Generic[T]):
 
 @dataclass(frozen=True)
 class _Slot:
-    """What a field may hold. part: of which class; several: or a tuple of them; optional: or None."""
+    """The type of a field. part: a class of parts; several: or a tuple of them; optional: or None."""
 
     hint: Any
     named: Named | None
@@ -72,18 +72,18 @@ class _Slot:
 
 
 def _slots(kind: type[Any]) -> dict[str, _Slot]:
-    hints, made = typing.get_type_hints(kind, include_extras=True), {}
+    hints, slots = typing.get_type_hints(kind, include_extras=True), {}
     for f in fields(kind):
         choices = [hints[f.name], *typing.get_args(hints[f.name])]
         lists = [typing.get_args(one)[0] for one in choices if typing.get_origin(one) is tuple]
         parts = [one for one in (*choices, *lists) if isinstance(one, type) and issubclass(one, SpecPart)]
         several = any(one in parts for one in lists)
-        made[f.name] = _Slot(hints[f.name], f.metadata.get("named"), parts[0] if parts else None, several, type(None) in choices)
-    return made
+        slots[f.name] = _Slot(hints[f.name], f.metadata.get("named"), parts[0] if parts else None, several, type(None) in choices)
+    return slots
 
 
 def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
-    """The fields of a part, and of the parts in it, that files hold by name."""
+    """The fields of a part, and of the parts in it, that files store by name."""
     names: set[str] = set()
     rest, seen = [kind], set[type]()
     while rest:
@@ -95,7 +95,7 @@ def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
 
 
 class SpecPart:
-    """Every field is looked at when a part is made, in Python as from a file."""
+    """Every field is validated on construction, in Python and from a file."""
 
     def __post_init__(self) -> None:
         for name, slot in _slots(type(self)).items():
@@ -110,19 +110,19 @@ class SpecPart:
                 _check_part(slot, value, path)
             else:
                 checked(list(value) if isinstance(value, tuple) else value, slot.hint, path)
-                most = DEEPEST if name == "layers" else MOST
+                most = MAX_LAYERS if name == "layers" else MAX_SIZE
                 if slot.hint in (Size, Size | None) and value is not None and value > most:
                     raise InputError(f"{path} is {min(value, 10**300):.3g}, but should be {most:,} or less.")
 
 
 class ModelSpec(SpecPart):
-    """A whole model as data, of whatever kind: `build`, `describe` and `count` take any; to and from JSON without loss.
+    """A whole model as data: `build`, `describe` and `count` take every kind; converts to and from JSON without loss.
 
     kind  "sequence", "baseline" or "points"
     """
 
     kind: ClassVar[str]
-    called: ClassVar[str] = "spec"  # in messages
+    label: ClassVar[str] = "spec"  # in error messages
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the version of the format; defaults are left out."""
@@ -140,7 +140,7 @@ class ModelSpec(SpecPart):
         if isinstance(source, cls):
             return source
         if isinstance(source, dict):
-            return cls._of_data(_unversioned(source, cls.called))
+            return cls._of_data(_unversioned(source, cls.label))
         if not isinstance(source, (str, Path)) or folder(source):
             raise InputError(
                 f"A spec is a {cls.__name__}, a dict or a JSON file, but got {short_repr(source)}. A checkpoint is read by load."
@@ -150,29 +150,29 @@ class ModelSpec(SpecPart):
 
     @classmethod
     def _of_data(cls, data: dict[str, Any]) -> Self:
-        """Unknown fields and wrong types, at any depth, are found before what does not fit together."""
+        """Reports unknown fields and wrong types, at any depth, before inconsistent values."""
         _check_types(cls, data, "spec")
         made: Self = _build(cls, data, "spec")
         return made
 
     @property
     def spec(self) -> Self:
-        """Itself, as a built model has it: what takes a model or its spec asks either in the same way."""
+        """Itself, so that a model and its spec can be used alike."""
         return self
 
     @property
-    def rows_before(self) -> int:
-        """Rows that the model puts before the tokens: a class token and registers."""
+    def prefix_tokens(self) -> int:
+        """Number of tokens that the model prepends: a class token and registers."""
         return 0
 
     @property
     def needs_documents(self) -> bool:
-        """Whether a mask insists that tokens say which document they belong to."""
+        """Whether a mask needs the document numbers of tokens."""
         return False
 
     @property
-    def cells(self) -> tuple[int, ...] | None:
-        """Samples of a cell along each axis, where a picture, a sound or a video is cut into cells."""
+    def patch_size(self) -> tuple[int, ...] | None:
+        """Samples of a patch along each axis, for models of images, sounds or videos; None for others."""
         return None
 
 
@@ -254,7 +254,7 @@ def _value(slot: _Slot, value: Any, path: str) -> Any:
 
 
 def checked(value: Any, hint: Any, path: str) -> Any:
-    """A value out of a file, if it is of the type that a field wants. Raises InputError naming the field where it is not."""
+    """A value from a file, converted to the type of its field. Raises InputError naming the field where that fails."""
     if any(isinstance(one, float) and not math.isfinite(one) for one in (value if isinstance(value, list | tuple) else [value])):
         raise WrongValue(path, value, "it should be finite")
     try:
@@ -270,7 +270,7 @@ def checked(value: Any, hint: Any, path: str) -> Any:
 
 
 def folder(source: str | Path) -> Path | None:
-    """The folder that a source names; None where it is none. Raises InputError for what cannot be a path."""
+    """The folder that a source names; None where it is not a folder. Raises InputError for an invalid path."""
     try:
         return Path(source) if Path(source).is_dir() else None
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
@@ -278,7 +278,7 @@ def folder(source: str | Path) -> Path | None:
 
 
 def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
+    """The object in a JSON file. Raises InputError where there is none (with the hint `missing`)."""
     try:
         data = parsed(text(path))
     except FileNotFoundError as error:

@@ -63,7 +63,7 @@ def test_a_share_of_one_is_refused():
 def test_a_spec_with_dropout_reads_back_and_its_evaluated_form_has_none():
     said = spec(dropout=0.1, drop_path=0.2)
     assert eq.Spec.of(said.to_dict()) == said
-    assert said.trained == spec()
+    assert said.without_dropout == spec()
 
 
 def test_dropout_does_not_stand_in_the_way_of_a_checkpoint(tmp_path):

@@ -86,7 +86,7 @@ def test_jobs_are_only_written_down(equi, compared):  # noqa: F811
         (("words.toml", *VARY, "--seeds", "0"), "A comparison has 1 to 10000 seeds, but got 0."),
         (("words.toml", *VARY, "--seeds", "9" * 30), "A comparison has 1 to 10000 seeds, but got 9999"),
         (("words.toml", *VARY, "--equal", "speed"), "called 'speed'. Known: parameters, compute."),
-        (("words.toml", *VARY, "--ray", "--jobs"), "Runs are done by --ray or written down by --jobs. Give one of them."),
+        (("words.toml", *VARY, "--ray", "--jobs"), "--ray runs the jobs, and --jobs only writes them. Give one of them."),
         (("words.toml", *VARY, "--seeds", "2", "--out", "both"), "both holds another comparison: seeds: [0], now [0, 1]."),
         (("heads.toml", *VARY), "heads.toml says itself what varies. Leave --vary out, or give its recipe."),
         (("odd.toml", "--small"), "there is no field varying. Did you mean vary?"),

@@ -21,7 +21,7 @@ def said(*words):
 def test_a_preset_is_described_with_the_part_that_decides():
     text = said("gpt2")
     assert "124.4 M" in text
-    assert "no   shift    Learned adds a row of its own for every place (position)" in text
+    assert "no   shift    Learned adds a separate row for every absolute position (position)" in text
 
 
 def test_without_a_name_all_presets_are_listed():

@@ -103,7 +103,7 @@ def test_tensorboard_hides_what_is_computed_again(tmp_path):
 
 def test_without_tensorboard_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(monitor.InputError, match=r"--tensorboard needs tensorboard.*equiscope\[train\]"):
+    with pytest.raises(monitor.InputError, match=r"--tensorboard needs tensorboard.*\[train\]"):
         RunMonitor(tmp_path, None, False, True)
 
 

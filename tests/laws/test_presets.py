@@ -148,7 +148,7 @@ def test_a_picture_without_places_may_be_shuffled_under_a_mean_and_a_class_token
 @torch.no_grad()
 def test_every_kind_of_attention_works_in_a_preset(kind):
     spec = tiny(PRESETS["nanogpt-char"]())
-    block = replace(spec.one, attention=replace(spec.one.attention, kind=kind))
+    block = replace(spec.uniform_block, attention=replace(spec.uniform_block.attention, kind=kind))
     model = made("nanogpt-char", block=block)
     tokens, caches = inputs(model), model.caches()
     parts = [model(rows(tokens, i, i + 1), caches) for i in range(7)]

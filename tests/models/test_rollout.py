@@ -60,7 +60,7 @@ def test_a_vit_reads_pictures_of_another_size_as_theirs_does(name, tmp_path):
     pictures = torch.randn(2, 3, 48, 40)
     wanted = theirs(pictures, interpolate_pos_encoding=True).logits
     assert relative_error(model(pictures), wanted) < 1e-5
-    assert model.spec.one.attention.position.shape == (6, 5)
+    assert model.spec.uniform_block.attention.position.shape == (6, 5)
     written = eq.save(model, tmp_path / "larger")
     again = getattr(transformers, ENCODERS[name][0]).from_pretrained(written).eval()
     assert relative_error(again(pictures).logits, wanted) < 1e-5

@@ -218,7 +218,7 @@ def test_encoders_layers_that_differ_and_patches_survive_json(spec):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: eq.Spec(8, layers=3, block=(eq.Block(), eq.Block())), "2 blocks cannot take turns in 3 layers"),
+        (lambda: eq.Spec(8, layers=3, block=(eq.Block(), eq.Block())), "2 blocks do not repeat evenly in 3 layers"),
         (lambda: eq.Spec(8, block=eq.Block(cross=eq.Attention())), "need an encoder"),
         (lambda: eq.Spec(8, encoder=eq.Spec(8)), r"needs cross=Attention"),
         (lambda: eq.Spec(8, 20, block=CROSSING, encoder=eq.Spec(6, 20), shared=True), "A shared table has one size"),
@@ -283,7 +283,7 @@ def test_an_explicit_spec_says_the_sizes_that_are_built_without_it(name):
     """The same parameters under the same names, of a block a layer; nothing is left to say a second time."""
     spec = tiny(PRESETS[name]())
     made = spec.explicit
-    assert len(made.turns) in (1, spec.layers)
+    assert len(made.cycle) in (1, spec.layers)
     assert made.explicit == made
     sizes = [{key: tuple(p.shape) for key, p in eq.build(one).state_dict().items()} for one in (spec, made)]
     assert sizes[0] == sizes[1]

@@ -43,13 +43,13 @@ def test_memory_stays_and_parameters_are_shared():
             decoding.step(torch.ones(1, 1, dtype=torch.long))
     assert {cache.rows["k"].shape[-2] for cache in decoding.caches} == {3}
     assert all(a is b for a, b in zip(made.parameters(), narrow.parameters(), strict=True))
-    assert made.spec.one.attention.window is None
+    assert made.spec.uniform_block.attention.window is None
     assert made.blocks[0].attention.mask.window is None
 
 
 def test_a_narrower_window_of_the_model_stays():
     made = windowed(model(), 3)
-    assert windowed(made, 8).spec.one.attention.window == 3
+    assert windowed(made, 8).spec.uniform_block.attention.window == 3
     assert windowed(made, 8).blocks[0].attention.mask.window == 3
 
 

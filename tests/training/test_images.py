@@ -75,7 +75,7 @@ def test_the_data_decides_features_classes_and_the_size_of_tables(tmp_path):
         changes = {"readout": readout, "block": {"attention": {"position": scheme}}}
         spec = resolve_spec(task(tmp_path, model=changes))
         assert (spec.input.features, spec.outputs) == (16, 3)
-        assert spec.one.attention.position.shape == shape
+        assert spec.uniform_block.attention.position.shape == shape
         assert build(spec)(torch.rand(2, 1, 8, 8)).shape == (2, 3)
 
 
@@ -83,7 +83,7 @@ def test_a_preset_takes_the_channels_and_the_grid_of_the_data(tmp_path):
     data = plain(tmp_path)
     data["model"] = {"preset": "vit-ti", "layers": 1, "width": 48, "input": {"patch": [2, 4]}}
     spec = resolve_spec(open_task(recipe(data)))
-    assert (spec.input.features, spec.outputs, spec.one.attention.position.shape) == (8, 3, (4, 2))
+    assert (spec.input.features, spec.outputs, spec.uniform_block.attention.position.shape) == (8, 3, (4, 2))
 
 
 def test_a_stem_decides_the_features_of_a_patch(tmp_path):

@@ -61,7 +61,7 @@ def test_in_float64_the_two_are_equal_to_rounding(tmp_path):
 def test_without_the_mask_it_would_not_be(tmp_path):
     _, task = small(tmp_path, model=head(), data={"context": 7}, budget={"batch": 3})
     spec = resolve_spec(task)
-    open_eyed = replace(spec.one, attention=replace(spec.one.attention, causal=False))
+    open_eyed = replace(spec.uniform_block, attention=replace(spec.uniform_block.attention, causal=False))
     model = build(replace(spec, block=open_eyed)).double()
     inputs, wanted = task.batch(0).tensors["inputs"], task.batch(0).tensors["wanted"]
     at_once = F.cross_entropy(model(inputs).flatten(0, 1), wanted.flatten(), reduction="sum")

@@ -88,7 +88,7 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
     reasons: list[str] = []
     for one in sorted(made, key=lambda f: f.name != model.family):
         try:
-            config = one.config(model.spec.trained)
+            config = one.config(model.spec.without_dropout)
         except InputError as error:
             reasons.append(f"{one.name}: {error}")
             continue

@@ -159,7 +159,7 @@ def _ends_of(spec: Spec) -> Ends:
 
 def write(kind: BertVariant, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
-    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
+    a, n, f = spec.uniform_block.attention, spec.uniform_block.norm, spec.uniform_block.feedforward
     refuse(not isinstance(a.position, Learned), "places are a learned table there.")
     refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
     assert isinstance(a.position, Learned)

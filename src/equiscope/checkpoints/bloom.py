@@ -45,8 +45,8 @@ def read(config: dict[str, Any]) -> ParsedConfig:
 
 def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
-    a, n = spec.one.attention, spec.one.norm
-    refuse(n is None or spec.one.feedforward is None, "every layer has norms and a feed-forward there.")
+    a, n = spec.uniform_block.attention, spec.uniform_block.norm
+    refuse(n is None or spec.uniform_block.feedforward is None, "every layer has norms and a feed-forward there.")
     assert n is not None
     return {
         "model_type": "bloom", "architectures": ["BloomForCausalLM"], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
@@ -64,7 +64,7 @@ def weight_maps(spec: Spec) -> Iterable[WeightMap]:
         yield from affine(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
         for kind in ("weight", "bias"):
             parts = tuple(f"{here}.attention.{part}_proj.{kind}" for part in "qkv")
-            yield WeightMap(f"{there}.self_attention.query_key_value.{kind}", parts, heads=spec.one.attention.heads)
+            yield WeightMap(f"{there}.self_attention.query_key_value.{kind}", parts, heads=spec.uniform_block.attention.heads)
         yield from affine(f"{there}.self_attention.dense", f"{here}.attention.o_proj")
         yield from affine(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.up_proj")
         yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")

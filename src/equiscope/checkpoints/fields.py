@@ -20,7 +20,7 @@ from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Spec
-from equiscope.spec_base import MOST
+from equiscope.spec_base import MAX_SIZE
 
 REQUIRED: Any = object()
 EVERYWHERE = frozenset({  # fields of any family that change no number of a forward pass
@@ -128,8 +128,8 @@ class Fields:
         value = self.get(name, int, default)
         if value is not None and value < 1:
             raise InputError(f"config.json: {name} is {value}, but should be 1 or more.")
-        if value is not None and value > MOST:
-            raise InputError(f"config.json: {name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less.")
+        if value is not None and value > MAX_SIZE:
+            raise InputError(f"config.json: {name} is {min(value, 10**300):.3g}, but should be {MAX_SIZE:,} or less.")
         return value
 
     def require(self, name: str, *values: Any) -> None:

@@ -37,7 +37,7 @@ def read(config: dict[str, Any]) -> ParsedConfig:
 
 def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Raises InputError for what GPT-2 has not."""
-    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
+    a, n, f = spec.uniform_block.attention, spec.uniform_block.norm, spec.uniform_block.feedforward
     position = a.position
     refuse(not isinstance(position, Learned) or position.stretch is not None, "places are a learned table there.")
     refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
@@ -48,7 +48,7 @@ def write(spec: Spec) -> dict[str, Any]:
     )
     refuse(bool(a.head_width or a.value_width), "its heads divide the width.")
     refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
-    refuse(spec.one.parallel or not spec.one.residual, "its parts follow one another.")
+    refuse(spec.uniform_block.parallel or not spec.uniform_block.residual, "its parts follow one another.")
     assert n is not None
     assert f is not None
     assert isinstance(position, Learned)

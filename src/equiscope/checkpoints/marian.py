@@ -65,10 +65,10 @@ def write(spec: Spec) -> dict[str, Any]:
     assert spec.encoder is not None
     said: dict[str, Any] = {}
     for name, one in (("encoder", spec.encoder), ("decoder", spec)):
-        f = one.one.feedforward
+        f = one.uniform_block.feedforward
         refuse(f is None or f.activation not in ACTIVATION_NAMES, "every layer has a feed-forward there.")
         assert f is not None
-        said |= {f"{name}_layers": one.layers, f"{name}_attention_heads": one.one.attention.heads,
+        said |= {f"{name}_layers": one.layers, f"{name}_attention_heads": one.uniform_block.attention.heads,
                  f"{name}_ffn_dim": f.inner or 4 * spec.width, "activation_function": ACTIVATION_NAMES[f.activation]}  # fmt: skip
     last = (spec.vocabulary or 1) - 1  # where OPUS-MT has its padding, which begins the decoder's text
     return said | {

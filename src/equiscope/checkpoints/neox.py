@@ -51,7 +51,7 @@ def read(config: dict[str, Any]) -> ParsedConfig:
 
 def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Raises InputError for what GPT-NeoX has not."""
-    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
+    a, n, f = spec.uniform_block.attention, spec.uniform_block.norm, spec.uniform_block.feedforward
     rope = a.position
     refuse(not isinstance(rope, Rope) or rope.pairs != "half" or rope.key_speed != 1, 'places are RoPE with pairs="half" there.')
     refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
@@ -62,14 +62,14 @@ def write(spec: Spec) -> dict[str, Any]:
     refuse(a.qk_norm is not None or a.bias == "qkv", "its attention has a bias everywhere or nowhere, and no norm.")
     refuse(bool(a.head_width or a.value_width), "its heads divide the width.")
     refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
-    refuse(not spec.one.residual, "its parts are added to the stream.")
+    refuse(not spec.uniform_block.residual, "its parts are added to the stream.")
     assert isinstance(rope, Rope)
     assert n is not None
     assert f is not None
     return {
         "model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "num_hidden_layers": spec.layers, "num_attention_heads": a.heads, "intermediate_size": f.inner or 4 * spec.width,
-        "hidden_act": ACTIVATION_NAMES[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.one.parallel,
+        "hidden_act": ACTIVATION_NAMES[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.uniform_block.parallel,
         "attention_bias": a.bias, "tie_word_embeddings": spec.tied,
         "rope_parameters": {"partial_rotary_factor": 1.0, **rotary.write(rope)},
     }  # fmt: skip
@@ -77,7 +77,7 @@ def write(spec: Spec) -> dict[str, Any]:
 
 def weight_maps(spec: Spec) -> Iterable[WeightMap]:
     """Their names and ours."""
-    a = spec.one.attention
+    a = spec.uniform_block.attention
     yield WeightMap("embed_in.weight", ("embedding.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"

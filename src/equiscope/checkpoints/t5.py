@@ -66,7 +66,7 @@ def write(family: str, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
     refuse(spec.encoder is None, "it has an encoder.")
     assert spec.encoder is not None
-    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
+    a, n, f = spec.uniform_block.attention, spec.uniform_block.norm, spec.uniform_block.feedforward
     refuse(not isinstance(a.position, T5Bias), "places are T5's buckets there.")
     refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
     assert isinstance(a.position, T5Bias)
@@ -109,7 +109,7 @@ def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[WeightMap]:
         for letter in "qkvo":
             yield WeightMap(f"{there}.{name}.{letter}.weight", (f"{here}.{part}.{letter}_proj.weight",))
         return
-    gated = spec.one.feedforward is not None and spec.one.feedforward.gated
+    gated = spec.uniform_block.feedforward is not None and spec.uniform_block.feedforward.gated
     names = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if gated else {"wi": "up", "wo": "down"}
     for theirs, ours in names.items():
         yield WeightMap(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}_proj.weight",))

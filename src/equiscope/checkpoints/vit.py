@@ -70,7 +70,7 @@ def _square(f: Fields, name: str, default: int) -> tuple[int, int]:
 
 def write(name: str, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
-    a, n, f, patch = spec.one.attention, spec.one.norm, spec.one.feedforward, spec.input.patch
+    a, n, f, patch = spec.uniform_block.attention, spec.uniform_block.norm, spec.uniform_block.feedforward, spec.input.patch
     refuse(patch is None or len(patch) != 2, "it cuts images into patches.")
     refuse(not isinstance(a.position, LearnedNd), "places are a learned grid there.")
     refuse(n is None or f is None or f.activation not in ACTIVATION_NAMES, "every layer has norms and a feed-forward there.")
@@ -111,7 +111,7 @@ def weight_maps(name: str, spec: Spec) -> Iterable[WeightMap | WeightTransform]:
         yield from affine(f"{there}.layernorm_before", f"{here}.attention_norm")
         yield from affine(f"{there}.layernorm_after", f"{here}.feedforward_norm")
         for ours, theirs in LAYER.items():
-            silent = "attention.attention" in theirs and spec.one.attention.bias == "output"
+            silent = "attention.attention" in theirs and spec.uniform_block.attention.bias == "output"
             yield from affine(f"{there}.{theirs}", f"{here}.{ours}", not silent)
     yield from affine("layernorm", "norm")
     if spec.outputs:

@@ -30,7 +30,7 @@ class Baseline(ModelSpec):
     """
 
     kind: ClassVar[str] = "baseline"
-    called: ClassVar[str] = "baseline"
+    label: ClassVar[str] = "baseline"
 
     baseline: str
     width: Size

@@ -124,7 +124,7 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
             b, attention=small(b.attention), cross=small(b.cross) if b.cross else None,
             feedforward=replace(b.feedforward, inner=2 * width) if b.feedforward else None,
         )
-        for b in spec.turns
+        for b in spec.cycle
     )  # fmt: skip
     input_layer, words = spec.input, vocabulary if spec.vocabulary else None
     if input_layer.patch is not None and input_layer.features is not None:

@@ -41,5 +41,5 @@ def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> 
         same = to_json(block.attention.position) == old
         return replace(block, attention=replace(block.attention, position=LearnedNd(grid, scheme.between))) if same else block
 
-    fresh.spec = replace(model.spec, block=tuple(map(changed, model.spec.turns)))
+    fresh.spec = replace(model.spec, block=tuple(map(changed, model.spec.cycle)))
     return fresh

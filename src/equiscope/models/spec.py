@@ -1,6 +1,6 @@
-"""Spec: a model as data. Parts are objects in Python and names in files; what can be said can be built.
+"""Spec: a model as data. Parts are objects in Python and names in files; every valid spec can be built.
 
-A spec reads from JSON and writes to JSON without loss; defaults are left out of the file.
+A spec converts to and from JSON without loss; defaults are left out of the file.
 """
 
 import copy
@@ -42,17 +42,17 @@ SCORE = Named(ScoreFunction, "a score, such as Dot()", "scaled-dot", score_to_js
 
 @dataclass(frozen=True)
 class Attention(SpecPart):
-    """Who may look, with how many heads, knowing what of positions. head_width: D / heads unless said; value_width: as that.
+    """Multi-head attention. head_width: D / heads by default; value_width: head_width by default.
 
-    kv_heads  key heads, which groups of query heads share; as many as heads unless said
-    window    a token sees those less than so many ranks away; None for all
-    mask      who else may not be attended to, joined to causal and window by `and`: Blocks(8), Causal() | Prefix(4), ...
-    bias      of the projections; "qkv" or "output": of those only
-    qk_norm   norm of queries and keys, each head by itself; None for none
-    score     how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
-    scale     factor of ScaledDot(); 1 / sqrt(K) unless said
-    cap       no score beyond it, cap * tanh(score / cap); None for none
-    kind      AttentionKind("linformer", rank=8); a name of `attention.KINDS`; or a subclass of MultiHeadAttention of one's own
+    kv_heads  number of key and value heads, shared by groups of query heads; as many as heads by default
+    window    a token attends to tokens less than this many ranks away; None for all
+    mask      a further mask, joined to causal and window by `and`: Blocks(8), Causal() | Prefix(4), ...
+    bias      whether the projections have a bias; "qkv" or "output": only those
+    qk_norm   a norm of queries and keys in each head; None for none
+    score     the score function of query and key: ScaledDot(), Dot(), General(), Additive(), Concat()
+    scale     factor of ScaledDot(); 1 / sqrt(K) by default
+    cap       soft cap of the scores, cap * tanh(score / cap); None for none
+    kind      Kind("linformer", rank=8); a name of `attention.KINDS`; or your subclass of MultiHeadAttention
     """
 
     heads: Size = 1
@@ -82,10 +82,10 @@ class Attention(SpecPart):
         self._check_score()
 
     def _check_score(self) -> None:
-        for name in ("scale", "cap"):  # of the score or of the attention: one place
+        for name in ("scale", "cap"):  # given to the score or to the attention
             own = self.score.settings.get(name)
             if own is not None and getattr(self, name) not in (None, own):
-                raise InputError(f"Attention.{name} is {getattr(self, name)}, but its score says {own}. Say it once.")
+                raise InputError(f"Attention.{name} is {getattr(self, name)}, but its score has {own}. Set it once.")
             if own is not None:
                 object.__setattr__(self, name, own)
                 object.__setattr__(self, "score", type(self.score)(**self.score.settings | {name: None}))
@@ -100,7 +100,7 @@ class Attention(SpecPart):
             raise InputError(f"PoPE widens queries and keys, which {self.score.name} scores cannot read. Use scaled-dot or dot.")
 
     def explicit(self, width: int) -> Self:
-        """The same attention of a model so wide, with every size said; a scale that the size of a head gives is left out."""
+        """The same attention with every size set, for a model of this width; a default scale is left out."""
         wide = self.head_width or width // self.heads
         scale = None if self.scale is not None and math.isclose(self.scale, wide**-0.5) else self.scale
         kv_heads, value_width = self.kv_heads or self.heads, self.value_width or wide
@@ -108,13 +108,13 @@ class Attention(SpecPart):
 
     @property
     def joint_score(self) -> ScoreFunction:
-        """The score with its scale and cap, of no size yet."""
+        """The score with its scale and cap, before its size is set."""
         said = {name: getattr(self, name) for name in ("scale", "cap") if name in self.score.settings}
         return type(self.score)(**self.score.settings | said)
 
     @property
     def joint_mask(self) -> Mask:
-        """Who may attend to whom: causal, window and mask, joined; a copy, as a model keeps a mask of its own."""
+        """Causal, window and mask, joined into one mask; a copy, as each model has its own mask."""
         masks: list[Mask] = [Causal()] if self.causal else []
         masks += [Window(self.window)] if self.window else []
         masks += [] if isinstance(self.mask, Everything) else [copy.deepcopy(self.mask)]
@@ -123,7 +123,7 @@ class Attention(SpecPart):
 
 @dataclass(frozen=True)
 class Norm(SpecPart):
-    """kind "layer" or "rms"; order "pre" (before each part) or "post" (after its residual); bias: a shift, of "layer" only."""
+    """kind "layer" or "rms"; order "pre" (before each sublayer) or "post" (after its residual); bias: for "layer" only."""
 
     kind: Literal["layer", "rms"] = "layer"
     order: Literal["pre", "post"] = "pre"
@@ -138,7 +138,7 @@ class Norm(SpecPart):
 
 @dataclass(frozen=True)
 class FeedForward(SpecPart):
-    """inner: hidden features, 4 times the width unless said. gated: times the activated features of a second map (SwiGLU)."""
+    """inner: hidden features, 4 times the width by default. gated: multiplied by an activated second map (SwiGLU)."""
 
     inner: Size | None = None
     activation: Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"] = "gelu"
@@ -150,8 +150,8 @@ class FeedForward(SpecPart):
 class Block(SpecPart):
     """One layer; norm and feed-forward may be None.
 
-    cross     attention to an encoder's rows, between the two; None for none
-    parallel  attention and feed-forward read the same stream (GPT-NeoX)
+    cross     cross-attention to the output of an encoder, between the two; None for none
+    parallel  attention and feed-forward read the same input (GPT-NeoX)
     """
 
     attention: Attention = field(default_factory=Attention)
@@ -178,7 +178,7 @@ class Block(SpecPart):
             )
 
     def explicit(self, width: int) -> Self:
-        """The same block of a model so wide, with every size said."""
+        """The same block with every size set, for a model of this width."""
         f, cross = self.feedforward, self.cross
         return replace(
             self, attention=self.attention.explicit(width), cross=None if cross is None else cross.explicit(width),
@@ -188,19 +188,19 @@ class Block(SpecPart):
 
 @dataclass(frozen=True)
 class InputLayer(SpecPart):
-    """What tokens are made of, before the first layer.
+    """How inputs become tokens, before the first layer.
 
-    features   raw numbers of a token, [..., N, features], mapped to the width; None where tokens come as they are
-    patch      inputs come whole and are cut into cells, one token each: (samples,) of a sound [..., T], (rows, columns) of a
-               picture [..., C, H, W], (frames, rows, columns) of a video [..., T, C, H, W]
-    stem       channels of the samples, then of convolutions that come before: 3 wide along each axis, stride 2, ReLU; so cells
+    features   number of raw features of a token, [..., N, features], mapped linearly to the width; None for none
+    patch      whole inputs are cut into cells, one token each: (samples,) of a sound [..., T], (rows, columns) of an
+               image [..., C, H, W], (frames, rows, columns) of a video [..., T, C, H, W]
+    stem       channels of the samples, then of convolutions before the map: kernel 3, stride 2, ReLU; so cells
                overlap (Xiao et al. 2021). n of them make cells of 2^n along each axis; features: channels of the last one.
-               Of a sound also tokens that hold cells are taken: their places and padding are kept
-    types      rows of a second table, added: which kind of token it is (BERT's sentence A or B)
-    scale      factor on what the embedding holds (sqrt(D) in Vaswani et al. 2017)
+               Of a sound, tokens that hold cells are taken too: their positions and padding are kept
+    types      number of token types, whose embeddings are added (BERT's sentence A or B)
+    scale      factor of the embedding (sqrt(D) in Vaswani et al. 2017)
     norm       whether a norm of the blocks' kind follows, after positions are added (BERT, BLOOM)
-    registers  learned rows beside the class token that nobody reads out (DeiT's distillation token, DINOv2)
-    map        whether raw numbers are mapped to the width; if not, they are taken as they are, and zeros stand beside them
+    registers  number of learned register tokens beside the class token (DeiT's distillation token, DINOv2)
+    map        whether raw features are mapped to the width; if not, they are padded with zeros
     separator  ids that end a document: attention stays within a document, whatever the mask; positions count on
     """
 
@@ -217,7 +217,7 @@ class InputLayer(SpecPart):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.map and (self.features is None or self.stem is not None):
-            raise InputError("map=False takes raw numbers as they are: give features, and no stem, which maps them.")
+            raise InputError("map=False takes raw features unmapped: give features, and no stem, which maps them.")
         if self.separator is not None:
             object.__setattr__(self, "separator", tuple(self.separator))
             if not self.separator or self.features is not None:
@@ -253,16 +253,16 @@ class InputLayer(SpecPart):
 
     @property
     def channels(self) -> int:
-        """Of the samples that are cut into cells."""
+        """Channels of the samples that are cut into cells."""
         return self.stem[0] if self.stem else (self.features or 0) // math.prod(self.patch or (1,))
 
 
 @dataclass(frozen=True)
 class OutputLayer(SpecPart):
-    """The final linear map, to `outputs` of the spec.
+    """The final linear map, to the `outputs` of the spec.
 
-    bias    whether it adds one
-    scale   factor on what it reads (T5's tied map: 1 / sqrt(D))
+    bias    whether it has a bias
+    scale   factor of its input (T5's tied map: 1 / sqrt(D))
     hidden  activation of a map [D, D] before it (BERT's transform and pooler); None for no such map
     norm    whether a norm of the blocks' kind stands between the two
     """
@@ -278,18 +278,18 @@ class Spec(ModelSpec):
     """A model of sequences.
 
     width       D
-    vocabulary  size of the learned embedding table; None takes features [..., N, D] as they are
-    input       raw features, cells, kinds of tokens
-    layers      how many blocks
-    block       of every layer; or several, which take turns
-    readout     "each" (one row a token), "mean", "first", "last", "concatenation", "class"
-    outputs     width of a final linear map; None for none
+    vocabulary  size of the learned embedding table; None takes features [..., N, D]
+    input       the input layer: raw features, patches, token types
+    layers      number of blocks
+    block       the block of every layer; or several, which repeat in order
+    readout     pooling: "each" (one output a token), "mean", "first", "last", "concatenation", "class"
+    outputs     number of outputs of the final linear map; None for no map
     tied        the final map is the embedding table, transposed
-    output      what else belongs to that map
-    encoder     a model whose rows the blocks' `cross` looks at
-    shared      the encoder looks its ids up in this model's table
-    dropout     share of the numbers that enter the first layer, and of those that each part adds, set to 0 while it is trained
-    drop_path   share of sequences for which the last layer's parts add nothing while it is trained; less for layers before it
+    output      the output layer: bias, scale, hidden map, norm
+    encoder     a model to whose output the blocks' `cross` attends
+    shared      the encoder uses this model's embedding table
+    dropout     rate in training, for the input of the first layer and the output of every sublayer
+    drop_path   stochastic depth in training: rate of the last layer; it grows linearly with depth
     """
 
     kind: ClassVar[str] = "sequence"
@@ -313,7 +313,7 @@ class Spec(ModelSpec):
         if not isinstance(self.block, Block):
             object.__setattr__(self, "block", tuple(self.block))
             if not self.block or self.layers % len(self.block):
-                raise InputError(f"{len(self.block)} blocks cannot take turns in {self.layers} layers. Give a divisor of them.")
+                raise InputError(f"{len(self.block)} blocks do not repeat evenly in {self.layers} layers. Give a divisor of them.")
             if len(self.block) == 1:
                 object.__setattr__(self, "block", self.block[0])
         if self.readout not in READOUTS:
@@ -361,7 +361,7 @@ class Spec(ModelSpec):
                 raise InputError("A block's cross and `shared` need an encoder. Give encoder=Spec(...), or leave them out.")
             return
         if crossing != {True}:
-            raise InputError("Every block of a model with an encoder needs cross=Attention(...) to look at the encoder's rows.")
+            raise InputError("Every block of a model with an encoder needs cross=Attention(...).")
         e = self.encoder
         if self.input.separator or e.input.separator:
             raise InputError("A model with an encoder reads one source and writes one answer a row. Leave input.separator out.")
@@ -374,40 +374,40 @@ class Spec(ModelSpec):
             )
 
     @property
-    def turns(self) -> tuple[Block, ...]:
-        """The blocks that take turns; one where all layers are alike."""
+    def cycle(self) -> tuple[Block, ...]:
+        """The repeating sequence of blocks; one where all layers are equal."""
         return (self.block,) if isinstance(self.block, Block) else self.block
 
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The block of every layer."""
-        return self.turns * (self.layers // len(self.turns))
+        return self.cycle * (self.layers // len(self.cycle))
 
     @property
     def explicit(self) -> Self:
-        """The same model with a block for every layer, and with the sizes that its blocks leave to its width."""
+        """The same model with a block for every layer and every size set."""
         encoder = None if self.encoder is None else self.encoder.explicit
         return replace(self, block=tuple(block.explicit(self.width) for block in self.blocks), encoder=encoder)
 
     @property
-    def trained(self) -> Self:
-        """The same model without what acts only while it is trained: dropout and skipped layers."""
-        encoder = None if self.encoder is None else self.encoder.trained
+    def without_dropout(self) -> Self:
+        """The same model without dropout and stochastic depth."""
+        encoder = None if self.encoder is None else self.encoder.without_dropout
         return replace(self, dropout=0.0, drop_path=0.0, encoder=encoder)
 
     @property
-    def one(self) -> Block:
-        """The block of all layers. Raises InputError where they differ."""
+    def uniform_block(self) -> Block:
+        """The block of all layers. Raises InputError where layers differ."""
         if isinstance(self.block, Block):
             return self.block
         raise InputError("The layers of this spec differ, so there is no one block. Use spec.blocks.")
 
     def with_position(self, position: Position) -> Self:
         """The same model with another position scheme in every layer; an encoder keeps its own."""
-        return replace(self, block=tuple(replace(b, attention=replace(b.attention, position=position)) for b in self.turns))
+        return replace(self, block=tuple(replace(b, attention=replace(b.attention, position=position)) for b in self.cycle))
 
     @property
-    def rows_before(self) -> int:
+    def prefix_tokens(self) -> int:
         return 1 + (self.input.registers or 0) if self.readout == "class" else 0
 
     @property
@@ -416,7 +416,7 @@ class Spec(ModelSpec):
         return any(block.attention.mask.needs_documents for tower in towers for block in tower.blocks)
 
     @property
-    def cells(self) -> tuple[int, ...] | None:
+    def patch_size(self) -> tuple[int, ...] | None:
         return self.input.patch
 
     def __eq__(self, other: object) -> bool:

@@ -39,6 +39,6 @@ def windowed(model: Model, size: int) -> Model:
     copied = copy.deepcopy(model, shared)
     for block in cast(list[blocks.TransformerBlock], list(copied.blocks)):
         block.attention.mask = block.attention.mask & Window(size)
-    narrow = [replace(b, attention=replace(b.attention, window=min(size, b.attention.window or size))) for b in model.spec.turns]
+    narrow = [replace(b, attention=replace(b.attention, window=min(size, b.attention.window or size))) for b in model.spec.cycle]
     copied.spec = replace(model.spec, block=tuple(narrow))
     return copied

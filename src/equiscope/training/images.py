@@ -220,9 +220,9 @@ class ImagesTask(Task):
             raise InputError(f"There is no picture {example}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
         pixels = converted(picture(Path(example), example), self.format.size, self.format.channels)
         spec, line = model.spec, TokenSequence(name="picture", kind="patches", labels=[], picture=address(pixels))
-        if spec.cells is not None:
-            grid = [size // side for size, side in zip(self.format.size, spec.cells, strict=True)]
-            line = patch_sequence(grid, spec.rows_before, line.picture)
+        if spec.patch_size is not None:
+            grid = [size // side for size, side in zip(self.format.size, spec.patch_size, strict=True)]
+            line = patch_sequence(grid, spec.prefix_tokens, line.picture)
         return ModelInputs((self.format.normalise(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
@@ -256,7 +256,7 @@ class ImagesTask(Task):
         row = {"first": 0, "last": len(names) - 1}.get(model.spec.readout, middle)
         row_name, before = names[row], 0
         if model.spec.readout == "class":
-            row, row_name, before = 0, "class", model.spec.rows_before
+            row, row_name, before = 0, "class", model.spec.prefix_tokens
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
         return snapshot | {"tokens": [row_name], "source": names, "grid": [down, across], "attention": attention}
 

@@ -199,7 +199,7 @@ class SoundsTask(Task):
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         tokens = tokens_of(self.config, self.format, [self._wave(example, LOOKED)]).to(device=next(model.parameters()).device)
-        front = model.spec.rows_before
+        front = model.spec.prefix_tokens
         at, config = tokens.positions.reshape(-1, tokens.positions.shape[-1])[:, 0].tolist(), self.config
         windows = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
         lasts = (config.window_ms + (windows - 1) * config.hop_ms) / 1000
@@ -232,6 +232,6 @@ class SoundsTask(Task):
         excerpt = Tokens(x=tokens.x[0, first], positions=tokens.positions[0, first], order=tokens.order[first])
         unit = " s" if self.config.positions == "seconds" else ""
         names = [f"{position:.3g}{unit}" for position in excerpt.positions[:, 0].tolist()]
-        before = model.spec.rows_before  # rows that the read-out adds
+        before = model.spec.prefix_tokens  # rows that the read-out adds
         rows = slice(before, None)
         return {"tokens": names, "attention": attention_of(model, excerpt, rows=rows, columns=rows)}

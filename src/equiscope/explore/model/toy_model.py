@@ -97,7 +97,7 @@ def toy_run(spec: Spec, own: Model | None = None, seed: int = 0) -> ToyRun:
 def runs(spec: Spec) -> list[tuple[Block, int]]:
     """The blocks that take turns, and how often each stands in a row: three with RoPE and one without are two entries."""
     found: list[tuple[Block, int]] = []
-    for block in spec.turns:
+    for block in spec.cycle:
         if found and alike(spec, found[-1][0], block):
             found[-1] = (block, found[-1][1] + 1)
         else:
