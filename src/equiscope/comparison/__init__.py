@@ -1,4 +1,4 @@
-"""Compare: many runs of one recipe, one table, and an answer that the spread over seeds supports.
+"""Comparison: many runs of one recipe, one table, and the answer that the spread over seeds supports.
 
 plan = make_plan(recipe, folder, parse_vary(["position=none,rope"], "language"), seeds=[1, 2, 3])
 write_plan(plan, folder)

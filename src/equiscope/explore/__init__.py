@@ -1,4 +1,4 @@
-"""See: an interactive page in one file. It shows records and computes no maths of its own."""
+"""Explore: interactive pages, served, in a notebook or as one file. They show records; what they compute comes from a program."""
 
 from equiscope.explore.page import html, write
 from equiscope.explore.pages.drawing import drawing

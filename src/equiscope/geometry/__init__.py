@@ -1,4 +1,4 @@
-"""Points in space: features that turn with the input, their maps, norms and attention, neighbour lists, models."""
+"""Points in space: equivariant features, their linear maps, norms and attention, neighbour lists, models."""
 
 from equiscope.geometry.attention import SpaceAttention, all_pairs
 from equiscope.geometry.calculator import calculator

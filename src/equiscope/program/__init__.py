@@ -1,4 +1,4 @@
-"""The program of any module: every number of a run and the step that made it, captured from outside."""
+"""The program of any module: every number of one call and the operation that computed it, captured from outside."""
 
 from equiscope.program.capture import watch
 from equiscope.program.program import Leaf, Program, ProgramRun, ReplayDiverged, Step

@@ -1,4 +1,4 @@
-"""Plain data that the rooms hand to one another: no torch, versioned, the only source of the contract.
+"""Records: plain, versioned data without torch that the rooms exchange, and from which the types of the page are generated.
 
 A `ProgramRecord` holds leaves (inputs, weights, constants) and steps (each value and the operation that computes it). Anything that
 implements the closed list of operations can run it on other leaves: the page does so when a reader shuffles, shifts or edits.

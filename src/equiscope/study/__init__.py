@@ -1,6 +1,6 @@
-"""Studies: runnable answers to one question each. `STUDIES` is the one list of them; pictures load matplotlib when asked for.
+"""Studies: each answers one question by measurement. `STUDIES` lists them; only plots import matplotlib.
 
-What the literature says, sentence by sentence, is measured in `equiscope.study.claims`, which reads the studies.
+`equiscope.study.claims` measures statements of the literature, one by one.
 
 A new study is one file, one line here and one test.
 """

@@ -1,4 +1,4 @@
-"""Actions, what parts claim about them, how claims compose through a model, and how they are measured."""
+"""Symmetry: actions, the claims of parts, their composition to the claims of a model, and their measurement."""
 
 from equiscope.symmetry.actions import CLAIMED, Action, Permute, Reverse, Shift, closed
 from equiscope.symmetry.compose import derive

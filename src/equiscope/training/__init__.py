@@ -1,4 +1,4 @@
-"""Train: a recipe becomes a run. Loop, optimiser, checkpoints, evaluation; Lightning Fabric does the computing."""
+"""Training: from a recipe to a run. Loop, optimizer, checkpoints, evaluation; Lightning Fabric runs several processes."""
 
 from equiscope.checkpoints.run_folder import load_run
 from equiscope.record import Run
