@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope import record
-from equiscope.explore.space.in_space import in_space, told
+from equiscope.explore.space.in_space import in_space, rotation_report
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.program.loops import Function, computation, with_forces
 from equiscope.record.computation import Computation
@@ -124,7 +124,7 @@ def answers(model: SpaceModel, numbers: Tensor) -> Function:
 
     def function(positions: Tensor) -> dict[str, Tensor]:
         said = model.energy_and_forces(numbers[None], positions[None])
-        return {**told(model, rows, positions), "energy": said.energy, "forces": said.forces[0]}
+        return {**rotation_report(model, rows, positions), "energy": said.energy, "forces": said.forces[0]}
 
     return function
 

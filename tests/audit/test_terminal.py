@@ -8,7 +8,7 @@ from rich.console import Console
 
 from equiscope.audit import summary, table
 from equiscope.record import Counterexample, Proof
-from equiscope.record.report import again, finding, number, report, samples
+from equiscope.record.report import finding, number, repeat_command, report, samples
 from tests.explore.audits import CONTROL, audit, deep, hostile, planted, promised, row
 
 
@@ -107,17 +107,17 @@ def test_an_error_is_written_for_people(value, wanted):
 
 @pytest.mark.parametrize("name", ["permute", "my action", "a;rm -rf", "it's"])
 def test_the_command_that_repeats_a_row_survives_the_shell(name):
-    command = again(audit(target="my models:small"), row(name, kind="action"))
+    command = repeat_command(audit(target="my models:small"), row(name, kind="action"))
     assert shlex.split(command) == ["equiscope", "check", "my models:small", "--action", name, "--seed", "0"]
 
 
 def test_a_remark_after_the_target_is_no_part_of_the_command():
-    command = again(audit(target="gpt2 (the same parts at a small size)"), row())
+    command = repeat_command(audit(target="gpt2 (the same parts at a small size)"), row())
     assert command == "equiscope check gpt2 --property causal --seed 0"
 
 
 def test_without_a_target_the_row_is_repeated_in_python():
-    assert again(audit(target="Toy"), row()) == "eq.check(model, ..., properties=['causal'], effort='default', seed=0)"
+    assert repeat_command(audit(target="Toy"), row()) == "eq.check(model, ..., properties=['causal'], effort='default', seed=0)"
 
 
 def test_what_still_holds_and_who_claims_it_are_reported():

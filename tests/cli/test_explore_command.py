@@ -41,7 +41,7 @@ def test_a_folder_with_few_weights_shows_its_own_numbers(equi, tmp_path):
     eq.save(model, tmp_path / "gpt", "gpt2")
     data = json.loads(equi("explore", tmp_path / "gpt", "--json")[1])
     assert data["title"] == "gpt"
-    said = "The numbers are those of this very model. Weights: 28 of 28 tensors from model.safetensors; none missing."
+    said = "The numbers are those of this model itself. Weights: 28 of 28 tensors from model.safetensors; none missing."
     assert data["program_note"] == said
 
 
@@ -50,7 +50,7 @@ def test_a_folder_needs_no_weights_to_be_drawn(equi, tmp_path):
     (tmp_path / "gpt" / "model.safetensors").unlink()
     data = json.loads(equi("explore", tmp_path / "gpt", "--json")[1])
     assert data["parameters"] == sum(p.numel() for p in eq.build(GPT).parameters())
-    assert "small model of the same make" in data["program_note"]
+    assert "toy model of the same architecture" in data["program_note"]
 
 
 @pytest.mark.usefixtures("bundle")

@@ -243,7 +243,7 @@ def test_a_small_model_is_traced_itself():
     torch.manual_seed(0)
     model = eq.build(Spec(8, 12, layers=2, block=Block(Attention(heads=2, position=Learned(8), causal=True)), outputs=12))
     content = drawing(model)
-    assert content.program_note == "The numbers are those of this very model."
+    assert content.program_note == "The numbers are those of this model itself."
     assert content.axis_names["token"] == ["id 0", "id 1", "id 2"]
     leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
     found = replay(content.program, leaves)[content.program.outputs[0]]
@@ -257,7 +257,7 @@ def test_of_a_small_model_with_many_layers_a_box_shows_the_first_of_its_kind():
     reads = Block(Attention(heads=2, position=T5Bias()))
     model = eq.build(Spec(8, 12, layers=4, block=turns, outputs=12, encoder=Spec(8, 12, layers=3, block=reads)))
     content = drawing(model)
-    assert content.program_note == "The numbers are those of this very model."
+    assert content.program_note == "The numbers are those of this model itself."
     where = {step.id: step.where for step in content.program.steps}
     layers = {"encoder.blocks.0": "model.encoder.blocks.0", "blocks.0": "model.blocks.0", "blocks.1": "model.blocks.1"}
     for box in content.boxes:
@@ -288,7 +288,7 @@ def test_a_drawing_leaves_the_model_as_it_is():
 def test_a_large_model_is_shown_by_a_small_one_of_the_same_make(drawn):
     content = drawn("takes turns")
     assert content.program_note.startswith(
-        "The numbers are those of a small model of the same make: 16 wide, 4 heads of 4, 2 layers"
+        "The numbers are those of a toy model of the same architecture: 16 wide, 4 heads of 4, 2 layers"
     )
     assert content.axis_names["token"] == ["Love", "conquers", "all"]
     assert content.heads == 4

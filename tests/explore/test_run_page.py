@@ -113,7 +113,7 @@ def test_the_end_is_told():
 
 @pytest.mark.parametrize("number", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 13, "0x1", "../../etc/passwd"])
 def test_a_question_without_a_number_is_refused(number):
-    with pytest.raises(InputError, match=r"Ask for /entries\?from=N"):
+    with pytest.raises(InputError, match=r"Request /entries\?from=N"):
         live_of(run(done=3)).answer({"from": number})
 
 

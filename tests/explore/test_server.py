@@ -140,13 +140,13 @@ def test_there_is_no_other_path(running, path):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"])
 def test_other_methods_are_refused(running, method):
     answer, body = ask(running, method=method)
-    assert (answer.status, body, answer.getheader("Allow")) == (405, "Ask by GET.\n", "GET, HEAD")
+    assert (answer.status, body, answer.getheader("Allow")) == (405, "Use GET.\n", "GET, HEAD")
 
 
 @pytest.mark.parametrize("sent", [{"Content_Length": "9000000000"}, {"Transfer_Encoding": "chunked"}, {"Content_Length": "5"}])
 def test_a_question_has_no_body(running, sent):
     answer, body = ask(running, "/said", **sent)
-    assert (answer.status, body) == (413, "A question here has no body.\n")
+    assert (answer.status, body) == (413, "A request here has no body.\n")
     assert answer.getheader("Connection") == "close"
 
 
@@ -156,13 +156,13 @@ def test_of_a_field_that_is_said_twice_the_last_one_counts(running):
 
 def test_a_question_has_few_fields(running):
     answer, body = ask(running, "/said?" + "&".join(f"f{i}=1" for i in range(9)))
-    assert (answer.status, body) == (400, "A question has 8 fields at most.\n")
+    assert (answer.status, body) == (400, "A request has 8 fields at most.\n")
 
 
 def test_a_question_has_a_length(running):
     assert ask(running, "/said?a=" + "1" * (room.LONGEST - 2))[0].status == 200
     answer, body = ask(running, "/said?a=" + "1" * room.LONGEST)
-    assert (answer.status, body) == (414, "A question has 64,000 letters at most, but this one has 64,002.\n")
+    assert (answer.status, body) == (414, "A query has 64,000 characters at most, but this one has 64,002.\n")
     assert b" 400 " in say(running, b"GET /said?a=" + b"1" * 500_000)
 
 
@@ -171,7 +171,7 @@ def test_an_answer_has_a_size():
         assert len(ask(small, "/long?of=3000000")[1]) == 3_000_000
         answer, body = ask(small, "/long?of=5000000")
     assert (answer.status, body) == (
-        413, "The answer would have 5 MB, and a browser reads 3 MB at most. Ask for less, or give a shorter input.\n",
+        413, "The response would have 5 MB, and a browser reads 3 MB at most. Request less, or give a shorter input.\n",
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_what_a_model_raises_is_a_sentence_and_the_server_goes_on(running, how, 
     for _ in range(3):
         answer, body = ask(running, f"/fails?how={how}")
         assert answer.status == 500
-        assert body == f"{what} ({kind}: size 3 must match size 4). The page goes on: ask for {next_step}.\n"
+        assert body == f"{what} ({kind}: size 3 must match size 4). The page still works: request {next_step}.\n"
     assert ask(running)[1] == PAGE
 
 

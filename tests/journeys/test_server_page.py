@@ -146,7 +146,7 @@ def test_a_model_that_fails_is_told_and_runs_again(tabs):
         press(tab, "Shift the text")
         tab.locator(".rerun > .said", has_text="This could not be computed").wait_for()
         assert said.inner_text() == (
-            "This could not be computed (RuntimeError: <b>device</b> lost). The page goes on: ask for something else."
+            "This could not be computed (RuntimeError: <b>device</b> lost). The page still works: request something else."
         )
         press(tab, "Shift the text")
         tab.locator(".rerun > .said", has_text="There is not enough memory for this (MemoryError: 4 GB)").wait_for()

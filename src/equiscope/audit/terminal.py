@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equiscope.record import Audit, Row
-from equiscope.record.report import again, coverage, finding, number, outputs, summary
+from equiscope.record.report import coverage, finding, number, outputs, repeat_command, summary
 
 
 def table(audit: Audit) -> RenderableType:
@@ -95,7 +95,7 @@ def _number(value: float | None) -> str:
 def _failing(audit: Audit, row: Row) -> list[RenderableType]:
     body = " ".join(_safe(sentence) for sentence in finding(audit, row)).replace(" %", "%")  # no line break before the sign
     advice = f"read {row.where}, then repeat" if row.where and row.where != audit.model else "repeat"
-    step = Text.assemble(_safe(f"Next: {advice} this row alone:"), "\n", (_safe(again(audit, row)), "cyan"))
+    step = Text.assemble(_safe(f"Next: {advice} this row alone:"), "\n", (_safe(repeat_command(audit, row)), "cyan"))
     return [
         Text(f"✗ {_safe(row.name)}: {_safe(row.summary)}", style="bold red"),
         Padding(Text(body), (0, 0, 0, 2)),

@@ -1,4 +1,4 @@
-"""The page: template, style, script and data in one file that asks nothing of any network."""
+"""The page: template, style, script and data in one file that makes no network requests."""
 
 import base64
 import html as escape
@@ -30,7 +30,7 @@ Content = (
 )
 
 BUNDLE = Path(__file__).parent / "page"
-OWN: dict[type, str] = {  # bundles of their own, called as the file in `pages` that makes the record; others share one
+OWN: dict[type, str] = {  # bundles of their own, named like the file in `pages` that writes the record; others share one
     Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", ProgramRecord: "watched",
 }  # fmt: skip
@@ -38,8 +38,8 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule)  # pages that say it in tables too, without JavaScript
-WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute beside the drawing
+TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule)  # pages with tables for browsers without JavaScript
+WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute in a worker
 TEMPLATE = """<!doctype html>
 <html lang="en">
 <head>
@@ -68,15 +68,15 @@ OPENER = """(async () => {
   const why = `This page could not be unpacked (${error.message}). It needs a browser of 2023 or newer.`;
   document.getElementById("app").textContent = why;
 });"""
-PLAIN = "This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network."
+PLAIN = "This page computes every number in your browser, so it needs JavaScript. It makes no network requests."
 
 
 def html(content: Content, bare: str | None = None, policy: str | None = None, small: bool = False) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package.
 
-    bare    markup for a browser without JavaScript, whose texts are escaped: `plain` unless said
-    policy  what the page may ask for: nothing, unless it is served and watches
-    small   style and script are packed as the data are, at the cost of a page whose source nobody can read
+    bare    markup for a browser without JavaScript, whose texts are escaped; by default `plain`
+    policy  what the page may request: nothing, unless it is served
+    small   style and script are compressed like the data; the source of the page is then not readable
     """
     from equiscope import __version__
 
@@ -103,7 +103,7 @@ def pack(content: Content) -> str:
 
 
 def _packed(text: bytes) -> str:
-    """Deflated with all repetitions or long ones only, whichever is shorter: in numbers drawn by chance short ones only cost."""
+    """The shorter of two deflate streams: in random numbers, matches of short repetitions only cost."""
     made = []
     for strategy, memory in ((zlib.Z_DEFAULT_STRATEGY, zlib.DEF_MEM_LEVEL), (zlib.Z_FILTERED, 9)):
         deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, memory, strategy)  # 16: in gzip's frame, without a time
@@ -120,7 +120,7 @@ def write(content: Content, path: Path, small: bool = False) -> Path:
 
 
 def plain(content: Content) -> str:
-    """What a browser without JavaScript shows, as markup: tables, of a page that has some."""
+    """Markup for a browser without JavaScript: tables, for pages that have them."""
     if type(content) not in TABLES:
         return PLAIN
     found: str = import_module(f"equiscope.explore.pages.{OWN[type(content)]}").plain(content)

@@ -1,7 +1,7 @@
-"""Serve one page on loopback: nothing else is reachable, from nowhere else, and no path of a request is ever opened.
+"""Serve one page on the loopback interface: nothing else is reachable, and no path of a request is ever opened.
 
-One thread speaks with all tabs and computes nothing. Answers are made in lanes: a lane is a thread that makes one after the other,
-and does not begin what nobody waits for any more. Whatever runs a model shares one lane, so that it runs once at a time.
+One thread talks to all tabs and computes nothing. Responses are computed in lanes: a lane is a thread that computes one response
+after another, and skips requests that nobody waits for. All requests that run a model share a lane: one runs at a time.
 """
 
 import asyncio
@@ -30,30 +30,30 @@ from equiscope.errors import EquiscopeError, InputError
 HOST = "127.0.0.1"
 TRIES = 50
 
-FIELDS, LONGEST = 8, 64_000  # of a question, and letters in it: the order of 8192 tokens has 40,000
-MOST = 400_000_000  # bytes of an answer: a browser reads no text of more than 512 MB
+FIELDS, LONGEST = 8, 64_000  # fields and characters of a query: the order of 8192 tokens has 40,000
+MOST = 400_000_000  # bytes of a response: a browser reads no text of more than 512 MB
 CONNECTIONS = 200  # a tab has six at most
-SLOW = 20.0  # seconds within which a question is said, or a part of an answer is taken
+SLOW = 20.0  # seconds for a request to arrive, or for a part of a response to be read
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # what a page cannot say of itself
+    "Content-Security-Policy": "frame-ancestors 'none'",  # what a page cannot set itself
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
-Answer = Callable[[dict[str, str]], bytes]  # of what stands behind the "?", to JSON; raises InputError where it is no question
-Said = tuple[int, str, bytes]  # status, kind, content
+Answer = Callable[[dict[str, str]], bytes]  # from the query to JSON; raises InputError for an invalid query
+Reply = tuple[int, str, bytes]  # status, kind, content
 
 
 def server(
     page: str | Callable[[], str], port: int, answers: Mapping[str, Answer] | None = None, runs: Mapping[str, Answer] | None = None,
     *, ports: int = TRIES, largest: int = MOST, seconds: float = SLOW,
 ) -> "Server":  # fmt: skip
-    """The page is served on the first free port from `port` on, until it is closed. It answers when this returns.
+    """Serve the page on the first free port from `port` on, until it is closed. It responds when this returns.
 
-    page     the page, or what makes it when it is asked for
-    answers  to questions of the page, by their path: "/entries"
-    runs     answers that run a model: of them all one at a time
+    page     the page, or a function that makes it on request
+    answers  handlers of the page's requests, by path: "/entries"
+    runs     handlers that run a model: one at a time in all
     ports    that are tried
     largest  answer, in bytes
     seconds  within which a request arrives, or a part of an answer is taken
@@ -67,8 +67,10 @@ def server(
 
 
 def _listening(port: int) -> socket.socket | None:
-    """A socket on loopback; nothing where the port is not free."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said, so that asyncio sends small parts at once
+    """A socket on the loopback interface; None where the port is not free."""
+    made = socket.socket(
+        socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # explicit, so that asyncio sends small parts at once
     if os.name == "posix":  # a port whose last server was killed; elsewhere that would share a busy one
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -81,7 +83,7 @@ def _listening(port: int) -> socket.socket | None:
 
 
 class Server(AbstractContextManager["Server"]):
-    """A page that is served. Any thread may close it; nothing is waited for then, not even an answer that is being made."""
+    """A page that is served. Any thread may close it; closing waits for nothing, not even for a response in progress."""
 
     def __init__(
         self, listening: socket.socket, page: str | Callable[[], str], answers: Mapping[str, Answer], runs: Mapping[str, Answer],
@@ -90,7 +92,7 @@ class Server(AbstractContextManager["Server"]):
         self.port = int(listening.getsockname()[1])
         self.url = f"http://{HOST}:{self.port}/"
         self._lanes = {path: _Lane() for path in ["/", *answers]} | dict.fromkeys(runs, _Lane())
-        makes: dict[str, Callable[[bytes], Said]] = {"/": _page(page)}
+        makes: dict[str, Callable[[bytes], Reply]] = {"/": _page(page)}
         makes |= {path: partial(_answer, answer, largest) for path, answer in {**answers, **runs}.items()}
         config = uvicorn.Config(
             _app({path: (make, self._lanes[path]) for path, make in makes.items()}, self.port), loop="asyncio", http=_http(seconds),
@@ -107,13 +109,13 @@ class Server(AbstractContextManager["Server"]):
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is being made."""
+        """Whether a response is being computed."""
         return any(lane.busy for lane in self._lanes.values())
 
     def wait(self) -> None:
-        """Until it is closed. Ctrl-C goes through."""
+        """Block until it is closed. Ctrl-C interrupts."""
         while self._thread.is_alive():
-            self._thread.join(0.5)  # without a limit Windows would not hear of Ctrl-C
+            self._thread.join(0.5)  # without a timeout Windows would not handle Ctrl-C
 
     def close(self) -> None:
         for lane in self._lanes.values():
@@ -126,9 +128,9 @@ class Server(AbstractContextManager["Server"]):
 
     def _run(self, listening: socket.socket) -> None:
         async def run() -> None:
-            asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # a tab that was closed is no fault
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # a closed tab is no error
             await self._uvicorn.serve(sockets=[listening])
-            await asyncio.sleep(0)  # whoever waits is told that it has ended
+            await asyncio.sleep(0)  # waiting requests get their response
             for connection in list(self._uvicorn.server_state.connections):
                 connection.transport.abort()
             await asyncio.sleep(0)
@@ -148,19 +150,19 @@ class _Uvicorn(uvicorn.Server):
 
 
 class _Http(H11Protocol):
-    """HTTP; who is slow to say what is asked, or to take what is answered, is not waited for."""
+    """HTTP; a client that is slow to send its request or to read the response is disconnected."""
 
     seconds = SLOW
-    _left = 0  # bytes that were not taken at the last look
+    _left = 0  # unread bytes at the last check
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._look_later()
+        self._schedule_check()
 
     def on_response_complete(self) -> None:
         self._left = 0
-        self._look_later()
+        self._schedule_check()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -168,12 +170,12 @@ class _Http(H11Protocol):
             self._timer.cancel()
         super().connection_lost(exc)
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(self.seconds, self._look)
+        self._timer = self.loop.call_later(self.seconds, self._check_progress)
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         left, before = self.transport.get_write_buffer_size(), self._left
         answering = self.cycle is not None and not self.cycle.response_complete
         stuck = left == before if left else not answering
@@ -181,7 +183,7 @@ class _Http(H11Protocol):
             self.transport.abort()
         else:
             self._left = left
-            self._look_later()
+            self._schedule_check()
 
 
 def _http(seconds: float) -> type[_Http]:
@@ -190,59 +192,59 @@ def _http(seconds: float) -> type[_Http]:
 
 
 class _Lane:
-    """A thread that makes one answer after the other, from the first one that it is asked for on."""
+    """A thread that computes one response after another; it starts with the first request."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[tuple[Future[Said], Callable[[], Said]] | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name="equiscope answers", daemon=True)
+        self._requests: SimpleQueue[tuple[Future[Reply], Callable[[], Reply]] | None] = SimpleQueue()
+        self._thread = Thread(target=self._serve, name="equiscope answers", daemon=True)
         self._ended, self.busy = False, False
 
-    def ask(self, make: Callable[[], Said]) -> Future[Said]:
-        """What comes of it. Who cancels that before it is begun is never answered."""
+    def submit(self, make: Callable[[], Reply]) -> Future[Reply]:
+        """The future response. A request that is cancelled before it starts is never computed."""
         if self._thread.ident is None:
             self._thread.start()
-        answer: Future[Said] = Future()
-        self._asked.put((answer, make))
+        answer: Future[Reply] = Future()
+        self._requests.put((answer, make))
         return answer
 
     def end(self) -> None:
-        """Begin nothing more."""
+        """Start no further response."""
         self._ended = True
-        self._asked.put(None)
+        self._requests.put(None)
 
-    def _work(self) -> None:
-        while (asked := self._asked.get()) is not None and not self._ended:
-            answer, make = asked
+    def _serve(self) -> None:
+        while (query := self._requests.get()) is not None and not self._ended:
+            answer, make = query
             if answer.set_running_or_notify_cancel():
                 self.busy = True
                 try:
                     answer.set_result(make())
-                except BaseException as error:  # one that cannot even be put into words
+                except BaseException as error:  # any error, also one that cannot be formatted
                     answer.set_exception(error)
                 self.busy = False
-            del asked, answer, make  # nothing is kept while it waits
+            del query, answer, make  # free memory while it waits
 
 
-def _page(page: str | Callable[[], str]) -> Callable[[bytes], Said]:
+def _page(page: str | Callable[[], str]) -> Callable[[bytes], Reply]:
     if callable(page):
-        return lambda asked: _tried(lambda: (200, "text/html", page().encode()))
+        return lambda query: _tried(lambda: (200, "text/html", page().encode()))
     content = page.encode()
-    return lambda asked: (200, "text/html", content)
+    return lambda query: (200, "text/html", content)
 
 
-def _answer(answer: Answer, largest: int, asked: bytes) -> Said:
-    def made() -> Said:
-        content = answer(_fields(asked))
+def _answer(answer: Answer, largest: int, query: bytes) -> Reply:
+    def made() -> Reply:
+        content = answer(_fields(query))
         if len(content) > largest:
             size = f"{len(content) / 1e6:.0f} MB, and a browser reads {largest / 1e6:.0f} MB at most"
-            return _refused(413, f"The answer would have {size}. Ask for less, or give a shorter input.")
+            return _refused(413, f"The response would have {size}. Request less, or give a shorter input.")
         return 200, "application/json", content
 
     return _tried(made)
 
 
-def _tried(make: Callable[[], Said]) -> Said:
-    """What it makes, or why it could not: a model of somebody's own may raise anything."""
+def _tried(make: Callable[[], Reply]) -> Reply:
+    """The response, or the reason for the failure: a user's model may raise anything."""
     try:
         return make()
     except EquiscopeError as error:
@@ -251,10 +253,10 @@ def _tried(make: Callable[[], Said]) -> Said:
         words = f"{type(error).__name__}: {error}".strip().split("\n")[0].removesuffix(".")[:300]
         full = isinstance(error, MemoryError) or "memory" in words.lower()
         what = "There is not enough memory for this" if full else "This could not be computed"
-        return _refused(500, f"{what} ({words}). The page goes on: ask for {'less' if full else 'something else'}.")
+        return _refused(500, f"{what} ({words}). The page still works: request {'less' if full else 'something else'}.")
 
 
-def _refused(status: int, sentence: str) -> Said:
+def _refused(status: int, sentence: str) -> Reply:
     return status, "text/plain", f"{sentence}\n".encode()
 
 
@@ -262,17 +264,17 @@ def _fields(query: bytes) -> dict[str, str]:
     try:
         found = parse_qs(query.decode("latin-1"), max_num_fields=FIELDS)
     except ValueError as error:
-        raise InputError(f"A question has {FIELDS} fields at most.") from error
+        raise InputError(f"A request has {FIELDS} fields at most.") from error
     return {name: values[-1] for name, values in found.items()}
 
 
-# ---------------------------------------------------------------------------------------------------- what is asked, and by whom
+# ------------------------------------------------------------------------------------------------------- requests and origins
 
 
-def _app(makes: Mapping[str, tuple[Callable[[bytes], Said], _Lane]], port: int) -> Starlette:
-    def endpoint(make: Callable[[bytes], Said], lane: _Lane) -> Callable[[Request], object]:
+def _app(makes: Mapping[str, tuple[Callable[[bytes], Reply], _Lane]], port: int) -> Starlette:
+    def endpoint(make: Callable[[bytes], Reply], lane: _Lane) -> Callable[[Request], object]:
         async def answered(request: Request) -> Response:
-            return _response(await _while_wanted(request, lane.ask(partial(make, request.scope["query_string"]))))
+            return _response(await _while_wanted(request, lane.submit(partial(make, request.scope["query_string"]))))
 
         return answered
 
@@ -282,14 +284,14 @@ def _app(makes: Mapping[str, tuple[Callable[[bytes], Said], _Lane]], port: int) 
     )
 
 
-async def _while_wanted(request: Request, answer: Future[Said]) -> Said:
-    """The answer. Where the tab goes away meanwhile, it is not begun, or dropped."""
-    made: asyncio.Future[Said] = asyncio.wrap_future(answer)
+async def _while_wanted(request: Request, answer: Future[Reply]) -> Reply:
+    """The response. Where the tab closes meanwhile, it is not started, or dropped."""
+    made: asyncio.Future[Reply] = asyncio.wrap_future(answer)
     gone: asyncio.Future[None] = asyncio.ensure_future(_gone(request))
-    both: set[asyncio.Future[Said] | asyncio.Future[None]] = {made, gone}
+    both: set[asyncio.Future[Reply] | asyncio.Future[None]] = {made, gone}
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        return made.result() if made.done() else _refused(499, "Nobody waits for this any more.")
+        return made.result() if made.done() else _refused(499, "The client closed the connection.")
     except asyncio.CancelledError:
         return _refused(503, "The command has ended.")
     finally:
@@ -302,13 +304,13 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _response(said: Said) -> Response:
-    status, kind, content = said
+def _response(reply: Reply) -> Response:
+    status, kind, content = reply
     return Response(content, status, HEADERS, kind)
 
 
 class _Guard:
-    """Refuses what a page of this server would never ask, before anybody reads it."""
+    """Refuses requests that a page of this server never makes, before they are read."""
 
     def __init__(self, app: ASGIApp, paths: list[str], port: int) -> None:
         self.app, self.paths = app, paths
@@ -321,22 +323,22 @@ class _Guard:
             await self.app(scope, receive, send)
             return
         refused = _response(_refused(*refusal))
-        refused.headers.update({"Allow": "GET, HEAD", "Connection": "close"})  # what else was sent is not read
+        refused.headers.update({"Allow": "GET, HEAD", "Connection": "close"})  # the rest of the request is not read
         await refused(scope, receive, send)
 
     def _refusal(self, request: Request) -> tuple[int, str] | None:
         headers, path, query = request.headers, request.scope["raw_path"].decode("latin-1"), request.scope["query_string"]
-        if headers.get("host") not in self.names:  # a page elsewhere may point a name of its own at this address
+        if headers.get("host") not in self.names:  # another site may point its own name at this address
             return 403, "This page answers on this machine only."
         elsewhere = path != "/" and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")  # as a picture there
         if elsewhere or headers.get("origin", self.origins[0]) not in self.origins:
-            return 403, "Another page may not ask here."
+            return 403, "Another page may not request this."
         if request.method not in ("GET", "HEAD"):
-            return 405, "Ask by GET."
+            return 405, "Use GET."
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-            return 413, "A question here has no body."
+            return 413, "A request here has no body."
         if path not in self.paths:
             return 404, "There is one page here: /"
         if len(query) > LONGEST:
-            return 414, f"A question has {LONGEST:,} letters at most, but this one has {len(query):,}."
+            return 414, f"A query has {LONGEST:,} characters at most, but this one has {len(query):,}."
         return None

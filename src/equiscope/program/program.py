@@ -59,8 +59,8 @@ class Step:
     args     of the call, with a Ref for each tensor
     outputs  values that it computes, and the index of each among the call's results
     where    path of the module; call_index: which call of that module
-    level    "function": as the model calls it; "aten": an ATen call outside a recorded function; "alias": a storage read again after
-             a write
+    level    "function": as the model calls it; "aten": an ATen call outside a recorded function; "alias": a storage read again
+             after a write
     python_value  the value that Python read, for a step whose result leaves torch (`exits`)
     source   location in the model's code
     """
@@ -92,8 +92,8 @@ class ReplayDiverged(InputError):
     def __str__(self) -> str:
         where = self.step.where or "the model"
         return (
-            f"In {where} Python called {self.step.op}: it got {_short(self.recorded)} when the model was watched, and would now get "
-            f"{_short(self.replayed)}, so the model may take another branch. Watch it again on these numbers."
+            f"In {where} Python called {self.step.op}: it got {_short(self.recorded)} when the model was watched, and "
+            f"would now get {_short(self.replayed)}, so the model may take another branch. Watch it again on these numbers."
         )
 
 
@@ -283,6 +283,6 @@ def same_value(a: Any, b: Any) -> bool:
     return bool(found.all()) if hasattr(found, "all") else bool(found)
 
 
-def _short(said: Any) -> str:
-    text = " ".join(str(said).split())
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
     return text if len(text) < 60 else f"{text[:57]}..."

@@ -132,7 +132,7 @@ class Recording:
                 f"{op} in {self.scope[-1][0] or 'the model'} writes an argument without saying so; what it was before is lost"
             )
         if raw_name(func) in EXITS:
-            self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _kept(result), exits=True))
+            self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _copied(result), exits=True))
             return result
         made = [(i, x) for i, x in enumerate(leaves_of(result)) if isinstance(x, Tensor) and not any(x is t for t in given)]
         if by_chance:
@@ -279,6 +279,6 @@ def _shares(t: Tensor, targets: list[Tensor]) -> bool:
     return any(storage_of(t) == storage_of(other) for other in targets)
 
 
-def _kept(said: Any) -> Any:
+def _copied(value: Any) -> Any:
     """What was said, where it is memory that the model may still write."""
-    return said.copy() if hasattr(said, "copy") else said
+    return value.copy() if hasattr(value, "copy") else value

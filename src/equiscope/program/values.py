@@ -131,10 +131,10 @@ def _extent(layout: Layout) -> tuple[int, int]:
     return offset * dtype.itemsize, (far + 1) * dtype.itemsize
 
 
-def _covering(known: Sequence[tuple[int, Layout]]) -> list[tuple[int, Layout]]:
+def _covering(layouts: Sequence[tuple[int, Layout]]) -> list[tuple[int, Layout]]:
     """The largest first, and of the others those that are not within what is there already."""
     chosen: list[tuple[int, Layout]] = []
-    for value, layout in sorted(known, key=lambda one: _extent(one[1])[0] - _extent(one[1])[1]):
+    for value, layout in sorted(layouts, key=lambda one: _extent(one[1])[0] - _extent(one[1])[1]):
         begin, end = _extent(layout)
         if not any(first <= begin and end <= last for first, last in (_extent(other) for _, other in chosen)):
             chosen.append((value, layout))

@@ -30,8 +30,8 @@ class Loop(Struct, frozen=True):
 
     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
-    of     views that are read, or numbers. `gather` reads of[0] so many numbers further as of[1] says; `scatter` (adds) and `put`
-           (writes) so move `to`, and leave what is there before
+    of     views that are read, or numbers. `gather` reads of[0] at an offset of of[1] numbers; `scatter` (adds) and `put`
+           (writes) offset `to` in the same way, and keep the other entries
     """
 
     op: str
@@ -43,7 +43,7 @@ class Loop(Struct, frozen=True):
 class Computation(Struct, frozen=True, kw_only=True):
     """Steps in an order in which they can be run, in float64; integers and booleans are numbers.
 
-    sizes    how many numbers each slot holds; a slot may be written by several steps, all of them before it is read
+    sizes    number of entries of each slot; a slot may be written by several steps, all of them before it is read
     outputs  by name; those who want only some run the steps that these need
     """
 

@@ -1,6 +1,6 @@
-"""Drawing: the architecture of one model as boxes, arrows and frames; what each box keeps, and the numbers behind it.
+"""Drawing: the architecture of one model as boxes, arrows and frames; the claims of each box and the numbers behind it.
 
-Where a box stands on the page follows from the links alone: "stream" leads up a tower, everything else joins it from the side.
+The layout follows from the links alone: "stream" leads up a tower, everything else joins it from the side.
 """
 
 from typing import Literal
@@ -20,17 +20,17 @@ Wire = Literal["stream", "side", "residual", "source", "tied"]
 
 
 class Box(Struct, frozen=True, kw_only=True):
-    """One part of a model, once for all layers that are alike.
+    """One part of a model, drawn once for all equal layers.
 
     about       what the part does, in a sentence; lines: its sizes and settings
-    shape       of what it gives, N tokens (M of an encoder)
+    shape       of its output, N tokens (M of an encoder)
     parameters  of one copy; total: of all copies, without those counted at another box, so that totals add up to the model's
-    tower       which column it stands in; frame: the innermost frame around it, empty for none
-    inside      the box that it stands in, and slot where in it: on queries and keys, on scores, on values
-    claims      what this part, with what stands in it, says about each action; empty where there is nothing to say
-    where       paths of its modules, one a layer
+    tower       index of its column; frame: the innermost frame around it, empty for none
+    inside      the box around it; slot: where it acts in that box, on queries and keys, on scores, on values
+    claims      claims of this part and the boxes in it about each action; empty for none
+    where       paths of its modules, one per layer
     steps       ids of what it computes in the drawing's trace
-    mask        of a mask: who may look (rows) at whom (columns), among a few tokens
+    mask        of a mask: True where a row may attend to a column, for a few tokens
     """
 
     id: str
@@ -52,7 +52,7 @@ class Box(Struct, frozen=True, kw_only=True):
 
 
 class Frame(Struct, frozen=True, kw_only=True):
-    """Boxes that repeat. outer: the frame around this one, empty for none."""
+    """A group of boxes that repeats. outer: the frame around this one, empty for none."""
 
     id: str
     title: str
@@ -64,8 +64,8 @@ class Frame(Struct, frozen=True, kw_only=True):
 class Link(Struct, frozen=True, kw_only=True):
     """An arrow between boxes, by id.
 
-    kind  "stream" goes up a tower, "side" joins it (a place added to a token), "residual" passes parts by, "source" brings an
-          encoder's rows to those who ask, "tied" joins boxes that share a parameter
+    kind  "stream" goes up a tower, "side" joins it (a position added to a token), "residual" bypasses a part, "source" leads from
+          an encoder to cross-attention, "tied" joins boxes that share a parameter
     """
 
     source: str
@@ -74,7 +74,7 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class ModelClaim(Struct, frozen=True, kw_only=True):
-    """What the whole model says about one action, and the ids of the boxes that notice it."""
+    """The claim of the whole model about one action, and the ids of the boxes that are not equivariant to it."""
 
     action: str
     summary: str
@@ -87,7 +87,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
     """A page that draws one model.
 
     towers   headings of the columns, from left to right
-    program_note  which model the numbers come from, in a sentence: this one, or a small one of the same make
+    program_note  which model the numbers come from: this one, or a toy model of the same architecture
     trace    its program on a small input; leaves name their numbers in the pool
     axis_names  what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
     heads    the most heads that an attention of the trace has

@@ -1,4 +1,4 @@
-"""Masks: what may look at what, the training examples that one sentence makes, and decoding token by token with a cache."""
+"""Masks: which tokens may attend to which, the training examples of one sentence, and decoding token by token with a cache."""
 
 from typing import Literal
 
@@ -12,8 +12,8 @@ class Knob(Struct, frozen=True, kw_only=True):
     """A number that a rule takes, from `low` to `high`.
 
     sets       what the page changes: "parameter" of a step, "document" (words from this one on belong to a second text) or
-               "valid" (so many empty places stand before the words)
-    op         whose parameter it is, in every step of the trace that has this operation, and the parameter's name; empty for
+               "valid" (this many padding positions before the words)
+    op         whose parameter it is, in every step of the program that has this operation, and the parameter's name; empty for
                the other two
     """
 
@@ -27,10 +27,10 @@ class Knob(Struct, frozen=True, kw_only=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One mask, and the first layer's attention traced under it.
+    """One mask, and the program of the first layer's attention under it.
 
-    allowed_reason  why a pair may look, as a sentence with {query}, {key} and {n} in it; masked_reason: why it may not
-    mask     id of the step that says who may look; empty where nobody is hidden
+    allowed_reason  why a query may attend to a key, as a sentence with {query}, {key} and {n} in it; masked_reason: why it may not
+    mask     id of the step that computes the mask; empty for a full mask
     weights  id of the attention weights
     """
 
@@ -58,8 +58,8 @@ class Pattern(Struct, frozen=True, kw_only=True):
 class TrainingExample(Struct, frozen=True, kw_only=True):
     """One training example of the sentence: its first `prefix_length` tokens, and the word that comes next.
 
-    full_pass_loss  minus the logarithm of what the model gives that word, from one pass over the whole sentence
-    own_pass_loss  the same from a pass over these tokens only
+    full_pass_loss  cross-entropy of that word in one pass over the whole sentence
+    own_pass_loss  the same in a pass over these tokens only
     """
 
     prefix_length: int
@@ -69,10 +69,10 @@ class TrainingExample(Struct, frozen=True, kw_only=True):
 
 
 class DecodingStep(Struct, frozen=True, kw_only=True):
-    """One step of decoding.
+    """One step of decoding with a cache.
 
-    cached_positions  places whose keys and values the cache held before
-    evicted_positions  places that it let go afterwards, since no later query can see them
+    cached_positions  positions whose keys and values are in the cache before the step
+    evicted_positions  positions removed after it, since no later query attends to them
     difference  largest |cached step's output - same row of the full pass|
     """
 
@@ -84,16 +84,16 @@ class DecodingStep(Struct, frozen=True, kw_only=True):
 class Masks(Struct, frozen=True, kw_only=True):
     """A page of masks: one sentence, one small model.
 
-    words      of the sentence; bos: the token that stands before them in training
+    words      of the sentence; bos: the start token before them in training
     model      what the model is, in words
     parameters how many numbers it learns
-    heads      of the traced attention
+    heads      of the recorded attention
     rules      masks that can be chosen and joined; patterns: those with a name
     pool       numbers that the rules' programs share
     examples   examples of the sentence under the causal mask
-    influence  [layers, windows, layers + 1, words]: of a model with so many layers and such a window, how much the last
-               word's output changes with the numbers at each word, before the first layer, after it, and so on: size of the
-               Jacobian (root of the sum of squares); 0 beyond the layers that there are
+    influence  [layers, windows, layers + 1, words]: for a model of this many layers and this window, the Frobenius norm of the
+               Jacobian of the last word's output with respect to each word, before the first layer, after it, and so on; 0
+               beyond the last layer
     decoding   steps by window: of 1 word, of 2 words, ...; the last has no window
     cached_multiply_adds  multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
     full_multiply_adds  multiply-adds of a pass over 1 token, 2 tokens, ...

@@ -7,7 +7,7 @@ from equiscope.record.program import VERSION, ProgramRecord
 
 
 class ExampleGraph(Struct, frozen=True, kw_only=True):
-    """A ready graph over the words. edges: pairs (who sends, who receives), by the numbers of the words as they were typed."""
+    """A ready graph over the words. edges: pairs (sender, receiver), by the indices of the words."""
 
     name: str
     title: str
@@ -16,7 +16,7 @@ class ExampleGraph(Struct, frozen=True, kw_only=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """A small table of measured numbers, one list a row. corner: what stands over the names of the rows."""
+    """A small table of measured numbers, one list a row. corner: heading of the row names."""
 
     corner: str
     columns: list[str]
@@ -28,8 +28,8 @@ class Reason(Struct, frozen=True, kw_only=True):
     """One step of an answer.
 
     claim    a short sentence; text: how it was measured, or why it is so
-    measurements numbers, each with the function that gives it again
-    command  what to type to see them again; empty where nothing was measured
+    measurements numbers, each with the function that computes it
+    command  command that repeats the measurement; empty where nothing was measured
     """
 
     claim: str
@@ -42,12 +42,12 @@ class Reason(Struct, frozen=True, kw_only=True):
 class Messages(Struct, frozen=True, kw_only=True):
     """A page of attention on a graph.
 
-    trace    the program that the page runs again: its leaf `roles["edges"]` [N, N] says who receives (rows) from whom (columns)
-    roles    ids of the values that the page asks for: words, edges, queries, keys, values, scores, weights, messages, output,
+    trace    the program that the page runs: its leaf `roles["edges"]` [N, N] is True where a row receives from a column
+    roles    ids of the values that the page shows: words, edges, queries, keys, values, scores, weights, messages, output,
              and sent and given, the weights and values as they enter the messages
-    start    name of the graph to begin with
+    start    name of the initial graph
     reasons  why a transformer is a graph network
-    differences  what a transformer has that a plain graph network has not
+    differences  what a transformer has and a plain graph network does not
     """
 
     version: int = VERSION

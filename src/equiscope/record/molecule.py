@@ -1,4 +1,4 @@
-"""A molecule that is turned: its atoms, and models that are asked again for every turn."""
+"""A molecule that is rotated: its atoms, and models that are evaluated for every rotation."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ class Species(Struct, frozen=True, kw_only=True):
 
 
 class SolverOutput(Struct, frozen=True, kw_only=True):
-    """What a model says of one geometry: energy in the model's unit, of each atom [N], forces [N, 3] in that unit by angstrom."""
+    """The output of a model for one geometry: energy in the model's unit, per atom [N], forces [N, 3] per angstrom."""
 
     energy: float
     atom_energies: list[float]
@@ -30,14 +30,14 @@ class SolverOutput(Struct, frozen=True, kw_only=True):
 class Solver(Struct, frozen=True, kw_only=True):
     """A model on the page.
 
-    group    mirror images are alike ("E(3)") or may be told apart ("SE(3)"); "none": a transformer that reads raw coordinates
-    trained  whether its weights were learned; else they are drawn by `seed`
+    group    equivariant to reflections too ("E(3)") or to rotations ("SE(3)"); "none": a transformer that reads raw coordinates
+    trained  whether its weights were trained; else they are random from `seed`
     unit     of energies; empty where there is none
-    start    what Python computed for the first frame shown, as the file has it
-    floors   rounding floors in float64, from what float32 misses in some turns: of the energy and of an atom's energy, in the unit;
+    start    the output that Python computed for the first displayed frame
+    floors   rounding floors in float64, from float32 errors at some rotations: of the energy and of an atom's energy, in the unit;
              of forces, relative to their size
-    energies, forces  |E(turned) - E| in the unit, and |F(turned) - turned F| / |F|, at the record's `angles` about `axis`
-    computation  places `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
+    energies, forces  |E(Rx) - E(x)| in the unit, and |F(Rx) - R F(x)| / |F(x)|, at the record's `angles` about `axis`
+    computation  from `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
              there are some, `vectors` [N, 3, C]
     """
 
@@ -65,7 +65,7 @@ class Molecule(Struct, frozen=True, kw_only=True):
     atoms   atomic numbers
     frames  [F, N, 3] in angstrom, each about the middle of its atoms; captions: a line for each
     frame   the first that is shown, counted from 0
-    axis    about which the recorded curves turn; angles: in degrees
+    axis    rotation axis of the recorded curves; angles: in degrees
     """
 
     version: int = VERSION

@@ -1,7 +1,6 @@
-"""Report: an audit, and what is said of it in words. Plain data, no torch.
+"""Report: an audit and its sentences. Plain data, no torch.
 
-The sentences are made here, once, so that the terminal, the page and a test report say the same; whoever shows them computes
-nothing.
+The sentences are written here, once, so that the terminal, the page and a test report agree and compute nothing.
 """
 
 import re
@@ -17,9 +16,9 @@ from equiscope.record.program import VERSION
 class ReportRow(Struct, frozen=True, kw_only=True):
     """One row in words.
 
-    id        of the row on its page, and in a link to it; rows of one name are told apart
+    id        of the row on its page and in links; unique, also where several rows have one name
     finding   sentences, the most important first
-    samples   what was tried, and what that bounds: "no violation in 12 samples (95 % interval: below ...)"
+    samples   number of samples and the bound that follows: "no violation in 12 samples (95 % interval: below ...)"
     command   what repeats this row alone
     """
 
@@ -46,7 +45,7 @@ def report(audit: Audit) -> Report:
         count = sum(1 for other in ids if other == row.name or other.startswith(f"{row.name}~"))
         ids.append(row.name if not count else f"{row.name}~{count + 1}")
     said = [
-        ReportRow(id=i, finding=finding(audit, row, shown=True), samples=samples(row), command=again(audit, row))
+        ReportRow(id=i, finding=finding(audit, row, evidence_shown=True), samples=samples(row), command=repeat_command(audit, row))
         for i, row in zip(ids, audit.rows, strict=True)
     ]
     return Report(title=audit.target, summary=summary(audit), audit=audit, rows=said)
@@ -74,13 +73,13 @@ def summary(audit: Audit) -> str:
     return "; ".join(parts) + stopped
 
 
-def finding(audit: Audit, row: Row, shown: bool = False) -> list[str]:
-    """What became of a row, in plain sentences: what broke, how little is enough, where, why, what holds nevertheless.
+def finding(audit: Audit, row: Row, evidence_shown: bool = False) -> list[str]:
+    """The result of a row in plain sentences: the error, the smallest counterexample, where it breaks, why, what still holds.
 
-    shown  whether the counterexample and the place are shown beside them, so that they need not be told
+    shown  whether the counterexample and the location are displayed beside the sentences, which then leave them out
     """
-    evidence = [] if shown else [_smallest(row), _place(audit, row)]
-    return [sentence for sentence in (_size(row), *evidence, *_beside(row)) if sentence]
+    evidence = [] if evidence_shown else [_smallest(row), _location(audit, row)]
+    return [sentence for sentence in (_size(row), *evidence, *_details(row)) if sentence]
 
 
 def _smallest(row: Row) -> str:
@@ -88,7 +87,7 @@ def _smallest(row: Row) -> str:
     return f"Smallest counterexample: {_bare(found.text)} (error {number(found.error)})." if found else ""
 
 
-def _beside(row: Row) -> Iterator[str]:
+def _details(row: Row) -> Iterator[str]:
     if row.subgroup:
         yield f"What does hold: {_bare(row.subgroup)}."
     if row.verdict in ("undecided", "not applicable"):
@@ -126,7 +125,7 @@ def _size(row: Row) -> str:
     return f"The output is off by {worst} of its size{random}{least}."
 
 
-def _place(audit: Audit, row: Row) -> str:
+def _location(audit: Audit, row: Row) -> str:
     why = f": {_bare(row.cause)}" if row.cause else ""
     if not row.where:
         return f"Cause{why}." if why else ""
@@ -166,7 +165,7 @@ def samples(row: Row) -> str:
     return f"{row.samples} tried"
 
 
-def again(audit: Audit, row: Row) -> str:
+def repeat_command(audit: Audit, row: Row) -> str:
     """What repeats one row: on the command line where the check was made there, else in Python."""
     if audit.target == audit.model:
         asked = "actions" if row.kind == "action" else "properties"

@@ -1,7 +1,7 @@
-"""The miniature: a small model of the same make, run on a small input, so that a drawing's numbers fit on a page.
+"""Toy model: a small model with the same architecture, run on a small input, so that a drawing's numbers fit on a page.
 
-Every part of the spec stays: who is grouped, gated, tied, parallel, masked. Only sizes shrink. A model that is small already
-stands for itself, with its own weights.
+Every part of the spec stays: grouped, gated, tied, parallel and masked parts. Only sizes shrink. A model that is already small is
+used itself, with its own weights.
 """
 
 import json
@@ -28,7 +28,7 @@ VOCABULARY = ["Love", "conquers", "all", "is", "good"]
 GRIDS = {1: (4,), 2: (2, 3), 3: (2, 2, 2)}  # cells of a small input, for 1, 2 and 3 axes
 HEAD_WIDTHS = (4, 8, 12, 16, 24, 32, 48, 64)
 SMALL = {"far": 4, "hidden": 4, "length": 16, "buckets": 8}  # settings of schemes that make tables
-OWN = 30_000  # parameters of a model that is traced itself
+OWN = 30_000  # parameters up to which a model is used itself
 WIDEST = 32
 
 
@@ -44,25 +44,25 @@ class ToyRun:
 
 
 class NamedInputModel(nn.Module):
-    """A model whose inputs name themselves: what the tokens are, and where they stand."""
+    """A model whose inputs name their tensors: tokens and positions."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, asking: "_NamedInput", answering: "_NamedInput | None" = None) -> Tensor:
+    def forward(self, target: "_NamedInput", source_input: "_NamedInput | None" = None) -> Tensor:
         source = None
-        if answering is not None and self.model.encoder is not None:
-            source = answering.tokens(self.model.encoder)
-        return self.model(asking.tokens(self.model), source=source)
+        if source_input is not None and self.model.encoder is not None:
+            source = source_input.tokens(self.model.encoder)
+        return self.model(target.tokens(self.model), source=source)
 
 
 class _NamedInput:
-    """Tokens, which name themselves; or ids or samples, with the positions that the model gives them."""
+    """Tokens, which name their tensors; or ids or samples, with the positions that the model gives them."""
 
     def __init__(self, model: Model, value: Tensor | Tokens) -> None:
         self.value = value
-        self.found = value if isinstance(value, Tokens) else model.tokens(value)
+        self.named_tokens = value if isinstance(value, Tokens) else model.tokens(value)
         self.kinds = torch.zeros_like(value) if model.spec.input.types is not None and isinstance(value, Tensor) else None
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
@@ -70,32 +70,34 @@ class _NamedInput:
             yield self.value, ("ids", "i", "numbers of the words", (axis,), "content")
         if self.kinds is not None:
             yield self.kinds, ("kinds", "κ", "kind of every word", (axis,), "content")
-        for t, said in self.found.leaves(axis):
-            if t is not self.found.x or isinstance(self.value, Tokens):
-                yield t, said
+        for t, note in self.named_tokens.leaves(axis):
+            if t is not self.named_tokens.x or isinstance(self.value, Tokens):
+                yield t, note
 
     def tokens(self, model: Model) -> Tokens:
         """What the model reads."""
         if isinstance(self.value, Tokens):
             return self.value
-        return replace(model.tokens(self.value, types=self.kinds), positions=self.found.positions, order=self.found.order)
+        return replace(
+            model.tokens(self.value, types=self.kinds), positions=self.named_tokens.positions, order=self.named_tokens.order
+        )
 
 
 def toy_run(spec: Spec, own: Model | None = None, seed: int = 0) -> ToyRun:
-    """Trace the model itself where it is small and at hand, or a miniature with readable random weights."""
+    """Record the model itself where it is small and available, else a toy model with readable random weights."""
     if own is not None and _fits(own):
-        return _watched(deepcopy(own).double().eval(), True, "The numbers are those of this very model.")
+        return _watched(deepcopy(own).double().eval(), True, "The numbers are those of this model itself.")
     model = toy_model(spec, seed)
     width, layers, a = model.spec.width, model.spec.layers, model.spec.blocks[0].attention
-    said = (
-        f"The numbers are those of a small model of the same make: {width} wide, {a.heads} head{'s'[: a.heads > 1]} of "
+    note = (
+        f"The numbers are those of a toy model of the same architecture: {width} wide, {a.heads} head{'s'[: a.heads > 1]} of "
         f"{a.head_width or width // a.heads}, {layers} layer{'s'[: layers > 1]}, with random weights of few decimals."
     )
-    return _watched(model, False, said)
+    return _watched(model, False, note)
 
 
 def runs(spec: Spec) -> list[tuple[Block, int]]:
-    """The blocks that take turns, and how often each stands in a row: three with RoPE and one without are two entries."""
+    """The alternating blocks, and the number of consecutive layers of each: three with RoPE and one without are two entries."""
     found: list[tuple[Block, int]] = []
     for block in spec.cycle:
         if found and alike(spec, found[-1][0], block):
@@ -106,14 +108,14 @@ def runs(spec: Spec) -> list[tuple[Block, int]]:
 
 
 def alike(spec: Spec, one: Block, other: Block) -> bool:
-    """Whether two blocks say the same; schemes are objects, so their files are compared."""
+    """Whether two blocks are equal; schemes are objects, so their JSON is compared."""
     a, b = (replace(spec, layers=1, block=block).to_dict()["block"] if block != Block() else {} for block in (one, other))
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
-# --- a small model of the same make ----------------------------------------------------------------------------------
+# --- the toy model ---------------------------------------------------------------------------------------------------
 def toy_model(spec: Spec, seed: int = 0) -> Model:
-    """In float64. Head widths grow until every scheme fits. Raises what the largest one raises where none fits."""
+    """In float64. The head width grows until every scheme fits. Raises InputError where none fits."""
     for head_width in HEAD_WIDTHS:
         try:
             model = build(shrunk(spec, head_width)).double().eval()
@@ -123,7 +125,7 @@ def toy_model(spec: Spec, seed: int = 0) -> Model:
             _watched(model, False, "")
         except EquiscopeError as error:
             if head_width == HEAD_WIDTHS[-1]:
-                raise InputError(f"No small model of this make could be run: {error}") from error
+                raise InputError(f"No toy model of this architecture could be run: {error}") from error
         else:
             return model
     raise AssertionError("HEAD_WIDTHS is empty")
@@ -180,15 +182,15 @@ def _attention(a: Attention, head_width: int) -> Attention:
 
 def _scheme(scheme: Position) -> Position:
     """The same scheme with short tables, for the small input's grid."""
-    said = scheme.settings
-    small: dict[str, Any] = {k: min(said[k], size) for k, size in SMALL.items() if isinstance(said.get(k), (int, float))}
+    note = scheme.settings
+    small: dict[str, Any] = {k: min(note[k], size) for k, size in SMALL.items() if isinstance(note.get(k), (int, float))}
     if "buckets" in small:
         small["far"] = 8
-    if isinstance(said.get("shape"), tuple):
-        small["shape"] = GRIDS[len(said["shape"])]
-    if isinstance(said.get("stretch"), int):
+    if isinstance(note.get("shape"), tuple):
+        small["shape"] = GRIDS[len(note["shape"])]
+    if isinstance(note.get("stretch"), int):
         small["stretch"] = None
-    return type(scheme)(**said | small)
+    return type(scheme)(**note | small)
 
 
 def _scale(by: float | None, before: int, now: int) -> float | None:
@@ -214,7 +216,7 @@ def _fits(model: Model) -> bool:
     return size <= OWN and narrow and not any(p.is_meta for p in model.parameters())
 
 
-def _watched(model: Model, own: bool, said: str) -> ToyRun:
+def _watched(model: Model, own: bool, note: str) -> ToyRun:
     words, names = _input(model.spec, WORDS)
     named = {"token": names, **_vocabulary(model.spec)}
     inputs: list[_NamedInput] = [_NamedInput(model, words)]
@@ -222,7 +224,7 @@ def _watched(model: Model, own: bool, said: str) -> ToyRun:
         source, named["source"] = _input(model.encoder.spec, SOURCE)
         inputs.append(_NamedInput(model.encoder, source))
     program = lowered(watch(NamedInputModel(model), *inputs), arrays=False)
-    return ToyRun(model, program, own, named, said)
+    return ToyRun(model, program, own, named, note)
 
 
 def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
@@ -239,7 +241,7 @@ def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
     axes = len(spec.input.patch) if spec.input.patch else axes
     if axes > 1 or spec.input.patch:
         grid = _grid(spec, axes)
-        names = [f"cell {','.join(map(str, at))}" for at in _places(grid)]
+        names = [f"cell {','.join(map(str, at))}" for at in _cells(grid)]
         if spec.input.stem and spec.input.patch:
             return spelled(names, spec.input.channels * math.prod(spec.input.patch)).reshape(_samples(spec.input, grid)), names
         return Tokens.on_grid(spelled(names, wide).reshape(*grid, wide), axes), names
@@ -265,7 +267,7 @@ def _grid(spec: Spec, axes: int) -> tuple[int, ...]:
     return tuple(min(count, *(shape[a] for shape in shapes)) if shapes else count for a, count in enumerate(GRIDS[axes]))
 
 
-def _places(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _cells(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [tuple(int(i) for i in place) for place in torch.cartesian_prod(*(torch.arange(n) for n in grid)).reshape(-1, len(grid))]
 
 

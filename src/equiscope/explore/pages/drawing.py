@@ -58,13 +58,13 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
     towers.append(_Tower(sketch, model, "", len(towers)))
     for tower in towers:
         tower.draw()
-    sketch.across(towers)
+    sketch.connect(towers)
     program, pool = _pooled(small.program)
     total = sum(p.numel() for p in model.parameters())
-    said = " ".join([small.note, *(model.origin if small.own else [])])
+    note = " ".join([small.note, *(model.origin if small.own else [])])
     return record.Drawing(
         title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(program),
-        frames=sketch.frames, links=sketch.links, claims=_stands(model, sketch.boxes), program_note=said, program=program,
+        frames=sketch.frames, links=sketch.links, claims=_model_claims(model, sketch.boxes), program_note=note, program=program,
         pool=pool,
         axis_names=small.axis_names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
     )  # fmt: skip
@@ -100,7 +100,7 @@ class _Sketch:
     def link(self, source: str, target: str, kind: record.drawing.Wire = "stream") -> None:
         self.links.append(record.Link(source=source, target=target, kind=kind))
 
-    def across(self, towers: "list[_Tower]") -> None:
+    def connect(self, towers: "list[_Tower]") -> None:
         """What leads from one tower to another, and from the table to a head that shares it."""
         if len(towers) == 2:
             for box in self.boxes:
@@ -147,16 +147,16 @@ class _Tower:
         spec, e, narrow = self.spec, self.spec.input, [self.letter, _count(self.spec.width)]
         if e.patch:
             channels = e.channels
-            said = f"{channels} channel{'s'[: channels > 1]}"
+            note = f"{channels} channel{'s'[: channels > 1]}"
             sizes = {1: ["T"], 2: ["H", "W"], 3: ["T", "H", "W"]}[len(e.patch)]
             shape = [*sizes[:-2], *([str(channels)] if channels > 1 or len(sizes) > 1 else []), *sizes[-2:]]
         elif e.features and not spec.vocabulary:
-            said, shape = f"{_count(e.features)} raw numbers a token", [self.letter, _count(e.features)]
+            note, shape = f"{_count(e.features)} raw numbers a token", [self.letter, _count(e.features)]
         else:
-            said, shape = (f"{_count(spec.vocabulary)} known words", [self.letter]) if spec.vocabulary else ("features", narrow)
+            note, shape = (f"{_count(spec.vocabulary)} known words", [self.letter]) if spec.vocabulary else ("features", narrow)
         title = {0: "Words" if spec.vocabulary else "Tokens", 1: "Sound", 2: "Picture", 3: "Video"}[len(e.patch or ())]
         about = "What the encoder reads." if self.prefix else "What the model reads."
-        self._up(self._box("input", "input", title, lines=[said], shape=shape, about=about))
+        self._up(self._box("input", "input", title, lines=[note], shape=shape, about=about))
         if spec.vocabulary:
             lines = [f"{_count(spec.vocabulary)} × {_count(spec.width)}"]
             lines += [f"times {e.scale:.5g}"] if e.scale is not None else []
@@ -239,27 +239,27 @@ class _Tower:
     # --- boxes ----------------------------------------------------------------------------------------------------------
     def _box(
         self, name: str, kind: record.drawing.BoxKind, title: str, modules: Sequence[nn.Module | None] = (), *,
-        paths: Sequence[str] | None = None, claims: nn.Module | None = None, where: Sequence[str] = (), **said: Any,
+        paths: Sequence[str] | None = None, claims: nn.Module | None = None, where: Sequence[str] = (), **note: Any,
     ) -> str:  # fmt: skip
         """A box of this tower; said: further fields of it. paths: modules of the miniature that it shows, its name unless said."""
         ident = f"{self.prefix}{name}"
         for path in (name,) if paths is None else paths:
             self.sketch.paths[f"model.{self.prefix}{path}"] = ident
-        shown = list(where) or ([f"{self.prefix}{path}" for path in paths or (name,)] if modules else [])
-        box = record.Box(id=ident, kind=kind, title=title, tower=self.number, where=shown, **said)
+        where_paths = list(where) or ([f"{self.prefix}{path}" for path in paths or (name,)] if modules else [])
+        box = record.Box(id=ident, kind=kind, title=title, tower=self.number, where=where_paths, **note)
         return self.sketch.add(box, modules, claims)
 
-    def _norm(self, name: str, modules: Sequence[blocks.NormLayer], **said: Any) -> str:
+    def _norm(self, name: str, modules: Sequence[blocks.NormLayer], **note: Any) -> str:
         title = type(modules[0]).__name__
-        return self._box(name, "norm", title, modules, shape=self.shape, **said)
+        return self._box(name, "norm", title, modules, shape=self.shape, **note)
 
-    def _scheme(self, scheme: Position, path: str, name: str, about: str, inside: str = "", **said: Any) -> str:
+    def _scheme(self, scheme: Position, path: str, name: str, about: str, inside: str = "", **note: Any) -> str:
         settings = {k: v for k, v in to_json(scheme).items() if k != "scheme"}
-        lines = [f"{k}: {v.get('kind', k) if isinstance(v, dict) else _said(v)}" for k, v in settings.items()]
+        lines = [f"{k}: {v.get('kind', k) if isinstance(v, dict) else _setting_text(v)}" for k, v in settings.items()]
         title = scheme.title[0].upper() + scheme.title[1:]
         return self._box(
             name, "position", title, [scheme], lines=lines, about=f"{scheme.summary} {about}", inside=inside,
-            paths=[] if inside else [path], where=[f"{self.prefix}{path}"], **said,
+            paths=[] if inside else [path], where=[f"{self.prefix}{path}"], **note,
         )  # fmt: skip
 
     # --- the stream -----------------------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ class _Bag(nn.Module):
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
-def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.ModelClaim]:
+def _model_claims(model: Model, boxes: Sequence[record.Box]) -> list[record.ModelClaim]:
     summaries = {action.name: action.summary for action in CLAIMED}
     claims = derive(model)
     noticing = {c.action: _noticing(boxes, c.action) for c in claims}
@@ -473,15 +473,15 @@ def _layers(numbers: Sequence[int]) -> str:
     """Which layers, counted from 0: "layers 0 to 2, 4 to 6, ..."."""
     starts = [n for n in numbers if n - 1 not in numbers]
     spans = [(start, next(n for n in range(start, numbers[-1] + 1) if n + 1 not in numbers)) for start in starts]
-    said = [str(a) if a == b else f"{a} to {b}" for a, b in spans]
-    return f"layer{'s'[: len(numbers) > 1]} {', '.join(said[:3])}{', …' if len(said) > 3 else ''}"
+    note = [str(a) if a == b else f"{a} to {b}" for a, b in spans]
+    return f"layer{'s'[: len(numbers) > 1]} {', '.join(note[:3])}{', …' if len(note) > 3 else ''}"
 
 
 def _count(number: int | None) -> str:
     return f"{number:,}" if number is not None else ""
 
 
-def _said(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):

@@ -49,7 +49,7 @@ READY = {
 AGAIN = 'python -c "from equiscope.explore.pages.graph import {0}; print({0}())"'
 
 
-class Passing(nn.Module):
+class MessagePassing(nn.Module):
     """One attention layer along edges, which also returns its messages."""
 
     def __init__(self, width: int = WIDTH, seed: int = 0) -> None:
@@ -59,7 +59,7 @@ class Passing(nn.Module):
             for name, parameter in self.named_parameters():
                 parameter.copy_(numbers(name, tuple(parameter.shape), width, seed, seed_word(name).rpartition(".")[-1]))
 
-    def forward(self, tokens: Tokens, graph: "Given") -> dict[str, Tensor]:
+    def forward(self, tokens: Tokens, graph: "GraphInput") -> dict[str, Tensor]:
         """The output [N, K], and the messages [N, N, K] that sum to it."""
         inner = self.graph.attention
         q, k, v = inner.project(tokens, tokens, NoPosition())
@@ -73,7 +73,7 @@ class Passing(nn.Module):
 
 
 @dataclass(frozen=True)
-class Given:
+class GraphInput:
     """The edges as an input that names itself: bool [N, N], who receives (rows) from whom (columns)."""
 
     edges: Tensor
@@ -92,41 +92,41 @@ def graph(sentence: str, seed: int) -> Messages:
             f"Give at most {LIMIT}, or leave --page out: that page takes {MOST}."
         )
     count = len(names)
-    tokens, complete = Tokens.of(rows(names, Choice(sentence, seed=seed))), Given(torch.ones(count, count, dtype=torch.bool))
-    program = lowered(watch(Passing(seed=seed), tokens, complete), arrays=False, title="attention on a graph")
+    tokens, complete = Tokens.of(rows(names, Choice(sentence, seed=seed))), GraphInput(torch.ones(count, count, dtype=torch.bool))
+    program = lowered(watch(MessagePassing(seed=seed), tokens, complete), arrays=False, title="attention on a graph")
     return Messages(
         title="Attention as messages on a graph",
         summary="Each word is a node. Each edge carries a message: the sender's value times the receiver's attention weight for "
         "it. The sum of the incoming messages is the output of attention. Remove an edge to mask it.",
         words=names, width=WIDTH, program=program, roles=_roles(program), graphs=[_ready(name, count) for name in READY],
-        start="complete", reasons=reasons(), differences=apart(),
+        start="complete", reasons=reasons(), differences=differences(),
     )  # fmt: skip
 
 
-def plain(made: Messages) -> str:
+def plain(page: Messages) -> str:
     """Markup for a browser without JavaScript: weights and outputs of the initial graph, and the reasons."""
-    found = {role: replay(made.program)[ident] for role, ident in made.roles.items() if role in ("weights", "output")}
+    computed = {role: replay(page.program)[ident] for role, ident in page.roles.items() if role in ("weights", "output")}
     listed = [
         [word, *map(number, weights), *map(number, output)]
-        for word, weights, output in zip(made.words, found["weights"].tolist(), found["output"].tolist(), strict=True)
+        for word, weights, output in zip(page.words, computed["weights"].tolist(), computed["output"].tolist(), strict=True)
     ]
-    heads = ["receives", *made.words, *(f"output {d + 1}" for d in range(made.width))]
-    more = [[reason.claim, reason.text] for reason in made.differences]
+    heads = ["receives", *page.words, *(f"output {d + 1}" for d in range(page.width))]
+    more = [[reason.claim, reason.text] for reason in page.differences]
     why = [
-        [reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in made.reasons for fact in reason.measurements
+        [reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in page.reasons for fact in reason.measurements
     ]
     return (
-        f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
+        f"<h1>{escape(page.title)}</h1>\n<p>{escape(page.summary)}</p>\n<p>{PLAIN}</p>\n"
         + markup("Attention weights and outputs", heads, listed)
         + markup("Why is a transformer a graph network?", ["reason", "measured", "number"], why)
-        + "".join(_figures(reason.claim, reason.figures) for reason in made.reasons if reason.figures)
+        + "".join(_figures(reason.claim, reason.figures) for reason in page.reasons if reason.figures)
         + markup("What a transformer adds to a plain graph network", ["what", "why"], more)
     )
 
 
-def _figures(claim: str, shown: Figures) -> str:
-    lines = [[name, *map(number, line)] for name, line in zip(shown.rows, shown.numbers, strict=True)]
-    return markup(claim, [shown.corner, *shown.columns], lines)
+def _figures(claim: str, figures: Figures) -> str:
+    lines = [[name, *map(number, line)] for name, line in zip(figures.rows, figures.numbers, strict=True)]
+    return markup(claim, [figures.corner, *figures.columns], lines)
 
 
 def table(name: str, count: int) -> Tensor:
@@ -135,7 +135,7 @@ def table(name: str, count: int) -> Tensor:
     raises  UnknownName for an unknown graph
     """
     i, j = torch.arange(count)[:, None], torch.arange(count)[None, :]
-    made: dict[str, Callable[[], Tensor]] = {
+    page: dict[str, Callable[[], Tensor]] = {
         "complete": lambda: (i >= 0) & (j >= 0),
         "causal": lambda: j <= i,
         "chain": lambda: (i - j).abs() <= 1,
@@ -143,9 +143,9 @@ def table(name: str, count: int) -> Tensor:
         "star": lambda: (i == 0) | (j == 0) | (i == j),
         "tree": lambda: (i == j) | (_bound(i) == j) | (_bound(j) == i),
     }
-    if name not in made:
-        raise UnknownName("graph", name, list(made))
-    return made[name]()
+    if name not in page:
+        raise UnknownName("graph", name, list(page))
+    return page[name]()
 
 
 def _bound(node: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ def reasons() -> list[Reason]:
     ]  # fmt: skip
 
 
-def apart() -> list[Reason]:
+def differences() -> list[Reason]:
     """What a transformer adds to a plain graph network, in words."""
     return [
         Reason(
@@ -333,18 +333,18 @@ def reach(layers: int = LAYERS, name: str = "chain") -> list[float]:
         return x[0]
 
     x = torch.randn(CHAIN, NEAR, generator=_chance(), dtype=torch.float64)
-    made: Tensor = jacobian(first, x)
-    return [float(size) for size in made.norm(dim=(0, 2))]
+    page: Tensor = jacobian(first, x)
+    return [float(size) for size in page.norm(dim=(0, 2))]
 
 
 def costs() -> Figures:
     """Edges of the example graphs, and their multiply-adds."""
-    found = [(int(table(name, SMALL).sum()), int(table(name, LARGE).sum())) for name in READY]
+    computed = [(int(table(name, SMALL).sum()), int(table(name, LARGE).sum())) for name in READY]
     return Figures(
         corner="graph",
         columns=[f"edges, {SMALL} nodes", f"edges, {LARGE:,} nodes", "multiply-adds", "of the complete graph's"],
         rows=[title for title, _ in READY.values()],
-        numbers=[[small, large, large * 2 * HEAD, large / LARGE**2] for small, large in found],
+        numbers=[[small, large, large * 2 * HEAD, large / LARGE**2] for small, large in computed],
     )
 
 
@@ -355,17 +355,17 @@ def _example(dtype: torch.dtype = torch.float64) -> tuple[GraphAttention, Tokens
 
 @torch.no_grad()
 def _graph(width: int, heads: int, seed: int = 0) -> GraphAttention:
-    made = GraphAttention(width, heads).double()
+    page = GraphAttention(width, heads).double()
     generator = _chance(seed)
-    for parameter in made.parameters():
+    for parameter in page.parameters():
         parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / width**0.5)
-    return made.requires_grad_(False)
+    return page.requires_grad_(False)
 
 
 def _full(graph: GraphAttention, mask: Edges | None = None) -> MultiHeadAttention:
-    made = MultiHeadAttention(WIDE, HEADS, mask=mask).double()
-    made.load_state_dict(graph.attention.state_dict())
-    return made.requires_grad_(False)
+    page = MultiHeadAttention(WIDE, HEADS, mask=mask).double()
+    page.load_state_dict(graph.attention.state_dict())
+    return page.requires_grad_(False)
 
 
 def _half() -> Tensor:
@@ -380,8 +380,8 @@ def _ordered(tokens: Tokens, order: Tensor) -> Tokens:
     return Tokens.of(tokens.x[order])
 
 
-def _largest(found: Tensor, wanted: Tensor) -> float:
-    return float((found - wanted).abs().max())
+def _largest(computed: Tensor, wanted: Tensor) -> float:
+    return float((computed - wanted).abs().max())
 
 
 def _drawn() -> str:

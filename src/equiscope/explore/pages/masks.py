@@ -36,7 +36,7 @@ EMPTY = 4  # padding positions before the words, at most
 
 
 @dataclass(frozen=True)
-class _Offer:
+class _RuleOffer:
     """A rule before it is traced. knob: label, lowest, highest and first number, what it sets, the operation that takes it."""
 
     name: str
@@ -58,32 +58,33 @@ def masks(sentence: str, seed: int) -> Masks:
         )
     known = vocabulary([BEGIN, *names])
     ids = torch.tensor([known[name] for name in names])
-    made = model(list(known), seed)
+    decoder = model(list(known), seed)
     pool: dict[str, Array] = {}
-    rules = [_rule(offer, made, ids, pool) for offer in _offers(len(names))]
-    cached, whole = _multiply_adds(made, ids)
+    rules = [_rule(offer, decoder, ids, pool) for offer in _offers(len(names))]
+    cached, whole = _multiply_adds(decoder, ids)
     return Masks(
-        title=f"Masks: {' '.join(names)}", summary=_summary(), words=names, bos=BEGIN, model=_said(seed),
-        parameters=sum(p.numel() for p in made.parameters()), heads=HEADS, seed=seed, rules=rules,
+        title=f"Masks: {' '.join(names)}", summary=_summary(), words=names, bos=BEGIN, model=_model_text(seed),
+        parameters=sum(p.numel() for p in decoder.parameters()), heads=HEADS, seed=seed, rules=rules,
         patterns=[p for p in PATTERNS if {*p.rules} <= {r.name for r in rules}], pool=pool,
-        examples=lessons(made, [known[BEGIN], *ids.tolist()], names), influence=pack(influence(list(known), ids, seed).numpy()),
-        decoding=[*(decoded(windowed(made, size), ids) for size in range(1, len(names))), decoded(made, ids)],
-        cached_multiply_adds=cached, full_multiply_adds=whole, token_multiply_adds=_row(made.spec),
+        examples=training_examples(decoder, [known[BEGIN], *ids.tolist()], names),
+        influence=pack(influence(list(known), ids, seed).numpy()),
+        decoding=[*(decoded(windowed(decoder, size), ids) for size in range(1, len(names))), decoded(decoder, ids)],
+        cached_multiply_adds=cached, full_multiply_adds=whole, token_multiply_adds=_row(decoder.spec),
         pair_multiply_adds=LAYERS * 2 * WIDTH,
     )  # fmt: skip
 
 
-def plain(made: Masks) -> str:
+def plain(decoder: Masks) -> str:
     """Markup for a browser without JavaScript: what was measured, as tables."""
-    words, reach = made.words, unpack(made.influence)
+    words, reach = decoder.words, unpack(decoder.influence)
     examples = [
         [
-            " ".join([made.bos, *words][: one.prefix_length]),
+            " ".join([decoder.bos, *words][: one.prefix_length]),
             one.next,
             number(one.full_pass_loss),
             number(abs(one.full_pass_loss - one.own_pass_loss)),
         ]
-        for one in made.examples
+        for one in decoder.examples
     ]
     heard = [
         [str(size), *(str(int((reach[layers, size - 1, 0] > 0).sum())) for layers in range(LAYERS))]
@@ -93,16 +94,16 @@ def plain(made: Masks) -> str:
         [
             words[step],
             " ".join(words[i] for i in turn.cached_positions),
-            str(made.cached_multiply_adds[len(turn.cached_positions)]),
-            str(made.full_multiply_adds[step]),
+            str(decoder.cached_multiply_adds[len(turn.cached_positions)]),
+            str(decoder.full_multiply_adds[step]),
             number(turn.difference),
         ]
-        for step, turn in enumerate(made.decoding[-1])
+        for step, turn in enumerate(decoder.decoding[-1])
     ]
     counts = [f"{n} layer{'s'[: n > 1]}" for n in range(1, LAYERS + 1)]
     columns = ["reads", "from the cache", "multiply-adds", "without the cache", "difference"]
     return (
-        f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
+        f"<h1>{escape(decoder.title)}</h1>\n<p>{escape(decoder.summary)}</p>\n<p>{PLAIN}</p>\n"
         + table("The training examples of one sentence", ["given", "next", "loss", "difference to a pass of its own"], examples)
         + table("How many words reach the last one", ["window", *counts], heard)
         + table("Decoding with a KV cache", columns, steps)
@@ -113,17 +114,17 @@ def model(names: list[str], seed: int, layers: int = LAYERS) -> Model:
     """A small decoder in float64: a layer has the same numbers however many there are."""
     attention = Attention(heads=HEADS, position=Rope(), causal=True, backend="eager")
     block = Block(attention=attention, feedforward=FeedForward(2 * WIDTH, "relu"))
-    made = build(Spec(width=WIDTH, vocabulary=len(names), layers=layers, block=block, outputs=len(names))).double().eval()
+    decoder = build(Spec(width=WIDTH, vocabulary=len(names), layers=layers, block=block, outputs=len(names))).double().eval()
     with torch.no_grad():
-        for name, parameter in made.named_parameters():
+        for name, parameter in decoder.named_parameters():
             if name == "embedding.weight":
                 parameter.copy_(spelled(names, WIDTH, seed))
             elif parameter.ndim > 1:
                 parameter.copy_(numbers(name, tuple(parameter.shape), WIDTH, seed + 1))
-    return made
+    return decoder
 
 
-def _said(seed: int) -> str:
+def _model_text(seed: int) -> str:
     return f"a decoder of {LAYERS} layers, {WIDTH} wide, {HEADS} heads, RoPE; its weights are random numbers of seed {seed}"
 
 
@@ -135,45 +136,45 @@ def _summary() -> str:
 
 
 # --- who may look at whom ---------------------------------------------------------------------------------------------
-def _offers(count: int) -> list[_Offer]:
+def _offers(count: int) -> list[_RuleOffer]:
     """The rules for a sentence of so many words."""
     far = max(count - 1, 1)
-    made = [
-        _Offer("full", "all words", "Every word may attend to every word.", "no pair is masked", ""),
-        _Offer(
+    decoder = [
+        _RuleOffer("full", "all words", "Every word may attend to every word.", "no pair is masked", ""),
+        _RuleOffer(
             "causal", "causal", "A word may attend to itself and to earlier words.", "{key} does not come after {query}",
             "{key} comes after {query}", lambda _: Causal(),
         ),
-        _Offer(
+        _RuleOffer(
             "window", "near words", "A word may attend to words less than so many away, on both sides.",
             "{key} is less than {n} away from {query}", "{key} is {n} or more away from {query}", Window,
             ("window", 1, count, min(2, count), "below"),
         ),
-        _Offer(
+        _RuleOffer(
             "dilated", "every n-th word", "A word may attend to every second one, or third one, counted from itself.",
             "the distance is a multiple of {n}", "the distance is no multiple of {n}", Dilated,
             ("step", 1, far, min(2, far), "modulo"),
         ),
-        _Offer(
+        _RuleOffer(
             "blocks", "blocks", "The sentence is split into blocks; a word may attend within its own.",
             "both are in one block of {n}", "they are in different blocks of {n}", Blocks,
             ("block", 1, count, min(2, count), "block"),
         ),
-        _Offer(
+        _RuleOffer(
             "prefix", "the first words", "Every word may attend to the first words, and to no others.",
             "{key} is one of the first {n}", "{key} is not one of the first {n}", Prefix, ("prefix", 0, count, 1, "below"),
         ),
-        _Offer(
+        _RuleOffer(
             "texts", "own text", "Two texts are packed into one row; a word may attend within its own.",
             "both belong to one text", "{key} belongs to another text: the second text begins at position {n}",
             knob=("first text", 1, count - 1, max(count // 2, 1), "document"),
         ),
-        _Offer(
+        _RuleOffer(
             "padded", "no padding", "No word may attend to the padding before the sentence.",
             "{key} is a word", "{key} is padding", knob=("padding", 0, EMPTY, 1, "valid"),
         ),
     ]  # fmt: skip
-    return [offer for offer in made if offer.knob is None or offer.knob[1] <= offer.knob[2]]
+    return [offer for offer in decoder if offer.knob is None or offer.knob[1] <= offer.knob[2]]
 
 
 PATTERNS = [
@@ -205,14 +206,14 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Rule:
+def _rule(offer: _RuleOffer, decoder: Model, ids: Tensor, pool: dict[str, Array]) -> Rule:
     label, low, high, start, takes = offer.knob or ("", 0, 0, 0, "")
-    tokens = made.tokens(ids)
+    tokens = decoder.tokens(ids)
     if takes == "document":
         tokens = replace(tokens, document=torch.arange(len(ids)) // max(start, 1))
     if takes == "valid":
         tokens = replace(tokens, valid=torch.ones(len(ids), dtype=torch.bool))
-    program = _traced(made, offer.mask(max(start, 1)), tokens, pool)
+    program = _recorded(decoder, offer.mask(max(start, 1)), tokens, pool)
     hiding = next((step for step in program.steps if step.op == "mask"), None)
     knob: Knob | None = None
     if takes in ("document", "valid"):
@@ -227,12 +228,12 @@ def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Ru
     )  # fmt: skip
 
 
-def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> ProgramRecord:
+def _recorded(decoder: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> ProgramRecord:
     """The first layer's attention under a mask; its numbers stand in the pool, by leaf."""
-    attention = cast(blocks.TransformerBlock, made.blocks[0]).attention
+    attention = cast(blocks.TransformerBlock, decoder.blocks[0]).attention
     read: list[Any] = []
     with torch.no_grad(), hooked([("", attention)], before=lambda _, __, given, ___: read.extend(given[:2])):
-        made(tokens)
+        decoder(tokens)
     before, attention.mask = attention.mask, mask
     try:
         program = lowered(watch(attention, *read), arrays=False, title=mask.name)
@@ -248,11 +249,11 @@ def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> 
 
 # --- one sentence, many examples --------------------------------------------------------------------------------------
 @torch.no_grad()
-def lessons(made: Model, ids: list[int], names: list[str]) -> list[TrainingExample]:
+def training_examples(decoder: Model, ids: list[int], names: list[str]) -> list[TrainingExample]:
     """What comes after each prefix, with its loss in one pass over all of them and in a pass of its own."""
     given, wanted = torch.tensor(ids[:-1]), torch.tensor(ids[1:])
-    together = cross_entropy(made(given), wanted, reduction="none")
-    alone = [cross_entropy(made(given[: t + 1])[-1:], wanted[t : t + 1]) for t in range(len(given))]
+    together = cross_entropy(decoder(given), wanted, reduction="none")
+    alone = [cross_entropy(decoder(given[: t + 1])[-1:], wanted[t : t + 1]) for t in range(len(given))]
     return [
         TrainingExample(prefix_length=t + 1, next=name, full_pass_loss=float(together[t]), own_pass_loss=float(alone[t]))
         for t, name in enumerate(names)
@@ -266,50 +267,50 @@ def influence(names: list[str], ids: Tensor, seed: int) -> Tensor:
     for layers in range(1, LAYERS + 1):
         deep = model(names, seed, layers)
         for size in range(1, len(ids) + 1):
-            found[layers - 1, size - 1, : layers + 1] = _felt(windowed(deep, size), ids)
+            found[layers - 1, size - 1, : layers + 1] = _influence_of(windowed(deep, size), ids)
     return found
 
 
-def _felt(made: Model, ids: Tensor) -> Tensor:
+def _influence_of(decoder: Model, ids: Tensor) -> Tensor:
     """[layers + 1, words]. One copy of the sentence for each feature of the output, so that one way back gives all rows."""
-    tokens = made.embed(made.tokens(ids.expand(WIDTH, -1)))
+    tokens = decoder.embed(decoder.tokens(ids.expand(WIDTH, -1)))
     streams = [tokens.x.detach().requires_grad_()]
-    for block in made.blocks:
-        streams.append(block(replace(tokens, x=streams[-1]), made.position))
+    for block in decoder.blocks:
+        streams.append(block(replace(tokens, x=streams[-1]), decoder.position))
     last = streams[-1][:, -1].diagonal().sum()  # copy d asks for feature d
     return torch.stack([g.square().sum((0, -1)).sqrt() for g in torch.autograd.grad(last, streams)])
 
 
 # --- word by word, with a cache ---------------------------------------------------------------------------------------
 @torch.no_grad()
-def decoded(made: Model, ids: Tensor) -> list[DecodingStep]:
+def decoded(decoder: Model, ids: Tensor) -> list[DecodingStep]:
     """Read one word after the other with the model's own caches, beside the full pass."""
-    whole, caches, turns = made(ids), made.caches(), []
+    whole, caches, turns = decoder(ids), decoder.caches(), []
     for step in range(len(ids)):
-        before = _held(caches[0])
-        row = made(ids[step : step + 1], caches)[0]
-        gone = sorted({*before, step} - {*_held(caches[0])})
+        before = _cached_positions(caches[0])
+        row = decoder(ids[step : step + 1], caches)[0]
+        gone = sorted({*before, step} - {*_cached_positions(caches[0])})
         difference = float((row - whole[step]).abs().max())
         turns.append(DecodingStep(cached_positions=before, evicted_positions=gone, difference=difference))
     return turns
 
 
-def _held(cache: Cache) -> list[int]:
+def _cached_positions(cache: Cache) -> list[int]:
     return [int(rank) for rank in cache.rows["order"]] if cache.rows else []
 
 
 @torch.no_grad()
-def _multiply_adds(made: Model, ids: Tensor) -> tuple[list[int], list[int]]:
+def _multiply_adds(decoder: Model, ids: Tensor) -> tuple[list[int], list[int]]:
     """Of a cached step that reads 1, 2, ... keys, and of a pass over 1, 2, ... tokens. Torch counts 2 for one."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    cached, whole, caches = [], [], made.caches()
+    cached, whole, caches = [], [], decoder.caches()
     for step in range(len(ids)):
         with FlopCounterMode(display=False) as counter:
-            made(ids[step : step + 1], caches)
+            decoder(ids[step : step + 1], caches)
         cached.append(counter.get_total_flops() // 2)
         with FlopCounterMode(display=False) as counter:
-            made(ids[: step + 1])
+            decoder(ids[: step + 1])
         whole.append(counter.get_total_flops() // 2)
     return cached, whole
 

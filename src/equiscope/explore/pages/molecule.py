@@ -50,18 +50,19 @@ def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int
     same = [one for one in frames if one.numbers is not None and torch.equal(one.numbers, numbers)]
     at = next(i for i, one in enumerate(same) if one is chosen)
     first = max(0, min(at - FRAMES // 2, len(same) - FRAMES))
-    shown = same[first : first + FRAMES]
-    places = torch.stack([one.positions - one.positions.mean(0) for one in shown])
+    displayed = same[first : first + FRAMES]
+    places = torch.stack([one.positions - one.positions.mean(0) for one in displayed])
     if not bool(places.isfinite().all()):
         raise InputError(f"{path} has coordinates that are no numbers (NaN or infinite). Give another file.")
-    asked = untrained(numbers, seed) if models is None else models(numbers)
-    with _alone():
-        solvers = [solved(model, places[at - first]) for model in asked]
+    solver_models = untrained(numbers, seed) if models is None else models(numbers)
+    with _one_thread():
+        solvers = [solved(model, places[at - first]) for model in solver_models]
     return Molecule(
         title=f"{path.name}: {formula(numbers)}", summary=SUMMARY, file=path.name, elements=_elements(numbers),
         atoms=numbers.tolist(),
-        frames=pack(places.numpy()), captions=[_said(one) for one in shown], frame=at - first, axis=list(Y), angles=list(ANGLES),
-        solvers=solvers, notes=_notes(frames, same, shown, asked),
+        frames=pack(places.numpy()), captions=[_caption(one) for one in displayed], frame=at - first, axis=list(Y),
+        angles=list(ANGLES),
+        solvers=solvers, notes=_notes(frames, same, displayed, solver_models),
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def _elements(numbers: Tensor) -> list[Species]:
     ]  # fmt: skip
 
 
-def _said(points: Points) -> str:
+def _caption(points: Points) -> str:
     """What the file says of a frame: its comment or title, or its numbers by their names."""
     text = points.values.get("comment") or points.values.get("title")
     if isinstance(text, str):
@@ -98,7 +99,7 @@ def _said(points: Points) -> str:
     return ", ".join(found)[:80]
 
 
-def _notes(frames: list[Points], same: list[Points], shown: list[Points], models: Sequence[Solving]) -> list[str]:
+def _notes(frames: list[Points], same: list[Points], displayed: list[Points], models: Sequence[Solving]) -> list[str]:
     found = []
     if drawn := [model for model in models if not model.trained]:
         who = "All models have" if len(drawn) == len(models) else f"The {' and '.join(model.title for model in drawn)} has"
@@ -108,9 +109,9 @@ def _notes(frames: list[Points], same: list[Points], shown: list[Points], models
         )
     if len(same) < len(frames):
         found.append(f"{len(frames) - len(same)} of {len(frames)} frames hold other atoms and are left out.")
-    if len(shown) < len(same):
-        found.append(f"The file has {len(same)} frames of these atoms, of which the page holds {len(shown)}.")
-    if any(one.cell is not None for one in shown):
+    if len(displayed) < len(same):
+        found.append(f"The file has {len(same)} frames of these atoms, of which the page holds {len(displayed)}.")
+    if any(one.cell is not None for one in displayed):
         found.append("The file has a periodic cell, which is left out: the molecule is drawn and computed alone.")
     return found
 
@@ -135,7 +136,7 @@ def solved(model: Solving, at: Tensor) -> Solver:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _one_thread() -> Iterator[None]:
     """One thread: the products are so small that several would only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -12,8 +12,8 @@ def plain(content: Report) -> str:
     """The table as markup, and under it the sentences of the rows that do not hold."""
     audit = content.audit
     heads = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-    rows = "\n".join(_row(row, said) for row, said in zip(audit.rows, content.rows, strict=True))
-    more = "\n".join(_told(audit, row) for row in audit.rows if row.where or row.fails)
+    rows = "\n".join(_row(row, text) for row, text in zip(audit.rows, content.rows, strict=True))
+    more = "\n".join(_section(audit, row) for row in audit.rows if row.where or row.fails)
     facts = f"{audit.model}, {audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {audit.inputs}; seed {audit.seed}"
     return (
         f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'
@@ -21,12 +21,12 @@ def plain(content: Report) -> str:
     )
 
 
-def _row(row: Row, said: ReportRow) -> str:
+def _row(row: Row, text: ReportRow) -> str:
     verdict = f"{row.verdict}, fails" if row.fails else row.verdict
     rest = (row.claimed, verdict, number(row.error) if row.error is not None else "", number(row.floor) if row.floor else "",
-            said.samples, row.where)  # fmt: skip
+            text.samples, row.where)  # fmt: skip
     return f'<tr><th scope="row">{escape(row.name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in rest) + "</tr>"
 
 
-def _told(audit: Audit, row: Row) -> str:
+def _section(audit: Audit, row: Row) -> str:
     return f"<h2>{escape(row.name)}</h2><p>{escape(' '.join(finding(audit, row)))}</p>"

@@ -1,6 +1,6 @@
-"""The page of a run: one offline file of what was trained; or served while it trains, when it asks for what is new.
+"""The page of a run: one offline file; or served while the run trains, when the page requests new entries.
 
-Who trains only hands entries over; pages ask for them by number, so a closed or a slow tab costs nothing.
+The training loop only appends entries; pages request them by number, so a closed or slow tab costs nothing.
 """
 
 import re
@@ -20,45 +20,45 @@ from equiscope.record import Point, Run, RunReport, RunUpdate, read_run
 from equiscope.record.run import METRICS, Entry
 from equiscope.record.run_report import LATELY, left, summary
 
-AT_ONCE = 2000  # entries of one answer
-PATIENCE, GONE = 2.5, 5.0  # seconds that the end waits for tabs to hear of it; after which a silent tab is not waited for
+AT_ONCE = 2000  # entries of one response
+PATIENCE, GONE = 2.5, 5.0  # seconds that the end waits for tabs to request it; seconds after which a silent tab is not waited for
 POLICY = f"{page.POLICY}; connect-src 'self'"
 WATCHED = "<p>A page that is watched needs JavaScript. Without it: <code>equiscope explore RUN --export FILE</code>.</p>"
 ROWS = 40  # steps in the table of a browser without JavaScript
 
 
 class Live:
-    """A run whose page asks for what is new. Any thread may call any of its functions.
+    """A run whose page requests new entries. Any thread may call any method.
 
-    fresh  called before an answer: who has no training at hand looks for new entries there
+    fresh  called before a response: reads new entries where another process trains
     """
 
     def __init__(self, run: Run, entries: list[Entry], fresh: Callable[["Live"], None] | None = None) -> None:
-        self._lock, self._fresh, self._asked = threading.Lock(), fresh, time.monotonic()
+        self._lock, self._fresh, self._last_request_time = threading.Lock(), fresh, time.monotonic()
         self.begin(run, entries)
 
     def begin(self, run: Run, entries: list[Entry]) -> None:
-        """Show this run, with what is known of it. Pages that show another series begin again."""
+        """Show this run with these entries. Pages that show another series reload."""
         with self._lock:
-            self._run, self._entries, self._series, self._heard = run, list(entries), secrets.token_hex(8), time.time()
+            self._run, self._entries, self._series, self._last_entry_time = run, list(entries), secrets.token_hex(8), time.time()
             self._points = [e for e in entries if isinstance(e, Point)][-LATELY - 1 :]
 
     def add(self, entry: Entry, when: float | None = None) -> None:
-        """One more. when: it was written, in seconds since 1970; now, unless said."""
+        """Append an entry. when: time of writing, in seconds since 1970; by default now."""
         with self._lock:
             self._entries.append(entry)
-            self._heard = time.time() if when is None else when
+            self._last_entry_time = time.time() if when is None else when
             if isinstance(entry, Point):
                 self._points = [*self._points[-LATELY:], entry]
 
     def state(self, run: Run) -> None:
-        """What has become of the run: its state, the reason, the result."""
+        """Update the run's state, reason and result."""
         with self._lock:
             self._run = run
 
     def page(self) -> str:
-        """The page without entries, which it asks for."""
-        self._look()
+        """The page without entries, which it requests."""
+        self._refresh()
         with self._lock:
             run = replace(self._run, points=[], scores=[], samples=[])
             content = RunReport(title=run.title, summary=summary(run, self._points), run=run, live=True, series=self._series)
@@ -67,36 +67,36 @@ class Live:
     def news(self, first: int, most: int = AT_ONCE) -> RunUpdate:
         """Entries from number `first` on, at most `most`; none, where there are no more."""
         with self._lock:
-            self._asked = time.monotonic()
+            self._last_request_time = time.monotonic()
             run, some = self._run, self._entries[first : first + most]
             return RunUpdate(
                 series=self._series, first=first, entries=some, more=first + len(some) < len(self._entries),
                 summary=summary(run, self._points), seconds_left=left(run, self._points),
-                silent=max(0.0, time.time() - self._heard),
+                silent=max(0.0, time.time() - self._last_entry_time),
                 state=run.state, reason=run.reason, seconds=self._points[-1].seconds if self._points else run.seconds,
                 result=run.result,
             )  # fmt: skip
 
-    def answer(self, asked: dict[str, str]) -> bytes:
-        """What /entries?from=N gets. Raises InputError where N is no number."""
-        number = asked.get("from", "")
+    def answer(self, query: dict[str, str]) -> bytes:
+        """The response to /entries?from=N. Raises InputError where N is no number."""
+        number = query.get("from", "")
         if not re.fullmatch(r"[0-9]{1,12}", number):
-            raise InputError("Ask for /entries?from=N, where N is the number of entries that are known already.")
-        self._look()
+            raise InputError("Request /entries?from=N, where N is the number of entries that the page has.")
+        self._refresh()
         return msgspec.json.encode(self.news(int(number)))
 
     def wait(self) -> None:
-        """A moment, where a page has asked of late, or has had no time to, so that it hears how the run has ended."""
-        if time.monotonic() - self._asked < GONE:
+        """Wait a moment where a page requested entries recently, so that it shows how the run ended."""
+        if time.monotonic() - self._last_request_time < GONE:
             time.sleep(PATIENCE)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         if self._fresh is not None:
             self._fresh(self)
 
 
 def following(folder: Path) -> Live:
-    """A live run of a folder in which another process trains: its record is read on when a page asks.
+    """A live run of a folder in which another process trains: new entries are read when a page requests them.
 
     raises  InputError where there is no run, or its record is damaged
     """
@@ -136,7 +136,7 @@ def _entries(text: bytes, path: Path) -> list[Entry]:
 
 
 def plain(content: RunReport) -> str:
-    """What is said of the run, its scores and some of its steps, as markup."""
+    """Summary, scores and some steps of the run, as markup."""
     run = content.run
     facts = f"{run.task}; {run.parameters:,} parameters; {run.seconds:.0f} s of training; seed {run.seed}"
     names = list(dict.fromkeys(name for score in run.scores for name in score.values))

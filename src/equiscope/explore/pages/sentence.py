@@ -63,12 +63,12 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class _Offer:
+class _SchemeOffer:
     variant: record.SchemeVariant
     make: Callable[[], Position]
 
 
-def offers(heads: int, length: int = 0) -> list[_Offer]:
+def offers(heads: int, length: int = 0) -> list[_SchemeOffer]:
     """Every listed scheme for places on a line, and variants that teach: one speed, another layout, two ways to break RoPE."""
     special: dict[type[Position], Callable[[], Position]] = {
         Learned: lambda: Learned(length=max(PLACES, length) + 1),
@@ -78,7 +78,9 @@ def offers(heads: int, length: int = 0) -> list[_Offer]:
     if heads == 1:
         special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
     listed = [(s.name, s.title, s.summary, "", special.get(s, s)) for s in SCHEMES if s().axes in (1, None)]
-    made = [_Offer(_variant(make(), name, title, summary, switch), make) for name, title, summary, switch, make in listed + EXTRA]
+    made = [
+        _SchemeOffer(_variant(make(), name, title, summary, switch), make) for name, title, summary, switch, make in listed + EXTRA
+    ]
     groups = ["", *GROUPS.values(), BROKEN]
     return sorted(made, key=lambda offer: groups.index(offer.variant.group))
 
@@ -105,10 +107,10 @@ def explorable(choice: Choice) -> record.Explorable:
                 raise
             notes.append(f"{offer.variant.title} is left out: {error}")
     return record.Explorable(
-        title=" ".join(names), words=names, fixed_embeddings=given(choice), limit=LIMIT, max_positions=PLACES,
+        title=" ".join(names), words=names, fixed_embeddings=fixed_embeddings(choice), limit=LIMIT, max_positions=PLACES,
         recorded_length=min(len(names), TRACED),
         width=choice.width, heads=choice.heads, seed=choice.seed, causal=choice.causal,
-        scheme=choice.position, versus=_beside(choice.position, schemes), schemes=schemes, programs=programs, pool=pool,
+        scheme=choice.position, versus=_compared_scheme(choice.position, schemes), schemes=schemes, programs=programs, pool=pool,
         tour=tour(), examples=_examples(names, choice), paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
     )  # fmt: skip
 
@@ -117,17 +119,17 @@ def rows(names: list[str], choice: Choice) -> Tensor:
     """Numbers of the words: those of the docs for the smallest page, spelled from the letters elsewhere. [N, width]."""
     spelt = spelled(names, choice.width, choice.seed)
     for i, name in enumerate(names):
-        if name in (known := given(choice)):
+        if name in (known := fixed_embeddings(choice)):
             spelt[i] = torch.tensor(known[name], dtype=spelt.dtype)
     return spelt
 
 
-def given(choice: Choice) -> dict[str, list[float]]:
+def fixed_embeddings(choice: Choice) -> dict[str, list[float]]:
     """Words whose numbers the docs fix, for the page size that they speak of."""
     return GIVEN if choice.width == 2 and choice.seed == 0 else {}
 
 
-def _beside(scheme: str, schemes: list[record.SchemeVariant]) -> str:
+def _compared_scheme(scheme: str, schemes: list[record.SchemeVariant]) -> str:
     """What to compare with at first: no positions, or the oldest scheme where that is the choice itself."""
     rest = [v.name for v in schemes if v.name != scheme]
     preferred = [name for name in ("none", "sinusoidal") if name in rest]
@@ -153,7 +155,7 @@ def _variant(scheme: Position, name: str, title: str, summary: str, switch: str)
 
 
 def _program(
-    offer: _Offer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array],
+    offer: _SchemeOffer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array],
     array_cache: dict[bytes, record.Array],
 ) -> record.SchemeProgram:  # fmt: skip
     made = exhibit(
@@ -202,6 +204,6 @@ def _examples(names: list[str], choice: Choice) -> list[record.Example]:
             note="One word moves, and the sentence says something else. Without positions the mean read-out cannot tell.",
         ),
     ]  # fmt: skip
-    if given(choice):
+    if fixed_embeddings(choice):
         ready.append(record.Example(name="the dog is good", words=words("the dog is good")))
     return [ready[0], *(example for example in ready[1:] if example.words != names)]

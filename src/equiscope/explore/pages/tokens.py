@@ -106,14 +106,14 @@ def _sound_cut(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> Soun
     window, hop = raw.x.shape[-1], round(hop_ms * rate / 1000)
     mels, mel = _mel(wave, rate, window_ms, hop_ms)
     filters = mel_filters(rate, window, mels).numpy()
-    heard = [np.flatnonzero(filters[:, band]) for band in range(mels)]
+    nonzero = [np.flatnonzero(filters[:, band]) for band in range(mels)]
     size, at = _sound_patches(mel, mels)
     return SoundCut(
         window=window, hop=hop, window_ms=window_ms, hop_ms=hop_ms, frame_positions=_packed(raw.positions), mel=_packed(mel.x),
         mel_positions=_packed(mel.positions), patch=size, patch_positions=at,
         bands=Bands(
-            step=rate / window, begins=[int(f[0]) for f in heard], counts=[len(f) for f in heard],
-            weights=pack(np.concatenate([filters[f, band] for band, f in enumerate(heard)])), floor=FLOOR,
+            step=rate / window, begins=[int(f[0]) for f in nonzero], counts=[len(f) for f in nonzero],
+            weights=pack(np.concatenate([filters[f, band] for band, f in enumerate(nonzero)])), floor=FLOOR,
         ),
     )  # fmt: skip
 
@@ -204,8 +204,8 @@ def _reached(size: int) -> list[list[int]]:
         found = []
         for cell in stem(x).x[:, 0]:
             (slope,) = torch.autograd.grad(cell, x, retain_graph=True)
-            heard = slope[0].nonzero().flatten()
-            found.append([int(heard[0]), int(heard[-1]) + 1])
+            nonzero = slope[0].nonzero().flatten()
+            found.append([int(nonzero[0]), int(nonzero[-1]) + 1])
     return found
 
 
@@ -232,8 +232,8 @@ def _halves(shape: tuple[int, ...], axis: int) -> Tensor:
 
 def _mapped(x: Tensor, weight: Tensor, slid: Tensor) -> Projection:
     made = x.double() @ weight.double()
-    apart = (made - slid).abs().max() / slid.abs().max().clamp(min=1e-30)
-    return Projection(weight=_packed(weight), output=_packed(made.float()), error=float(apart))
+    error = (made - slid).abs().max() / slid.abs().max().clamp(min=1e-30)
+    return Projection(weight=_packed(weight), output=_packed(made.float()), error=float(error))
 
 
 # --------------------------------------------------------------------------------------------------------------------- film
@@ -258,7 +258,7 @@ def _film(path: Path | None) -> FilmTokens:
 
 def _read_film(path: Path) -> tuple[Tensor, float, str]:
     """Some frames from its beginning [T, 3, H, W], how many of them in a second, and what was done."""
-    wide, high, rate = _told(path)
+    wide, high, rate = _video_size(path)
     rows, columns = _shape((high, wide), 64) if max(high, wide) > LONG * min(high, wide) else (96, 96)
     scale = max(rows / high, columns / wide)
     size = (max(rows, round(high * scale)), max(columns, round(wide * scale)))
@@ -285,7 +285,7 @@ def _liveliest(path: Path, rate: float, every: int) -> float:
     return max(0.0, (first * every - 0.5) / rate)
 
 
-def _told(path: Path) -> tuple[int, int, float]:
+def _video_size(path: Path) -> tuple[int, int, float]:
     """Columns, rows and frames a second, as the file says before any frame is read."""
     av = needed("av", "video", "Reading a film")
     try:

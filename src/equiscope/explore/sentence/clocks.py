@@ -37,7 +37,7 @@ class Carry(nn.Module):
         super().__init__()
         self.scheme, self.width = scheme, width
 
-    def forward(self, tokens: Tokens, step: "Step") -> dict[str, Tensor]:
+    def forward(self, tokens: Tokens, step: "Displacement") -> dict[str, Tensor]:
         frequencies = self.scheme.frequencies(self.width)
         start = self.scheme.encode(tokens.positions, self.width)
         unit = torch.eye(self.width, dtype=torch.float64)
@@ -54,17 +54,17 @@ def tour(width: int = 8) -> dict[str, ProgramRecord]:
     """The programs by name: ladder, pair and sine (encodings of 48 places), and carry (places 10 and 30, k = 5)."""
     places = Tokens.of(torch.zeros(PLACES, 1, dtype=torch.float64))
     kinds = {"ladder": width, "pair": 2, "sine": 1}
-    made = {
+    programs = {
         waves: lowered(watch(Ladder(Sinusoidal(waves=waves), size), places), arrays=False, title=waves)  # type: ignore[arg-type]
         for waves, size in kinds.items()
     }
     two = Tokens(x=torch.zeros(2, 1), positions=torch.tensor([[10.0], [30.0]]).double(), order=torch.tensor([10, 30]))
-    step = Step(torch.tensor([[5.0]]).double())
-    made["carry"] = lowered(watch(Carry(Sinusoidal(), width), two, step), arrays=False, title="carry")
-    return made
+    step = Displacement(torch.tensor([[5.0]]).double())
+    programs["carry"] = lowered(watch(Carry(Sinusoidal(), width), two, step), arrays=False, title="carry")
+    return programs
 
 
-class Step:
+class Displacement:
     """How far to go, as an input that names itself."""
 
     def __init__(self, by: Tensor) -> None:

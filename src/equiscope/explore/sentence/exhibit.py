@@ -82,14 +82,14 @@ class Exhibit(nn.Module):
         opened = self.model.readout.open(replace(tokens, x=X_P))  # nothing is added to a class token for its place
         opened = opened if rows is None else replace(opened, positions=rows.positions, order=rows.order, valid=rows.valid)
         y = self.block(opened, position)
-        found = {"output": y, "input": opened.x} | ({} if P is None else {"encoding": P})
+        outputs = {"output": y, "input": opened.x} | ({} if P is None else {"encoding": P})
         if isinstance(self.model.readout, ClassToken):
-            return found | {"class": self.model.readout(y, opened)}
+            return outputs | {"class": self.model.readout(y, opened)}
         apt = list(self.readouts) if tokens.valid is None else self.readouts[:1]  # of a padded text the page reads the mean only
-        found |= {cast(Readout, readout).name: readout(y, opened) for readout in apt}
+        outputs |= {cast(Readout, readout).name: readout(y, opened) for readout in apt}
         if P is None or not self.split or not isinstance(position, Added):
-            return found
-        return found | self._split(tokens.x, P)
+            return outputs
+        return outputs | self._split(tokens.x, P)
 
     def inputs(self, tokens: Tokens) -> tuple[Tokens] | tuple[Tokens, Rows]:
         """What a page gives it."""
@@ -110,11 +110,11 @@ def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool 
     attention = Attention(heads=heads, position=position, causal=causal)
     inner = 3 if width == 2 else 2 * width
     block = Block(attention=attention, norm=Norm("rms", "post"), feedforward=FeedForward(inner, "relu"))
-    made = build(Spec(width=width, block=block, readout="class" if class_token else "each")).double()
+    model = build(Spec(width=width, block=block, readout="class" if class_token else "each")).double()
     with torch.no_grad():
-        for name, parameter in made.named_parameters():
+        for name, parameter in model.named_parameters():
             parameter.copy_(numbers(name, tuple(parameter.shape), width, seed, seed_word(name).rpartition(".")[-1]))
-    return Exhibit(made, split=not causal).eval()
+    return Exhibit(model, split=not causal).eval()
 
 
 def numbers(name: str, shape: tuple[int, ...], width: int, seed: int, word: str = "") -> Tensor:
@@ -133,10 +133,10 @@ def numbers(name: str, shape: tuple[int, ...], width: int, seed: int, word: str 
     drawn = (math.prod(shape[1:]), shape[0]) if kernel else shape[::-1] if across else shape
     generator = torch.Generator().manual_seed(seed * 1000 + sum(word.encode()))
     size = 1.0 if word == "table" else 0.1 if word.endswith("bias") else 1 / math.sqrt(drawn[0])
-    made = (torch.randn(drawn, generator=generator, dtype=torch.float64) * size).round(decimals=1 if width <= 4 else 2)
+    values = (torch.randn(drawn, generator=generator, dtype=torch.float64) * size).round(decimals=1 if width <= 4 else 2)
     if kernel:
-        return made.mT.unflatten(1, (*shape[2:], shape[1])).movedim(-1, 1) + 0.0
-    return (made.mT if across else made) + 0.0  # plus zero, so that no number is a minus zero
+        return values.mT.unflatten(1, (*shape[2:], shape[1])).movedim(-1, 1) + 0.0
+    return (values.mT if across else values) + 0.0  # plus zero, so that no number is a minus zero
 
 
 def seed_word(name: str) -> str:

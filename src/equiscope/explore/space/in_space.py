@@ -36,10 +36,12 @@ def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computati
         )
     rows = model.elements(numbers.unsqueeze(0))
     double = copy.deepcopy(model).double().eval().requires_grad_(False)
-    return computation(with_forces(lambda positions: told(double, rows, positions)), {"positions": positions.detach().double()})
+    return computation(
+        with_forces(lambda positions: rotation_report(double, rows, positions)), {"positions": positions.detach().double()}
+    )
 
 
-def told(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor]:
+def rotation_report(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor]:
     """Energy, and what lies on the way to it, of one molecule [N, 3]. rows: which of the model's elements its atoms are, [1, N]."""
     found: dict[str, Any] = {}
     ends = [("features", model.norm), ("each", model.last)]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope.data.molecules import EnergyStatistics
 from equiscope.errors import InputError
-from equiscope.explore.space.in_space import told
+from equiscope.explore.space.in_space import rotation_report
 from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.models import Attention, Block, InputLayer, Model, Spec, build
 from equiscope.models.readout import READOUTS
@@ -117,7 +117,7 @@ def drawn(spec: Any, seed: int) -> Any:
 def _space_answers(model: nn.Module, numbers: Tensor) -> Made:
     assert isinstance(model, SpaceModel)
     rows = model.elements(numbers.unsqueeze(0))
-    return with_forces(lambda positions: told(model, rows, positions))
+    return with_forces(lambda positions: rotation_report(model, rows, positions))
 
 
 def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, scale: float = 1.0) -> Made:

@@ -32,8 +32,8 @@ def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
 
     inputs   by name; floating-point numbers in float64
     returns  a record with the function's outputs, by name
-    raises   InputError for an operation without steps, a branch or a shape that depends on the input, random numbers, and numbers that
-             are not float64
+    raises   InputError for an operation without steps, a branch or a shape that depends on the input, random numbers, and
+             numbers that are not float64
     """
     names = list(inputs)
     outputs: list[str] = []
@@ -161,8 +161,8 @@ def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
         return arguments[0]
     if name not in LOWERED:
         raise InputError(
-            f"A computation has no steps for {op}; it has {len(operation_names())} others: equiscope.program.loops.aten.operation_names(). "
-            "Write the model with these, or add its loops to program/loops."
+            f"A computation has no steps for {op}; it has {len(operation_names())} others: "
+            "equiscope.program.loops.aten.operation_names(). Write the model with these, or add its loops to program/loops."
         )
     return LOWERED[name](ir, *arguments, **named)
 

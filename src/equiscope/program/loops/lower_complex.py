@@ -106,7 +106,7 @@ def _over(ir: LoopIR, a: Any, b: Any) -> Complex:
     if isinstance(b, complex):
         return _times(ir, a, 1 / b)
     size = _square(ir, b)
-    made = _times(ir, a, _turned(ir, b))
+    made = _times(ir, a, _conjugate(ir, b))
     return Complex(ir.apply("div", made.real, size), ir.apply("div", made.imag, size))
 
 
@@ -114,7 +114,7 @@ def _square(ir: LoopIR, x: Complex) -> Value:
     return ir.apply("add", *(ir.apply("mul", part, part) for part in (x.real, x.imag)))
 
 
-def _turned(ir: LoopIR, x: Complex) -> Complex:
+def _conjugate(ir: LoopIR, x: Complex) -> Complex:
     return Complex(x.real, ir.apply("neg", x.imag))
 
 
@@ -137,11 +137,11 @@ def _as_complex(ir: LoopIR, x: Value) -> Complex:
 
 
 # --- the Fourier transform
-def _transform(ir: LoopIR, x: Any, dim: int, forward: bool, scale: float, kept: int | None = None) -> Complex:
+def _transform(ir: LoopIR, x: Any, dim: int, forward: bool, scale: float, length: int | None = None) -> Complex:
     """Along one axis: the sum of x[n] exp(-2 pi i n k / N), or with the other sign, for the first `kept` k."""
     many = x.shape[dim]
-    turns = torch.outer(torch.arange(many), torch.arange(many if kept is None else kept)) % many
-    angles = turns.double() * (2 * math.pi / many)
+    phases = torch.outer(torch.arange(many), torch.arange(many if length is None else length)) % many
+    angles = phases.double() * (2 * math.pi / many)
     table = torch.complex(angles.cos() * scale, angles.sin() * (-scale if forward else scale))
 
     def summed(ir: LoopIR, x: Value, table: Value) -> Value:
@@ -192,7 +192,7 @@ RULES: dict[str, Lowered] = {
     "mm": lambda ir, a, b: _product(ir, a, b, LOWERED["mm"]), "bmm": lambda ir, a, b: _product(ir, a, b, LOWERED["bmm"]),
     "complex": lambda ir, real, imag: Complex(real, imag), "polar": _polar, "_to_copy": _copied, "to": _copied,
     "real": lambda ir, x: x.real, "imag": lambda ir, x: x.imag, "view_as_real": _as_real, "view_as_complex": _as_complex,
-    "_conj": _turned, "_conj_physical": _turned, "conj_physical": _turned, "resolve_conj": lambda ir, x: x,
+    "_conj": _conjugate, "_conj_physical": _conjugate, "conj_physical": _conjugate, "resolve_conj": lambda ir, x: x,
     "abs": lambda ir, x: ir.apply("sqrt", _square(ir, x)), "angle": lambda ir, x: ir.apply("atan2", x.imag, x.real),
     "exp": lambda ir, x: _polar(ir, ir.apply("exp", x.real), x.imag),
     "_fft_r2c": _real_to_complex, "_fft_c2c": _complex_to_complex, "_fft_c2r": _complex_to_real,

@@ -41,9 +41,9 @@ def _logic(name: str, op: str) -> Lowered:
 LOWERED.update({f"{kind}_{name}": _logic(f"{kind}_{name}", op) for kind in ("logical", "bitwise") for name, op in LOGIC.items()})
 
 
-def _plus(op: str, turned: bool = False) -> Lowered:
+def _plus(op: str, reversed_operands: bool = False) -> Lowered:
     def how(ir: LoopIR, a: Value, b: Value | float, alpha: float = 1) -> Value:
-        a, b = (b, a) if turned else (a, b)  # type: ignore[assignment]
+        a, b = (b, a) if reversed_operands else (a, b)  # type: ignore[assignment]
         if alpha != 1:
             b = ir.apply("mul", b, alpha)
         return ir.apply(op, a, b, dtype=_kind(a, b))
@@ -51,7 +51,7 @@ def _plus(op: str, turned: bool = False) -> Lowered:
     return how
 
 
-LOWERED.update({"add": _plus("add"), "sub": _plus("sub"), "rsub": _plus("sub", turned=True)})
+LOWERED.update({"add": _plus("add"), "sub": _plus("sub"), "rsub": _plus("sub", reversed_operands=True)})
 
 
 @lowered("mul")

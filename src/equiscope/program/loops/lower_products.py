@@ -72,19 +72,19 @@ def _convolution(
     axes = len(x.shape) - 2
     stride, padding, dilation = (list(some) * axes if len(some) == 1 else some for some in (stride, padding, dilation))
     if transposed:
-        x, weight, pads = _turned(ir, x, weight, stride, padding, dilation, output_padding, groups)
+        x, weight, pads = _transposed_convolution(ir, x, weight, stride, padding, dilation, output_padding, groups)
         stride = [1] * axes
     else:
         pads = [n for pad in reversed(padding) for n in (pad, pad)]
     kernel = weight.shape[2:]
     wide = LOWERED["constant_pad_nd"](ir, x, pads)
-    seen = _windows(wide, kernel, stride, dilation)
+    windows_view = _windows(wide, kernel, stride, dilation)
     channels, many = x.shape[1] // groups, weight.shape[0] // groups
-    n, batch, whole = seen.shape[2 : 2 + axes], x.shape[0], seen.strides
-    windows = seen.view(
+    n, batch, whole = windows_view.shape[2 : 2 + axes], x.shape[0], windows_view.strides
+    windows = windows_view.view(
         (batch, groups, 1, *n, channels, *kernel),
         (whole[0], channels * whole[1], 0, *whole[2 : 2 + axes], whole[1], *whole[2 + axes :]),
-        seen.offset,
+        windows_view.offset,
     )
     own = weight.strides
     kernels = weight.view(
@@ -94,7 +94,7 @@ def _convolution(
     return made if bias is None else ir.apply("add", made, bias.along(lambda t: t.view(-1, *([1] * axes))))
 
 
-def _turned(
+def _transposed_convolution(
     ir: LoopIR, x: Value, weight: Value, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     extra: Sequence[int], groups: int,
 ) -> tuple[Value, Value, list[int]]:  # fmt: skip

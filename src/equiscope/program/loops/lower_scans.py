@@ -50,7 +50,7 @@ def _extreme_so_far(op: str) -> Lowered:
         """The values, and of equal ones the last place."""
         dim = dim % len(x.shape)
         found = _so_far(ir, x, dim, lambda a, b: ir.apply(op, a, b))
-        there = ir.apply("where", ir.apply("eq", x, found, dtype=torch.bool), _places(ir, x, dim), -1.0)
+        there = ir.apply("where", ir.apply("eq", x, found, dtype=torch.bool), _indices(ir, x, dim), -1.0)
         return found, _so_far(ir, there, dim, lambda a, b: ir.apply("maximum", a, b))
 
     return how
@@ -59,7 +59,7 @@ def _extreme_so_far(op: str) -> Lowered:
 LOWERED.update({"cummax": _extreme_so_far("maximum"), "cummin": _extreme_so_far("minimum")})
 
 
-def _places(ir: LoopIR, x: Value, dim: int) -> Value:
+def _indices(ir: LoopIR, x: Value, dim: int) -> Value:
     shape = [1] * len(x.shape)
     shape[dim] = x.shape[dim]
     return ir.constant(torch.arange(x.shape[dim]).view(shape)).expanded(x.shape)
@@ -81,7 +81,7 @@ def _first(op: str, ir: LoopIR, x: Value, dim: int | None, keep: bool) -> Value:
         x, dim, keep = ir.copy(x).along(lambda t: t.flatten()), 0, False
     dim = dim % len(x.shape)
     best = ir.apply("eq", x, ir.join(op, x, [dim], True), dtype=torch.bool)
-    return ir.join("amin", ir.apply("where", best, _places(ir, x, dim), float("inf")), [dim], keep)
+    return ir.join("amin", ir.apply("where", best, _indices(ir, x, dim), float("inf")), [dim], keep)
 
 
 LOWERED.update({"max": _extreme("amax"), "min": _extreme("amin")})
