@@ -158,7 +158,7 @@ export interface StepRecord {
 /**
  * Steps in an order in which they can be run, in float64; integers and booleans are numbers.
  *
- *     sizes    how many numbers each slot holds; a slot may be written by several steps, all of them before it is read
+ *     sizes    number of entries of each slot; a slot may be written by several steps, all of them before it is read
  *     outputs  by name; those who want only some run the steps that these need
  */
 export interface Computation {
@@ -192,8 +192,8 @@ export interface Constant {
  *
  *     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
  *            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
- *     of     views that are read, or numbers. `gather` reads of[0] so many numbers further as of[1] says; `scatter` (adds) and `put`
- *            (writes) so move `to`, and leave what is there before
+ *     of     views that are read, or numbers. `gather` reads of[0] at an offset of of[1] numbers; `scatter` (adds) and `put`
+ *            (writes) offset `to` in the same way, and keep the other entries
  */
 export interface Loop {
   op: string;
@@ -234,7 +234,7 @@ export interface Fact {
  * A page that draws one model.
  *
  *     towers   headings of the columns, from left to right
- *     program_note  which model the numbers come from, in a sentence: this one, or a small one of the same make
+ *     program_note  which model the numbers come from: this one, or a toy model of the same architecture
  *     trace    its program on a small input; leaves name their numbers in the pool
  *     axis_names  what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
  *     heads    the most heads that an attention of the trace has
@@ -260,17 +260,17 @@ export interface Drawing {
   heads: number;
 }
 /**
- * One part of a model, once for all layers that are alike.
+ * One part of a model, drawn once for all equal layers.
  *
  *     about       what the part does, in a sentence; lines: its sizes and settings
- *     shape       of what it gives, N tokens (M of an encoder)
+ *     shape       of its output, N tokens (M of an encoder)
  *     parameters  of one copy; total: of all copies, without those counted at another box, so that totals add up to the model's
- *     tower       which column it stands in; frame: the innermost frame around it, empty for none
- *     inside      the box that it stands in, and slot where in it: on queries and keys, on scores, on values
- *     claims      what this part, with what stands in it, says about each action; empty where there is nothing to say
- *     where       paths of its modules, one a layer
+ *     tower       index of its column; frame: the innermost frame around it, empty for none
+ *     inside      the box around it; slot: where it acts in that box, on queries and keys, on scores, on values
+ *     claims      claims of this part and the boxes in it about each action; empty for none
+ *     where       paths of its modules, one per layer
  *     steps       ids of what it computes in the drawing's trace
- *     mask        of a mask: who may look (rows) at whom (columns), among a few tokens
+ *     mask        of a mask: True where a row may attend to a column, for a few tokens
  */
 export interface Box {
   id: string;
@@ -306,7 +306,7 @@ export interface Box {
   mask?: boolean[][];
 }
 /**
- * Boxes that repeat. outer: the frame around this one, empty for none.
+ * A group of boxes that repeats. outer: the frame around this one, empty for none.
  */
 export interface Frame {
   id: string;
@@ -318,8 +318,8 @@ export interface Frame {
 /**
  * An arrow between boxes, by id.
  *
- *     kind  "stream" goes up a tower, "side" joins it (a place added to a token), "residual" passes parts by, "source" brings an
- *           encoder's rows to those who ask, "tied" joins boxes that share a parameter
+ *     kind  "stream" goes up a tower, "side" joins it (a position added to a token), "residual" bypasses a part, "source" leads from
+ *           an encoder to cross-attention, "tied" joins boxes that share a parameter
  */
 export interface Link {
   source: string;
@@ -327,7 +327,7 @@ export interface Link {
   kind?: "residual" | "side" | "source" | "stream" | "tied";
 }
 /**
- * What the whole model says about one action, and the ids of the boxes that notice it.
+ * The claim of the whole model about one action, and the ids of the boxes that are not equivariant to it.
  */
 export interface ModelClaim {
   action: string;
@@ -497,9 +497,9 @@ export interface Proof {
 /**
  * One row in words.
  *
- *     id        of the row on its page, and in a link to it; rows of one name are told apart
+ *     id        of the row on its page and in links; unique, also where several rows have one name
  *     finding   sentences, the most important first
- *     samples   what was tried, and what that bounds: "no violation in 12 samples (95 % interval: below ...)"
+ *     samples   number of samples and the bound that follows: "no violation in 12 samples (95 % interval: below ...)"
  *     command   what repeats this row alone
  */
 export interface ReportRow {
@@ -1010,16 +1010,16 @@ export interface CrossAlignment {
 /**
  * A page of masks: one sentence, one small model.
  *
- *     words      of the sentence; bos: the token that stands before them in training
+ *     words      of the sentence; bos: the start token before them in training
  *     model      what the model is, in words
  *     parameters how many numbers it learns
- *     heads      of the traced attention
+ *     heads      of the recorded attention
  *     rules      masks that can be chosen and joined; patterns: those with a name
  *     pool       numbers that the rules' programs share
  *     examples   examples of the sentence under the causal mask
- *     influence  [layers, windows, layers + 1, words]: of a model with so many layers and such a window, how much the last
- *                word's output changes with the numbers at each word, before the first layer, after it, and so on: size of the
- *                Jacobian (root of the sum of squares); 0 beyond the layers that there are
+ *     influence  [layers, windows, layers + 1, words]: for a model of this many layers and this window, the Frobenius norm of the
+ *                Jacobian of the last word's output with respect to each word, before the first layer, after it, and so on; 0
+ *                beyond the last layer
  *     decoding   steps by window: of 1 word, of 2 words, ...; the last has no window
  *     cached_multiply_adds  multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
  *     full_multiply_adds  multiply-adds of a pass over 1 token, 2 tokens, ...
@@ -1050,10 +1050,10 @@ export interface Masks {
   notes?: string[];
 }
 /**
- * One mask, and the first layer's attention traced under it.
+ * One mask, and the program of the first layer's attention under it.
  *
- *     allowed_reason  why a pair may look, as a sentence with {query}, {key} and {n} in it; masked_reason: why it may not
- *     mask     id of the step that says who may look; empty where nobody is hidden
+ *     allowed_reason  why a query may attend to a key, as a sentence with {query}, {key} and {n} in it; masked_reason: why it may not
+ *     mask     id of the step that computes the mask; empty for a full mask
  *     weights  id of the attention weights
  */
 export interface Rule {
@@ -1071,8 +1071,8 @@ export interface Rule {
  * A number that a rule takes, from `low` to `high`.
  *
  *     sets       what the page changes: "parameter" of a step, "document" (words from this one on belong to a second text) or
- *                "valid" (so many empty places stand before the words)
- *     op         whose parameter it is, in every step of the trace that has this operation, and the parameter's name; empty for
+ *                "valid" (this many padding positions before the words)
+ *     op         whose parameter it is, in every step of the program that has this operation, and the parameter's name; empty for
  *                the other two
  */
 export interface Knob {
@@ -1097,8 +1097,8 @@ export interface Pattern {
 /**
  * One training example of the sentence: its first `prefix_length` tokens, and the word that comes next.
  *
- *     full_pass_loss  minus the logarithm of what the model gives that word, from one pass over the whole sentence
- *     own_pass_loss  the same from a pass over these tokens only
+ *     full_pass_loss  cross-entropy of that word in one pass over the whole sentence
+ *     own_pass_loss  the same in a pass over these tokens only
  */
 export interface TrainingExample {
   prefix_length: number;
@@ -1107,10 +1107,10 @@ export interface TrainingExample {
   own_pass_loss: number;
 }
 /**
- * One step of decoding.
+ * One step of decoding with a cache.
  *
- *     cached_positions  places whose keys and values the cache held before
- *     evicted_positions  places that it let go afterwards, since no later query can see them
+ *     cached_positions  positions whose keys and values are in the cache before the step
+ *     evicted_positions  positions removed after it, since no later query attends to them
  *     difference  largest |cached step's output - same row of the full pass|
  */
 export interface DecodingStep {
@@ -1121,12 +1121,12 @@ export interface DecodingStep {
 /**
  * A page of attention on a graph.
  *
- *     trace    the program that the page runs again: its leaf `roles["edges"]` [N, N] says who receives (rows) from whom (columns)
- *     roles    ids of the values that the page asks for: words, edges, queries, keys, values, scores, weights, messages, output,
+ *     trace    the program that the page runs: its leaf `roles["edges"]` [N, N] is True where a row receives from a column
+ *     roles    ids of the values that the page shows: words, edges, queries, keys, values, scores, weights, messages, output,
  *              and sent and given, the weights and values as they enter the messages
- *     start    name of the graph to begin with
+ *     start    name of the initial graph
  *     reasons  why a transformer is a graph network
- *     differences  what a transformer has that a plain graph network has not
+ *     differences  what a transformer has and a plain graph network does not
  */
 export interface Messages {
   version?: number;
@@ -1145,7 +1145,7 @@ export interface Messages {
   notes?: string[];
 }
 /**
- * A ready graph over the words. edges: pairs (who sends, who receives), by the numbers of the words as they were typed.
+ * A ready graph over the words. edges: pairs (sender, receiver), by the indices of the words.
  */
 export interface ExampleGraph {
   name: string;
@@ -1157,8 +1157,8 @@ export interface ExampleGraph {
  * One step of an answer.
  *
  *     claim    a short sentence; text: how it was measured, or why it is so
- *     measurements numbers, each with the function that gives it again
- *     command  what to type to see them again; empty where nothing was measured
+ *     measurements numbers, each with the function that computes it
+ *     command  command that repeats the measurement; empty where nothing was measured
  */
 export interface Reason {
   claim: string;
@@ -1168,7 +1168,7 @@ export interface Reason {
   command?: string;
 }
 /**
- * A small table of measured numbers, one list a row. corner: what stands over the names of the rows.
+ * A small table of measured numbers, one list a row. corner: heading of the row names.
  */
 export interface Figures {
   corner: string;
@@ -1223,7 +1223,7 @@ export interface CostPart {
   counted?: boolean;
 }
 /**
- * A product: `coefficient` times the size of each letter in `symbols`; "NDD" is N·D². requires: features of models that have it.
+ * A product: `coefficient` times the size of each letter in `symbols`; "NDD" is N·D². requires: features that it needs.
  */
 export interface CostTerm {
   coefficient: number;
@@ -1435,7 +1435,7 @@ export interface FilmCut {
  *     atoms   atomic numbers
  *     frames  [F, N, 3] in angstrom, each about the middle of its atoms; captions: a line for each
  *     frame   the first that is shown, counted from 0
- *     axis    about which the recorded curves turn; angles: in degrees
+ *     axis    rotation axis of the recorded curves; angles: in degrees
  */
 export interface Molecule {
   version?: number;
@@ -1465,14 +1465,14 @@ export interface Species {
 /**
  * A model on the page.
  *
- *     group    mirror images are alike ("E(3)") or may be told apart ("SE(3)"); "none": a transformer that reads raw coordinates
- *     trained  whether its weights were learned; else they are drawn by `seed`
+ *     group    equivariant to reflections too ("E(3)") or to rotations ("SE(3)"); "none": a transformer that reads raw coordinates
+ *     trained  whether its weights were trained; else they are random from `seed`
  *     unit     of energies; empty where there is none
- *     start    what Python computed for the first frame shown, as the file has it
- *     floors   rounding floors in float64, from what float32 misses in some turns: of the energy and of an atom's energy, in the unit;
+ *     start    the output that Python computed for the first displayed frame
+ *     floors   rounding floors in float64, from float32 errors at some rotations: of the energy and of an atom's energy, in the unit;
  *              of forces, relative to their size
- *     energies, forces  |E(turned) - E| in the unit, and |F(turned) - turned F| / |F|, at the record's `angles` about `axis`
- *     computation  places `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
+ *     energies, forces  |E(Rx) - E(x)| in the unit, and |F(Rx) - R F(x)| / |F(x)|, at the record's `angles` about `axis`
+ *     computation  from `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
  *              there are some, `vectors` [N, 3, C]
  */
 export interface Solver {
@@ -1496,7 +1496,7 @@ export interface Solver {
   computation: Computation;
 }
 /**
- * What a model says of one geometry: energy in the model's unit, of each atom [N], forces [N, 3] in that unit by angstrom.
+ * The output of a model for one geometry: energy in the model's unit, per atom [N], forces [N, 3] per angstrom.
  */
 export interface SolverOutput {
   energy: number;
