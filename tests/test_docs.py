@@ -4,6 +4,7 @@ A block of code that cannot run here stands behind `<!-- not run: REASON -->`.
 """
 
 import ast
+import dataclasses
 import re
 import shlex
 import tomllib
@@ -16,6 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import equiscope as eq
 from equiscope.cli.app import app
 from equiscope.data import Images, Language, Molecules, Sounds, Translation
 from equiscope.errors import InputError
@@ -189,6 +191,18 @@ def test_links_lead_to_files(page):
     generated = ROOT / "docs" / "reference" / "api"  # Sphinx reports a dead link into it
     targets = {link: (page.parent / link).resolve() for link in links}
     assert [link for link, target in targets.items() if not target.exists() and generated not in target.parents] == []
+
+
+def test_the_reference_of_the_spec_has_every_field():
+    shown, part = {}, ""
+    for line in (ROOT / "docs" / "reference" / "spec.md").read_text(encoding="utf-8").splitlines():
+        if row := re.match(r"\| (?:`(\w+)`)? ?\| ((?:`\w+`(?:, )?)+) \|", line):
+            part = row[1] or part
+            shown.setdefault(part, set()).update(re.findall(r"\w+", row[2]))
+    parts = [eq.Spec, eq.InputLayer, eq.Block, eq.Attention, eq.FeedForward, eq.Norm, eq.OutputLayer]
+    assert {part.__name__: shown.get(part.__name__) for part in parts} == {
+        part.__name__: {field.name for field in dataclasses.fields(part)} for part in parts
+    }
 
 
 def tables(page):
