@@ -7,5 +7,6 @@
     python -m tests.faults table faults
 
 The second command notes which test reaches which fault, the third runs for each fault the tests that reach it, quickest first.
-Both take the rooms that one names. `table` writes docs/why/faults.md. What no test could find stands in set_aside.json, with the reason.
+Both take the rooms that one names. `table` writes docs/why/faults.md. What no test
+could find stands in set_aside.json, with the reason.
 """

@@ -12,9 +12,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "why" / "faults.md"
 HEAD = """# Planted faults
 
-Do the tests notice a small mistake? A seeded script draws {count} expressions from seven rooms of the package and puts a mistake in the place
-of each: another operator or comparison, a dropped term, an index off by one, swapped arguments, another axis. For each fault the tests that
-reach it run until one fails. `tests/faults` has the script and its commands; this page is its output.
+Do the tests notice a small mistake? A seeded script draws {count} expressions from seven rooms of the package and puts a mistake
+in the place of each: another operator or comparison, a dropped term, an index off by one, swapped arguments, another axis. For
+each fault the tests that reach it run until one fails. `tests/faults` has the script and its commands; this page is its output.
 
 """
 RESULT = {True: "yes", False: "no"}
