@@ -74,7 +74,7 @@ def test_without_torchs_private_kernel_the_public_one_computes_the_same(monkeypa
     (q, k, v), values = rows(), made(3, 2 * N - 1, seed=3)
     ours = attention(q, k, v, scale=0.5, causal=True, bias=DistanceBias(values, N))
     monkeypatch.setattr(private, "flash", None)
-    assert not cpu.takes(q, k, v, values)
+    assert not cpu.supports(q, k, v, values)
     theirs = attention(q, k, v, scale=0.5, causal=True, bias=DistanceBias(values, N))
     same([ours], [theirs])
     same(gradients([ours], [q, k, v, values]), gradients([theirs], [q, k, v, values]))
@@ -166,9 +166,9 @@ def test_short_rows_in_bfloat16_are_as_exact_in_a_table_as_their_digits_are():
     torch.manual_seed(0)
     exact = [torch.randn(2, 3, 64, 32, dtype=torch.float64) for _ in range(3)]
     rows = [x.bfloat16().requires_grad_() for x in exact]
-    assert short.takes(*rows)
-    assert not short.takes(*(x.detach() for x in rows))  # nothing is learned: torch's kernel is faster
-    assert not short.takes(*(x.detach().float().requires_grad_() for x in rows))
+    assert short.supports(*rows)
+    assert not short.supports(*(x.detach() for x in rows))  # nothing is learned: torch's kernel is faster
+    assert not short.supports(*(x.detach().float().requires_grad_() for x in rows))
     for mask in (None, (torch.arange(64) < torch.tensor([[40], [64]]))[:, None, None]):
         found = attention(*rows, scale=32**-0.5, mask=mask, causal=True)
         wanted = reference(*exact, scale=32**-0.5, mask=mask, causal=True)

@@ -138,7 +138,7 @@ def test_the_patch_is_that_of_the_model_or_the_largest_that_fits_twice():
     assert patch(given(picture(28, 28), patch=14)) == 14
     assert patch(given(picture(32, 64))) == 16
     assert patch(given(picture(28, 28))) == 14
-    assert PatchShift.missing(given(picture(1, 7))) == "no patch fits into the picture twice"
+    assert PatchShift.missing(given(picture(1, 7))) == "no patch fits into the image twice"
 
 
 def test_what_cannot_be_meant_is_refused():

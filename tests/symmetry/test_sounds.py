@@ -75,7 +75,7 @@ def test_a_wrong_power_is_broken():
     assert row.verdict == "broken"
 
 
-def test_whole_numbers_are_played_no_louder_and_turned_nowhere():
+def test_integer_inputs_are_neither_scaled_nor_rotated():
     sound = inputs_of((), {"wave": torch.arange(8)})
-    assert Gain.missing(sound) == "a sound in whole numbers cannot be played a little louder"
+    assert Gain.missing(sound) == "an integer waveform cannot be multiplied by a fraction"
     assert TimeShift.missing(sound) == ""

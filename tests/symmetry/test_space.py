@@ -134,7 +134,7 @@ def test_like_atoms_are_those_of_one_kind_in_every_molecule_of_a_batch():
         assert torch.equal(one.on_input(inputs).values["z"], inputs.values["z"])
         assert one.order[2] == 2
         assert sorted(one.order) == list(range(6))
-    assert PermuteLike.missing(cloud(z=torch.arange(6).expand(2, -1))) == "no two atoms are of the same kind"
+    assert PermuteLike.missing(cloud(z=torch.arange(6).expand(2, -1))) == "no two atoms are of the same element"
     assert PermuteLike.missing(cloud()) == "the model is given no atoms"
 
 

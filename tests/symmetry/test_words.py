@@ -43,7 +43,7 @@ def test_the_score_of_a_word_goes_with_its_new_name():
 
 
 def test_one_word_has_no_other_name():
-    assert Relabel.missing(inputs_of((), {"input_ids": torch.ones(2, 3, dtype=torch.long)})) == "there is one word only"
+    assert Relabel.missing(inputs_of((), {"input_ids": torch.ones(2, 3, dtype=torch.long)})) == "there is one id only"
     assert Relabel.missing(text()) == ""
 
 

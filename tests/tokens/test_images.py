@@ -50,7 +50,7 @@ def test_patches_come_back_as_the_picture_in_whatever_order_they_stand():
     moved = eq.Tokens(x=tokens.x[:, shuffle], positions=tokens.positions[shuffle] + 100, order=tokens.order)
     assert torch.equal(unpatch(tokens, (2, 2)), image)
     assert torch.equal(unpatch(moved, (2, 2)), image)
-    with pytest.raises(ShapeError, match="11 patches do not fill 3×4 places once each"):
+    with pytest.raises(ShapeError, match="11 patches do not fill 3×4 cells once each"):
         unpatch(eq.Tokens(x=tokens.x[:, :-1], positions=tokens.positions[:-1], order=tokens.order[:-1]), (2, 2))
     with pytest.raises(ShapeError, match="a multiple of 25 numbers, but a token has 12"):
         unpatch(tokens, (5, 5))

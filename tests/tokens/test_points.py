@@ -241,7 +241,7 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
         ("a.xyz", WATER.replace("0.1173", "1_0"), r"line 3: coordinates: expected 3 numbers"),
         ("a.xyz", WATER.replace("O 0 0", "8" * 5000 + " 0 0"), r"line 3: there is no element '8{80}'"),
         ("a.xyz", EXTENDED.replace("species:S:1", "species:R:1"), r"line 2: species is one column of symbols"),
-        ("a.xyz", EXTENDED.replace("kind:I:1", "pos:R:3"), r"line 2: Properties .* say a name twice"),
+        ("a.xyz", EXTENDED.replace("kind:I:1", "pos:R:3"), r"line 2: Properties .* have a duplicate name"),
         ("a.xyz", EXTENDED.replace("T 7", "T " + "9" * 30), r"kind has a number that is too large"),
         ("a.xyz", EXTENDED.replace("4 0 0 0 5", "T 0 0 0 nan"), r"line 2: Lattice is nine numbers"),
         ("a.sdf", SDF.replace("$$$$\n", "") + SDF, r"line 18: after 'M  END' come data items"),

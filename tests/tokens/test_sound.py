@@ -198,7 +198,7 @@ def test_a_flac_that_does_not_say_its_length_is_refused():
     file = bytearray(held.getvalue())
     file[21:26] = bytes([file[21] & 0xF0, 0, 0, 0, 0])  # 36 bits of STREAMINFO
     for longest in (None, 60.0):
-        with pytest.raises(InputError, match=r"^a name does not say how long it is"):
+        with pytest.raises(InputError, match=r"^a name does not declare its length"):
             read_sound("a name", content=bytes(file), longest=longest)
 
 

@@ -147,7 +147,7 @@ class ConvolutionAsAttention(nn.Module):
     """A convolution's numbers from multi-head attention: [B, C_in, *size] to [B, C_out, *out].
 
     Each cell is a token with its channels, placed on its grid. Queries stand where the kernel begins; head h finds the cell of
-    the h-th number of the kernel by its place alone, W_V hands the cell's channels on, and W_O holds the kernel.
+    the h-th number of the kernel by its position alone, W_V hands the cell's channels on, and W_O holds the kernel.
     Beyond the border there is no cell: with a finite sharpness the weight goes to a sink without a value (a null key), which
     beats every cell that is one step off; with sharpness None every key is masked, which gives 0.
     """

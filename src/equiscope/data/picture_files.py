@@ -20,7 +20,7 @@ from equiscope.data.tables import records
 from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
-from equiscope.tokens.images import picture, quietly
+from equiscope.tokens.images import picture, without_warnings
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -72,7 +72,7 @@ def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.
     """
     from PIL import Image, ImageOps
 
-    with quietly():
+    with without_warnings():
         plain = image.convert("RGB") if image.mode == "LAB" else image  # which Pillow brings to colours only
         plain = plain.convert("L" if channels == 1 else "RGB")
     if (plain.height, plain.width) != size:

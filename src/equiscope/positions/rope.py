@@ -95,7 +95,7 @@ def half_from_interleaved(weight: Tensor, heads: int, rotated: int | None = None
 
     heads    of this projection: for the keys of grouped queries, the number of key heads
     rotated  rows of each head that are rotated (`Rope.rotated_columns`), if not all are
-    raises   ShapeError where the rows do not make so many heads, or have too few columns
+    raises   ShapeError where the rows do not make this many heads, or have too few columns
     """
     return weight[_order(len(weight), heads, rotated).to(weight.device)]
 

@@ -80,7 +80,7 @@ class SwinBias(Position):
 def from_swin_table(table: Tensor, shape: tuple[int, int] | None = None) -> SwinBias:
     """A scheme with a `relative_position_bias_table` [(2h-1)(2w-1), H] of Microsoft's, Hugging Face's or timm's Swin.
 
-    shape   of the window; a square one unless said
+    shape   of the window; a square one by default
     raises  ShapeError where the rows are not those of such a window (BEiT's last three are for its class token: leave them out)
     """
     side = (round(len(table) ** 0.5) + 1) // 2

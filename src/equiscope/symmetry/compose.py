@@ -1,8 +1,8 @@
-"""How claims compose: a model respects an action if each of its parts does, so the first part that does not decides.
+"""Composition of claims: a model preserves an action if all of its parts do; the first part that does not is the reason.
 
-A part is any submodule with a `preserves` attribute; modules without one act on every token alone and break nothing.
-A model that respects an action also respects what follows from it, whatever its parts say about that: without positions a
-class token, which does not turn round with the words, cannot be told from one that does.
+A part is any submodule with a `preserves` attribute; modules without one act on every token separately and preserve every action.
+A model that preserves an action also preserves the actions that it implies, whatever its parts claim: without positions, a class
+token that a reversal leaves in front is equivalent to one that it moves.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from equiscope.symmetry.actions import CLAIMED, Action
 
 
 def derive(model: nn.Module) -> list[Claim]:
-    """What the model claims about every action, and which part decides. Of a model with `claimed`: about those actions."""
+    """The model's claim about every action, and the part that decides. A model with `claimed` lists its actions."""
     return [_claim(model, action) for action in getattr(model, "claimed", CLAIMED)]
 
 
@@ -29,7 +29,7 @@ def _claim(model: nn.Module, action: type[Action]) -> Claim:
 
 
 def _parts(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
-    """Every part that says what it respects; a module with `moving_parts` says it for those inside."""
+    """Every part with a claim; a module with `moving_parts` makes the claims of its submodules."""
     if (inside := getattr(module, "moving_parts", None)) is not None:
         for name, part, preserves in inside():
             yield f"{path}.{name}" if path else name, part, preserves
@@ -41,6 +41,6 @@ def _parts(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module, 
 
 
 def _cause(model: nn.Module, action: type[Action]) -> type[Action] | None:
-    """An action that the model respects and that implies this one."""
+    """An action that the model preserves and that implies this one."""
     listed = getattr(model, "claimed", CLAIMED)
     return next((a for a in listed if action.name in a.implies and _claim(model, a).holds), None)

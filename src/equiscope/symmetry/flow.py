@@ -1,7 +1,7 @@
-"""Flows: a continuous group seen at its beginning, where an element hardly moves anything.
+"""Flows: generators of a continuous group, its derivative at the identity.
 
-f is equivariant exactly where the derivative of f(g_t x) and of g_t f(x) agree at t = 0, for each direction in which the group
-begins. That needs no finite step, so no element is too large or too small to tell.
+f is equivariant if and only if the derivatives of f(g_t x) and of g_t f(x) agree at t = 0 for each generator. That needs no finite
+step, so no element is too large or too small.
 Source: Gruver et al. 2023, "The Lie derivative for measuring learned equivariance".
 """
 
@@ -15,11 +15,11 @@ from equiscope.symmetry.inputs import Inputs
 
 @dataclass(frozen=True)
 class Flow:
-    """One direction.
+    """One generator.
 
-    text    in words, e.g. "about the z axis, per radian"
-    inputs  how fast each moved argument changes: name -> a tensor of its shape (of Tokens, that of `positions`)
-    output  how fast an output that moves in this representation changes; None for a representation without a flow
+    text    description, e.g. "about the z axis, per radian"
+    inputs  rate of change of each transformed argument: name -> a tensor of its shape (for Tokens, of `positions`)
+    output  rate of change of an output in this representation; None for a representation without one
     """
 
     text: str

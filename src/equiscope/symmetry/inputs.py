@@ -1,8 +1,7 @@
-"""Inputs: what any module is called with, each value with its kind, so that an action knows what to move.
+"""Inputs: the arguments of any module, each with its kind, so that an action knows what to transform.
 
-Our own models take Tokens, which know their coordinates. Other people's take ids, embeddings, masks, pictures, waves, points,
-by position or by name. An action asks for the kinds it moves (the words: ids, features and their flags; the places) and leaves
-everything else as it is.
+Models of equiscope take Tokens. Other models take ids, embeddings, masks, images, waveforms or points, by position or by name. An
+action transforms its kinds (per token: ids, features and flags; or positions) and leaves all others unchanged.
 """
 
 import copy
@@ -43,7 +42,7 @@ NAMED: dict[str, InputKind] = {
     "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",
 }  # fmt: skip
 
-PER_TOKEN = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mask", "segment_ids", "batch")  # one number a word
+PER_TOKEN = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mask", "segment_ids", "batch")  # one number a token
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Inputs:
 
     Of the kinds, "steps" are features [N, B, D] and "pairs" masks [N, N].
 
-    values  name -> what the model is called with
-    kinds   name -> what that is; an action moves the kinds it knows
+    values  name -> argument
+    kinds   name -> its kind; an action transforms the kinds it knows
     """
 
     values: dict[str, Any]
@@ -62,16 +61,16 @@ class Inputs:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def call(self, model: Callable[..., Any]) -> Any:
-        """What the model answers to a copy of these, so that a model that writes into its input changes nobody's tensor."""
+        """Call the model on a copy, so that a model that writes into its input changes no tensor of the caller."""
         return self.copied().call_on_itself(model)
 
     def call_on_itself(self, model: Callable[..., Any]) -> Any:
-        """What the model answers to these very tensors."""
+        """Call the model on these tensors themselves."""
         named = {n: v for n, v in self.values.items() if n not in self.positional}
         return model(*(self.values[n] for n in self.positional), **named)
 
     def copied(self) -> "Inputs":
-        """The same with tensors of their own. What is no tensor and holds some (a cache) is copied too, where it can be."""
+        """A copy with cloned tensors. Other objects with tensors (a cache) are copied too, if possible."""
         memo: dict[int, Any] = {}
         return self.with_values({n: _copied(v, memo) for n, v in self.values.items()})
 
@@ -83,19 +82,19 @@ class Inputs:
         return bool(self.of(*kinds))
 
     def with_values(self, changed: Mapping[str, Any]) -> "Inputs":
-        """Other values for these names."""
+        """Replace the values of these names."""
         return replace(self, values=self.values | dict(changed))
 
     def each(self, change: Callable[[Any], Any], *kinds: InputKind) -> "Inputs":
-        """Every value of these kinds changed."""
-        made: dict[int, Any] = {}  # what is given twice (queries that are keys too) stays one
+        """Apply a function to every value of these kinds."""
+        made: dict[int, Any] = {}  # an object passed twice (queries that are keys too) stays one object
         for value in self.of(*kinds).values():
             if id(value) not in made:
                 made[id(value)] = change(value)
         return self.with_values({n: made[id(v)] for n, v in self.of(*kinds).items()})
 
     def rows(self, pick: Tensor | list[int], kinds: tuple[InputKind, ...] = WORDS) -> "Inputs":
-        """Of everything that goes with the words, these rows in this order."""
+        """Select rows of every input of these kinds, in this order."""
         rows = torch.as_tensor(pick)
         changed, made = {}, dict[int, Any]()
         for name, value in self.of(*kinds).items():
@@ -107,7 +106,7 @@ class Inputs:
         return self.with_values(changed)
 
     def to(self, dtype: torch.dtype) -> "Inputs":
-        """Numbers in another dtype; ids, flags and places stay whole numbers."""
+        """Convert floating-point values to a dtype; ids, flags and position ids stay integers."""
 
         def cast(value: Any) -> Any:
             if isinstance(value, Tensor):
@@ -122,7 +121,7 @@ class Inputs:
 
     @property
     def length(self) -> int | None:
-        """How many tokens (or points) there are; None where there are none, as for pictures."""
+        """Number of tokens (or points); None without any, as for images."""
         for name, value in self.values.items():
             kind = self.kinds[name]
             if kind == "tokens":
@@ -133,7 +132,7 @@ class Inputs:
 
     @property
     def batch(self) -> int | None:
-        """Sequences side by side; None where there is no axis of a batch."""
+        """Batch size; None without a batch axis."""
         for name, value in self.values.items():
             kind, value = self.kinds[name], getattr(value, "x", value)
             if kind in ("image", "wave") and isinstance(value, Tensor):
@@ -147,17 +146,17 @@ class Inputs:
 
     @property
     def single(self) -> Any:
-        """The one value that the model is called with; all of them, if there are several."""
+        """The value if there is a single one, else all inputs."""
         return next(iter(self.values.values())) if len(self.values) == 1 else self
 
     def describe(self) -> str:
-        """In words: name, kind and shape of each."""
+        """Name, kind and shape of each input."""
         shapes = {n: list(getattr(v, "x", v).shape) for n, v in self.values.items() if hasattr(getattr(v, "x", v), "shape")}
         return ", ".join(f"{n}: {self.kinds[n]} {shapes[n]}" if n in shapes else f"{n}: {self.kinds[n]}" for n in self.values)
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """A copy; what is given twice stays one."""
+    """A copy; an object passed twice stays one object."""
     if id(value) not in memo:
         memo[id(value)] = _copy_of(value, memo)
     return memo[id(value)]
@@ -177,12 +176,12 @@ def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
         return replace(value, **tensors)  # type: ignore[type-var]
     try:
         return copy.deepcopy(value)
-    except Exception:  # it may hold anything
+    except Exception:  # it may contain anything
         return value
 
 
 def guess(name: str, value: Any, first: bool) -> InputKind:
-    """What an argument is, from its name and its shape. `first`: nothing before it was tokens."""
+    """Guess the kind of an argument from its name and shape. `first`: no argument before it holds tokens."""
     if hasattr(value, "x") and hasattr(value, "positions") and hasattr(value, "order"):
         return "tokens"
     if not isinstance(value, Tensor):
@@ -220,16 +219,16 @@ def inputs_of(
     names: tuple[str, ...] = (),
     kinds: Mapping[str, str] | None = None,
 ) -> Inputs:
-    """Arguments with their kinds: guessed from names and shapes, or said.
+    """Arguments with their kinds, guessed from names and shapes or given.
 
-    names  of the positional arguments, where the model's signature gives them
-    kinds  name -> kind, where the guess would be wrong
-    raises UnknownName for a kind that there is not, InputError for a name that is no argument
+    names  of the positional arguments, from the model's signature
+    kinds  name -> kind, to override the guess
+    raises UnknownName for an unknown kind, InputError for a name that is no argument
     """
     called = tuple(names[i] if i < len(names) else f"input{i}" for i in range(len(args)))
     values: dict[str, Any] = dict(zip(called, args, strict=True)) | dict(kwargs or {})
-    said = dict(kinds or {})
-    for name, kind in said.items():
+    given = dict(kinds or {})
+    for name, kind in given.items():
         if name not in values:
             raise InputError(f"A kind is given for {name!r}, which is no argument. Arguments: {', '.join(values) or 'none'}.")
         if kind not in KINDS:
@@ -238,25 +237,25 @@ def inputs_of(
     for name, value in values.items():
         first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in found.values())
         twin = next((k for n, k in found.items() if values[n] is value and isinstance(value, Tensor)), None)
-        found[name] = said.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
+        found[name] = given.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
     made = Inputs(values, found, called)
-    beside = {n: "flags" for n, v in made.of("other").items() if n in PER_TOKEN and n not in said and _one_per_token(made, v)}
-    beside |= {n: "points" for n, v in made.of("other").items() if n == "x" and n not in said and _one_per_token(made, v, 3)}
+    beside = {n: "flags" for n, v in made.of("other").items() if n in PER_TOKEN and n not in given and _one_per_token(made, v)}
+    beside |= {n: "points" for n, v in made.of("other").items() if n == "x" and n not in given and _one_per_token(made, v, 3)}
     alien = [n for n, v in made.of("pairs").items() if v.shape[-1] != made.length]
-    for name, value in made.of(*WORDS).items():  # keys and values of another text have their own mask
+    for name, value in made.of(*WORDS).items():  # keys and values of another sequence have their own mask
         axis = AXIS[found[name]]
         if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] != made.length:
-            if name in said:
+            if name in given:
                 raise InputError(
-                    f"{name!r} is called {found[name]}, which move with the words, but has {value.shape[axis]} rows "
-                    f"where there are {made.length} words. Call it 'other', or give both the same length."
+                    f"{name!r} is declared as {found[name]}, one row a token, but has {value.shape[axis]} rows "
+                    f"for {made.length} tokens. Declare it as 'other', or give both the same length."
                 )
             alien.append(name)
     return replace(made, kinds=found | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
 
 
 def _one_per_token(inputs: Inputs, value: Any, wide: int = 0) -> bool:
-    """Whether it has one number a word, or so many."""
+    """Whether it has one number a token, or `wide` numbers."""
     words = next((v for v in inputs.of("ids", "features", "points", "atoms").values() if isinstance(v, Tensor)), None)
     if words is None or not isinstance(value, Tensor) or inputs.length is None:
         return False

@@ -1,4 +1,4 @@
-"""Every action, in one explicit list: what `equiscope check --list` shows."""
+"""The list of all actions, as `equiscope check --list` prints it."""
 
 from equiscope.errors import UnknownName
 from equiscope.symmetry.actions import CLAIMED, Action

@@ -10,5 +10,5 @@ NUMBERS = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 
 
 def named(number: int) -> str:
-    """The symbol of an atomic number; or the number itself, where there is no such element."""
+    """The symbol of an atomic number, or the number itself if there is no such element."""
     return SYMBOLS[number - 1] if 1 <= number <= len(SYMBOLS) else f"number {number}"

@@ -1,4 +1,4 @@
-"""Packages that only some people need, asked for where they are used."""
+"""Optional packages, imported where they are used."""
 
 from importlib import import_module
 from typing import Any
@@ -7,7 +7,7 @@ from equiscope.errors import InputError
 
 
 def needed(package: str, extra: str, what: str, otherwise: str = "") -> Any:
-    """A package of an extra, or an InputError that says how to install it, and what works without it."""
+    """Import a package of an extra. Raises InputError with the install command and an alternative."""
     try:
         return import_module(package)
     except ImportError as error:

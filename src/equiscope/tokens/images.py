@@ -1,7 +1,7 @@
-"""Pictures as tokens: patches or pixels, each at its (row, column).
+"""Images as tokens: patches or pixels, each at its (row, column).
 
-Features are the raw numbers of a patch, by channel, row, column: as the kernel of a Conv2d lies in memory. So a linear map of
-them is a convolution with the patch as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
+Features are the raw numbers of a patch, by channel, row, column, the memory order of a Conv2d kernel. So a linear map of them is a
+convolution with the patch size as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
 """
 
 import warnings
@@ -27,11 +27,11 @@ Pair = tuple[int, int]
 
 
 def patches(image: Float[Tensor, "*batch C H W"], size: Pair = (16, 16)) -> Tokens:
-    """Cut a picture into patches, one token each, row by row.
+    """Cut an image into patches, one token each, in row-major order.
 
     size    rows and columns of a patch, in pixels
     returns Tokens with x [..., N, C·rows·columns], positions [N, 2]: row and column of the patch, counted in patches
-    raises  ShapeError where the picture is not a whole number of patches
+    raises  ShapeError where the image is not a whole number of patches
     source  Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1
     """
     if image.ndim < 3:
@@ -49,17 +49,17 @@ def pixels(image: Float[Tensor, "*batch C H W"]) -> Tokens:
 
 
 def pack_images(images: Sequence[Float[Tensor, "C _ _"]], size: Pair = (16, 16)) -> Tokens:
-    """Pictures of different sizes in one sequence: each a document of its own, with places that begin at (0, 0).
+    """Images of different sizes in one sequence: each is a document, with positions that start at (0, 0).
 
-    returns Tokens with x [N, C·rows·columns], positions [N, 2], document [N]: which picture
-    raises  ShapeError as `patches` does, and where pictures differ in channels
+    returns Tokens with x [N, C·rows·columns], positions [N, 2], document [N]: index of the image
+    raises  ShapeError as `patches` does, and where images differ in channels
     source  Dehghani et al. 2023, "Patch n' Pack: NaViT"
     """
     return pack([patches(image, size) for image in images])
 
 
 def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
-    """The picture [..., C, H, W] that `patches` cut, wherever its rows stand now: `positions` says where each patch belongs.
+    """The inverse of `patches`, an image [..., C, H, W]; `positions` places each patch, so the rows may be in any order.
 
     raises  ShapeError where the patches are of another size, or do not fill a rectangle
     """
@@ -73,22 +73,22 @@ def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
     filled = torch.arange(down * across, device=cell.device)
     sequence = cell.argsort(-1)
     if down * across != cell.shape[-1] or not bool((cell.gather(-1, sequence) == filled).all()):
-        raise ShapeError(f"{cell.shape[-1]} patches do not fill {down}×{across} places once each. Give every patch of one picture.")
+        raise ShapeError(f"{cell.shape[-1]} patches do not fill {down}×{across} cells once each. Give every patch of one image.")
     x = tokens.x.take_along_dim(sequence.expand(tokens.x.shape[:-1]).unsqueeze(-1), -2)
     grid = x.unflatten(-1, (-1, *size)).unflatten(-4, (down, across))  # down, across, C, rows, columns
     return grid.movedim((-5, -4), (-4, -2)).flatten(-4, -3).flatten(-2)
 
 
 def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H W"]:
-    """A picture file as colours in 0..1, turned upright where the camera says so. Transparency is dropped, grey becomes colour.
+    """Read an image file as RGB in 0..1, with its EXIF orientation applied. Transparency is dropped, grey becomes RGB.
 
-    size    (H, W) to resize it to, in Pillow's bicubic way
-    raises  InputError where there is no picture, or one with more than 8 bits a colour
+    size    (H, W) to resize to, with Pillow's bicubic filter
+    raises  InputError where there is no image, or one with more than 8 bits per channel
     """
     import numpy as np
     from PIL import Image
 
-    with quietly():
+    with without_warnings():
         upright = picture(path, printable(path)).convert("RGB")
     if size is not None and min(size) < 1:
         raise InputError(f"A picture is resized to (H, W) of 1 or more, but got {size}.")
@@ -97,16 +97,16 @@ def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H
 
 
 def picture(content: bytes | str | Path, where: str, most: int = PIXELS) -> "Image.Image":
-    """A picture file, or what it holds, turned upright where the camera says so.
+    """An image from a file or its bytes, with its EXIF orientation applied.
 
-    most    pixels that are read
-    raises  InputError where there is no whole picture, one with more than 8 bits a colour, or too large a one
+    most    the largest number of pixels
+    raises  InputError for an incomplete image, one with more than 8 bits per channel, or one that is too large
     """
     from PIL import Image, ImageOps
 
     try:
-        held = content if isinstance(content, bytes) else read(content)
-        with quietly(), Image.open(BytesIO(held)) as file:
+        data = content if isinstance(content, bytes) else read(content)
+        with without_warnings(), Image.open(BytesIO(data)) as file:
             if (pixels := file.width * file.height) > most:
                 raise InputError(
                     f"{where} has {pixels / 1e6:.0f} megapixels; at most {most / 1e6:.0f} are read. Make it smaller first."
@@ -118,33 +118,31 @@ def picture(content: bytes | str | Path, where: str, most: int = PIXELS) -> "Ima
             return ImageOps.exif_transpose(file)
     except (InputError, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # readers of damaged pictures raise whatever comes
-        said = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else reason(error)
-        raise InputError(
-            f"{where} cannot be read as a picture: {said}. Give a file that Pillow reads, e.g. PNG or JPEG."
-        ) from error
+    except Exception as error:  # readers of damaged images raise any exception
+        why = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else reason(error)
+        raise InputError(f"{where} cannot be read as a picture: {why}. Give a file that Pillow reads, e.g. PNG or JPEG.") from error
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Without what Pillow warns of: large pictures, and odd things beside the colours, with which a picture can be read."""
+def without_warnings() -> Iterator[None]:
+    """Suppress Pillow's warnings on large images and unusual metadata."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def check_whole(found: Sequence[int], size: Sequence[int], what: str, unit: str, parts: str) -> None:
-    """Raises ShapeError, with a next step, unless parts of this size fill what was found."""
-    check_size(size, len(found), parts)
-    if all(n and n % s == 0 for n, s in zip(found, size, strict=True)):
+def check_whole(shape: Sequence[int], size: Sequence[int], what: str, unit: str, parts: str) -> None:
+    """Raises ShapeError, with a next step, unless the shape is a whole number of parts of this size."""
+    check_size(size, len(shape), parts)
+    if all(n and n % s == 0 for n, s in zip(shape, size, strict=True)):
         return
-    inner = [n - n % s for n, s in zip(found, size, strict=True)]
+    inner = [n - n % s for n, s in zip(shape, size, strict=True)]
     step = f"Crop it to {times(inner)}, pad it, or resize it." if all(inner) else "Pad it, or resize it."
-    raise ShapeError(f"{what} of {times(found)} {unit} is not a whole number of {times(size)} {parts}. {step}")
+    raise ShapeError(f"{what} of {times(shape)} {unit} is not a whole number of {times(size)} {parts}. {step}")
 
 
 def check_size(size: Sequence[int], axes: int, parts: str) -> None:
-    """Raises ShapeError unless the size of a part is a whole number of 1 or more along each axis."""
+    """Raises ShapeError unless the size of a part is an integer of at least 1 along each axis."""
     if not isinstance(size, Sequence) or len(size) != axes or not all(hasattr(n, "__index__") for n in size):
         raise ShapeError(f"The size of {parts} is {axes} whole numbers, e.g. {(16,) * axes}, but got {size!r}.")
     if min(size) < 1:

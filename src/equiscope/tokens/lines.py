@@ -1,4 +1,4 @@
-"""The lines of a text file, read one after another by somebody who can say where a mistake is."""
+"""The lines of a text file, read one by one; errors name the file and line."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from equiscope.tokens.elements import NUMBERS, SYMBOLS
 
 
 class Lines:
-    """A file's lines and the place in them; `number` is the line that was read last, counted from 1."""
+    """A file's lines and the current one; `number` is the line that was read last, counted from 1."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.path = path
@@ -21,34 +21,34 @@ class Lines:
 
     @property
     def left(self) -> bool:
-        """Whether a line follows; empty ones at the end do not count."""
+        """Whether a line follows; empty lines at the end do not count."""
         return self.number < len(self.lines)
 
     def next(self, what: str) -> str:
-        """The next line; what: what it should have been, for the message where the file ends."""
+        """The next line; what: the expected content, for the message if the file ends."""
         if self.number >= len(self.lines):
             raise InputError(f"{self.path} ends after line {self.number}, where {what} should follow. The file is cut off.")
         self.number += 1
         return self.lines[self.number - 1]
 
     def fail(self, problem: str, line: int | None = None) -> NoReturn:
-        """Raise InputError with file and line in front of the problem."""
+        """Raise InputError with the file, the line and the problem."""
         raise InputError(f"{self.path}, line {self.number if line is None else line}: {problem}")
 
     def floats(self, words: Sequence[str], count: int, what: str, finite: bool = False) -> list[float]:
-        """So many numbers; finite: refuse NaN and infinity, which a frame of many may have, and be dropped for."""
-        found: list[float] = []
-        if len(words) == count and "_" not in "".join(words):  # which Python would read as a number's
+        """Parse `count` numbers; finite: raise for NaN and infinity, instead of leaving that to the caller."""
+        numbers: list[float] = []
+        if len(words) == count and "_" not in "".join(words):  # Python accepts underscores in numbers
             try:
-                found = [float(word) for word in words]
+                numbers = [float(word) for word in words]
             except ValueError:
-                found = []
-        if len(found) < count:
-            said = " ".join(words)[:80] or "nothing"
-            self.fail(f"{what}: expected {count} number{'s' if count > 1 else ''}, but found {said!r}.")
-        if finite and not all(map(math.isfinite, found)):
-            self.fail(f"{what}: {' '.join(words)[:80]!r} is no place. Points stand at finite numbers.")
-        return found
+                numbers = []
+        if len(numbers) < count:
+            content = " ".join(words)[:80] or "nothing"
+            self.fail(f"{what}: expected {count} number{'s' if count > 1 else ''}, but found {content!r}.")
+        if finite and not all(map(math.isfinite, numbers)):
+            self.fail(f"{what}: {' '.join(words)[:80]!r} is no position. Coordinates are finite numbers.")
+        return numbers
 
     def integer(self, word: str, what: str) -> int:
         try:

@@ -36,9 +36,9 @@ FAR = 1e300  # beyond it is no place
 
 def xyz(path: Path, content: bytes) -> list[Points]:
     """Frames: a count, a comment, then a line an atom. A comment with `Properties=` or `Lattice=` is one of extended XYZ."""
-    lines, found = Lines(path, content), list[Points]()
+    lines, result = Lines(path, content), list[Points]()
     while lines.left:
-        _check_count(path, found)
+        _check_count(path, result)
         head = lines.next("a number of atoms")
         if not head.strip():  # between frames
             continue
@@ -46,34 +46,34 @@ def xyz(path: Path, content: bytes) -> list[Points]:
         if count < 1:
             lines.fail(f"there are {count} atoms, and a molecule has one or more.")
         comment = lines.next("a comment")
-        found.append(
+        result.append(
             _extended(lines, count, comment)
             if re.search(r"(^|\s)(Properties|Lattice)=", comment)
             else _plain(lines, count, comment)
         )
-    return found
+    return result
 
 
 def _plain(lines: Lines, count: int, comment: str) -> Points:
     """Symbol, x, y, z; further columns have no names and are left out."""
-    numbers, places = [], []
+    numbers, coordinates = [], []
     for _ in range(count):
         words = lines.next(f"{count} atoms").split()
         if len(words) < 4:
             lines.fail(f"expected an element and three coordinates, but found {' '.join(words)!r}.")
         numbers.append(lines.element(words[0]))
-        places.append(lines.floats(words[1:4], 3, "coordinates"))
-    return Points(_table(places), UNIT, torch.tensor(numbers), values={"comment": comment})
+        coordinates.append(lines.floats(words[1:4], 3, "coordinates"))
+    return Points(_table(coordinates), UNIT, torch.tensor(numbers), values={"comment": comment})
 
 
 def _extended(lines: Lines, count: int, comment: str) -> Points:
     values = _properties(lines, comment)
-    said, known = values.pop("Properties", None), dict[str, Tensor]()
-    columns = _columns(lines, "species:S:1:pos:R:3" if said is None else str(said))
+    value, known = values.pop("Properties", None), dict[str, Tensor]()
+    columns = _columns(lines, "species:S:1:pos:R:3" if value is None else str(value))
     rows: dict[str, list[Any]] = {name: [] for name, _, _ in columns}
     for _ in range(count):
         words = lines.next(f"{count} atoms").split()
-        words = words[:4] if said is None else words  # further columns have no names
+        words = words[:4] if value is None else words  # further columns have no names
         if len(words) != sum(wide for _, _, wide in columns):
             lines.fail(f"Properties say {sum(wide for _, _, wide in columns)} columns, but there are {len(words)}.")
         for name, kind, wide in columns:
@@ -81,7 +81,7 @@ def _extended(lines: Lines, count: int, comment: str) -> Points:
             rows[name].append([lines.element(mine[0])] if name in ELEMENTS else _cells(lines, mine, kind, name))
     for name, kind, wide in columns:
         if kind == "S" and name not in ELEMENTS:
-            values[_beside(values, name)] = [row[0] if wide == 1 else row for row in rows[name]]
+            values[_distinct_name(values, name)] = [row[0] if wide == 1 else row for row in rows[name]]
             continue
         try:
             table = torch.tensor(rows[name], dtype=torch.float64 if kind == "R" else None).reshape(count, wide)
@@ -91,7 +91,7 @@ def _extended(lines: Lines, count: int, comment: str) -> Points:
         if name in (*ELEMENTS, "pos"):
             known[name] = table
         else:
-            values[_beside(values, name)] = table
+            values[_distinct_name(values, name)] = table
     cell = values.pop("Lattice", None)
     if cell is not None:
         cell = _cell(cell)
@@ -100,31 +100,31 @@ def _extended(lines: Lines, count: int, comment: str) -> Points:
     return Points(known["pos"], UNIT, known.get("Z", known.get("species")), cell=cell, values=values)
 
 
-def _beside(values: dict[str, Any], name: str) -> str:
+def _distinct_name(values: dict[str, Any], name: str) -> str:
     """The name of a column, where the frame has a value of that name too."""
     return f"{name} of atoms" if name in values else name
 
 
-def _cell(said: Any) -> Tensor | None:
+def _cell(value: Any) -> Tensor | None:
     """Three vectors [3, 3] of nine numbers; None where they are none."""
-    fits = isinstance(said, list) and len(said) == 9 and all(type(n) in (int, float) and abs(n) < FAR for n in said)
-    return torch.tensor(said, dtype=torch.float64).view(3, 3) if fits else None
+    fits = isinstance(value, list) and len(value) == 9 and all(type(n) in (int, float) and abs(n) < FAR for n in value)
+    return torch.tensor(value, dtype=torch.float64).view(3, 3) if fits else None
 
 
-def _columns(lines: Lines, said: str) -> list[tuple[str, str, int]]:
+def _columns(lines: Lines, value: str) -> list[tuple[str, str, int]]:
     """Name, kind and width from `species:S:1:pos:R:3`."""
-    words = said.split(":")
-    found = list(zip(words[::3], words[1::3], words[2::3], strict=False))
-    if len(words) % 3 or any(kind not in "SRIL" or len(kind) != 1 or not wide.isdecimal() for _, kind, wide in found):
-        lines.fail(f"Properties are name:kind:columns with kind S, R, I or L, again and again, but found {said!r}.")
-    names = [name for name, _, _ in found]
-    if len(set(names)) < len(names) or any(not 1 <= len(wide) <= 4 or int(wide) < 1 for _, _, wide in found):
-        lines.fail(f"Properties {said[:80]!r} say a name twice, or no columns, or too many.")
-    if odd := next((name for name, kind, wide in found if name in ELEMENTS and (kind not in "SI" or wide != "1")), None):
-        lines.fail(f"{odd} is one column of symbols (S) or numbers (I), but Properties are {said[:80]!r}.")
-    if ("pos", "R", "3") not in found:
-        lines.fail(f"Properties {said!r} have no pos:R:3, so the atoms have no places.")
-    return [(name, kind, int(wide)) for name, kind, wide in found]
+    words = value.split(":")
+    result = list(zip(words[::3], words[1::3], words[2::3], strict=False))
+    if len(words) % 3 or any(kind not in "SRIL" or len(kind) != 1 or not wide.isdecimal() for _, kind, wide in result):
+        lines.fail(f"Properties are name:kind:columns with kind S, R, I or L, again and again, but found {value!r}.")
+    names = [name for name, _, _ in result]
+    if len(set(names)) < len(names) or any(not 1 <= len(wide) <= 4 or int(wide) < 1 for _, _, wide in result):
+        lines.fail(f"Properties {value[:80]!r} have a duplicate name, or no columns, or too many.")
+    if odd := next((name for name, kind, wide in result if name in ELEMENTS and (kind not in "SI" or wide != "1")), None):
+        lines.fail(f"{odd} is one column of symbols (S) or numbers (I), but Properties are {value[:80]!r}.")
+    if ("pos", "R", "3") not in result:
+        lines.fail(f"Properties {value!r} have no pos:R:3, so the atoms have no positions.")
+    return [(name, kind, int(wide)) for name, kind, wide in result]
 
 
 def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
@@ -137,14 +137,14 @@ def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
 
 def _properties(lines: Lines, comment: str) -> dict[str, Any]:
     """The key=value pairs of a comment; a key alone is true. What is no pair at all is left out."""
-    found, place = dict[str, Any](), 0
-    while place < len(comment) and (word := re.compile(r"\s*\S+").match(comment, place)) is not None:
-        if (pair := PAIR.match(comment, place)) is not None:
-            found[_bare(pair["key"])] = True if pair["value"] is None else _value(pair["value"])
+    result, offset = dict[str, Any](), 0
+    while offset < len(comment) and (word := re.compile(r"\s*\S+").match(comment, offset)) is not None:
+        if (pair := PAIR.match(comment, offset)) is not None:
+            result[_bare(pair["key"])] = True if pair["value"] is None else _value(pair["value"])
         elif '"' in word[0]:
             lines.fail("a quotation mark is not closed.")
-        place = (pair or word).end()
-    return found
+        offset = (pair or word).end()
+    return result
 
 
 def _bare(text: str) -> str:
@@ -161,8 +161,8 @@ def _value(text: str) -> Any:
         nested = inner.startswith("[") and text.startswith("[")
         lists = [_listed(_words(row)) for row in (re.findall(r"\[([^\[\]]*)\]", inner) if nested else [inner])]
         return lists if nested else lists[0]
-    found = _listed(_bare(text).split())
-    return _bare(text) if not found or isinstance(found[0], str) else found[0] if len(found) == 1 else found
+    result = _listed(_bare(text).split())
+    return _bare(text) if not result or isinstance(result[0], str) else result[0] if len(result) == 1 else result
 
 
 def _words(text: str) -> list[str]:
@@ -183,15 +183,15 @@ def _listed(words: list[str]) -> list[Any]:
 
 def sdf(path: Path, content: bytes) -> list[Points]:
     """Molecules of an SD file, each closed by `$$$$`: atoms, bonds, and the data items `> <NAME>` as texts."""
-    lines, found = Lines(path, content), list[Points]()
+    lines, result = Lines(path, content), list[Points]()
     while lines.left:
-        _check_count(path, found)
-        found.append(_molecule(lines))
-    return found
+        _check_count(path, result)
+        result.append(_molecule(lines))
+    return result
 
 
-def _check_count(path: Path, found: list[Points]) -> None:
-    if len(found) >= SETS:
+def _check_count(path: Path, result: list[Points]) -> None:
+    if len(result) >= SETS:
         raise OverBudget(f"{path} has more than {SETS:,} molecules, which are read at most. Cut the file into several.")
 
 
@@ -203,10 +203,10 @@ def _molecule(lines: Lines) -> Points:
     atoms, bonds = lines.integer(counts[:3], "the number of atoms"), lines.integer(counts[3:6], "the number of bonds")
     if atoms < 1:
         lines.fail(f"there are {atoms} atoms, and a molecule has one or more.")
-    numbers, places, pairs, orders = [], [], [], []
+    numbers, coordinates, pairs, orders = [], [], [], []
     for _ in range(atoms):
         line = lines.next(f"{atoms} atoms")  # columns of fixed width: numbers may touch
-        places.append(lines.floats([word for i in (0, 10, 20) if (word := line[i : i + 10].strip())], 3, "coordinates"))
+        coordinates.append(lines.floats([word for i in (0, 10, 20) if (word := line[i : i + 10].strip())], 3, "coordinates"))
         numbers.append(lines.element(line[31:34].strip()))
     for _ in range(bonds):
         line = lines.next(f"{bonds} bonds")
@@ -215,7 +215,7 @@ def _molecule(lines: Lines) -> Points:
         if not all(0 <= end < atoms for end in pairs[-1]):
             lines.fail(f"this bond joins atoms {pairs[-1][0] + 1} and {pairs[-1][1] + 1}, but there are {atoms}.")
     return Points(
-        _table(places), UNIT, torch.tensor(numbers), torch.tensor(pairs, dtype=torch.long).view(-1, 2),
+        _table(coordinates), UNIT, torch.tensor(numbers), torch.tensor(pairs, dtype=torch.long).view(-1, 2),
         values=_items(lines) | {"title": title.strip(), "bond_order": torch.tensor(orders, dtype=torch.long)},
     )  # fmt: skip
 
@@ -247,21 +247,21 @@ def cjson(path: Path, content: bytes) -> list[Points]:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
         lines.fail(f"this is no JSON: {error}.", getattr(error, "lineno", 1))
-    places, numbers = _inside(data, "atoms", "coords", "3d"), _inside(data, "atoms", "elements", "number")
-    for name, found, each in (("atoms.coords.3d", places, 3), ("atoms.elements.number", numbers, 1)):
-        if not isinstance(found, list) or len(found) % each or not all(type(n) in (int, float) and abs(n) < FAR for n in found):
+    coordinates, numbers = _inside(data, "atoms", "coords", "3d"), _inside(data, "atoms", "elements", "number")
+    for name, result, each in (("atoms.coords.3d", coordinates, 3), ("atoms.elements.number", numbers, 1)):
+        if not isinstance(result, list) or len(result) % each or not all(type(n) in (int, float) and abs(n) < FAR for n in result):
             lines.fail(f"{name} should be a list of numbers, {each} for each atom.", 1)
     if odd := [n for n in numbers if n != int(n) or not 1 <= n <= len(SYMBOLS)]:
         lines.fail(f"there is no element {odd[0]}.", 1)
-    if len(places) != 3 * len(numbers) or not numbers:
-        lines.fail(f"atoms.coords.3d has {len(places)} numbers, and there are {len(numbers)} atoms, with three each.", 1)
+    if len(coordinates) != 3 * len(numbers) or not numbers:
+        lines.fail(f"atoms.coords.3d has {len(coordinates)} numbers, and there are {len(numbers)} atoms, with three each.", 1)
     pairs, orders = _inside(data, "bonds", "connections", "index"), _inside(data, "bonds", "order")
     if pairs is not None and not (
         isinstance(pairs, list) and len(pairs) % 2 == 0 and all(end in range(len(numbers)) for end in pairs)
     ):
         lines.fail(f"bonds.connections.index should be pairs of atoms 0..{len(numbers) - 1}.", 1)
-    said = _inside(data, "properties")
-    values = dict(said) if isinstance(said, dict) else {}
+    value = _inside(data, "properties")
+    values = dict(value) if isinstance(value, dict) else {}
     if pairs is not None and isinstance(orders, list) and len(orders) == len(pairs) // 2:
         if not all(type(order) in (int, float) and abs(order) < 2**53 for order in orders):
             lines.fail("bonds.order should be a list of numbers, one for each bond.", 1)
@@ -277,12 +277,12 @@ def cjson(path: Path, content: bytes) -> list[Points]:
             "the angles alpha, beta, gamma between them.",
             1,
         )
-    return [Points(_table(places), UNIT, torch.tensor(numbers, dtype=torch.long), bonds, cell=cell, values=values)]
+    return [Points(_table(coordinates), UNIT, torch.tensor(numbers, dtype=torch.long), bonds, cell=cell, values=values)]
 
 
-def _of_lengths(said: Any) -> Tensor | None:
+def _of_lengths(value: Any) -> Tensor | None:
     """Vectors [3, 3] of lengths and of angles in degrees: the first along x, the second in the plane of x and y; None of none."""
-    numbers = [_inside(said, name) for name in SIZES]
+    numbers = [_inside(value, name) for name in SIZES]
     if not all(type(n) in (int, float) and 0 < n < FAR for n in numbers):
         return None
     a, b, c = numbers[:3]
@@ -303,5 +303,5 @@ def _inside(data: Any, *keys: str) -> Any:
     return data
 
 
-def _table(places: list[Any]) -> Tensor:
-    return torch.tensor(places, dtype=torch.float64).view(-1, 3)
+def _table(coordinates: list[Any]) -> Tensor:
+    return torch.tensor(coordinates, dtype=torch.float64).view(-1, 3)

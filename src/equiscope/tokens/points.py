@@ -1,7 +1,7 @@
-"""Points in space as tokens: molecules, frames of a simulation, meshes; and the one reader for their files.
+"""Points in space as tokens: molecules, frames of a simulation, meshes; and the reader for their files.
 
-Coordinates stay what the file says, in float64 and with their unit. Energies, forces and whatever else a file holds are kept
-by their own names, in the file's own units.
+Positions are those of the file, in float64 and with their unit. Energies, forces and other properties keep the file's names and
+units.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,14 +21,14 @@ from equiscope.tokens.elements import SYMBOLS
 
 @dataclass(frozen=True)
 class Points:
-    """Points in space, and what belongs to them.
+    """Points in space with their properties.
 
-    positions [N, 3] float64; unit: "angstrom" or None, where the file has no unit, as for meshes
-    numbers   [N] atomic numbers; None for what is no molecule
+    positions [N, 3] float64; unit: "angstrom", or None if the file has no unit, as for meshes
+    numbers   [N] atomic numbers; None if it is no molecule
     bonds     [E, 2] rows of the two atoms, counted from 0, each bond once
     faces     [F, 3] rows of the three corners
     cell      [3, 3] its rows are the vectors by which the points repeat
-    values    everything else by the file's own name: numbers, texts, or tensors [N] and [N, ...] with a row for each point
+    values    other properties by the file's name: numbers, strings, or tensors [N] and [N, ...] with a row for each point
     raises    ShapeError for positions that are not [N, 3] and numbers of another length
     """
 
@@ -48,7 +48,7 @@ class Points:
 
     @property
     def edges(self) -> Int[Tensor, "E 2"]:
-        """Which points are joined: the bonds, or else the sides of the faces; each once, the lower row first."""
+        """Pairs of connected points: the bonds, or the sides of the faces; each once, the lower index first."""
         if self.bonds is not None:
             pairs = self.bonds
         elif self.faces is not None:
@@ -59,11 +59,11 @@ class Points:
 
 
 def atoms(points: Points, elements: Sequence[int] = tuple(range(1, len(SYMBOLS) + 1))) -> Tokens:
-    """Atoms as tokens: each at its place, its element marked by a 1. A linear map of that is a table of embeddings.
+    """Atoms as tokens with one-hot elements. A linear map of them is an embedding table.
 
-    elements  which atomic numbers there are, one feature each: without it all 118, hydrogen first
+    elements  the atomic numbers, one feature each; all 118 by default, hydrogen first
     returns   Tokens with x [N, elements], positions [N, 3] float64 in the unit of the points
-    raises    InputError for points that are no atoms, and for an element that is not in the list
+    raises    InputError for points without atomic numbers, and for an element that is not in the list
     """
     if points.numbers is None:
         raise InputError("These points have no atomic numbers. Use vertices(points), or give Points its numbers.")
@@ -76,12 +76,12 @@ def atoms(points: Points, elements: Sequence[int] = tuple(range(1, len(SYMBOLS) 
 
 
 def vertices(points: Points) -> Tokens:
-    """Points that are all alike: x [N, 1] ones, positions [N, 3] float64. What tells them apart is where they are."""
+    """Points as tokens without features: x [N, 1] ones, positions [N, 3] float64."""
     return _at_points(torch.ones(len(points.positions), 1), points)
 
 
 def read_points(path: str | Path) -> Points:
-    """The points of a file that holds one set of them; otherwise as `read_frames`."""
+    """The points of a file with a single frame; otherwise as `read_frames`."""
     found = read_frames(path)
     if len(found) > 1:
         raise InputError(f"{path} holds {len(found)} sets of points. Read them all: read_frames(path).")
@@ -89,10 +89,10 @@ def read_points(path: str | Path) -> Points:
 
 
 def read_frames(path: str | Path) -> list[Points]:
-    """All sets of points of a file: .xyz, .extxyz, .sdf, .cjson (in Å), .obj, .ply (no unit); also compressed, .gz, .xz or .bz2.
+    """All frames of a file: .xyz, .extxyz, .sdf, .cjson (in Å), .obj, .ply (no unit); also compressed, .gz, .xz or .bz2.
 
     Faces with more than three corners are cut into triangles. SDF is read in version V2000.
-    raises  UnknownName for another kind of file, InputError with file and line for what is not as its format says
+    raises  UnknownName for another kind of file, InputError with file and line for an invalid file
     """
     path = Path(path)
     kind = Path(path.stem if path.suffix.lower() in OPENERS else path.name).suffix.lower()

@@ -1,7 +1,7 @@
 """Sound as tokens: raw samples, log-mel energies, or patches of a spectrogram, each at its time in seconds.
 
-A token's time is the centre of its window: window i covers the time from i·hop to i·hop + window. Nothing is added at the
-ends: what is left after the last whole window is dropped. (Whisper and librosa pad, and centre window i at i·hop.)
+A token's time is the centre of its window: window i covers the time from i·hop to i·hop + window. Nothing is padded:
+samples after the last whole window are dropped. (Whisper and librosa pad, and centre window i at i·hop.)
 """
 
 import math
@@ -22,7 +22,7 @@ from equiscope.tokens.extra import needed
 from equiscope.tokens.images import Pair, check_size, check_whole, patches
 
 Mel = Literal["slaney", "htk"]
-FLOOR = 1e-10  # energies below it count as it: the logarithm of silence
+FLOOR = 1e-10  # lower bound of energies, so that the logarithm of silence is finite
 
 
 def read_sound(
@@ -31,9 +31,9 @@ def read_sound(
     """Samples [T] in [-1, 1] and their rate in hertz; several channels become their mean.
 
     rate     resample to this one
-    content  what the file holds, where it has been read already: from an archive, say
-    longest  seconds: of a longer one nothing is read
-    raises   InputError where there is no sound, too long a one, or the extra `sound` is not installed
+    content  the bytes of the file, if already read, e.g. from an archive
+    longest  in seconds; a longer file is not read
+    raises   InputError where there is no sound, it is too long, or the extra `sound` is not installed
     """
     soundfile = needed("soundfile", "sound", "Reading a sound")
     if content is None:
@@ -41,7 +41,9 @@ def read_sound(
     try:
         declared = soundfile.info(str(path) if content is None else BytesIO(content), verbose=True)
         if declared.frames > 2**60:
-            raise InputError(f"{path} does not say how long it is, as what a program wrote into a pipe. Write it again as a file.")
+            raise InputError(
+                f"{path} does not declare its length, like the output of a program into a pipe. Write it again as a file."
+            )
         if declared.frames * declared.channels > SAMPLES:
             raise InputError(
                 f"{path} has {declared.frames * declared.channels / 1e6:.0f} million samples; "
@@ -53,9 +55,9 @@ def read_sound(
     except InputError:
         raise
     except MemoryError as error:
-        raise InputError(f"{path} says that it holds more samples than there is memory for. Its header may be wrong.") from error
+        raise InputError(f"{path} declares more samples than fit into memory. Its header may be wrong.") from error
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: raw samples, without a header
-        why = getattr(error, "error_string", error)  # without how soundfile calls bytes that it was given
+        why = getattr(error, "error_string", error)  # without soundfile's name for bytes
         raise InputError(f"{path} cannot be read as a sound: {why} Give a WAV, FLAC, OGG or MP3 file.") from error
     _check_end(path, content, declared, len(samples))
     if not len(samples):
@@ -70,29 +72,29 @@ def read_sound(
 
 
 def _check_end(path: str | Path, content: bytes | None, declared: Any, read: int) -> None:
-    """Raises InputError for a WAV or MP3 file that says that it holds more; other kinds that are cut off fail of their own."""
+    """Raises InputError for a truncated WAV or MP3 file; the readers of other formats raise by themselves."""
     if size := re.search(r"data : (\d+) \(should be (\d+)\)", declared.extra_info):  # libsndfile reads as far as a WAV goes
-        said, there = int(size[1]), int(size[2])  # bytes; near 2^31 or 2^32 where who wrote it did not know yet
+        declared_bytes, actual = int(size[1]), int(size[2])  # bytes; near 2^31 or 2^32 if unknown to the writer
     elif declared.format == "MP3" and _counted(path, content):
         said, there = declared.frames, read
     else:
         return
-    if said < 2**31 - 2**20 and there < said - max(64, said // 50):  # some headers count themselves
+    if declared_bytes < 2**31 - 2**20 and actual < declared_bytes - max(64, declared_bytes // 50):  # some headers count themselves
         raise InputError(f"{path} is cut off: {there / said:.0%} of what it says that it holds is there. Get the whole file.")
 
 
 def _counted(path: str | Path, content: bytes | None) -> bool:
-    """Whether an MP3 file says how many frames it has (in a frame called Xing or Info), so that its length is no guess."""
+    """Whether an MP3 file declares its number of frames (in a Xing or Info frame), so that its length is exact."""
     with BytesIO(content) if content is not None else Path(path).open("rb") as file:
         head = file.read(10)
         long = 10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0), strict=False))
-        file.seek(long if head.startswith(b"ID3") else 0)  # behind its title and pictures
+        file.seek(long if head.startswith(b"ID3") else 0)  # after its ID3 tag
         frame = file.read(64)
     return b"Xing" in frame or b"Info" in frame
 
 
 def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tensor, "*batch S"]:
-    """The same sound at another rate, both in hertz, with what the lower one cannot hold filtered out (soxr, high quality).
+    """Resample a sound, rates in hertz, with an anti-aliasing filter (soxr, high quality).
 
     raises  InputError for a rate below one, a wave that wants a gradient, or where the extra `sound` is not installed
     """
@@ -109,7 +111,7 @@ def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tens
 
 
 def frames(wave: Float[Tensor, "*batch T"], rate: int, frame_ms: float = 25.0, hop_ms: float | None = None) -> Tokens:
-    """Raw samples, a stretch of them a token.
+    """Raw samples, one frame per token.
 
     rate    in hertz; frame_ms: length of a frame; hop_ms: from frame to frame, without it frames do not overlap
     returns Tokens with x [..., N, samples of a frame], positions [N, 1] the centre of the frame in seconds

@@ -1,7 +1,7 @@
-"""A stem: small convolutions instead of one large cut, so that the cells of neighbouring tokens overlap.
+"""A stem: several small convolutions instead of one patch embedding, so that neighbouring tokens overlap.
 
-Source: Xiao et al. 2021, "Early Convolutions Help Transformers See Better", without batch norm, so that the tokens of a picture
-depend on no other picture; Radford et al. 2023 (Whisper) for sound.
+Source: Xiao et al. 2021, "Early Convolutions Help Transformers See Better", without batch norm, so that the tokens of an image
+do not depend on other images; Radford et al. 2023 (Whisper) for sound.
 """
 
 import itertools
@@ -21,16 +21,16 @@ CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class Stem(nn.Module):
-    """Convolutions with ReLU one after another, each halving every axis: n stand for cells of 2^n samples along each axis.
+    """A sequence of convolutions with ReLU, each of stride 2: n of them make cells of 2^n samples along each axis.
 
-    Each is three wide along every axis; beyond the edge are zeros.
+    Each has a kernel of size 3 along every axis and zero padding.
 
     channels  of the samples, then of each convolution, e.g. (3, 24, 48, 96, 192) in place of patches of 16×16
-    axes      of the samples: 1 for a sound, 2 for a picture, 3 for a video
+    axes      of the samples: 1 for a sound, 2 for an image, 3 for a video
     raises    ShapeError where there is no convolution
     """
 
-    plain: ClassVar[dict[str, Any]] = {"by_rows": True}  # attributes that a watcher sets, so that every step is written out
+    plain: ClassVar[dict[str, Any]] = {"step_by_step": True}  # attributes that `watch` sets, so that every step is recorded
 
     def __init__(self, channels: Sequence[int], axes: int = 2) -> None:
         super().__init__()
@@ -39,32 +39,32 @@ class Stem(nn.Module):
                 f"A stem has the samples' channels and those of one convolution or more, e.g. (3, 64), over 1 to 3 axes, "
                 f"but got {tuple(channels)} over {axes}."
             )
-        self.axes, self.by_rows, self.channels = axes, False, tuple(channels)
+        self.axes, self.step_by_step, self.channels = axes, False, tuple(channels)
         self.layers = nn.ModuleList(_convolution(a, b, axes) for a, b in itertools.pairwise(channels))
         weight = ("W_s", "channel feature" + " neighbour" * axes, "weights of a neighbourhood")
         parts = {"weight": weight, "bias": ("b_s", "channel", "bias of a neighbourhood")}
         self.legend = {f"layers.{i}.{name}": part for i in range(len(self.layers)) for name, part in parts.items()}
 
     def forward(self, samples: Tensor, valid: Tensor | None = None) -> Tokens:
-        """Samples [..., C, sizes] to x [..., N, C'], positions [N, axes] counted in strides; sizes are rounded up, none is refused.
+        """Samples [..., C, sizes] to x [..., N, C'], positions [N, axes] counted in strides; sizes are rounded up.
 
-        valid   of a sound of N cells, bool [..., N]: those that it has itself; the others are silent for every convolution
+        valid   for a sound of N cells, bool [..., N], False for padding, which is set to 0 before every convolution
         raises  ShapeError for samples of other channels or axes, and where valid is not one entry a cell
         """
         self._check(samples, valid)
-        if not self.by_rows or any(type(layer) is not CONVOLUTIONS[self.axes] for layer in self.layers):  # e.g. with LoRA
+        if not self.step_by_step or any(type(layer) is not CONVOLUTIONS[self.axes] for layer in self.layers):  # e.g. with LoRA
             stride = 2 ** len(self.layers)
-            samples = _silenced(samples, valid, stride)
+            samples = _masked(samples, valid, stride)
             for layer in self.layers:
                 stride //= 2
-                samples = _silenced(_convolved(layer, samples, self.axes).relu(), valid, stride)
+                samples = _masked(_convolved(layer, samples, self.axes).relu(), valid, stride)
             return replace(Tokens.on_grid(samples.movedim(-self.axes - 1, -1), self.axes), convolved=True)
         if valid is not None and not bool(valid.all()):
-            raise InputError("A padded sound with a stem cannot be watched number by number. Give one sound, without padding.")
+            raise InputError("A padded sound with a stem cannot be recorded step by step. Give one sound, without padding.")
         sizes: Sequence[int] = samples.shape[-self.axes :]
         x = samples.movedim(-self.axes - 1, -1).flatten(-self.axes - 1, -2)
         for layer in self.layers:
-            x, sizes = _by_rows(layer, x, sizes), _half(sizes)
+            x, sizes = _step_by_step(layer, x, sizes), _half(sizes)
         return replace(Tokens.on_grid(x.unflatten(-2, tuple(sizes)), self.axes), x=x, convolved=True)
 
     def _check(self, samples: Tensor, valid: Tensor | None) -> None:
@@ -93,8 +93,8 @@ def _convolved(layer: nn.Module, x: Tensor, axes: int) -> Tensor:
     return y.reshape(*x.shape[: -axes - 1], *y.shape[1:])
 
 
-def _by_rows(layer: nn.Module, x: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The same with its ReLU, step by step: rows [..., N, C] of a grid with these sizes to the rows of the grid half as large."""
+def _step_by_step(layer: nn.Module, x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Convolution and ReLU step by step: rows [..., N, C] of a grid of these sizes to the rows of the grid half as large."""
     kernel, bias = cast(Tensor, layer.weight), cast(Tensor, layer.bias)  # [C', C, 3, ...] and [C']
     for _ in sizes[1:]:
         kernel = kernel.flatten(-2)
@@ -104,24 +104,24 @@ def _by_rows(layer: nn.Module, x: Tensor, sizes: Sequence[int]) -> Tensor:
     return y.relu()
 
 
-def _silenced(x: Tensor, valid: Tensor | None, stride: int) -> Tensor:
-    """Features [..., C, T] that are zero beyond the cells [..., N] that a sound has; stride: how many of them are a cell."""
+def _masked(x: Tensor, valid: Tensor | None, stride: int) -> Tensor:
+    """Features [..., C, T], set to 0 in padding cells [..., N]; stride: features per cell."""
     if valid is None:
         return x
     return x * valid.repeat_interleave(stride, -1)[..., : x.shape[-1]].unsqueeze(-2)
 
 
 def neighbours(sizes: Sequence[int]) -> Tensor:
-    """Which rows of a grid each row of the grid half as large reads: [N', 3^axes], -1 beyond the edge."""
+    """Rows of a grid that each row of the grid half as large reads: [N', 3^axes], -1 beyond the edge."""
     along = [2 * torch.arange(n)[:, None] + torch.tensor([-1, 0, 1]) for n in _half(sizes)]  # per axis: [N'_a, 3]
-    found = torch.zeros(*[1] * (2 * len(sizes)), dtype=torch.long)
-    beyond = torch.zeros_like(found, dtype=torch.bool)
-    for axis, (places, size) in enumerate(zip(along, sizes, strict=True)):
+    index = torch.zeros(*[1] * (2 * len(sizes)), dtype=torch.long)
+    beyond = torch.zeros_like(index, dtype=torch.bool)
+    for axis, (coordinates, size) in enumerate(zip(along, sizes, strict=True)):
         shape = [1] * (2 * len(sizes))
-        shape[axis], shape[len(sizes) + axis] = places.shape
-        found = found * size + places.view(shape)
-        beyond = beyond | ((places < 0) | (places >= size)).view(shape)
-    return torch.where(beyond, -1, found).reshape(math.prod(_half(sizes)), 3 ** len(sizes))
+        shape[axis], shape[len(sizes) + axis] = coordinates.shape
+        index = index * size + coordinates.view(shape)
+        beyond = beyond | ((coordinates < 0) | (coordinates >= size)).view(shape)
+    return torch.where(beyond, -1, index).reshape(math.prod(_half(sizes)), 3 ** len(sizes))
 
 
 def _half(sizes: Sequence[int]) -> list[int]:

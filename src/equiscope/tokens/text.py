@@ -1,4 +1,4 @@
-"""Text as tokens: words or characters, with numbers that are given, spelled or learned."""
+"""Text as tokens: words or characters, with hashed or learned embeddings."""
 
 import math
 import unicodedata
@@ -13,7 +13,7 @@ from equiscope.functional import semantic
 
 
 def words(sentence: str) -> list[str]:
-    """Split at white space, after Unicode composition (NFC), so that one letter is one letter.
+    """Split at white space, after Unicode composition (NFC), so that equal letters are equal.
 
     raises  InputError for a text without words
     """
@@ -32,12 +32,12 @@ def characters(sentence: str) -> list[str]:
 
 
 def readable(text: str) -> str:
-    """The text, with the replacement sign for bytes that were no text where they came from."""
+    """The text, with the replacement character for invalid bytes."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _text(sentence: str) -> str:
-    """Composed letters (NFC) of what is readable."""
+    """The readable text, composed (NFC)."""
     return unicodedata.normalize("NFC", readable(sentence))
 
 
@@ -47,7 +47,7 @@ def vocabulary(tokens: Iterable[str]) -> dict[str, int]:
 
 
 def spelled(tokens: Iterable[str], width: int, seed: int = 0) -> Tensor:
-    """Numbers for words that nobody trained: each follows from the spelling alone, so that equal words are equal.
+    """Untrained embeddings, a hash of each token's spelling, so that equal tokens have equal embeddings.
 
     returns [N, width] float64 in -2.0, -1.9, ..., 2.0: FNV-1a over the bytes of "seed/word/feature", mixed by murmur3's
             finaliser, modulo 41. web/src/words.ts has the same function, so a sentence typed in the page gets the same
@@ -75,7 +75,7 @@ def outside(ids: Tensor, rows: int) -> bool:
 class Embedding(nn.Embedding):
     """A table: ids [..., N] to features [..., N, D].
 
-    table   numbers to begin with, [vocabulary, width]; random ones unless given
+    table   initial weights [vocabulary, width]; random by default
     raises  InputError for an id outside the table, ShapeError for a table of another shape
     """
 
@@ -83,9 +83,7 @@ class Embedding(nn.Embedding):
 
     def __init__(self, vocabulary: int, width: int, table: Tensor | None = None) -> None:
         if table is not None and table.shape != (vocabulary, width):
-            raise ShapeError(
-                f"A table for {vocabulary} tokens of width {width} was asked for, but its shape is {tuple(table.shape)}."
-            )
+            raise ShapeError(f"The table for {vocabulary} tokens of width {width} has the wrong shape: {tuple(table.shape)}.")
         numbers = torch.randn(vocabulary, width) / math.sqrt(width) if table is None else table.clone()
         super().__init__(vocabulary, width, _weight=numbers)
 

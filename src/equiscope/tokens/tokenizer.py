@@ -1,6 +1,6 @@
-"""Tokenizers: a text to ids and back. Bytes, characters, words, or pieces that a text has taught.
+"""Tokenizers: text to ids and back, by bytes, characters, words or byte pair encoding.
 
-One idea: each of them is saved as a tokenizer.json, the file that the rest of the world reads, and any such file is read.
+Each is saved as a tokenizer.json, the format of the library `tokenizers`, and any such file can be read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,27 +14,27 @@ from equiscope.errors import InputError, printable, reason
 from equiscope.tokens.text import characters, readable, vocabulary, words
 
 FILE = "tokenizer.json"
-SPACE = r"\s\x{1c}-\x{1f}\x{85}"  # what str.split takes for white space
+SPACE = r"\s\x{1c}-\x{1f}\x{85}"  # white space as str.split defines it
 
 
 class Tokenizer:
-    """What every tokenizer can do; `by_bytes`, `by_characters`, `by_words`, `by_pieces` and `Tokenizer.read` make one.
+    """A tokenizer, from `by_bytes`, `by_characters`, `by_words`, `by_pieces` or `Tokenizer.read`.
 
-    inner   a `tokenizers.Tokenizer`, for whatever else that library can do
+    inner   the `tokenizers.Tokenizer`, for other functions of that library
     """
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        inner.no_truncation()  # a file may hold both, for batches of somebody's model: texts would lose their ends
+        inner.no_truncation()  # a file may have both, for batches of its model: texts would be truncated
         inner.no_padding()
 
     @cached_property
     def size(self) -> int:
-        """How many ids there are, special ones included: ids are 0..size - 1. An embedding table needs this many rows."""
+        """Number of ids, special ones included: ids are 0..size - 1. An embedding table needs this many rows."""
         return 1 + max(self.inner.get_vocab(with_added_tokens=True).values(), default=-1)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with the special ones that the file itself puts around it.
+        """The ids of a text, with the special ones that the tokenizer adds.
 
         raises  InputError for a character or word that has no id
         """
@@ -42,13 +42,13 @@ class Tokenizer:
             return self.inner.encode(readable(text)).ids
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # tokenizers raises nothing narrower, and panics of its own
+        except BaseException as error:  # tokenizers raises no narrower exception, and its panics
             raise InputError(f"This text has no ids: {self._unknown(text) or error}.") from error
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without special ones; bytes that are no text become the replacement sign.
+        """The text of ids, without special ones; invalid bytes become the replacement character.
 
-        raises  InputError for an id that there is not
+        raises  InputError for an id out of range
         """
         wrong = [i for i in ids if isinstance(i, (str, float)) or not 0 <= i < self.size]
         if wrong:
@@ -56,12 +56,12 @@ class Tokenizer:
         return self.inner.decode(list(ids))
 
     def save(self, path: str | Path) -> Path:
-        """Write a tokenizer.json: path is the file, or a folder that there is. Returns the file."""
+        """Write a tokenizer.json: path is the file, or an existing folder. Returns the file."""
         return outputs.write(_file(path), self.inner.to_str(pretty=True), "Give another folder, or make this one.")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Any tokenizer.json: path is the file, or the folder that holds it.
+        """Read a tokenizer.json: path is the file or its folder.
 
         raises  InputError where there is no such file, or it is no tokenizer
         """
@@ -82,7 +82,7 @@ class Tokenizer:
             return cls(Inner.from_buffer(content))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # tokenizers raises nothing narrower, and panics of its own
+        except BaseException as error:  # tokenizers raises no narrower exception, and its panics
             raise InputError(
                 f"{file} is no tokenizer: {error}. Give a {FILE} as the library tokenizers writes it; "
                 "a tokenizer.model or vocab.txt is another format."
@@ -90,7 +90,7 @@ class Tokenizer:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The tokenizer that a tokenizer.json of this text holds, as `inner.to_str()` gives it. Raises InputError of another."""
+        """The tokenizer of a tokenizer.json with this content, as from `inner.to_str()`. Raises InputError for other content."""
         from tokenizers import Tokenizer as Inner
 
         try:
@@ -101,7 +101,7 @@ class Tokenizer:
             raise InputError(f"This text is no tokenizer: {error}. Give what the library tokenizers writes.") from error
 
     def _unknown(self, text: str) -> str:
-        """Which piece of the text has no id, in words; empty where another thing was wrong."""
+        """A message on the piece of the text without an id; empty if another error occurred."""
         model, splitter = self.inner.model, self.inner.pre_tokenizer
         if type(model).__name__ != "WordLevel" or splitter is None:
             return ""
@@ -111,8 +111,8 @@ class Tokenizer:
 
 
 def by_bytes(special: Sequence[str] = ()) -> Tokenizer:
-    """Every byte of UTF-8 a token: ids 0..255 are the bytes themselves, special ones follow. Any text has ids, and comes back,
-    but for the words of special tokens, which are those tokens wherever they stand.
+    """Every byte of UTF-8 a token: ids 0..255 are the bytes, special ones follow. Any text can be encoded and decoded
+    exactly, except for texts of special tokens, which become those tokens.
     """
     from tokenizers.models import BPE
 
@@ -120,11 +120,11 @@ def by_bytes(special: Sequence[str] = ()) -> Tokenizer:
 
 
 def by_pieces(texts: str | Iterable[str], size: int, special: Sequence[str] = ()) -> Tokenizer:
-    """Byte pair encoding, taught by texts: the most frequent pair of pieces becomes one piece, until there are `size` ids.
+    """Byte pair encoding, trained on texts: the most frequent pair of pieces is merged until there are `size` ids.
 
-    It begins with the 256 bytes, so any text has ids, and comes back; no piece crosses from one word to the next.
-    A short text runs out of pairs: then `Tokenizer.size` is smaller than what was asked. Special ones are the last ids.
-    raises  InputError if size leaves no room for the bytes and the special ones
+    It starts with the 256 bytes, so any text can be encoded and decoded exactly; no piece spans two words.
+    A short text runs out of pairs: then `Tokenizer.size` is smaller than requested. Special ones are the last ids.
+    raises  InputError if size is too small for the bytes and the special ones
     source  Sennrich, Haddow & Birch 2016; over bytes and with these word borders: Radford et al. 2019 (GPT-2)
     """
     from tokenizers.models import BPE
@@ -133,43 +133,43 @@ def by_pieces(texts: str | Iterable[str], size: int, special: Sequence[str] = ()
 
     if size < 256 + len(special):
         raise InputError(f"{size} ids were asked for, but bytes and special tokens alone are {256 + len(special)}. Ask for more.")
-    made = _byte_level(BPE())
+    tokenizer = _byte_level(BPE())
     trainer = BpeTrainer(vocab_size=size - len(special), initial_alphabet=ByteLevel.alphabet(), show_progress=False)
-    made.inner.train_from_iterator(map(readable, [texts] if isinstance(texts, str) else texts), trainer)
-    made.inner.add_special_tokens(list(special))
-    return made
+    tokenizer.inner.train_from_iterator(map(readable, [texts] if isinstance(texts, str) else texts), trainer)
+    tokenizer.inner.add_special_tokens(list(special))
+    return tokenizer
 
 
 def by_characters(texts: str | Iterable[str], special: Sequence[str] = (), unknown: str | None = None) -> Tokenizer:
-    """Every character of the texts a token, in the order of first appearance; what `characters` splits.
+    """Every character of the texts a token, in the order of first appearance, as `characters` splits.
 
-    A text comes back composed (NFC). unknown: the special token that stands for other characters; without one they are refused.
+    Decoded text is composed (NFC). unknown: the special token for other characters; without it they raise an error.
     """
     from tokenizers import Regex
     from tokenizers.decoders import Fuse
     from tokenizers.pre_tokenizers import Split
 
-    made = _listed(texts, characters, special, unknown)
-    made.inner.pre_tokenizer = Split(Regex(r"[\s\S]"), "isolated")
-    made.inner.decoder = Fuse()
-    return made
+    tokenizer = _listed(texts, characters, special, unknown)
+    tokenizer.inner.pre_tokenizer = Split(Regex(r"[\s\S]"), "isolated")
+    tokenizer.inner.decoder = Fuse()
+    return tokenizer
 
 
 def by_words(texts: str | Iterable[str], special: Sequence[str] = (), unknown: str | None = None) -> Tokenizer:
-    """Every word of the texts a token, in the order of first appearance; what `words` splits.
+    """Every word of the texts a token, in the order of first appearance, as `words` splits.
 
-    A text comes back composed (NFC), with one space between words. unknown: as in `by_characters`.
+    Decoded text is composed (NFC), with one space between words. unknown: as in `by_characters`.
     """
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import Split
 
-    made = _listed(texts, words, special, unknown)
-    made.inner.pre_tokenizer = Split(Regex(rf"[{SPACE}]+"), "removed")
-    return made
+    tokenizer = _listed(texts, words, special, unknown)
+    tokenizer.inner.pre_tokenizer = Split(Regex(rf"[{SPACE}]+"), "removed")
+    return tokenizer
 
 
 def _listed(texts: str | Iterable[str], split: Any, special: Sequence[str], unknown: str | None) -> Tokenizer:
-    """A list of what there is, numbered; unknown and special ones follow."""
+    """A word-level tokenizer of the pieces; unknown and special tokens follow."""
     from tokenizers import Tokenizer as Inner
     from tokenizers.models import WordLevel
     from tokenizers.normalizers import NFC
@@ -194,10 +194,10 @@ def _byte_level(model: Any, special: Sequence[str] = ()) -> Tokenizer:
 
 
 def _signs() -> list[str]:
-    """The visible sign by which a byte-level file writes each byte, in the order of bytes (GPT-2's `bytes_to_unicode`)."""
-    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    hidden = [byte for byte in range(256) if byte not in seen]
-    return [chr(byte if byte in seen else 256 + hidden.index(byte)) for byte in range(256)]
+    """The printable character for each byte in a byte-level file, in the order of bytes (GPT-2's `bytes_to_unicode`)."""
+    printable_bytes = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in printable_bytes]
+    return [chr(byte if byte in printable_bytes else 256 + hidden.index(byte)) for byte in range(256)]
 
 
 BYTES = _signs()

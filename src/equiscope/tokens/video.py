@@ -1,7 +1,7 @@
-"""Video as tokens: tubelets, small boxes of time, rows and columns, each at (time, row, column).
+"""Video as tokens: tubelets of frames × rows × columns, each at (time, row, column).
 
-Features are the raw numbers of a tubelet, by channel, time, row, column: as the kernel of a Conv3d lies in memory. So a linear
-map of them is a convolution with the tubelet as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
+Features are the raw numbers of a tubelet, by channel, time, row, column: the memory order of a Conv3d kernel. So a linear
+map of them is a convolution with the tubelet size as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
 """
 
 import os
@@ -21,10 +21,10 @@ from equiscope.tokens.images import Pair, check_whole
 
 
 def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] = (2, 16, 16), fps: float | None = None) -> Tokens:
-    """Cut a video into tubelets, one token each: times first, then rows, then columns.
+    """Cut a video into tubelets, one token each, in the order time, row, column.
 
     size    frames, rows and columns of a tubelet
-    fps     frames a second: then a tubelet's time is its centre in seconds (fps=1 counts in frames)
+    fps     frames per second: a tubelet's time is then its centre in seconds (fps=1 counts in frames)
     returns Tokens with x [..., N, C·frames·rows·columns], positions [N, 3]: time, row and column, counted in tubelets
     raises  ShapeError where the video is not a whole number of tubelets, InputError for an fps that is not positive
     source  Arnab et al. 2021, "ViViT", section 3.2
@@ -49,9 +49,9 @@ def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] 
 def read_video(
     path: str | Path, start: float = 0.0, frames: int | None = None, every: int = 1, size: Pair | None = None
 ) -> tuple[Float[Tensor, "T 3 H W"], float]:
-    """Frames of a video file as colours in 0..1, and how many of those frames there are in a second.
+    """Read frames of a video file as RGB in 0..1, and their rate per second.
 
-    A frame takes 12 bytes a pixel: ten seconds of 640×360 at 30 frames a second are 830 MB. So ask for what you need.
+    A frame takes 12 bytes a pixel: ten seconds of 640×360 at 30 frames per second are 830 MB. Read only what you need.
     start   in seconds; frames: at most so many; every: take each n-th frame; size: (H, W) to resize to
     raises  InputError where there is no video, no frame after start, or the extra `video` is not installed
     """
