@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from equiscope.audit.inputs.variations import resampled
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
+from equiscope.audit.subject import ModelError, Outputs, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.errors import InputError
 
@@ -50,7 +50,7 @@ def require_callable(subject: Subject) -> None:
         run(run.inputs)
         subject.gradients = run.subject.gradients
         subject.writes_parameters = not run.changed_state.isdisjoint(n for n, _ in run.model.named_parameters())
-    except Crashed as crash:
+    except ModelError as crash:
         if subject.dtype in HALF:  # not every operation exists in every precision
             return
         raise InputError(
@@ -67,7 +67,7 @@ def mode_differences(subject: Subject) -> list[str]:
     run = subject.in_dtype(subject.dtype)
     try:
         original = run(run.inputs)
-    except Crashed:
+    except ModelError:
         return []
     kinds, modules = dict[type, list[str]](), dict(run.model.named_modules())
     for path, m in training_layers:
@@ -82,7 +82,7 @@ def mode_differences(subject: Subject) -> list[str]:
 
         try:
             same = _same(original, run.outputs_of(in_training))
-        except Crashed:  # a batch norm of one number raises in training mode
+        except ModelError:  # a batch norm of one number raises in training mode
             same = False
         if not same:
             more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
@@ -115,7 +115,7 @@ def is_constant(run: Pass) -> bool:
     generator, original = Generator().manual_seed(run.subject.seed + 5), run(run.inputs)
     try:
         return not finite(original) and all(_same(original, run(resampled(run.inputs, generator))) for _ in range(2))
-    except Crashed:  # the model rejects other inputs
+    except ModelError:  # the model rejects other inputs
         return False
 
 

@@ -17,7 +17,7 @@ from equiscope.audit.report_row import Reporter
 from equiscope.audit.request import EFFORTS, Request
 from equiscope.audit.statements.pairs import MeasuredPair, error, measure_pair
 from equiscope.audit.statements.statement import Screening, Symmetry
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.verdict import StatementErrors
 from equiscope.record import Row
 from equiscope.symmetry.inputs import Inputs
@@ -73,7 +73,7 @@ class Runner:
         before = self.subject.passes.total()
         try:
             request.own_row = request.statement.own_row(self.subject, self.tolerance, self.effort.high_samples)
-        except Crashed as crash:
+        except ModelError as crash:
             request.crash = str(crash)
         request.passes += self.subject.passes.total() - before
 
@@ -89,7 +89,7 @@ class Runner:
         )
         try:
             run = self._characterize(self._prepare(self.high_dtype, random), random)
-        except Crashed as crash:
+        except ModelError as crash:
             return self._fall_back(str(crash), random)
         high = {id(request): self._measure_pairs(run, request, counts[0], diagnose=True) for request in self._pending()}
         reference = run(run.inputs)
@@ -97,7 +97,7 @@ class Runner:
         try:
             run = self._prepare(self.low_dtype, random)
             floor = max((error(reference[n], t) for n, t in run(run.inputs).items() if n in reference), default=0.0)
-        except Crashed as crash:
+        except ModelError as crash:
             self.notes.append(f"In {_name(self.low_dtype)} the model could not be run: {crash}")
             for request in self._pending():
                 request.notes += [] if random else [f"in {_name(self.low_dtype)} {crash}"]
@@ -134,7 +134,7 @@ class Runner:
         if not random and self.subject.dtype not in (self.high_dtype, self.low_dtype):
             try:
                 overflowing = overflowing_output(self.subject.in_dtype(self.subject.dtype), run(run.inputs))
-            except Crashed:  # not every operation exists in every precision
+            except ModelError:  # not every operation exists in every precision
                 overflowing = ""
             for request in self._pending() if overflowing else ():
                 request.crash = f"in {_name(self.subject.dtype)}, the model's own precision, {overflowing} is not finite"
@@ -172,7 +172,7 @@ class Runner:
         try:
             screened = statement.screen(run, self.effort_name) if diagnose else Screening()
             pairs = screened.suspects + statement.pairs(run, count, generator)
-        except Crashed as crash:
+        except ModelError as crash:
             request.crash = str(crash)
             return []
         if diagnose:
@@ -188,7 +188,7 @@ class Runner:
                 ):
                     statement.infer_representations(run, statement.distinguishing_pair(run, pair), axes)
                 measured.append(measure_pair(run, pair, axes))
-            except Crashed as crash:
+            except ModelError as crash:
                 if not any("the model raised" in note for note in request.notes):
                     request.notes.append(f"{pair.text}: {crash}")
                 request.rejected = request.rejected or (
@@ -250,7 +250,7 @@ def vary_inputs(run: Pass) -> None:
     run.inputs = resampled(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
     try:
         run(run.inputs)
-    except Crashed:
+    except ModelError:
         run.inputs = original_inputs
 
 

@@ -15,7 +15,7 @@ from equiscope.audit.diagnose.localize_cache import compare_pieces, join_pieces
 from equiscope.audit.diagnose.operations import Operation, culprit, operations
 from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.statements.pairs import RunPair, error
-from equiscope.audit.subject import Crashed, Pass
+from equiscope.audit.subject import ModelError, Pass
 from equiscope.audit.subject.outputs import flat, of_size
 from equiscope.program.hooks import hooked
 from equiscope.symmetry import Inputs
@@ -33,7 +33,7 @@ def cause(statement: str, run: Pass, pair: RunPair, where: str) -> str:
     module = dict(run.model.named_modules()).get(where, run.model)
     try:
         return causes[statement](run, pair, module) if statement in causes else ""
-    except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # user code, called in unusual ways
+    except (ModelError, RuntimeError, ValueError, IndexError, TypeError):  # user code, called in unusual ways
         return ""
 
 

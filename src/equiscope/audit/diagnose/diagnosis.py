@@ -15,7 +15,7 @@ from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.request import Request
 from equiscope.audit.statements.pairs import MeasuredPair, RunPair, measure_pair
 from equiscope.audit.statements.statement import Symmetry
-from equiscope.audit.subject import Crashed, Pass
+from equiscope.audit.subject import ModelError, Pass
 from equiscope.record import Counterexample, pack
 from equiscope.symmetry import Inputs
 
@@ -61,7 +61,7 @@ class Diagnosis:
                 request.location = localize(
                     self.run, followed, request.statement.inside, resampled(followed.original, Generator().manual_seed(5))
                 )
-            except Crashed:
+            except ModelError:
                 request.location = None
         request.cause = request.cause or request.statement.cause(
             self.run, followed, request.location.module if request.location else ""
@@ -74,7 +74,7 @@ class Diagnosis:
         other = resampled(pair.original, Generator().manual_seed(5))
         try:
             name = responsible_parameter(self.run, pair, self.run.model, other)
-        except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # user code, recorded operation by operation
+        except (ModelError, RuntimeError, ValueError, IndexError, TypeError):  # user code, recorded operation by operation
             name = ""
         return replace(location, module=name) if name else location
 
@@ -98,7 +98,7 @@ class Diagnosis:
                 break
             try:
                 sample = measure_pair(self.run, pair, self.axes)
-            except Crashed:
+            except ModelError:
                 continue
             if not sample.error < max(self.threshold, 1e-3 * worst.error):
                 return sample
@@ -120,7 +120,7 @@ class Diagnosis:
                         assert isinstance(request.statement, Symmetry)
                         request.statement.infer_representations(self.run, pair, self.axes)
                         holds = measure_pair(self.run, pair, self.axes).error < self.threshold
-                except Crashed:  # a table has ended; the smaller elements have decided
+                except ModelError:  # a table has ended; the smaller elements have decided
                     holds = number > 2
                 if not holds:
                     break
@@ -143,7 +143,7 @@ def differentiate(run: Pass, request: Request) -> None:
         return
     try:
         request.lie = derivative(run, statement.action, statement.representations)
-    except Crashed as crash:
+    except ModelError as crash:
         request.notes.append(f"no Lie derivative: {crash}")
         return
     if request.lie is not None and request.worst is None and not request.lie < EXACT:

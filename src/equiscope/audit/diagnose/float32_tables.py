@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from equiscope.audit.statements.pairs import RunPair, error
-from equiscope.audit.subject import Crashed, Pass
+from equiscope.audit.subject import ModelError, Pass
 from equiscope.symmetry import Inputs
 
 ROUNDING = 1e-13  # errors below it are rounding in float64
@@ -36,7 +36,7 @@ def explaining_tables(run: Pass, pair: RunPair, error_found: float) -> str:
         if not error_found <= FACTOR * whole:
             return ""
         names = [_group_name(g) for g in groups.values() if len(groups) == 1 or _change(run, pair, [t for _, t in g]) > whole / 4]
-    except Crashed:
+    except ModelError:
         return ""
     return ", ".join(names[:3])
 

@@ -20,7 +20,7 @@ from equiscope.symmetry.flow import Flow
 def derivative(run: Pass, action: type[Action], representations: dict[str, str]) -> float | None:
     """The largest over the group's directions, relative to the size of the output; None where there is none.
 
-    raises  Crashed where the model has no forward-mode derivative
+    raises  ModelError where the model has no forward-mode derivative
     """
     flows = action.flows(run.inputs)
     sizes = [size for flow in flows if (size := _along(run, flow, representations)) is not None]
@@ -36,7 +36,7 @@ def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | No
     def call(model: Any) -> Any:
         with forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
             dual_inputs = {n: _dual(run.inputs.values[n], rate) for n, rate in rates.items()}
-            outputs = run.subject.chosen(run.inputs.with_values(dual_inputs).call(model))
+            outputs = run.subject.select_outputs(run.inputs.with_values(dual_inputs).call(model))
             for name, t in outputs.items():
                 primal, tangent = forward_ad.unpack_dual(t)
                 rate = torch.zeros_like(primal) if tangent is None else tangent

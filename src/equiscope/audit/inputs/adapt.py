@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.subject import Crashed, Subject, arguments
+from equiscope.audit.subject import ModelError, Subject, arguments
 from equiscope.program.attended.position_tables import patch_side
 from equiscope.symmetry import InputKind, Inputs
 
@@ -113,7 +113,7 @@ def _same_outputs(subject: Subject, other: Inputs) -> bool:
     run = subject.in_dtype(subject.dtype)
     try:
         first, second = run(run.inputs), run(other)
-    except Crashed:  # keep the original arguments
+    except ModelError:  # keep the original arguments
         return False
     return all(
         n in second and t.shape == second[n].shape and torch.allclose(t, second[n], equal_nan=True) for n, t in first.items()

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.variations import lengthened
-from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.program.modes import Functions
 from equiscope.symmetry import Inputs
 
@@ -303,7 +303,7 @@ def _split_sizes(run: Pass) -> set[int]:
 
         try:
             run.outputs_of(record)
-        except Crashed:
+        except ModelError:
             continue
     widths = {s for p in run.model.parameters() for s in p.shape}
     return (sizes_found[0] & sizes_found[1]) - widths if len(sizes_found) == 2 else set()

@@ -21,7 +21,7 @@ from equiscope.symmetry.inputs import AXIS, WORDS
 FREE = ("ids", "features", "steps", "points", "vectors", "atoms", "image", "wave")
 
 
-class Unexported(Exception):
+class ExportError(Exception):
     """`torch.export` gave no graph; the message says why."""
 
 
@@ -83,7 +83,7 @@ class _LeafFunction(nn.Module):
         run, inputs, leaves = self._call
         subject = run.subject
         run.count(values)
-        outputs_by_name = subject.chosen(with_leaf_values(inputs, leaves, values).call(self.model))
+        outputs_by_name = subject.select_outputs(with_leaf_values(inputs, leaves, values).call(self.model))
         return tuple(t.clone() for t in outputs_by_name.values())
 
 
@@ -104,7 +104,7 @@ class ExportedProgram:
 
 
 def export_program(subject: Subject, inputs: Inputs, leaves: list[ProofLeaf], outputs: list[str]) -> ExportedProgram:
-    """Export the model. Raises Unexported where that fails."""
+    """Export the model. Raises ExportError where that fails."""
     run = subject.in_dtype(subject.dtype)
     run.high_precision = False
     function = _LeafFunction(run, inputs, leaves)
@@ -117,7 +117,7 @@ def export_program(subject: Subject, inputs: Inputs, leaves: list[ProofLeaf], ou
             exported = exported.run_decompositions(table)
     except Exception as error:  # data-dependent control flow, operations that export does not know, anything a model does
         text = " ".join(str(error).split())
-        raise Unexported(f"torch.export gave no graph: {type(error).__name__}: {text[:140]}") from error
+        raise ExportError(f"torch.export gave no graph: {type(error).__name__}: {text[:140]}") from error
     return _split_signature(exported, outputs, len(leaves))
 
 
@@ -135,13 +135,13 @@ def _split_signature(exported: Any, names: list[str], count: int) -> ExportedPro
         elif kind == "USER_INPUT":
             leaf_numbers[name] = len(leaf_numbers)
         else:
-            raise Unexported(f"the graph takes a {kind.lower()}, which has no rule")
+            raise ExportError(f"the graph takes a {kind.lower()}, which has no rule")
     if len(leaf_numbers) != count:
-        raise Unexported("the graph has other inputs than the model")
+        raise ExportError("the graph has other inputs than the model")
     nodes = {n.name: n for n in exported.graph.nodes}
     results = [s.arg for s in exported.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
     if len(results) != len(names):
-        raise Unexported("the graph has other outputs than the model")
+        raise ExportError("the graph has other outputs than the model")
     outputs = [(name, nodes.get(getattr(arg, "name", ""))) for name, arg in zip(names, results, strict=True)]
     return ExportedProgram(exported.graph, exported.graph_module, parameters, buffers, leaf_numbers, outputs)
 

@@ -24,8 +24,8 @@ from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, po
 from equiscope.audit.inputs.variations import batched, resampled, sequence
 from equiscope.audit.proof.exported_program import (
     ExportedProgram,
+    ExportError,
     ProofLeaf,
-    Unexported,
     export_program,
     proof_leaves,
     with_leaf_values,
@@ -39,13 +39,13 @@ from equiscope.audit.proof.variants import (
     moved_sequences,
     token_permutations,
 )
-from equiscope.audit.proof.walk import Random, Walk, module_of, operation
+from equiscope.audit.proof.walk import RandomOperation, Walk, module_of, operation
 from equiscope.audit.statements.pairs import RunPair, SameRows, measure_pair
 from equiscope.audit.statements.sequences.batch import BatchIndependence
 from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement, Symmetry
-from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.record import Proof
 from equiscope.symmetry import Inputs, Permute
 
@@ -74,7 +74,7 @@ def proofs_of(subject: Subject, names: tuple[str, ...] = STATEMENTS) -> dict[str
     """As `prove`. Calls of the model are counted with those of the subject."""
     try:
         case = _make_case(subject)
-    except (Crashed, Unexported) as failure:
+    except (ModelError, ExportError) as failure:
         return {name: Proof(answer="unknown", reason=str(failure)) for name in names}
     proofs = {name: _prove_statement(case, name) for name in names}
     if any(proof.answer == "proved" for proof in proofs.values()):
@@ -157,19 +157,19 @@ class _Case:
 
 
 def _make_case(subject: Subject) -> _Case:
-    failure: Crashed | None = None
+    failure: ModelError | None = None
     tries = 1 if sum(p.numel() for p in subject.model.parameters()) > LARGE else TRIES
     for sized in _sized_inputs(subject.model, subject.inputs, tries):
         try:
             return _sized_case(subject.like(inputs=sized), tries)
-        except Crashed as crash:
+        except ModelError as crash:
             failure = crash
     assert failure is not None
     raise failure
 
 
 def _sized_case(subject: Subject, tries: int) -> _Case:
-    """The case of one size. Raises Crashed where the model rejects it, Unexported where there is no graph."""
+    """The case of one size. Raises ModelError where the model rejects it, ExportError where there is no graph."""
     run = subject.in_dtype(subject.dtype)
     run(run.inputs)
     axes, leaves = subject.axes(run), proof_leaves(subject.inputs)
@@ -195,7 +195,7 @@ def _larger_case(case: _Case) -> _Case | None:
             text = batched(text, resampled(text, torch.Generator().manual_seed(2)))
         try:
             result = _sized_case(subject.like(inputs=text), case.tries)
-        except (Crashed, Unexported):
+        except (ModelError, ExportError):
             continue
         result.boundaries = named
         return result
@@ -209,7 +209,7 @@ def _batch_axes(subject: Subject, run: Pass) -> dict[str, tuple[int, ...]]:
     one = sequence(run.inputs, 0)
     try:
         return {name: (axis,) for name, axis in subject.batch_axes(run, one, batched(one, one)).items()}
-    except Crashed:
+    except ModelError:
         return {name: (0,) for name, t in run(run.inputs).items() if t.ndim and t.shape[0] == subject.inputs.batch}
 
 
@@ -264,7 +264,7 @@ def _prove_statement(case: _Case, name: str) -> Proof:
         if broken is None:
             return _proved(case, statement)
         return _not_proved(case, name, make_variants, size, statement, broken)
-    except Random as error:
+    except RandomOperation as error:
         reason = "it draws random numbers, or it is a subgraph without a rule"
         return Proof(answer="unknown", operation=operation(error.node), where=module_of(error.node), reason=reason)
     except Exception as error:  # a graph may contain anything
@@ -339,11 +339,11 @@ def _measured_error(case: _Case, statement: Statement, selected: Callable[[RunPa
             run = case.random.get(dtype) or case.subject.in_dtype(dtype, random=True)
             case.random[dtype] = run
             pairs = _pairs(case, statement, run)
-        except Crashed:
+        except ModelError:
             continue
         errors = []
         for pair in filter(selected, pairs):
-            with suppress(Crashed):  # the length may be fixed
+            with suppress(ModelError):  # the length may be fixed
                 if isinstance(statement, Symmetry) and not statement.representations:
                     statement.infer_representations(run, pair, case.axes)
                 errors.append(measure_pair(run, pair, case.axes).error)
@@ -356,7 +356,7 @@ def _measured_error(case: _Case, statement: Statement, selected: Callable[[RunPa
 def _pairs(case: _Case, statement: Statement, run: Pass) -> list[RunPair]:
     """The pairs that measure the statement; for a batch also one of the same size."""
     pairs = list[RunPair]()
-    with suppress(Crashed):  # the batch size may be fixed
+    with suppress(ModelError):  # the batch size may be fixed
         pairs += statement.pairs(run, 24 if statement.name == "causal" else 6, torch.Generator().manual_seed(17))
     if isinstance(statement, BatchIndependence):
         own_leaves = proof_leaves(run.inputs)

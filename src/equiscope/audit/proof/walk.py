@@ -27,7 +27,7 @@ FLOATS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 CHECKS_ONLY = ("_assert_tensor_metadata", "_assert_async", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
 
 
-class Random(Exception):
+class RandomOperation(Exception):
     """An operation draws random numbers; the node says which."""
 
     def __init__(self, node: Node) -> None:
@@ -56,7 +56,7 @@ class Walk:
         return {name: in_field(values[node], self.masks_infinite) for name, node in self.program.outputs if node in values}
 
     def steps(self, leaf_values: list[Any]) -> Iterator[tuple[Node, Any]]:
-        """Every operation with its value. Raises Random where one draws random numbers."""
+        """Every operation with its value. Raises RandomOperation where one draws random numbers."""
         yield from self._graph(self.program.graph, self.program.module, self._by_placeholder(leaf_values))
 
     def _by_placeholder(self, leaf_values: list[Any]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Walk:
             return None
         is_random = torch.Tag.nondeterministic_seeded in op.tags
         if is_random and not _is_inactive(op, args):
-            raise Random(node)
+            raise RandomOperation(node)
         if is_random and "dropout" in op.overloadpacket.__name__:
             return _without_dropout(args, node.meta.get("val"))
         if not any(isinstance(v, Formulas) for v in leaves_of((args, kwargs))):
@@ -118,7 +118,7 @@ class Walk:
         """A subgraph that runs under another mode (no gradients, no autocast)."""
         inner = next((a for a in args if isinstance(a, torch.fx.GraphModule)), None)
         if inner is None or not str(node.target.__name__).startswith("wrap_with"):  # type: ignore[union-attr]
-            raise Random(node)
+            raise RandomOperation(node)
         leaf_values = args[list(map(lambda a: a is inner, args)).index(True) + 1 :]
         names = [n.name for n in inner.graph.nodes if n.op == "placeholder"]
         return list(self._graph(inner.graph, inner, dict(zip(names, leaf_values, strict=True))))[-1][1]
@@ -128,7 +128,7 @@ class Walk:
         try:
             value = self._by_rule(node, op, args, kwargs)
             _check_shapes(value, result)
-        except Random:
+        except RandomOperation:
             raise
         except Exception:  # a rule that fails for these arguments counts as missing
             self.without_rule.append(node)
@@ -275,4 +275,4 @@ def _opaque(op: Any, args: Any, kwargs: Any, result: Any, masks_infinite: bool) 
     return tuple(entry(n, m) for n, m in enumerate(result)) if isinstance(result, (list, tuple)) else entry(0, result)
 
 
-__all__ = ["Random", "Walk", "hash_key", "module_of", "operation"]
+__all__ = ["RandomOperation", "Walk", "hash_key", "module_of", "operation"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.statement import Statement
-from equiscope.audit.subject import Crashed, Outputs, Subject
+from equiscope.audit.subject import ModelError, Outputs, Subject
 from equiscope.audit.verdict import StatementErrors, median
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
@@ -25,7 +25,7 @@ class MeasuredProperty(Statement):
     def own_row(self, subject: Subject, tolerance: float, count: int) -> Row | None:
         try:
             return self.measure(subject, tolerance, count)
-        except (Undecided, Crashed) as reason:
+        except (Undecided, ModelError) as reason:
             return self.row("undecided", note=str(reason))
         except Exception as error:  # a model that is used in an unusual way may raise anything
             text = " ".join(str(error).split())[:160]

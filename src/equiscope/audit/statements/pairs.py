@@ -215,7 +215,7 @@ class MeasuredPair:
 
 
 def measure_pair(run: Pass, pair: RunPair, axes: dict[str, tuple[int, ...]]) -> MeasuredPair:
-    """Run both and compare all outputs. Raises Crashed where the model raises."""
+    """Run both and compare all outputs. Raises ModelError where the model raises."""
     original, transformed = pair.outputs(run)
     errors: dict[str, float] = {}
     for name, t in original.items():

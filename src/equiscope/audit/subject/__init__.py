@@ -1,7 +1,7 @@
 """Subject: the model under check, which can be run many times without being changed."""
 
 from equiscope.audit.subject.subject import (
-    Crashed,
+    ModelError,
     Outputs,
     Pass,
     Seeds,
@@ -14,7 +14,7 @@ from equiscope.audit.subject.subject import (
 )
 
 __all__ = [
-    "Crashed",
+    "ModelError",
     "Outputs",
     "Pass",
     "Seeds",

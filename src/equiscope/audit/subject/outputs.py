@@ -10,7 +10,7 @@ from torch import Tensor
 SIDE = ("past_key_values", "cache", "hidden_states", "attentions", "cross_attentions", "encoder_", "loss", "rope_deltas")
 
 
-class Picked(dict[str, Tensor]):
+class SelectedOutputs(dict[str, Tensor]):
     """Outputs that were selected already, joined from several calls."""
 
 

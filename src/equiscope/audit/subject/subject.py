@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.audit.subject.no_dropout import in_mode, no_dropout
-from equiscope.audit.subject.outputs import Picked, differing, flat
+from equiscope.audit.subject.outputs import SelectedOutputs, differing, flat
 from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.subject.state import State
 from equiscope.errors import EquiscopeError
@@ -28,7 +28,7 @@ Outputs = dict[str, Tensor]
 Pick = str | tuple[str, ...] | Callable[[Any], Any] | None
 
 
-class Crashed(EquiscopeError):
+class ModelError(EquiscopeError):
     """The model itself raised on inputs that the check made; the message says what."""
 
 
@@ -90,12 +90,12 @@ class Subject:
         other.writes_parameters = True
         try:
             return other.in_dtype(self.dtype)
-        except Crashed:
+        except ModelError:
             return self.in_dtype(self.dtype)
 
-    def chosen(self, output: Any) -> Outputs:
-        """The outputs to compare. Raises Crashed where there is none."""
-        if isinstance(output, Picked):
+    def select_outputs(self, output: Any) -> Outputs:
+        """The outputs to compare. Raises ModelError where there is none."""
+        if isinstance(output, SelectedOutputs):
             return output
         if callable(self.pick):
             output = self.pick(output)
@@ -104,10 +104,10 @@ class Subject:
             picked = (self.pick,) if isinstance(self.pick, str) else self.pick
             missing = [n for n in picked if n not in outputs]
             if missing:
-                raise Crashed(f"the model returns no {missing[0]!r}; it returns {', '.join(map(repr, outputs)) or 'no tensor'}")
+                raise ModelError(f"the model returns no {missing[0]!r}; it returns {', '.join(map(repr, outputs)) or 'no tensor'}")
             outputs = {n: outputs[n] for n in picked}
         if not outputs:
-            raise Crashed(f"the model returned no tensor, but {type(output).__name__}")
+            raise ModelError(f"the model returned no tensor, but {type(output).__name__}")
         return outputs
 
     def axes(self, run: "Pass") -> dict[str, tuple[int, ...]]:
@@ -122,7 +122,7 @@ class Subject:
                 self._axes = {
                     name: differing(t, shorter[name], (n, n - 1)) if name in shorter else () for name, t in original.items()
                 }
-            except Crashed:  # a model with a fixed length
+            except ModelError:  # a model with a fixed length
                 self._axes = {name: _axes_of_size(t, n) for name, t in original.items()}
         return self._axes
 
@@ -190,15 +190,15 @@ class Pass:
         return outputs
 
     def outputs_of(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
-        """The outputs of any function of the model. Raises Crashed where the model raises."""
+        """The outputs of any function of the model. Raises ModelError where the model raises."""
         with self.within(seed, self.subject.gradients):
             try:
-                outputs = self.subject.chosen(call(self.counted_model))
-            except Crashed:  # raised by the check itself
+                outputs = self.subject.select_outputs(call(self.counted_model))
+            except ModelError:  # raised by the check itself
                 raise
             except Exception as error:  # whatever the model's code raises becomes a row of the report
                 if self.subject.gradients or "does not require grad" not in str(error):
-                    raise Crashed(f"the model raised {type(error).__name__}: {_short(error)}") from error
+                    raise ModelError(f"the model raised {type(error).__name__}: {_short(error)}") from error
                 outputs = None
             if outputs is None:  # it differentiates inside, for forces: leave gradients on
                 self.subject.gradients = True
@@ -289,12 +289,12 @@ def _seeded(seeds: Seeds) -> Iterator[None]:
 
 
 def _numbers(t: Tensor) -> Tensor:
-    """A copy on the CPU in float64; integers stay integers, complex numbers become two. Raises Crashed for a nested tensor.
+    """A copy on the CPU in float64; integers stay integers, complex numbers become two. Raises ModelError for a nested tensor.
 
     It is a copy because a model may return an input or a buffer, which is restored afterwards.
     """
     if t.is_nested:
-        raise Crashed("the model returned a nested tensor, which has no axes that can be compared; return a padded one")
+        raise ModelError("the model returned a nested tensor, which has no axes that can be compared; return a padded one")
     t = t.detach().cpu()
     t = t.to_dense() if t.layout != torch.strided else t
     t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
@@ -302,11 +302,11 @@ def _numbers(t: Tensor) -> Tensor:
 
 
 def copy_in_dtype(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy in another dtype, including tensors in plain attributes. Raises Crashed for what cannot be copied."""
+    """A copy in another dtype, including tensors in plain attributes. Raises ModelError for what cannot be copied."""
     try:
         copy = deepcopy(model)
     except Exception as error:
-        raise Crashed(
+        raise ModelError(
             f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so it was measured in its own precision only"
         ) from error
     copy._apply(lambda t: _cast(t, dtype))

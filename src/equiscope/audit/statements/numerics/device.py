@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.statements.measured_property import MeasuredProperty, max_error, verdict_of
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copy_in_dtype
+from equiscope.audit.subject import ModelError, Outputs, Pass, Subject, copy_in_dtype
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
@@ -36,7 +36,7 @@ class Device(MeasuredProperty):
             try:
                 cuda_run = _run(subject, dtype, "cuda")
                 errors[dtype] = max_error(plain[dtype], cuda_run(cuda_run.inputs))
-            except Crashed as crash:
+            except ModelError as crash:
                 notes.append(f"in {str(dtype).removeprefix('torch.')} on CUDA {crash}")
         if torch.float32 not in errors:
             return self.row("undecided", note="; ".join(notes))

@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 from equiscope.audit.diagnose.localize import Event, events
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, max_error
 from equiscope.audit.statements.pairs import error
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copy_in_dtype, randomize_parameters
+from equiscope.audit.subject import ModelError, Outputs, Pass, Subject, copy_in_dtype, randomize_parameters
 from equiscope.audit.subject.outputs import finite
 from equiscope.program.attended.calls import scoped
 from equiscope.program.modes import Operations
@@ -108,7 +108,7 @@ class _Drift:
             try:
                 run = self.run(dtype)
                 outputs = run(run.inputs)
-            except Crashed as crash:
+            except ModelError as crash:
                 self.notes.append(f"in {_name(dtype)} {crash}")
                 continue
             if dtype in LOW_PRECISION and finite(outputs) and not finite(reference):
@@ -136,13 +136,13 @@ class _Drift:
         far_inputs = with_gap(exact.inputs)
         try:
             reference = exact(exact.inputs), exact(far_inputs)
-        except Crashed:
+        except ModelError:
             self.notes.append(f"positions {FAR} later are rejected by the model")
             return []
         for dtype in LOW_PRECISION:
             try:
                 near, far = self._near_and_far(reference, dtype)
-            except Crashed:
+            except ModelError:
                 continue
             rounding = max(near, _eps(dtype))
             if not far > _factor(reference[0]) * rounding or rounding * FACTOR > 1:
@@ -167,7 +167,7 @@ class _Drift:
         if names and dtype != self.subject.dtype:
             try:
                 kept_error = self._near_and_far(reference, dtype, True)[1]
-            except Crashed:
+            except ModelError:
                 kept_error = math.inf
             if kept_error < far / FACTOR:
                 short = ", ".join(names[:3])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.program.hooks import hooked
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
@@ -168,15 +168,15 @@ def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[T
         try:
             for v in variables:
                 v.requires_grad_(True)
-            chosen = run.subject.chosen(inputs.call(run.counted_model)).values()
+            chosen = run.subject.select_outputs(inputs.call(run.counted_model)).values()
             outputs = [t for t in (torch.view_as_real(c) if c.is_complex() else c for c in chosen) if t.is_floating_point()]
             if not any(t.requires_grad for t in outputs):
                 return torch.zeros(len(sums), dtype=torch.float64)
             return torch.stack([_along(outputs, weights, direction) for weights in sums])
-        except Crashed:
+        except ModelError:
             raise
         except Exception as error:
-            raise Crashed(f"the backward pass raised {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+            raise ModelError(f"the backward pass raised {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
         finally:
             for v, needed in zip(variables, before, strict=True):
                 v.requires_grad_(needed)

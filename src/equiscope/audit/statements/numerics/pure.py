@@ -19,7 +19,7 @@ from equiscope.audit.inputs.variations import batched, changed_tokens, lengthene
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
-from equiscope.audit.subject import Crashed, Outputs, Pass, Seeds, Subject, shortened
+from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, shortened
 from equiscope.audit.subject.outputs import finite
 from equiscope.audit.subject.state import equal
 from equiscope.record import Row
@@ -144,7 +144,7 @@ def _rewritten(run: Pass) -> set[str]:
 
     try:
         run.outputs_of(twice)
-    except Crashed:  # the model rejects the other inputs, or rejects them after these: `_history_effects` finds that
+    except ModelError:  # the model rejects the other inputs, or rejects them after these: `_history_effects` finds that
         return set()
     both = [(n, b, after[1][n]) for n, b in after[0].items() if n in after[1] and b.shape == after[1][n].shape]
     return {
@@ -182,14 +182,16 @@ def _history_effects(run: Pass) -> Iterator[Fault]:
                 refill = name in reused
                 inputs = inputs_by_name[name]
                 result = _refilled(tensors, inputs).call_on_itself(model) if refill else inputs.call(model)
-                answers.append((name, {n: t.detach().double().cpu().clone() for n, t in run.subject.chosen(result).items()}))
+                answers.append(
+                    (name, {n: t.detach().double().cpu().clone() for n, t in run.subject.select_outputs(result).items()})
+                )
             return result
 
         run.changed_state.clear()
         try:
             run.outputs_of(one_after_another)
             failed = ""
-        except Crashed as crash:
+        except ModelError as crash:
             failed = str(crash)
         leftover = sorted(run.changed_state)
         errors = [_max_error(expected[n], t) for n, t in answers]
@@ -241,7 +243,7 @@ def _variant_inputs(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
     for name, inputs in variants.items():
         try:
             yield name, inputs, run(inputs)
-        except Crashed:
+        except ModelError:
             continue
 
 

@@ -18,8 +18,8 @@ from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.causal import claims_causal
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement
-from equiscope.audit.subject import Crashed, Pass, Subject, arguments, first_tokens
-from equiscope.audit.subject.outputs import Picked
+from equiscope.audit.subject import ModelError, Pass, Subject, arguments, first_tokens
+from equiscope.audit.subject.outputs import SelectedOutputs
 from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
@@ -117,7 +117,7 @@ class CacheExact(Statement):
 def _accepted(run: Pass, inputs: Inputs) -> bool:
     try:
         run(inputs)
-    except Crashed:
+    except ModelError:
         return False
     return True
 
@@ -223,16 +223,18 @@ def _run_transformers(model: nn.Module, inputs: Inputs, sizes: list[int], subjec
         if past is None:  # some return none and write into the cache that is passed
             past = own_cache = _empty_cache(model, cache_argument)
             output = model(**part, **{cache_argument: past}, use_cache=True)
-        results.append(subject.chosen(output))
+        results.append(subject.select_outputs(output))
         start = end
-    rows, joined = subject.axes(subject.in_dtype(subject.dtype)), Picked()
+    rows, joined = subject.axes(subject.in_dtype(subject.dtype)), SelectedOutputs()
     for name in results[0]:
         parts, axes = [m[name] for m in results], rows.get(name, ())
         if not axes:
-            raise Crashed(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
+            raise ModelError(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
         joined[name] = torch.cat(parts, axes[0])
         if joined[name].shape[axes[0]] != inputs.length:
-            raise Crashed(f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens")
+            raise ModelError(
+                f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens"
+            )
     return joined
 
 
@@ -240,7 +242,7 @@ def _empty_cache(model: Any, cache_argument: str) -> Any:
     """A cache as generate() of transformers makes it."""
     library = sys.modules.get("transformers")
     if library is None or cache_argument != "past_key_values":
-        raise Crashed(f"with use_cache=True the model returns no {cache_argument}")
+        raise ModelError(f"with use_cache=True the model returns no {cache_argument}")
     if getattr(model.config, "is_encoder_decoder", False):
         return library.EncoderDecoderCache(library.DynamicCache(), library.DynamicCache())
     return library.DynamicCache(config=model.config)

@@ -18,7 +18,7 @@ from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Screening, Statement
-from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.audit.subject.outputs import differing
 from equiscope.record import Coverage
 from equiscope.record.audit import Claimed
@@ -139,7 +139,7 @@ def _screen_positions(
     if base.batch is not None:
         try:
             errors_at = _screen_batched(run, base, positions_tried, budget)
-        except Crashed:  # a model with a fixed batch size
+        except ModelError:  # a model with a fixed batch size
             errors_at = {}
         worst = max(errors_at, key=lambda j: math.inf if errors_at[j] != errors_at[j] else errors_at[j], default=0)
         if errors_at and (
@@ -213,14 +213,14 @@ def _lengths(run: Pass, budget: LengthBudget, screening: Screening) -> tuple[lis
             whole = run(text)
             longest = text
             break
-        except Crashed as crash:
+        except ModelError as crash:
             rejected = f"{length} tokens are rejected: {crash}"
     measured_lengths = [longest.length or 0]
     for length in (m for m in [*lengths, n] if m < (longest.length or 0)):
         part = shortened(longest, length)
         try:
             outputs = run.outputs_of(part.call)
-        except Crashed:
+        except ModelError:
             continue
         measured_lengths.append(length)
         relation = SameRows(slice(0, length), slice(0, length), (longest.length or 0, length))

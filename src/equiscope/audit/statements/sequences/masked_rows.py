@@ -15,7 +15,7 @@ from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.sequences.padding import TRUE_IS_PADDING, mask_name, padded
 from equiscope.audit.statements.sequences.rotary_layout import attention_calls, query_key_products
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.program.attended.calls import AttentionCall
 from equiscope.record import Row
@@ -52,7 +52,7 @@ class MaskedRows(MeasuredProperty):
                     _results_of(calls),
                     masks_seen or any(s.mask is not None or s.weights is not None for s in calls),
                 )
-            except Crashed as crash:
+            except ModelError as crash:
                 failures.append(f"{text}: {crash}")
                 continue
             if not results_here and not (finite(outputs) and changed):

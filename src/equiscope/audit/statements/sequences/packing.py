@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error
 from equiscope.audit.statements.statement import Statement
-from equiscope.audit.subject import Crashed, Pass, Subject, arguments
+from equiscope.audit.subject import ModelError, Pass, Subject, arguments
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import InputKind
@@ -143,7 +143,7 @@ def _remark(run: Pass, pair: RunPair) -> str:
     with_cache = pair.original.with_values({"use_cache": True})
     try:
         without_cache, cached = run(pair.original), run(with_cache)
-    except Crashed:
+    except ModelError:
         return ""
     max_error = max((error(t, cached[n]) for n, t in without_cache.items() if n in cached), default=0.0)
     text = f"with use_cache=True, the default, documents attend to one another ({max_error:.1e}): packing needs use_cache=False"

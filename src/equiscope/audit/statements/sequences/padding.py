@@ -16,7 +16,7 @@ from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.variations import batched, changed_tokens, resampled, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Statement
-from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
+from equiscope.audit.subject import ModelError, Pass, Subject, arguments, shortened
 from equiscope.symmetry import Inputs
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
@@ -79,7 +79,7 @@ class _Padding(Statement):
             try:
                 if not error(transformed[output], run(other)[output]) < EXACT:
                     return f"it reads row {row}, which is padding here"
-            except Crashed:
+            except ModelError:
                 return ""
         return "it depends on where the padding is"
 
@@ -123,7 +123,7 @@ def _without_positions(run: Pass, pair: RunPair) -> str:
         return ""
     try:
         max_error = measure_pair(run, replace(pair, original=sides[0], transformed=sides[1]), run.subject.axes(run)).error
-    except Crashed:
+    except ModelError:
         return ""
     return f"without position_ids it does not hold: {max_error:.1e} with one row of padding" if not max_error < 1e-9 else ""
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.program.attended.calls import AttentionCall, recorded_calls
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
@@ -121,7 +121,7 @@ def attention_calls(run: Pass, inputs: Inputs) -> list[AttentionCall]:
             inputs.to(run.dtype).call(run.counted_model)
         except Exception as error:
             text = " ".join(str(error).split())[:160]
-            raise Crashed(f"the model raised {type(error).__name__} on one token at all positions: {text}") from error
+            raise ModelError(f"the model raised {type(error).__name__} on one token at all positions: {text}") from error
     return calls
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from equiscope.audit.diagnose.localize import features_of, watching_modules
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.space.forces import Forces
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import flat
 from equiscope.record import Counterexample, Row
 from equiscope.record.audit import Verdict
@@ -41,7 +41,7 @@ class Conservative(MeasuredProperty):
             return "the inputs have no points"
         try:
             self.forces = Forces.of(subject)
-        except Crashed as crash:
+        except ModelError as crash:
             return str(crash)
         self.expected = self.forces is not None and (self.forces.named_energy or bool(self.forces.forces))
         return "" if self.forces is not None else "the model does not return an energy"
@@ -52,7 +52,7 @@ class Conservative(MeasuredProperty):
             return given_row
         try:  # parameters initialised at zero can hide a fault
             row = self._row(subject.in_dtype(torch.float64, True), tolerance, 1 if count < 32 else 4)
-        except (Undecided, Crashed):
+        except (Undecided, ModelError):
             return given_row
         if row.verdict == "holds":
             return given_row

@@ -10,7 +10,7 @@ import torch
 
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, max_error
 from equiscope.audit.statements.space.forces import Forces, outputs_with_forces, points_of
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
@@ -34,7 +34,7 @@ class Digits(MeasuredProperty):
             return "the inputs have no points in space"
         try:
             self.forces = Forces.of(subject)
-        except Crashed as crash:
+        except ModelError as crash:
             return str(crash)
         return ""
 

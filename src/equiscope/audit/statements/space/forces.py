@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
-from equiscope.audit.subject.outputs import Picked, flat
+from equiscope.audit.subject import ModelError, Outputs, Pass, Subject
+from equiscope.audit.subject.outputs import SelectedOutputs, flat
 from equiscope.symmetry import Inputs
 
 ENERGY = ("energy", "energies", "total_energy", "potential", "potential_energy", "e", "u")
@@ -38,7 +38,7 @@ class Forces:
 
     @classmethod
     def of(cls, subject: Subject) -> "Forces | None":
-        """The energy and forces of a subject; None where there is no energy. Raises Crashed where the model raises."""
+        """The energy and forces of a subject; None where there is no energy. Raises ModelError where the model raises."""
         points = points_of(subject.inputs)
         if points is None:
             return None
@@ -46,7 +46,7 @@ class Forces:
         for uses_answer_method in (True, False) if callable(getattr(subject.model, "answer", None)) else (False,):
             try:
                 outputs = _all_outputs(subject, run, run.inputs, uses_answer_method)
-            except Crashed:
+            except ModelError:
                 if uses_answer_method:
                     continue
                 raise
@@ -74,7 +74,7 @@ class Forces:
             slope = None
             if energy.requires_grad:
                 (slope,) = torch.autograd.grad(energy.double().sum(), points, allow_unused=True)
-        return Picked(energy=energy, forces=torch.zeros_like(points) if slope is None else -slope)
+        return SelectedOutputs(energy=energy, forces=torch.zeros_like(points) if slope is None else -slope)
 
 
 def points_of(inputs: Inputs) -> Tensor | None:

@@ -22,7 +22,7 @@ from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty
 from equiscope.audit.statements.pairs import RunPair, Sides, Unchanged
 from equiscope.audit.statements.space.forces import Forces, nearest_distance, points_of
-from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.record import Counterexample, Row
 from equiscope.symmetry import Inputs
 
@@ -106,7 +106,7 @@ class Smooth(MeasuredProperty):
             return "there is only one point"
         try:
             self.forces = Forces.of(subject)
-        except Crashed as crash:
+        except ModelError as crash:
             return str(crash)
         self.expected = self.forces is not None and (self.forces.named_energy or bool(self.forces.forces))
         return ""
@@ -124,7 +124,7 @@ class Smooth(MeasuredProperty):
                 interval, remaining = find_jump(path_of_point, span, edges, 20 * count)
                 if interval is None and cutoff is None and remaining > SMOOTH_ENOUGH:
                     interval, remaining = find_jump(path_of_point, span, edges, 40 * count)
-            except Crashed as crash:
+            except ModelError as crash:
                 crashed = str(crash)
                 continue
             if interval is not None:
@@ -197,7 +197,7 @@ class Smooth(MeasuredProperty):
         cause = f"a jump of {many} {where}, {set_name}; 1 is the size at typical distances"
         try:
             location = localize(run, RunPair(path(a), path(b), UnitScaled(), ""), True)
-        except Crashed:
+        except ModelError:
             location = None
         text = f"move one point from {a:.15g} to {b:.15g} away from another, {set_name}"
         example = Counterexample(text=text, error=size, element={"from": a, "to": b}, inputs={}, parameters="given")

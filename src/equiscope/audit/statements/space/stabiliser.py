@@ -16,7 +16,7 @@ from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import Relation, RunPair, Sides, error
 from equiscope.audit.statements.space.forces import Forces, nearest_distance, outputs_with_forces, points_of
 from equiscope.audit.statements.statement import Statement, Symmetry
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
+from equiscope.audit.subject import ModelError, Outputs, Pass, Subject
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import InputKind, Inputs
 from equiscope.symmetry.actions import Permute
@@ -104,7 +104,7 @@ class Stabiliser(Statement):
             return f"{fixed_arguments[0]} would not fit other points"
         try:
             self.forces = Forces.of(subject)
-        except Crashed as crash:
+        except ModelError as crash:
             return str(crash)
         return ""
 
@@ -128,7 +128,7 @@ class Stabiliser(Statement):
             figure = line(run.inputs.length or 0)
             inputs = self._inputs(run, figure)
             if inputs is None or not self._accepted(run, inputs):
-                raise Crashed("the model accepts neither methane, nor a line, a square or an octahedron")
+                raise ModelError("the model accepts neither methane, nor a line, a square or an octahedron")
             pairs = [self._pair(inputs, figure, rotation, representations, sizes) for rotation in figure.rotations]
         return pairs
 
@@ -168,7 +168,7 @@ class Stabiliser(Statement):
     def _accepted(self, run: Pass, inputs: Inputs) -> bool:
         try:
             outputs_with_forces(run, inputs, self.forces)
-        except Crashed:
+        except ModelError:
             return False
         return True
 
