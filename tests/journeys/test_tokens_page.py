@@ -1,4 +1,4 @@
-"""The page of tokens in a real browser: its numbers are those of `equiscope.tokens`; heard, by mouse, keyboard and touch."""
+"""The page of tokens in a real browser: its numbers are those of `equiscope.tokens`; playback, by mouse, keyboard and touch."""
 
 import re
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_numbers_of_a_patch_are_those_of_training(read, opened):
             outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
             assert outputs == pytest.approx(unpack(cut.projection.output)[token].tolist(), rel=1e-6, abs=1e-9)
             said = tab.locator(".output .quiet").all_inner_texts()
-            again = [number(re.search(r"here again: (\S+);", text)[1]) for text in said]
+            again = [number(re.search(r"recomputed here: (\S+);", text)[1]) for text in said]
             assert again == pytest.approx(outputs, abs=1e-6)
         assert "computed both ways in float64, the largest difference is" in tab.locator(".measured").inner_text()
 
@@ -166,11 +166,11 @@ def test_numbers_of_a_tubelet_are_those_of_training(read, opened):
 def test_a_stem_overlaps_and_pixels_do_not(read):
     tab = read("made", "see=picture")
     tab.get_by_role("button", name="stem", exact=True).click()
-    assert "It reads 31×31 = 961 pixels" in tab.locator(".field-of").inner_text()
+    assert "Its receptive field has 31×31 = 961 pixels" in tab.locator(".field-of").inner_text()
     large, small = (tab.locator(f".photo {which}").bounding_box()["width"] for which in (".frame:not(.own)", ".frame.own"))
     assert large / small == pytest.approx(31 / 16, rel=0.1)
     tab.get_by_role("button", name="pixels", exact=True).first.click()
-    assert "224 × 224 = 50,176 tokens of 3 numbers" in tab.locator(".said").inner_text()
+    assert "224 × 224 = 50,176 tokens of 3 numbers" in tab.locator(".summary").inner_text()
 
 
 # --- hands -------------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_click_on_a_lane_chooses_what_is_there(read):
     box = tab.locator("[data-way='frames']").bounding_box()
     tab.mouse.click(box["x"] + box["width"] * 0.5125, box["y"] + 20)
     assert (chosen(tab)["way"], chosen(tab)["token"]) == ("frames", 20)
-    tab.get_by_label("seen").select_option("0.1")
+    tab.get_by_label("in view").select_option("0.1")
     tab.get_by_label("window").select_option("1")
     assert chosen(tab)["token"] == 51, "the frame of 10 ms at the same time"
     box = tab.locator("[data-way='frames']").bounding_box()
@@ -298,35 +298,35 @@ def test_a_link_that_makes_no_sense_is_read_as_far_as_it_does(read, fragment):
     assert re.findall(r"NaN|undefined|\[object", tab.locator("body").inner_text()) == []
 
 
-# --- heard -------------------------------------------------------------------------------------------------------------
+# --- playback ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_token_is_played_by_its_own_samples(read):
     tab = read("made", "way=frames&token=13")
     tab.get_by_role("button", name="Play the token").click()
-    until(tab, "equiscope.tokens.player.heard")
-    heard = tab.evaluate("equiscope.tokens.player.heard")
-    assert heard == {"begin": 12 * 200, "samples": 200, "rate": 8000, "loop": False, "state": "running"}
+    until(tab, "equiscope.tokens.player.last")
+    last = tab.evaluate("equiscope.tokens.player.last")
+    assert last == {"begin": 12 * 200, "samples": 200, "rate": 8000, "loop": False, "state": "running"}
     tab.evaluate("equiscope.tokens.set({ way: 'patches', token: 4 })")
-    tab.get_by_role("button", name="Hold the token").click()
-    until(tab, "equiscope.tokens.player.heard.loop")
-    heard = tab.evaluate("equiscope.tokens.player.heard")
-    assert (heard["begin"], heard["samples"]) == (16 * 80, 15 * 80 + 200)
+    tab.get_by_role("button", name="Loop the token").click()
+    until(tab, "equiscope.tokens.player.last.loop")
+    last = tab.evaluate("equiscope.tokens.player.last")
+    assert (last["begin"], last["samples"]) == (16 * 80, 15 * 80 + 200)
     tab.locator("[data-way='patches']").focus()
     tab.keyboard.press("ArrowRight")
-    until(tab, "equiscope.tokens.player.heard.begin === 32 * 80")
-    assert tab.evaluate("equiscope.tokens.player.heard.loop"), "what is held follows what is chosen"
+    until(tab, "equiscope.tokens.player.last.begin === 32 * 80")
+    assert tab.evaluate("equiscope.tokens.player.last.loop"), "the loop follows the selection"
     tab.keyboard.press("Escape")
     assert tab.evaluate("equiscope.tokens.player.playing") is False
     tab.keyboard.press("Enter")
-    until(tab, "!equiscope.tokens.player.heard.loop")
-    assert tab.evaluate("equiscope.tokens.player.heard.begin") == 32 * 80
-    tab.get_by_role("button", name="Hold the token").click()  # what is played once may have ended by now
+    until(tab, "!equiscope.tokens.player.last.loop")
+    assert tab.evaluate("equiscope.tokens.player.last.begin") == 32 * 80
+    tab.get_by_role("button", name="Loop the token").click()  # what is played once may have ended by now
     tab.get_by_role("button", name="Stop").click()
     assert tab.evaluate("equiscope.tokens.player.playing") is False
 
 
-def test_the_token_that_is_heard_is_lit(read):
+def test_the_token_that_is_played_is_highlighted(read):
     tab = read("made")
     tab.get_by_role("button", name="Play all").click()
     until(tab, "Number(document.querySelector('[data-way=mel] .lit').dataset.token) >= 20")
@@ -336,12 +336,12 @@ def test_the_token_that_is_heard_is_lit(read):
     )
     assert seen[0] - 2 <= seen[1] <= seen[2] + 2, "the playhead is in the window that is lit"
     until(tab, "!equiscope.tokens.player.playing")
-    assert tab.evaluate("equiscope.tokens.player.heard.samples") == 8000
+    assert tab.evaluate("equiscope.tokens.player.last.samples") == 8000
     assert tab.locator(".playhead").is_hidden()
     assert tab.get_by_role("button", name="Stop").is_disabled()
 
 
-def test_a_close_view_follows_what_is_heard(read):
+def test_a_close_view_follows_the_playback(read):
     tab = read("made", "span=0.1&token=11")
     before = tab.locator("[data-way='frames'] canvas").evaluate("c => c.toDataURL()")
     tab.get_by_role("button", name="Play all").click()
@@ -351,7 +351,7 @@ def test_a_close_view_follows_what_is_heard(read):
     assert tab.locator("[data-way='frames'] canvas").evaluate("c => c.toDataURL()") == before, "back to what is chosen"
 
 
-def test_silence_is_said(read):
+def test_silence_is_stated(read):
     tab = read("silent")
     assert "This sound is silent" in tab.locator(".notice").inner_text()
     assert value(tab) == pytest.approx(np.log(1e-10), rel=1e-6)

@@ -6,7 +6,7 @@ import { whole } from "../src/tokens/counts";
 import { under } from "../src/tokens/waveform";
 import { speed } from "../src/tokens/player";
 import { turned } from "../src/tokens/sound";
-import { energy, hann, heard, inPatch, nearest, range, reads, terms } from "../src/tokens/spectrum";
+import { energy, hann, inPatch, logEnergy, nearest, range, reads, terms } from "../src/tokens/spectrum";
 import { chosen, fromHash, initial, type Kind, toHash, within } from "../src/tokens/state";
 
 const array = (shape: number[], data: number[]) => ({ shape, dtype: "float64" as const, data });
@@ -47,7 +47,7 @@ describe("energies", () => {
     expect(found[2]).toBeCloseTo(0.5, 14);
   });
 
-  test("a tone is heard at its frequency, and half as much beside it", () => {
+  test("the energy of a tone is at its frequency, and half as much at its neighbors", () => {
     // a cosine through a Hann window: N/4 at its frequency, N/8 at the neighbours, nothing elsewhere
     expect(energy(samples, 3)).toBeCloseTo(16, 10);
     expect(energy(samples, 2)).toBeCloseTo(4, 10);
@@ -59,8 +59,8 @@ describe("energies", () => {
 
   test("a band adds up what it hears", () => {
     expect(terms(samples, bands, 1).map(({ hertz, weight }) => [hertz, weight])).toEqual([[1500, 1], [2000, 0.25]]); // prettier-ignore
-    expect(heard(terms(samples, bands, 1), bands.floor)).toBeCloseTo(Math.log(17), 10);
-    expect(heard(terms(new Float64Array(16), bands, 0), bands.floor)).toBeCloseTo(Math.log(1e-10), 12);
+    expect(logEnergy(terms(samples, bands, 1), bands.floor)).toBeCloseTo(Math.log(17), 10);
+    expect(logEnergy(terms(new Float64Array(16), bands, 0), bands.floor)).toBeCloseTo(Math.log(1e-10), 12);
     expect(range(bands, 0)).toEqual([500, 1500]);
   });
 });

@@ -1,11 +1,11 @@
-// A field of numbers, a square a number: click, arrow keys or a finger choose one; pointing only reads.
+// A grid of numbers, one square each: click, arrow keys or touch select one; hovering only shows it.
 import { h } from "../dom";
 import { type Colour, sized } from "../heads/canvas";
 
 export interface Field {
   rows: number;
   columns: number;
-  last?: number; // how many squares there are, where the last row is not full
+  last?: number; // the number of squares, if the last row is not full
   colour(i: number): Colour;
   chosen?: number;
   side: number; // of a square, at most, in pixels
@@ -70,11 +70,11 @@ export function cells(tag: string, listener: Listener): Cells {
   };
 }
 
-/** Where a box of cells is, in shares of the whole. */
+/** CSS position of a box of cells, in percent of the grid. */
 export const boxed = (row: number, column: number, high: number, wide: number, rows: number, columns: number): string =>
   `left:${(100 * column) / columns}%;top:${(100 * row) / rows}%;width:${(100 * wide) / columns}%;height:${(100 * high) / rows}%`;
 
-/** Where a key leads in a field with so many columns; nothing for another key. */
+/** The cell that a key moves to; undefined for another key. */
 export function step(key: string, from: number, columns: number, many: number): number | undefined {
   if (key === "Home") return 0;
   if (key === "End") return many - 1;
@@ -84,7 +84,7 @@ export function step(key: string, from: number, columns: number, many: number): 
   return to >= 0 && to < many ? to : from;
 }
 
-/** Signed numbers as bars from a base line; one is chosen. */
+/** Signed numbers as bars from a base line; one is selected. */
 export interface Bars {
   element: HTMLElement;
   draw(shown: { values: ArrayLike<number>; base: number; chosen: number; label: string }): void;

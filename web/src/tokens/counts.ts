@@ -1,4 +1,4 @@
-// Ways to cut side by side: how many tokens, how many numbers each, and what attention has to compare.
+// Tokenizations side by side: the number of tokens, the numbers in each, and the pairs that attention compares.
 import { h } from "../dom";
 
 export interface Row {
@@ -9,10 +9,10 @@ export interface Row {
   pick(): void;
 }
 
-/** seconds: that all tokens together stand for; without it nothing is said of time. */
+/** seconds: the duration of the input; without it there is no rate. */
 export function counts(title: string, seconds?: number): { element: HTMLElement; draw(rows: Row[]): void } {
   const body = h("tbody");
-  const heads = ["", "tokens N", seconds && "tokens a second", "numbers a token", "numbers in all", "pairs N²"].filter((text) => text !== undefined); // prettier-ignore
+  const heads = ["", "tokens N", seconds && "tokens per second", "numbers per token", "total numbers", "pairs N²"].filter((text) => text !== undefined); // prettier-ignore
   const element = h(
     "section.part.counts",
     h("h2", title),

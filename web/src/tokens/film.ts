@@ -1,4 +1,4 @@
-// A film as tokens: frames side by side with the chosen tubelet in them, a slider over time, the tubelet enlarged.
+// A video as tokens: frames side by side with the selected tubelet, a slider over time, the tubelet enlarged.
 import { digits } from "../axis";
 import type { FilmCut, FilmTokens } from "../contract";
 import { button, h, slider } from "../dom";
@@ -25,7 +25,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
   const frame = h("i.frame");
   const photo = h("div.photo", { tabindex: 0, role: "application", style: `aspect-ratio:${wide}/${high};width:min(100%, ${Math.round((wide / high) * 384)}px)` }, canvas, frame); // prettier-ignore
   const ways = h("div.switch", { role: "group", "aria-label": "size of a tubelet: frames, rows, columns" });
-  const said = h("p.said", { "aria-live": "polite" });
+  const summary = h("p.summary", { "aria-live": "polite" });
   const strip = h("div.film-strip", { role: "group", "aria-label": "frames" });
   const frames = Array.from({ length: many }, (_, f) => {
     const small = h<HTMLCanvasElement>("canvas", { width: wide, height: high, "aria-hidden": "true" });
@@ -35,7 +35,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
     return { press, mark };
   });
   const one = box(pixels, (number) => tell.set({ number }), (token) => tell.set({ token, number: 0, frame: undefined })); // prettier-ignore
-  const table = counts("Ways to cut this film", many / record.fps);
+  const table = counts("Tokenizations of this film", many / record.fps);
   const sliding = h("div.sliding");
   let running: ReturnType<typeof setInterval> | undefined;
   const run = button("Play", "Play the film", () => (running ? (halt(), tell.set({})) : begin()), { class: "run" });
@@ -46,7 +46,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
       heading(record.name, "film"),
       record.note && h("p.quiet", record.note),
       ways,
-      said,
+      summary,
       strip,
       h("div.beside", h("div", photo, h("div.moves", run, sliding)), h("div.one", one.element)),
       one.maps,
@@ -67,7 +67,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
     return { size, grid, token, frame: typeof asked === "number" && asked >= first && asked < first + size[0] ? asked : first };
   }
 
-  /** Another frame, with the token of that time at the same place. */
+  /** Selects a frame, and the token of that time at the same row and column. */
   function show(f: number, passing = false): void {
     const { grid, size, token } = shown;
     const [, row, column] = cellOf(grid, token);
@@ -141,8 +141,8 @@ export function film(record: FilmTokens, tell: Tell): Section {
       const total = grid[0] * grid[1] * grid[2];
       const [time, row, column] = cellOf(grid, token);
       ways.replaceChildren(...record.cuts.map((each, i) => h("button", { type: "button", "aria-pressed": String(each === cut), onclick: () => take(i) }, called(each.size as Size)))); // prettier-ignore
-      said.textContent = `${grid.join(" × ")} = ${whole(total)} tokens of ${whole(cut.numbers)} numbers: each is a box of ${size[0] === 1 ? "one frame" : `${size[0]} frames`}, ${size[1]} rows and ${size[2]} columns.`;
-      photo.setAttribute("aria-label", `frame ${f + 1} of ${many}, cut into ${grid[1]} by ${grid[2]} tokens. Arrow keys choose one; page up and page down go through time.`); // prettier-ignore
+      summary.textContent = `${grid.join(" × ")} = ${whole(total)} tokens of ${whole(cut.numbers)} numbers, each a box of ${size[0] === 1 ? "one frame" : `${size[0]} frames`}, ${size[1]} rows and ${size[2]} columns.`;
+      photo.setAttribute("aria-label", `frame ${f + 1} of ${many}, ${grid[1]} by ${grid[2]} tokens. Arrow keys select one; page up and page down move in time.`); // prettier-ignore
       const begins: Size = [time * size[0], row * size[1], column * size[2]];
       frame.style.cssText = boxed(begins[1], begins[2], size[1], size[2], high, wide);
       frames.forEach(({ press, mark }, i) => {
@@ -155,8 +155,8 @@ export function film(record: FilmTokens, tell: Tell): Section {
       strip.replaceChildren(...frames.map(({ press }) => press));
       const seconds = at(unpack(cut.positions), [token, 0]);
       const title = `Tubelet ${whole(token + 1)} of ${whole(total)}`;
-      const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time, and its place counted from 0.`;
-      one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.projection, outputs: record.outputs, what: `Sliding a convolution over frames, rows and columns, with W as its kernel and a stride of ${called(size)},` }); // prettier-ignore
+      const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time span, and its row and column counted from 0.`;
+      one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.projection, outputs: record.outputs, what: `A 3D convolution with the kernel W and a stride of ${called(size)}` }); // prettier-ignore
       table.draw(record.cuts.map((each, i) => ({ name: called(each.size as Size), tokens: each.grid.reduce((a, b) => a * b, 1), numbers: each.numbers, pressed: each === cut, pick: () => take(i) }))); // prettier-ignore
       if (!range) {
         range = slider("time", [1, many], f + 1, (value) => show(value - 1), (value) => `frame ${value}, ${digits(Number(((value - 1) / record.fps).toFixed(3)))} s`); // prettier-ignore

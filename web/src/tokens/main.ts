@@ -1,12 +1,12 @@
-// The page of tokens: what a transformer reads of a sound, a picture, a film.
+// The tokens page: a sound, a picture and a film as tokens.
 import type { Tokenised } from "../contract";
 import { read, unreadable } from "../read";
-import { type Reading, reveal } from "./page";
+import { mount, type TokensPage } from "./page";
 import "../style.css";
 
-/** What a script on the page may reach, as `equiscope.tokens`. */
-export let tokens: Reading | undefined;
+/** For scripts on the page, as `equiscope.tokens`. */
+export let tokens: TokensPage | undefined;
 
 const place = document.getElementById("app");
 const record = document.getElementById("tokenised");
-if (place && record) read<Tokenised>(record).then((found) => (tokens = reveal(found, place)), unreadable(place));
+if (place && record) read<Tokenised>(record).then((found) => (tokens = mount(found, place)), unreadable(place));

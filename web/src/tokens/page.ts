@@ -1,4 +1,4 @@
-// The page of tokens: a sound, a picture, a film, each cut before one's eyes; one token down to a single number.
+// The tokens page: a sound, a picture, a film, each with its tokenizations; one token down to a single number.
 import type { Tokenised } from "../contract";
 import { h } from "../dom";
 import { film } from "./film";
@@ -9,8 +9,8 @@ import { sound, type SoundSection } from "./sound";
 import { type Chosen, fromHash, initial, type Kind, KINDS, toHash, type TokensState } from "./state";
 import "./tokens.css";
 
-/** What a script on the page may reach. */
-export interface Reading {
+/** For scripts on the page. */
+export interface TokensPage {
   record: Tokenised;
   state: TokensState;
   player?: Player;
@@ -19,12 +19,12 @@ export interface Reading {
 }
 
 const NAMES: Record<Kind, string> = { sound: "Sound", picture: "Picture", film: "Film" };
-const KEPT: (keyof Chosen)[] = ["cut", "way"]; // changes that one can go back from
+const IN_HISTORY: (keyof Chosen)[] = ["cut", "way"]; // changes that the browser's back button undoes
 
-export function reveal(record: Tokenised, root: HTMLElement): Reading {
+export function mount(record: Tokenised, root: HTMLElement): TokensPage {
   const kinds = KINDS.filter((kind) => record[kind]);
   const sections = new Map<Kind, Section>();
-  const page: Reading = {
+  const page: TokensPage = {
     record,
     state: fromHash(location.hash, kinds, initial(kinds)),
     see(kind) {
@@ -35,7 +35,7 @@ export function reveal(record: Tokenised, root: HTMLElement): Reading {
     },
     set(change, passing = false) {
       page.state = { ...page.state, [page.state.see]: { ...page.state[page.state.see], ...change } };
-      if (!passing) write(KEPT.some((name) => name in change));
+      if (!passing) write(IN_HISTORY.some((name) => name in change));
       sections.get(page.state.see)?.draw();
     },
   };
@@ -44,7 +44,7 @@ export function reveal(record: Tokenised, root: HTMLElement): Reading {
     set: (change, passing) => page.set(change, passing),
   });
 
-  /** A thing is drawn when it is first looked at. */
+  /** A section is built when it is first opened. */
   function section(kind: Kind): Section {
     let found = sections.get(kind);
     if (!found) {
@@ -58,7 +58,7 @@ export function reveal(record: Tokenised, root: HTMLElement): Reading {
   }
 
   const desk = h("main", { id: "story" });
-  const tabs = h("nav", { "aria-label": "what is cut into tokens" });
+  const tabs = h("nav", { "aria-label": "input" });
   const notes = record.notes ?? [];
   document.body.classList.add("tokens");
   root.replaceChildren(
@@ -71,7 +71,7 @@ export function reveal(record: Tokenised, root: HTMLElement): Reading {
     ),
     kinds.length > 1 ? tabs : "",
     desk,
-    h("footer", "equiscope: the numbers of every token are inside this page, as training would read them. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", "equiscope: this page contains the numbers of every token, as in training. It works offline and sends no data."), // prettier-ignore
   );
 
   function write(keep: boolean): void {
@@ -95,14 +95,14 @@ export function reveal(record: Tokenised, root: HTMLElement): Reading {
     if (desk.firstChild !== one.element) desk.replaceChildren(one.element);
     one.draw();
   }
-  const turned = () => {
+  const navigate = () => {
     if (location.hash.slice(1) === toHash(page.state, kinds)) return;
     sections.get(page.state.see)?.leave?.();
     page.state = fromHash(location.hash, kinds, page.state);
     draw();
   };
-  addEventListener("hashchange", turned);
-  addEventListener("popstate", turned);
+  addEventListener("hashchange", navigate);
+  addEventListener("popstate", navigate);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   return page;

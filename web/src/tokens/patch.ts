@@ -1,4 +1,4 @@
-// One token of a picture or a film: its box enlarged, its numbers in their order, and what a linear map makes of them.
+// One token of a picture or a film: its box enlarged, its numbers in order, and their linear projection.
 import { digits } from "../axis";
 import type { Projection } from "../contract";
 import { h } from "../dom";
@@ -11,20 +11,20 @@ import { whole } from "./counts";
 
 export interface Boxed {
   size: Size; // of a token, in frames, rows, columns
-  begins: Size; // where its box begins
+  begins: Size; // the first frame, row and column of its box
   grid: Size; // how many tokens there are along each axis
   token: number;
   number: number;
   title: string;
-  where: string; // its coordinate, in words
+  where: string; // its coordinates, as a sentence
   mapped?: Projection | null;
   outputs: string[];
-  what: string; // "convolution" that does the same, in words
+  what: string; // the equivalent convolution, as a phrase
 }
 
 export interface BoxView {
   element: HTMLElement;
-  maps: HTMLElement; // what a linear map makes of its numbers
+  maps: HTMLElement; // the linear projection of its numbers
   draw(box: Boxed): void;
 }
 
@@ -36,8 +36,8 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
   const sheets = h("div.sheets");
   const frames: Cells[] = [];
   const strip = cells("div.strip", { pick, point: (i) => point(i) });
-  const channels = h("div.switch", { role: "group", "aria-label": "colour of the number" });
-  const said = h("output.formula-line", { "aria-live": "polite" });
+  const channels = h("div.switch", { role: "group", "aria-label": "channel" });
+  const formula = h("output.formula-line", { "aria-live": "polite" });
   const title = h("h3");
   const where = h("p.where");
   const lined = h("p.quiet");
@@ -46,7 +46,7 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
     "section.token",
     title,
     where,
-    h("div.enlarged", sheets, h("div.numbers", channels, said, lined, strip.element)),
+    h("div.enlarged", sheets, h("div.numbers", channels, formula, lined, strip.element)),
   );
 
   function point(i: number | undefined): void {
@@ -55,7 +55,7 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
     tell();
   }
 
-  /** The formula of the number that is pointed at, or chosen. */
+  /** The formula of the hovered or selected number. */
   function tell(): void {
     const i = pointed ?? now.number;
     const { size, begins } = now;
@@ -63,7 +63,7 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
     const byte = pixels.byte(begins[0] + place.f, begins[1] + place.y, begins[2] + place.x, place.c);
     const [t, rows, columns] = size;
     const at = t > 1 ? `((${place.c}·${t} + ${place.f})·${rows} + ${place.y})·${columns} + ${place.x}` : `(${place.c}·${rows} + ${place.y})·${columns} + ${place.x}`; // prettier-ignore
-    said.replaceChildren(
+    formula.replaceChildren(
       h("i.sym", "x", h("sub", String(i))),
       ` = ${byte} / 255 = `,
       h("b.value", digits(Math.fround(byte / 255))),
@@ -98,7 +98,7 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
           columns,
           side,
           chosen: f === place.f ? place.y * columns + place.x : undefined,
-          label: `${now.title}${t > 1 ? `, frame ${f + 1} of ${t}` : ""}: ${rows} by ${columns} pixels. Arrow keys choose one.`,
+          label: `${now.title}${t > 1 ? `, frame ${f + 1} of ${t}` : ""}: ${rows} by ${columns} pixels. Arrow keys select one.`,
           colour: (i) => [0, 1, 2].map((c) => pixels.byte(begins[0] + f, begins[1] + Math.floor(i / columns), begins[2] + (i % columns), c)) as Colour, // prettier-ignore
         }),
       );
@@ -112,14 +112,14 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
         ),
       );
       const wide = Math.min(values.length, columns * Math.max(1, Math.floor(64 / columns)));
-      lined.textContent = `All ${whole(values.length)} numbers of the token in one row, as training reads them: first all of red, then green, then blue.`;
+      lined.textContent = `All ${whole(values.length)} numbers of the token, flattened in the order of training: all of red, then green, then blue.`;
       strip.draw({
         rows: Math.ceil(values.length / wide),
         columns: wide,
         last: values.length,
         side: 7,
         chosen: number,
-        label: `The ${values.length} numbers of the token in their order. Arrow keys choose one.`,
+        label: `The ${values.length} numbers of the token in order. Arrow keys select one.`,
         colour: (i) => tinted(values[i], placeOf(size, i).c),
       });
       tell();
@@ -134,12 +134,12 @@ const TINTS: Colour[] = [
   [50, 105, 215],
 ];
 
-/** A number from 0 to 1 of a colour: from black over the colour's tint to nearly white. */
+/** The color for a value from 0 to 1 of a channel: from black over the channel's tint to nearly white. */
 function tinted(value: number, c: number): Colour {
   return TINTS[c].map((part) => (value < 0.5 ? 2 * value * part : part + (2 * value - 1) * (255 - part) * 0.85)) as Colour;
 }
 
-/** What each output of the map is for this token, and for all. */
+/** Each output of the projection for this token, and for all. */
 function mapped(
   box: Boxed,
   { weight, output: made, error: apart }: Projection,
@@ -150,7 +150,7 @@ function mapped(
   const many = box.outputs.length;
   const [, rows, columns] = box.grid;
   const tokens = rows * columns;
-  const first = Math.floor(box.token / tokens) * tokens; // of its time
+  const first = Math.floor(box.token / tokens) * tokens; // of its time span
   const [plus, less, paper] = [colour("--positive"), colour("--negative"), colour("--card")];
   const cards = box.outputs.map((name, j) => {
     let sum = 0;
@@ -165,7 +165,7 @@ function mapped(
       columns,
       side: Math.max(3, Math.floor(150 / columns)),
       chosen: box.token - first,
-      label: `${name} of all ${tokens} tokens${box.grid[0] > 1 ? " of this time" : ""}. Arrow keys choose one.`,
+      label: `${name} of all ${tokens} tokens${box.grid[0] > 1 ? " of this time span" : ""}. Arrow keys select one.`,
       colour: (i) => {
         const value = outputs.data[(first + i) * many + j] / (most || 1);
         return mixed(paper, value < 0 ? less : plus, Math.abs(value));
@@ -177,14 +177,14 @@ function mapped(
       h("h4", name),
       map.element,
       h("p", h("i.sym", "y", h("sub", String(j))), " = Σ ", h("i", "x·W"), " = ", h("b.value", digits(own))),
-      h("p.quiet", `sum of ${whole(values.length)} products, here again: ${digits(sum)}; the chosen number brings ${digits(values[box.number])} · ${digits(w)}`), // prettier-ignore
+      h("p.quiet", `sum of ${whole(values.length)} products, recomputed here: ${digits(sum)}; the selected number contributes ${digits(values[box.number])} · ${digits(w)}`), // prettier-ignore
     );
   });
   return [
-    h("h3", `${whole(values.length)} numbers become ${many}`),
-    h("p.quiet", "The first map of a model multiplies them with a learned table W and adds up. Its tables have hundreds of columns; these are made by hand, so that you can read them."), // prettier-ignore
+    h("h3", `${whole(values.length)} numbers are projected to ${many}`),
+    h("p.quiet", "The first layer of a model is a linear projection with a learned matrix W of hundreds of columns. These columns are set by hand, so that they can be read."), // prettier-ignore
     h("div.outputs", cards),
-    h("p.measured", `${box.what} makes the same numbers: computed both ways in float64, the largest difference is ${apart === 0 ? "0" : `${scientific(apart)} of the largest output`}.`), // prettier-ignore
+    h("p.measured", `${box.what} gives the same numbers: computed both ways in float64, the largest difference is ${apart === 0 ? "0" : `${scientific(apart)} of the largest output`}.`), // prettier-ignore
   ];
 }
 

@@ -1,4 +1,4 @@
-// A picture as tokens: its grid of patches, one of them enlarged, and what other ways to cut would cost.
+// A picture as tokens: its grid of patches, one of them enlarged, and the cost of other tokenizations.
 import type { PictureCut, PictureTokens } from "../contract";
 import { h } from "../dom";
 import { css, fitted, pixels as blank, sized } from "../heads/canvas";
@@ -20,14 +20,14 @@ export function picture(record: PictureTokens, tell: Tell): Section {
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const [frame, own] = [h("i.frame"), h("i.frame.own")];
   const photo = h("div.photo", { tabindex: 0, role: "application", style: `aspect-ratio:${wide}/${high};width:min(100%, ${Math.round((wide / high) * 448)}px)` }, canvas, frame, own); // prettier-ignore
-  const ways = h("div.switch", { role: "group", "aria-label": "way to cut the picture" });
-  const said = h("p.said", { "aria-live": "polite" });
+  const ways = h("div.switch", { role: "group", "aria-label": "tokenization" });
+  const summary = h("p.summary", { "aria-live": "polite" });
   const one = box(pixels, (number) => tell.set({ number }), (token) => tell.set({ token, number: 0 })); // prettier-ignore
   const field = h("section.token.field-of");
-  const table = counts("Ways to cut this picture");
+  const table = counts("Tokenizations of this picture");
   const element = h(
     "div.kind",
-    h("section.part", heading(record.name, "picture"), record.note && h("p.quiet", record.note), ways, said, h("div.beside", h("div", photo), h("div.one", one.element, field)), one.maps), // prettier-ignore
+    h("section.part", heading(record.name, "picture"), record.note && h("p.quiet", record.note), ways, summary, h("div.beside", h("div", photo), h("div.one", one.element, field)), one.maps), // prettier-ignore
     table.element,
   );
   const now = () => record.cuts[within(tell.now().cut, record.cuts.length, 0)];
@@ -36,7 +36,7 @@ export function picture(record: PictureTokens, tell: Tell): Section {
     return within(tell.now().token, rows * columns, Math.floor(rows / 2) * columns + Math.floor(columns / 2));
   };
 
-  /** Another way to cut, with the token that stands at the same place. */
+  /** Another tokenization, with the token at the same location. */
   const take = (cut: number): void => {
     const [before, after, token] = [now(), record.cuts[cut], tokenNow(now())];
     const at = (i: number) => (i + 0.5) * before.side;
@@ -94,27 +94,27 @@ export function picture(record: PictureTokens, tell: Tell): Section {
       ways.replaceChildren(
         ...record.cuts.map((each, i) => h("button", { type: "button", "aria-pressed": String(each === cut), onclick: () => take(i) }, each.kind === "patches" ? `${each.side}×${each.side}` : each.kind)), // prettier-ignore
       );
-      said.textContent = `${rows} × ${columns} = ${whole(rows * columns)} tokens of ${whole(cut.numbers)} numbers: ${why(cut)}`;
-      photo.setAttribute("aria-label", `${record.name}, cut into ${rows} by ${columns} tokens. Arrow keys choose one.`);
+      summary.textContent = `${rows} × ${columns} = ${whole(rows * columns)} tokens of ${whole(cut.numbers)} numbers: ${description(cut)}`;
+      photo.setAttribute("aria-label", `${record.name}, ${rows} by ${columns} tokens. Arrow keys select one.`);
       const [[top, bottom], [left, right]] = [cut.rows[row], cut.columns[column]];
       frame.style.cssText = boxed(top, left, bottom - top, right - left, high, wide);
       own.hidden = cut.kind !== "stem";
       own.style.cssText = boxed(row * cut.side, column * cut.side, cut.side, cut.side, high, wide);
       const title = `Token ${whole(token + 1)} of ${whole(rows * columns)}`;
-      const where = `It stands at row ${row}, column ${column}, counted from 0: its coordinates are (${row}, ${column}).`;
+      const where = `Its coordinates are (${row}, ${column}): row and column, counted from 0.`;
       const plain = cut.kind !== "stem";
       one.element.hidden = one.maps.hidden = !plain;
       field.hidden = plain;
       if (plain) {
         const number = within(tell.now().number, cut.numbers, 0);
-        one.draw({ size: [1, cut.side, cut.side], begins: [0, top, left], grid: [1, rows, columns], token, number, title, where, mapped: cut.projection, outputs: record.outputs, what: `Sliding a convolution over the picture, with W as its kernel and a stride of ${cut.side} pixels,` }); // prettier-ignore
+        one.draw({ size: [1, cut.side, cut.side], begins: [0, top, left], grid: [1, rows, columns], token, number, title, where, mapped: cut.projection, outputs: record.outputs, what: `A convolution with the kernel W and a stride of ${cut.side} pixels` }); // prettier-ignore
       } else field.replaceChildren(...stem(cut, title, where, [row, column], [top, bottom, left, right]));
       table.draw(record.cuts.map((each, i) => ({ name: called(each), tokens: each.grid[0] * each.grid[1], numbers: each.numbers, pressed: each === cut, pick: () => take(i) }))); // prettier-ignore
       paint();
     },
   };
 
-  /** A token of the stem: which pixels it reads, and that its neighbours read them too. */
+  /** A token of the stem: its receptive field, and the overlap with those of its neighbors. */
   function stem(
     cut: PictureCut,
     title: string,
@@ -128,7 +128,7 @@ export function picture(record: PictureTokens, tell: Tell): Section {
       rows: tall,
       columns: broad,
       side: Math.max(4, Math.floor(300 / broad)),
-      label: `The ${tall} by ${broad} pixels that the token reads.`,
+      label: `The ${tall} by ${broad} pixels in the token's receptive field.`,
       colour: (i) => [0, 1, 2].map((c) => pixels.byte(0, top + Math.floor(i / broad), left + (i % broad), c)) as [number, number, number], // prettier-ignore
     });
     const readers = (ends: number[][], from: number, to: number) => ends.filter(([a, b]) => a <= from && b >= to).length;
@@ -139,8 +139,8 @@ export function picture(record: PictureTokens, tell: Tell): Section {
       h("h3", title),
       h("p.where", where),
       shown.element,
-      h("p", `It reads ${tall}×${broad} = ${whole(tall * broad)} pixels, though tokens are ${cut.side} pixels apart: the pixel in its middle is read by ${many === 1 ? "this token alone" : `${many} tokens`}.`), // prettier-ignore
-      h("p.quiet", `Four convolutions, 3×3 with stride 2, one after another. A patch ends sharply where the next begins; here neighbours overlap, and what lies on a border is seen whole. Its ${cut.numbers} numbers are learned, so there are none before training.`), // prettier-ignore
+      h("p", `Its receptive field has ${tall}×${broad} = ${whole(tall * broad)} pixels, and the tokens are ${cut.side} pixels apart: the pixel in its middle is in the receptive field of ${many === 1 ? "this token alone" : `${many} tokens`}.`), // prettier-ignore
+      h("p.quiet", `Four 3×3 convolutions with stride 2. Patches do not overlap; these receptive fields do, so that no border cuts through an object. Its ${cut.numbers} numbers are learned, so there are none before training.`), // prettier-ignore
     ];
   }
 }
@@ -150,8 +150,8 @@ const line = (context: CanvasRenderingContext2D, a: number, b: number, c: number
   context.lineTo(c, d);
 };
 
-function why({ kind: way, side }: PictureCut): string {
-  if (way === "pixels") return "nothing is lost and nothing is put together; attention pays for it.";
-  if (way === "stem") return "what each reads overlaps with its neighbours (the larger frame).";
+function description({ kind: way, side }: PictureCut): string {
+  if (way === "pixels") return "one pixel each, at a quadratic cost of attention.";
+  if (way === "stem") return "their receptive fields (the larger frame) overlap.";
   return `each is a square of ${side}×${side} pixels, red, green and blue.`;
 }

@@ -1,25 +1,25 @@
-// A sound is played from its samples: nothing is asked for, no file is decoded.
-export interface Heard {
+// Plays a sound from its samples, without a request or a file.
+export interface Playback {
   begin: number; // first sample
   samples: number; // how many are in the buffer
-  rate: number; // samples a second, as they are heard
+  rate: number; // samples per second of the playback
   loop: boolean;
   state: string; // of the audio context
 }
 
-/** Browsers take buffers of 8000 to 96000 samples a second: others are played that much slower. */
+/** Browsers take buffers of 8000 to 96000 samples a second: others are played more slowly. */
 export function speed(rate: number): { buffer: number; by: number } {
   const by = rate < 8000 ? Math.ceil(8000 / rate) : 1;
   return { buffer: rate * by, by: 1 / by };
 }
 
 export class Player {
-  heard: Heard | undefined; // what was played last
+  last: Playback | undefined; // what was played last
   private context: AudioContext | undefined;
   private source: AudioBufferSourceNode | undefined;
   private started = 0;
 
-  /** samples in [-1, 1]; moved: told where in the sound it is, in seconds, at each picture; nothing at the end. */
+  /** samples in [-1, 1]; moved: called with the position in seconds at each animation frame; undefined at the end. */
   constructor(
     private readonly samples: Float32Array,
     private readonly rate: number,
@@ -30,7 +30,7 @@ export class Player {
     return this.source !== undefined;
   }
 
-  /** Play samples from begin to end, once or again and again. */
+  /** Plays samples from begin to end, once or in a loop. */
   async play(begin: number, end: number, loop = false): Promise<void> {
     this.stop();
     this.context ??= new AudioContext();
@@ -48,7 +48,7 @@ export class Player {
     this.source = source;
     await context.resume();
     if (this.source !== source) return; // stopped while it waited
-    this.heard = { begin, samples: buffer.length, rate: this.rate, loop, state: context.state };
+    this.last = { begin, samples: buffer.length, rate: this.rate, loop, state: context.state };
     this.started = context.currentTime;
     source.start();
     this.follow(source, begin / this.rate, slice.length / this.rate, loop);
@@ -62,7 +62,7 @@ export class Player {
       try {
         source.stop();
       } catch {
-        // it had not begun
+        // it had not started
       }
       source.disconnect();
     }

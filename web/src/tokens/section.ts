@@ -1,4 +1,4 @@
-// What each thing on the page of tokens is drawn by, and how it changes what is chosen.
+// A section of the tokens page, for one input, and how it changes the selection.
 import { button, h } from "../dom";
 import { save } from "../figure";
 import type { Chosen } from "./state";
@@ -6,15 +6,15 @@ import type { Chosen } from "./state";
 export interface Section {
   element: HTMLElement;
   draw(): void;
-  leave?(): void; // another thing is opened
+  leave?(): void; // called when another section opens
 }
 
 export interface Tell {
   now(): Chosen;
-  set(change: Partial<Chosen>, passing?: boolean): void; // passing: it is not written into the link
+  set(change: Partial<Chosen>, passing?: boolean): void; // passing: not written into the link
 }
 
-/** A heading, with what saves the part that it stands in as a picture. */
+/** A heading with buttons that save its section as a picture. */
 export function heading(name: string, file: string): HTMLElement {
   const press = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save the ${file} as ${kind.toUpperCase()}`, () => save(head.parentElement!, `equiscope-${file}`, kind), { class: "keep", "aria-label": `Save the ${file} as ${kind.toUpperCase()}` }); // prettier-ignore

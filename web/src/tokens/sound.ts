@@ -1,4 +1,4 @@
-// A sound as tokens: heard, seen in three ways on one axis of seconds, and one token down to its samples.
+// A sound as tokens: playback, three tokenizations on one time axis, and one token down to its samples.
 import { digits } from "../axis";
 import type { SoundCut, SoundTokens } from "../contract";
 import { button, h, select } from "../dom";
@@ -9,10 +9,10 @@ import { counts, whole } from "./counts";
 import { lanes, type LanesShown, loudness, TITLES } from "./waveform";
 import { Player } from "./player";
 import { heading, type Section, type Tell } from "./section";
-import { count, heard, inPatch, nearest, numbers, range, reads, terms } from "./spectrum";
+import { count, inPatch, logEnergy, nearest, numbers, range, reads, terms } from "./spectrum";
 import { type Chosen, WAYS, within } from "./state";
 
-const SPANS = [2, 0.5, 0.1]; // seconds that may be seen at once, beside all
+const SPANS = [2, 0.5, 0.1]; // seconds in view, beside all
 
 export interface SoundSection extends Section {
   player: Player;
@@ -32,21 +32,21 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
   const player = new Player(Float32Array.from(wave), rate, (seconds) => {
     if (!shown) return;
     follow(seconds);
-    view.hear(seconds, shown);
+    view.playhead(seconds, shown);
     clock.textContent = seconds === undefined ? "" : `${seconds.toFixed(2)} s`;
     const over = seconds === undefined && !player.playing;
     stop.disabled = over;
   });
   const [all, one, hold] = [
     button("Play all", "Play the whole sound", () => player.play(0, wave.length)),
-    button("Play the token", "Play the samples that the token reads", () => player.play(...own())),
-    button("Hold the token", "Play the token again and again, and each that is chosen then", () => player.play(...own(), true)),
+    button("Play the token", "Play the token's samples", () => player.play(...own())),
+    button("Loop the token", "Play the token in a loop, also after another is selected", () => player.play(...own(), true)),
   ];
   const stop = button("Stop", "Stop playing", () => player.stop(), { disabled: true });
   const clock = h("span.clock", { "aria-hidden": "true" });
   const view = lanes(wave, rate, (way, token) => tell.set({ way, token, number: 0 }));
   const choices = h("div.choices");
-  const said = h("p.said", { "aria-live": "polite" });
+  const summary = h("p.summary", { "aria-live": "polite" });
   const [title, where] = [h("h3"), h("p.where")];
   const formula = h("output.formula-line", { "aria-live": "polite" });
   const listener = {
@@ -63,16 +63,16 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     point: (i) => listener.point(i === undefined ? undefined : turned(shown.cut, i)),
   });
   const operands = h("div.operands");
-  const table = counts("Ways to cut this sound", lasts);
+  const table = counts("Tokenizations of this sound", lasts);
   const element = h(
     "div.kind",
     h(
       "section.part",
       heading(record.name, "sound"),
-      h("p.quiet", `${whole(wave.length)} samples, ${whole(rate)} a second: ${digits(Number(lasts.toFixed(4)))} s. ${record.note ?? ""}`), // prettier-ignore
-      record.silent && h("p.notice", "This sound is silent: all its samples are alike. Every energy is the floor, whose logarithm is −23.03."), // prettier-ignore
+      h("p.quiet", `${whole(wave.length)} samples, ${whole(rate)} per second: ${digits(Number(lasts.toFixed(4)))} s. ${record.note ?? ""}`), // prettier-ignore
+      record.silent && h("p.notice", "This sound is silent: all its samples are equal. Every energy is the floor, whose logarithm is −23.03."), // prettier-ignore
       choices,
-      said,
+      summary,
       view.element,
       h("div.moves", { role: "group", "aria-label": "listen" }, all, one, hold, stop, clock),
     ),
@@ -80,7 +80,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     table.element,
   );
 
-  /** While it plays, what is heard is seen; then what was chosen is seen again. */
+  /** During playback the view follows the sound; afterwards it returns to the selection. */
   function follow(seconds: number | undefined): void {
     const [from, to] = shown.view;
     if (seconds === undefined) {
@@ -109,7 +109,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     return { cut, mel: melOf(cut), way, token, view: [from, from + span] };
   }
 
-  /** Another window or another kind of token, at the same time. */
+  /** Another window or another tokenization, at the same time. */
   function take(change: Partial<Chosen>): void {
     const [begin, end] = own();
     const cut = record.cuts[change.cut ?? within(tell.now().cut, record.cuts.length, 0)];
@@ -117,7 +117,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     tell.set({ ...change, token: count(cut, way) ? nearest(cut, way, (begin + end) / 2 / rate) : undefined, number: 0 });
   }
 
-  /** The number that is pointed at, or chosen, and what it comes from. */
+  /** The hovered or selected number, and its computation. */
   function explain(): void {
     const { cut, mel, way, token } = shown;
     const i = pointed ?? within(tell.now().number, numbers(cut, way), 0);
@@ -141,17 +141,17 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       h("span.quiet.how", `${way === "patches" ? `window ${window}, ` : ""}band ${band}: ${whole(Math.round(low))} to ${whole(Math.round(high))} Hz`), // prettier-ignore
     );
     operands.append(
-      h("p", "ln(", h("b", sum < cut.bands.floor ? `${cut.bands.floor}` : digits(sum)), ") = ", h("b.again", digits(heard(found, cut.bands.floor))), h("span.quiet", " computed here again from its samples")), // prettier-ignore
+      h("p", "ln(", h("b", sum < cut.bands.floor ? `${cut.bands.floor}` : digits(sum)), ") = ", h("b.again", digits(logEnergy(found, cut.bands.floor))), h("span.quiet", " recomputed here from the samples")), // prettier-ignore
       h(
         "div.scroll",
-        { tabindex: 0, role: "region", "aria-label": "frequencies that the band hears" },
+        { tabindex: 0, role: "region", "aria-label": "frequencies of the band" },
         h(
           "table",
           h("thead", h("tr", ["frequency", "energy", "weight in the band", "product"].map((text) => h("th", { scope: "col" }, text)))), // prettier-ignore
           h("tbody", found.map(({ hertz, energy, weight }) => h("tr", h("th", { scope: "row" }, `${digits(Number(hertz.toFixed(2)))} Hz`), h("td", digits(energy)), h("td", digits(weight)), h("td", digits(energy * weight))))), // prettier-ignore
         ),
       ),
-      h("p.quiet", `Energy at a frequency: the squared size of Σ window(t) · sample(t) · e^(−2πi·frequency·t) over the ${cut.window} samples, with a Hann window. Sums below ${cut.bands.floor} count as that.`), // prettier-ignore
+      h("p.quiet", `Energy at a frequency: the squared magnitude of Σ window(t) · sample(t) · e^(−2πi·frequency·t) over the ${cut.window} samples, with a Hann window. Sums are clamped to at least ${cut.bands.floor}.`), // prettier-ignore
     );
   }
 
@@ -166,14 +166,14 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       const { cut, mel, way, token } = shown;
       const now = tell.now();
       choices.replaceChildren(
-        h("div.switch", { role: "group", "aria-label": "kind of token" }, WAYS.filter((each) => count(cut, each)).map((each) => h("button", { type: "button", "aria-pressed": String(each === way), onclick: () => take({ way: each }) }, TITLES[each]))), // prettier-ignore
+        h("div.switch", { role: "group", "aria-label": "tokenization" }, WAYS.filter((each) => count(cut, each)).map((each) => h("button", { type: "button", "aria-pressed": String(each === way), onclick: () => take({ way: each }) }, TITLES[each]))), // prettier-ignore
         select("window", record.cuts.map(({ window_ms, hop_ms }, i) => ({ name: String(i), title: `${digits(window_ms)} ms, every ${digits(hop_ms)} ms` })), String(record.cuts.indexOf(cut)), (value) => take({ cut: Number(value) })), // prettier-ignore
       );
       if (lasts > SPANS[SPANS.length - 1])
-        choices.append(select("seen", [0, ...SPANS.filter((span) => span < lasts)].map((span) => ({ name: String(span), title: span ? `${span} s` : "all" })), String(now.span), (value) => tell.set({ span: Number(value) }))); // prettier-ignore
+        choices.append(select("in view", [0, ...SPANS.filter((span) => span < lasts)].map((span) => ({ name: String(span), title: span ? `${span} s` : "all" })), String(now.span), (value) => tell.set({ span: Number(value) }))); // prettier-ignore
       const [begin, end] = own();
       const many = count(cut, way);
-      said.textContent = told(cut, way, rate);
+      summary.textContent = description(cut, way, rate);
       title.textContent = `Token ${whole(token + 1)} of ${whole(many)}: ${TITLES[way]}`;
       const seconds = at(
         unpack(way === "frames" ? cut.frame_positions : way === "mel" ? cut.mel_positions : cut.patch_positions!),
@@ -183,19 +183,19 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       where.replaceChildren(
         `Its ${way === "patches" ? "coordinates are" : "coordinate is"} `,
         h("b.seconds", `${digits(seconds)} s${middle}`),
-        `, the middle of what it reads: ${whole(end - begin)} samples, from ${digits(Number((begin / rate).toFixed(6)))} to ${digits(Number((end / rate).toFixed(6)))} s.`,
+        `, the middle of its ${whole(end - begin)} samples, from ${digits(Number((begin / rate).toFixed(6)))} to ${digits(Number((end / rate).toFixed(6)))} s.`,
       );
       view.draw(shown);
-      if (player.playing && player.heard?.loop && (player.heard.begin !== begin || player.heard.samples !== end - begin))
-        player.play(begin, end, true); // what is held follows what is chosen
+      if (player.playing && player.last?.loop && (player.last.begin !== begin || player.last.samples !== end - begin))
+        player.play(begin, end, true); // the loop follows the selection
       const number = within(now.number, numbers(cut, way), 0);
       row.element.hidden = way === "patches";
       square.element.hidden = way !== "patches";
       const bands = mel.shape[1];
       if (way === "frames")
-        row.draw({ values: wave.subarray(begin, end), base: 0, chosen: number, label: `The ${cut.window} samples of the token. Arrow keys choose one.` }); // prettier-ignore
+        row.draw({ values: wave.subarray(begin, end), base: 0, chosen: number, label: `The ${cut.window} samples of the token. Arrow keys select one.` }); // prettier-ignore
       else if (way === "mel")
-        row.draw({ values: mel.data.subarray(token * bands, (token + 1) * bands), base: Math.log(cut.bands.floor), chosen: number, label: `The ${bands} energies of the token, low bands first. Arrow keys choose one.` }); // prettier-ignore
+        row.draw({ values: mel.data.subarray(token * bands, (token + 1) * bands), base: Math.log(cut.bands.floor), chosen: number, label: `The ${bands} energies of the token, low bands first. Arrow keys select one.` }); // prettier-ignore
       else {
         const [windows, high] = cut.patch!;
         const paint = loudness(mel.data);
@@ -204,7 +204,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
           columns: windows,
           side: Math.floor(288 / windows),
           chosen: turned(cut, number, true),
-          label: `The ${windows} windows by ${high} bands of the token, low bands below. Arrow keys choose a number.`,
+          label: `The ${windows} windows by ${high} bands of the token, low bands below. Arrow keys select a number.`,
           colour: (i) => {
             const { window, band } = inPatch(cut, token, turned(cut, i));
             return paint(mel.data[window * bands + band]);
@@ -226,11 +226,12 @@ export function turned(cut: Pick<SoundCut, "patch">, i: number, back = false): n
   return (i % windows) * bands + (bands - 1 - Math.floor(i / windows));
 }
 
-function told(cut: SoundCut, way: "frames" | "mel" | "patches", rate: number): string {
+function description(cut: SoundCut, way: "frames" | "mel" | "patches", rate: number): string {
   const [window, hop] = [cut.window, cut.hop].map((samples) => `${samples} samples (${digits((1000 * samples) / rate)} ms)`);
-  if (way === "frames") return `Every ${window} are a token, as they are. Nothing is lost, and nothing is known of pitch.`;
+  if (way === "frames")
+    return `Every ${window} are a token, unchanged. The waveform is complete, but the frequencies are not explicit.`;
   const bands = cut.mel.shape[1];
   if (way === "mel")
-    return `A token every ${hop}: how loud ${bands} bands of frequency are in ${window} around it. Neighbours overlap.`;
-  return `Squares of the spectrogram are tokens, as patches of a picture are: ${cut.patch![0]} windows of time by ${cut.patch![1]} of the ${bands} bands.`;
+    return `A token every ${hop}: the log energies of ${bands} mel bands in ${window} around it. Neighbors overlap.`;
+  return `Patches of the spectrogram are tokens, as with a picture: ${cut.patch![0]} windows of time by ${cut.patch![1]} of the ${bands} bands.`;
 }

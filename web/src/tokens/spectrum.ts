@@ -1,12 +1,12 @@
-// How an energy of a mel band comes from samples, step by step: window, Fourier transform, triangle, logarithm.
+// The log energy of a mel band from samples, step by step: window, Fourier transform, triangular filter, logarithm.
 import type { Bands, SoundCut } from "../contract";
 import { unpack } from "../tensor";
 
-/** One frequency that a band hears. */
+/** One frequency of a band. */
 export interface Term {
   hertz: number;
-  energy: number; // squared size of the Fourier transform there
-  weight: number; // of the band's triangle
+  energy: number; // squared magnitude of the Fourier transform
+  weight: number; // of the band's triangular filter
 }
 
 /** Weights of a Hann window: (1 − cos(2πt / length)) / 2. */
@@ -26,7 +26,7 @@ export function energy(samples: ArrayLike<number>, k: number): number {
   return real * real + imaginary * imaginary;
 }
 
-/** The frequencies that a band hears in a window's samples. */
+/** The frequencies of a band in a window's samples. */
 export function terms(samples: ArrayLike<number>, bands: Bands, band: number): Term[] {
   const before = bands.counts.slice(0, band).reduce((sum, count) => sum + count, 0);
   const weights = unpack(bands.weights).data;
@@ -36,8 +36,8 @@ export function terms(samples: ArrayLike<number>, bands: Bands, band: number): T
   });
 }
 
-/** The logarithm of what a band hears, at least that of the floor. */
-export const heard = (found: Term[], floor: number): number =>
+/** The logarithm of a band's energy, at least that of the floor. */
+export const logEnergy = (found: Term[], floor: number): number =>
   Math.log(
     Math.max(
       floor,
@@ -45,13 +45,13 @@ export const heard = (found: Term[], floor: number): number =>
     ),
   );
 
-/** From which frequency to which a band hears. */
+/** The lowest and the highest frequency of a band. */
 export const range = ({ begins, counts, step }: Bands, band: number): [number, number] => [
   begins[band] * step,
   (begins[band] + counts[band] - 1) * step,
 ];
 
-/** Samples that a token reads: the first, and the one after the last. */
+/** The samples of a token: the first, and the one after the last. */
 export function reads(cut: SoundCut, way: "frames" | "mel" | "patches", token: number): [number, number] {
   if (way === "frames") return [token * cut.window, (token + 1) * cut.window];
   if (way === "mel") return [token * cut.hop, token * cut.hop + cut.window];
@@ -60,15 +60,15 @@ export function reads(cut: SoundCut, way: "frames" | "mel" | "patches", token: n
   return [first * cut.hop, (first + windows - 1) * cut.hop + cut.window];
 }
 
-/** How many tokens a cut makes. */
+/** The number of tokens of a tokenization. */
 export const count = (cut: SoundCut, way: "frames" | "mel" | "patches"): number =>
   way === "frames" ? cut.frame_positions.shape[0] : way === "mel" ? cut.mel.shape[0] : (cut.patch_positions?.shape[0] ?? 0);
 
-/** How many numbers a token has. */
+/** The numbers per token. */
 export const numbers = (cut: SoundCut, way: "frames" | "mel" | "patches"): number =>
   way === "frames" ? cut.window : way === "mel" ? cut.mel.shape[1] : (cut.patch ?? []).reduce((a, b) => a * b, 1);
 
-/** The token of a way that is at a time nearest; of patches, the lowest bands. */
+/** The token nearest to a time; of patches, the one of the lowest bands. */
 export function nearest(cut: SoundCut, way: "frames" | "mel" | "patches", seconds: number): number {
   const at = way === "frames" ? cut.frame_positions : way === "mel" ? cut.mel_positions : cut.patch_positions!;
   const [many, axes] = at.shape;
@@ -78,7 +78,7 @@ export function nearest(cut: SoundCut, way: "frames" | "mel" | "patches", second
   return best;
 }
 
-/** Which window and band of the spectrogram a number of a patch is: by window, then band. */
+/** The window and band of a patch's number, which are ordered by window, then band. */
 export function inPatch(cut: SoundCut, token: number, number: number): { window: number; band: number } {
   const [windows, bands] = cut.patch!;
   const across = cut.mel.shape[1] / bands;

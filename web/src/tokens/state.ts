@@ -1,17 +1,17 @@
-// What a person has chosen on the page of tokens. It is the link to the page: of the thing that is open.
+// The state of the tokens page, kept in the link for the open section.
 export const KINDS = ["sound", "picture", "film"] as const;
 export type Kind = (typeof KINDS)[number];
 export const WAYS = ["frames", "mel", "patches"] as const;
 export type Way = (typeof WAYS)[number];
 
-/** What is chosen of one thing. Numbers count from 0 here, from 1 in the link. */
+/** The selection in one section. Numbers count from 0 here, from 1 in the link. */
 export interface Chosen {
-  cut: number; // which way to cut, in the order of the record
-  way: Way; // of a sound, which of its three kinds of token
-  token?: number; // unless said, the middle one
-  number: number; // of the token's numbers
-  span: number; // seconds of a sound that are seen; 0: all
-  frame?: number; // of a film; unless said, the first of the token
+  cut: number; // index of the tokenization in the record
+  way: Way; // of a sound, which of its three tokenizations
+  token?: number; // default: the middle one
+  number: number; // index into the token's numbers
+  span: number; // seconds of a sound in view; 0: all
+  frame?: number; // of a film; default: the first of the token
 }
 
 export type TokensState = { see: Kind } & Record<Kind, Chosen>;
@@ -37,7 +37,7 @@ export function toHash(state: TokensState, kinds: Kind[]): string {
   return parts.toString();
 }
 
-/** The state that a fragment describes; what makes no sense is left out. before: what other things keep. */
+/** The state of a fragment; invalid parts are ignored. before: the state of the other sections. */
 export function fromHash(hash: string, kinds: Kind[], before: TokensState = initial(kinds)): TokensState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const see = kinds.find((kind) => kind === parts.get("see")) ?? kinds[0] ?? "sound";
@@ -53,9 +53,9 @@ export function fromHash(hash: string, kinds: Kind[], before: TokensState = init
   return { ...before, see, [see]: now };
 }
 
-/** "3" as 2, nothing where it is something else. */
+/** "3" as 2; undefined for anything else. */
 const counted = (text: string | null): number | undefined => (/^[1-9]\d{0,7}$/.test(text ?? "") ? Number(text) - 1 : undefined);
 
-/** A number that there is: itself, or what stands for it. */
+/** A number if it is valid, else the default. */
 export const within = (value: number | undefined, count: number, otherwise: number): number =>
   typeof value === "number" && value >= 0 && value < count ? value : otherwise;

@@ -1,4 +1,4 @@
-// Boxes of pixels: a picture is a film of one frame, a patch a tubelet of one frame. Which number stands where.
+// Boxes of pixels: a picture is a film of one frame, a patch a tubelet of one frame. The order of their numbers.
 import { bytesOf } from "../tensor";
 
 export type Size = [number, number, number]; // frames, rows, columns
@@ -32,7 +32,7 @@ export class Pixels {
   }
 }
 
-/** Where a number of a token stands in its box: colour first, then frame, row, column. */
+/** The channel, frame, row and column of a token's number, which are ordered that way. */
 export interface Place {
   c: number;
   f: number;
@@ -48,7 +48,7 @@ export function placeOf([t, h, w]: Size, i: number): Place {
   return { c: Math.floor(sheet / t), f: sheet % t, y, x };
 }
 
-/** The cell of a grid that a token stands for: time, row, column. */
+/** The grid cell of a token: time, row, column. */
 export const cellOf = ([, rows, columns]: Size, token: number): Size => [
   Math.floor(token / (rows * columns)),
   Math.floor(token / columns) % rows,
@@ -57,7 +57,7 @@ export const cellOf = ([, rows, columns]: Size, token: number): Size => [
 
 export const tokenOf = ([, rows, columns]: Size, [a, r, s]: Size): number => (a * rows + r) * columns + s;
 
-/** The numbers of a token whose box begins at a frame, row and column, as training has them: bytes / 255. */
+/** The numbers of a token whose box begins at a frame, row and column, as in training: bytes / 255. */
 export function numbersOf(pixels: Pixels, size: Size, [a, r, s]: Size): Float64Array {
   const made = new Float64Array(3 * size[0] * size[1] * size[2]);
   for (let i = 0; i < made.length; i++) {

@@ -1,4 +1,4 @@
-// One sound, three ways to cut it, one under the other on one axis of seconds.
+// One sound and three tokenizations, one below the other on one time axis.
 import { axis } from "../axis";
 import type { SoundCut } from "../contract";
 import { h } from "../dom";
@@ -19,7 +19,7 @@ export interface LanesShown {
 export interface Lanes {
   element: HTMLElement;
   draw(shown: LanesShown): void;
-  hear(seconds: number | undefined, shown: LanesShown): void; // where it is played
+  playhead(seconds: number | undefined, shown: LanesShown): void; // the position of the playback
 }
 
 export const TITLES: Record<Way, string> = {
@@ -29,7 +29,7 @@ export const TITLES: Record<Way, string> = {
 };
 const HIGH: Record<Way, number> = { frames: 92, mel: 132, patches: 132 };
 const FOOT = 22;
-const RANGE = 16; // of a logarithm of energy: what lies further below the loudest is drawn as silence
+const RANGE = 16; // of log energy: anything further below the maximum is drawn as silence
 
 export function lanes(samples: Float64Array, rate: number, pick: (way: Way, token: number) => void): Lanes {
   const head = h("i.playhead", { hidden: true, "aria-hidden": "true" });
@@ -43,7 +43,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
   const foot = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const stack = h("div.stack", made.map(({ whole }) => whole), h("div.foot", foot), head); // prettier-ignore
   let now: LanesShown | undefined;
-  let painted: { mel: Tensor; colours: string; picture: HTMLCanvasElement } | undefined; // made again when numbers or colours change
+  let painted: { mel: Tensor; colours: string; picture: HTMLCanvasElement } | undefined; // repainted when numbers or colors change
   const width = () => Math.floor(stack.clientWidth);
   const x = (seconds: number) => ((seconds - now!.view[0]) / (now!.view[1] - now!.view[0])) * width();
 
@@ -60,7 +60,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
       const { cut } = now;
       const bands = way === "patches" ? cut.mel.shape[1] / cut.patch![1] : 1;
       const from = now.way === way ? now.token : under(cut, way, ((now.view[0] + now.view[1]) / 2) * rate, 0);
-      // time runs across, bands run up
+      // time is horizontal, bands are vertical
       const [row, column, times] = [from % bands, Math.floor(from / bands), count(cut, way) / bands];
       const to = step(event.key, (bands - 1 - row) * times + column, times, bands * times);
       if (to === undefined || (bands === 1 && /Up|Down/.test(event.key))) return;
@@ -70,7 +70,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
     });
   }
 
-  /** Where a token is in its lane: pixels from the left, how wide, shares from the top, how high. */
+  /** The box of a token in its lane: left and width in pixels, top and height as shares. */
   function place(way: Way, token: number): [number, number, number, number] {
     const { cut } = now!;
     const [begin, end] = reads(cut, way, token).map((sample) => sample / rate);
@@ -94,7 +94,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
       const high = HIGH[way];
       title.textContent = `${TITLES[way]}: ${many.toLocaleString("en")} tokens`;
       field.dataset.open = String(way === now.way);
-      field.setAttribute("aria-label", `${TITLES[way]}: ${many} tokens. ${way === now.way ? `Token ${now.token + 1} is chosen. ` : ""}Arrow keys choose one, Enter plays it.`); // prettier-ignore
+      field.setAttribute("aria-label", `${TITLES[way]}: ${many} tokens. ${way === now.way ? `Token ${now.token + 1} is selected. ` : ""}Arrow keys select one, Enter plays it.`); // prettier-ignore
       const context = sized(canvas, wide, high);
       context.fillStyle = css("--empty");
       context.fillRect(0, 0, wide, high);
@@ -152,7 +152,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
     }
   }
 
-  /** Lines between tokens, where there is room for them. */
+  /** Lines between tokens, if they are wide enough. */
   function grid(context: CanvasRenderingContext2D, way: Way, many: number, high: number): void {
     const { cut, view } = now!;
     const bands = way === "patches" ? cut.mel.shape[1] / cut.patch![1] : 1;
@@ -188,7 +188,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
       now = shown;
       draw();
     },
-    hear(seconds, shown) {
+    playhead(seconds, shown) {
       now = shown;
       const inside = seconds !== undefined && seconds >= shown.view[0] && seconds <= shown.view[1];
       head.hidden = !inside;
@@ -207,7 +207,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
 
 const bandsOf = (cut: SoundCut): number => (cut.patch?.length ? cut.mel.shape[1] / cut.patch[1] : 1);
 
-/** Samples from which to which the columns of a patch are drawn: a hop around each window's middle. */
+/** The samples from which to which the columns of a patch are drawn: a hop around each window's middle. */
 function columnsOf(cut: SoundCut, token: number): [number, number] {
   const windows = cut.patch![0];
   const first = Math.floor(token / bandsOf(cut)) * windows;
@@ -226,7 +226,7 @@ export function under(cut: SoundCut, way: Way, sample: number, height: number): 
   return bounded(column / cut.patch![0], many / bands) * bands + bounded(height * bands, bands);
 }
 
-/** Energies as a picture, one pixel a number, high bands above. */
+/** Energies as a picture, one pixel per number, high bands above. */
 export function spectrogram(mel: Tensor): HTMLCanvasElement {
   const [many, bands] = mel.shape;
   const picture = blank(many, bands);
@@ -238,7 +238,7 @@ export function spectrogram(mel: Tensor): HTMLCanvasElement {
   return picture;
 }
 
-/** A colour for each energy: paper is silence, ink the loudest. */
+/** The color of an energy, from the background for silence to the text color for the maximum. */
 export function loudness(values: ArrayLike<number>): (value: number) => Colour {
   let [low, high] = [Infinity, -Infinity];
   for (let i = 0; i < values.length; i++) [low, high] = [Math.min(low, values[i]), Math.max(high, values[i])];

@@ -1,4 +1,4 @@
-"""The page of tokens: a sound, a picture, a film, cut by the same functions that training uses, in several ways side by side."""
+"""The tokens page: a sound, a picture, a film, split into tokens by the functions of training, in several ways side by side."""
 
 import base64
 import math
@@ -55,8 +55,8 @@ def tokens(image: Path | None, audio: Path | None, video: Path | None) -> Tokeni
     alone = not given
     return Tokenised(
         title=f"{', '.join(given)} as tokens" if given else "What is a token?",
-        summary="A transformer reads rows of numbers: tokens. Here you see where a sound, a picture or a film is cut into them, "
-        "which numbers each one holds, and where it stands. Choose a token.",
+        summary="The input of a transformer is a sequence of tokens, each a vector of numbers. This page shows how a sound, a picture "
+        "or a film is split into tokens, with their numbers and coordinates. Select a token.",
         sound=_sound(audio) if alone or audio is not None else None,
         picture=_picture(image) if alone or image is not None else None,
         film=_film(video) if alone or video is not None else None,
