@@ -93,7 +93,7 @@ def test_a_number_of_an_opened_box_shows_its_computation(look):
     cell = tab.locator('.panel figure[data-symbol="Q"]').last.locator(".cell").first
     cell.hover()
     tab.wait_for_timeout(100)
-    assert tab.locator(".arithmetic").inner_text().startswith("Q[Love, 1] = ")
+    assert tab.locator(".arithmetic").inner_text().startswith("Q[Love, 0] = ")
     assert tab.locator(".panel .cell.operand").count() == 16, "a row of X and a column of W_Q, eight wide"
 
 
@@ -126,7 +126,7 @@ def test_choosing_an_action_marks_the_parts_that_are_not_equivariant(look):
     tab.get_by_role("button", name="✗ not equivariant: permute", exact=True).click()
     marked = tab.locator(".architecture .box.not-equivariant").evaluate_all("found => found.map(one => one.dataset.box)")
     assert marked == next(s.boxes for s in drawing(drawn()["turns"]).claims if s.action == "permute")
-    tab.get_by_label("not equivariant to").select_option("")
+    tab.get_by_label("not equivariant to", exact=True).select_option("")
     assert tab.locator(".architecture .box.not-equivariant").count() == 0
 
 

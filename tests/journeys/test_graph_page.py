@@ -178,7 +178,7 @@ def test_the_keyboard_walks_words_edges_and_cells(see, pages):
     tab.locator(".messages td.cell:visible").first.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown"):
         tab.keyboard.press(key)
-    assert tab.locator(".arithmetic").inner_text().startswith("M[conquers, conquers, 1] = ")
+    assert tab.locator(".arithmetic").inner_text().startswith("M[conquers, conquers, 0] = ")
 
 
 def test_a_message_explains_its_computation(see, pages):
@@ -188,7 +188,7 @@ def test_a_message_explains_its_computation(see, pages):
     message.hover()
     settled(tab)
     weight, value = float(wanted["weights"][0, 1]), float(wanted["values"][1, 0])
-    assert tab.locator(".arithmetic").inner_text() == f"M[Love, conquers, 1] = {weight:.2f}·{value:g} = {weight * value:.2f}"
+    assert tab.locator(".arithmetic").inner_text() == f"M[Love, conquers, 0] = {weight:.2f}·{value:g} = {weight * value:.2f}"
     lit = tab.locator(".messages .cell.operand:visible")
     assert [float(one.get_attribute("data-value")) for one in lit.all()] == pytest.approx([weight, value])
     tab.locator(".messages .total .cell").first.hover()

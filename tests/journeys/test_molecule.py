@@ -137,7 +137,7 @@ def test_it_opens_as_the_file_says_and_answers_as_python(see, pages):
     same(tab, record)
     assert tab.locator(".notice").inner_text().startswith("All models have untrained weights, drawn with seed 0")
     assert tab.locator(".stage").first.get_attribute("data-renderer") == "webgl"
-    assert "5 atoms, turned by 0, 0 and 0 degrees" in stage(tab).get_attribute("aria-label")
+    assert "5 atoms, rotated by 0, 0 and 0 degrees" in stage(tab).get_attribute("aria-label")
     assert not re.search(r"NaN|undefined|Infinity", tab.locator("main").inner_text())
 
 

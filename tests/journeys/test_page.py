@@ -115,7 +115,7 @@ def test_pointing_at_a_number_shows_its_computation_with_the_operands(visit):
     tab = visit()
     assert numbers(tab, Z) == [2.40, 1.60, 2.16, 1.33, 2.50, 1.75]
     tab.locator(f"{Z} .cell").first.hover()
-    assert tab.locator(".arithmetic").inner_text() == "Z[Love, 1] = 0.40·3 + 0.20·2 + 0.40·2 = 2.40"
+    assert tab.locator(".arithmetic").inner_text() == "Z[Love, 0] = 0.40·3 + 0.20·2 + 0.40·2 = 2.40"
     lit = tab.locator(".cell.operand").all_inner_texts()
     assert lit == ["3", "2", "2", "0.40", "0.20", "0.40"]
     assert tab.locator(".cell.target").inner_text() == "2.40"
@@ -153,10 +153,10 @@ def test_arrow_keys_move_across_cells_and_the_cell_is_read_aloud(visit):
     tab = visit()
     tab.locator(f"{Z} .cell").first.focus()
     for key, where in [
-        ("ArrowRight", "Z[Love, 2]"),
-        ("ArrowDown", "Z[conquers, 2]"),
-        ("Home", "Z[conquers, 1]"),
-        ("ArrowUp", "Z[Love, 1]"),
+        ("ArrowRight", "Z[Love, 1]"),
+        ("ArrowDown", "Z[conquers, 1]"),
+        ("Home", "Z[conquers, 0]"),
+        ("ArrowUp", "Z[Love, 0]"),
     ]:
         tab.keyboard.press(key)
         assert tab.locator(".arithmetic").inner_text().startswith(where)
@@ -330,7 +330,7 @@ def test_clock_hands_stand_at_place_times_speed_past_any_trained_length(visit):
     assert tab.locator("[data-angles]").get_attribute("data-angles").startswith("301,")
 
 
-def test_one_sine_collides_a_pair_is_unique_for_one_turn_and_one_rotation_carries_all(visit):
+def test_one_sine_collides_a_pair_is_unique_for_one_turn_and_one_rotation_shifts_all(visit):
     tab = visit("story=clocks")
     distinct = {
         w: tab.locator(f"tr[data-waves={w}] td[data-distinct]").get_attribute("data-distinct") for w in ("sine", "pair", "ladder")
@@ -421,7 +421,7 @@ def test_the_slider_and_the_chips_of_the_read_outs_work_by_keyboard_and_undo(vis
 def test_one_part_of_a_page_can_be_saved(visit, tmp_path):
     tab = visit("story=clocks")
     with tab.expect_download() as download:
-        tab.locator("section", has_text="One rotation carries").locator(".keep").click()
+        tab.locator("section", has_text="One rotation shifts").locator(".keep").click()
     download.value.save_as(tmp_path / "part.svg")
     text = (tmp_path / "part.svg").read_text(encoding="utf-8")
     assert "the rotation: a small one for every hand" in text
@@ -474,7 +474,7 @@ def test_five_hundred_words_give_a_page_and_a_clear_limit(visit):
 def test_heads_can_be_chosen_and_each_has_its_own_attention(visit):
     tab = visit(sentence="only who can prevent forest fires", heads=2, width=4, seed=3)
     first = numbers(tab, A)
-    tab.locator(".controls label", has_text="head").locator("select").select_option(label="2")
+    tab.locator(".controls label", has_text="head").locator("select").select_option(label="H1")
     wanted = python("none", "weights", list(range(6)), Choice("only who can prevent forest fires", width=4, heads=2, seed=3))[1]
     assert numbers(tab, A) == pytest.approx(wanted.reshape(-1).tolist(), abs=0.00501)  # two digits are printed
     assert numbers(tab, A) != first
