@@ -50,7 +50,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_lone_atoms_are_the_references_and_in_no_part(tmp_path, name):
+def test_isolated_atoms_are_the_references_and_in_no_part(tmp_path, name):
     """The molecules have other energies an atom, so that the atoms would be taken for a mix of units."""
     found = read(tmp_path / "a.xyz", "".join(ALONE[name]) + waters(begin=6))
     assert found.statistics.elements == ["H", "O"]
@@ -62,7 +62,7 @@ def test_lone_atoms_are_the_references_and_in_no_part(tmp_path, name):
 
 
 @pytest.mark.parametrize("references", ["atoms", "fitted"])
-def test_what_no_lone_atom_says_is_fitted(tmp_path, references):
+def test_what_no_isolated_atom_says_is_fitted(tmp_path, references):
     found = read(tmp_path / "a.xyz", atom("H", -1.1) + waters(), references=references, split="first")
     held, fitted = found.statistics, read(tmp_path / "b.xyz", waters(), split="first").statistics
     if references == "fitted":
@@ -71,7 +71,7 @@ def test_what_no_lone_atom_says_is_fitted(tmp_path, references):
     else:
         assert held.references[0] == -1.1
         assert held.references[1] + 2 * -1.1 == pytest.approx(fitted.references[1] + 2 * fitted.references[0], rel=1e-9)
-        assert "No atom of O is alone there" in found.notes[0]
+        assert "No atom of O is isolated there" in found.notes[0]
 
 
 def test_of_several_atoms_the_lowest_counts_and_ions_do_not(tmp_path):
@@ -82,7 +82,7 @@ def test_of_several_atoms_the_lowest_counts_and_ions_do_not(tmp_path):
     assert sum("the lowest is the reference" in note for note in found.notes) == 1
 
 
-def test_a_crystal_of_one_atom_a_cell_is_no_lone_atom(tmp_path):
+def test_a_crystal_of_one_atom_a_cell_is_no_isolated_atom(tmp_path):
     text = "".join(
         atom("Cu", -3.7 - i / 100, f'Lattice="0 {a} {a} {a} 0 {a} {a} {a} 0" pbc="T T T"', WATER, "0 0 0 0 0 0")
         for i, a in enumerate(np.linspace(1.7, 1.9, 12).round(3))
@@ -97,18 +97,18 @@ def test_numbers_of_frames_stay_those_of_the_file(tmp_path):
     assert [frame.number for frame in found.parts["train"]] == list(range(3, 10))
 
 
-def test_lone_atoms_of_a_part_that_is_measured_are_left_out_of_it(tmp_path):
+def test_isolated_atoms_of_a_part_that_is_measured_are_left_out_of_it(tmp_path):
     (tmp_path / "v.xyz").write_text(atom("C", -1.3) + waters(3, begin=50))  # carbon is in no molecule
     found = read(tmp_path / "a.xyz", atom("H", -1.1) + atom("O", -1.5) + waters(), validation=str(tmp_path / "v.xyz"))
     assert len(found.parts["validation"]) == 3
-    assert any("validation part are lone atoms" in note for note in found.notes)
+    assert any("validation part are isolated atoms" in note for note in found.notes)
 
 
 WRONG = [
     (atom("H", -1.1) + atom("O", -1.5), "and no molecule"),
     (atom("H", -1.1, columns=WATER, place="0 0 0 0 0 1.5") + waters(), r"a force of 1\.5 eV/Å acts on it.*data\.drop names 0"),
-    (waters(12, more="config_type=IsolatedAtom"), "says config_type=IsolatedAtom, but has 3 atoms"),
-    (atom("H", -0.5) + atom("O", -75.0) + waters(energy=-2079.0), r"bonds would hold -66.* eV an atom"),
+    (waters(12, more="config_type=IsolatedAtom"), "has config_type=IsolatedAtom, but has 3 atoms"),
+    (atom("H", -0.5) + atom("O", -75.0) + waters(energy=-2079.0), r"binding energy would be -66.* eV per atom"),
     (atom("H", "nan") + atom("O", -1.5) + waters(), "energies that are no numbers"),
 ]
 
@@ -137,7 +137,7 @@ MIXED = {
     "a file without, measured": lambda t: (waters(12), {"validation": waters(4, forces=False, begin=20)}),
     "a file with some, measured": lambda t: (waters(12), {"validation": waters(4, begin=20) + waters(2, forces=False, begin=30)}),
     "measured with, some learned without": lambda t: (waters(4) + waters(8, forces=False, begin=8), {"test": waters(4, begin=20)}),
-    "lone atoms without": lambda t: (atom("H", -1.1) + atom("O", -1.5) + waters(12), {}),
+    "isolated atoms without": lambda t: (atom("H", -1.1) + atom("O", -1.5) + waters(12), {}),
 }
 
 
@@ -154,7 +154,7 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
     found = float(task.loss(model, terms).detach())
     for _, row in space.sampler.batch(0, 4):
         frame = space.parts["train"][row]
-        answer = model.answer(frame.numbers[None], frame.positions[None])
+        answer = model.energy_and_forces(frame.numbers[None], frame.positions[None])
         expected += abs(float(answer.energy) - frame.energy) / 3 / task.statistics.scale
         if frame.forces is not None:
             expected += float((answer.forces[0] - frame.forces).abs().sum()) / 9 / task.statistics.scale
@@ -165,9 +165,9 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
         pulled = [f for f in some if f.forces is not None]
         assert ("forces" in values) == bool(pulled)
         if pulled:
-            missed = torch.cat([(model.answer(f.numbers[None], f.positions[None]).forces[0] - f.forces).flatten() for f in pulled])
+            missed = torch.cat([(model.energy_and_forces(f.numbers[None], f.positions[None]).forces[0] - f.forces).flatten() for f in pulled])
             assert values["forces"] == pytest.approx(1000 * float(missed.abs().mean()), rel=1e-5)
-    assert any("have no forces" in note for note in task.notes) == (name != "lone atoms without")
+    assert any("have no forces" in note for note in task.notes) == (name != "isolated atoms without")
 
 
 def test_arrays_without_forces_beside_arrays_that_have_them(tmp_path):
@@ -182,7 +182,7 @@ def test_arrays_without_forces_beside_arrays_that_have_them(tmp_path):
     assert "without.npz has no array 'forces'; it has: energies, coords, nuclear_charges" in found.notes[0]
     batch = found.batch(0, 16)
     assert batch["forces"][~batch["known"]].abs().max() == 0
-    with pytest.raises(InputError, match=r"without\.npz has no array 'forces'.*or \"none\" to learn from energies alone"):
+    with pytest.raises(InputError, match=r"without\.npz has no array 'forces'.*or \"none\" to train on energies only"):
         Frames(Molecules(train=str(tmp_path / "without.npz"), keys=Keys(energy="energies"), unit="kcal/mol", held_out=8))
 
 

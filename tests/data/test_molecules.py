@@ -97,7 +97,7 @@ def test_a_table_in_an_archive_says_the_energies_and_numbers_say_the_parts(tmp_p
     assert {p: len(some) for p, some in found.parts.items()} == {"train": 6, "validation": 2, "test": 3}
     assert all(frame.energy == -frame.number and frame.forces is None for part in found.parts.values() for frame in part)
     wrong = Molecules(train=archive(tmp_path / "b.tar.xz", names, "0002.xyz 1\n"), table="hof.txt", keys=Keys(forces=None))
-    with pytest.raises(InputError, match=r"hof\.txt says no energy of 0001\.xyz"):
+    with pytest.raises(InputError, match=r"hof\.txt has no energy for 0001\.xyz"):
         Frames(wrong)
     words = Molecules(train=archive(tmp_path / "c.tar.xz", names, "0001.xyz one\n"), table="hof.txt", keys=Keys(forces=None))
     with pytest.raises(InputError, match=r"hof\.txt, line 1 has no number in column 2"):
@@ -131,7 +131,7 @@ def test_a_frame_that_is_learned_from_is_not_measured_on(tmp_path):
         few = {name: held[name] if name == "nuclear_charges" else held[name][:3] for name in held.files}
     np.savez(tmp_path / "test.npz", **few)
     with pytest.raises(
-        InputError, match=r"test\.npz, frame 0 of the test part is also learned from.* data\.drop = \{ test = \[0\] \}"
+        InputError, match=r"test\.npz, frame 0 of the test part is also in the training part.*  data\.drop = \{ test = \[0\] \}"
     ):
         Frames(ethanol(test=str(tmp_path / "test.npz"), split="first"))
     twice = written(tmp_path / "twice.xyz", many(3) + many(3))
@@ -207,10 +207,10 @@ def test_what_repeats_is_said_in_many_ways(tmp_path, said):
 
 CELL = 'Lattice="9 0 0 0 9 0 0 0 9"'
 WRONG = [
-    (lambda t: ethanol(keys=Keys()), r"has no array 'energy'; it has: .*energies, forces.*Say data\.keys\.energy"),
+    (lambda t: ethanol(keys=Keys()), r"has no array 'energy'; it has: .*energies, forces.*Set data\.keys\.energy"),
     (
         lambda t: ethanol(keys=Keys(energy="energies", forces="pull")),
-        r"no array 'pull'; .* or \"none\" to learn",
+        r"no array 'pull'; .* or \"none\" to train",
     ),
     (
         lambda t: ethanol(train=altered(t / "a.npz", energies=np.zeros(39))),
@@ -222,13 +222,13 @@ WRONG = [
     (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, "a"))), r"energies holds .*and no numbers"),
     (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, None))), r"cannot be read"),
     (lambda t: ethanol(train=written(t / "a.npz", "no")), r"a\.npz cannot be read"),
-    (lambda t: ethanol(train_count=39), r"has 40 frames for this, but 39 are to be learned from and 8 held out"),
+    (lambda t: ethanol(train_count=39), r"has 40 frames for this, but 39 are for training and 8 held out"),
     (lambda t: ethanol(held_out=40), r"has 40 frames"),
     (lambda t: ethanol(drop={"train": [40]}), r"data\.drop\.train leaves 40 out, but the frames are 0 to 39"),
     (lambda t: ethanol(drop={"train": list(range(40))}), r"leaves no frame of the train part"),
     (lambda t: ethanol(where={"test": (5, 5)}), r"what is left by 5 is less than 5"),
     (lambda t: ethanol(where={"test": (90, 80)}), r"No frame of .* has a number that leaves 80 by 90"),
-    (lambda t: ethanol(where={"test": (5, 1)}, test=str(ETHANOL)), r"The test part is said twice"),
+    (lambda t: ethanol(where={"test": (5, 1)}, test=str(ETHANOL)), r"The test part is defined twice"),
     (lambda t: ethanol(table="x.txt"), r"but .*ethanol\.npz is \.npz"),
     (lambda t: ethanol(validation=str(SAMPLES / "uracil.npz")), r"validation part has an atom of N, but training has only H, C, O"),
     (
@@ -250,11 +250,11 @@ WRONG = [
     (lambda t: Molecules(train=written(t / "a.xyz", water(more='pbc="T T T"'))), r"says no Lattice"),
     (
         lambda t: Molecules(train=written(t / "a.xyz", many(9) + water(at="2 0 0", more=CELL)), held_out=1),
-        r"repeats in a cell, but",
+        r"is periodic, but",
     ),
     (
         lambda t: Molecules(train=written(t / "a.xyz", many(9)), held_out=1, references=written(t / "b.xyz", water())),
-        r"atoms that are alone",
+        r"needs isolated atoms",
     ),
     (lambda t: Molecules(train="nowhere.xyz"), r"There is no nowhere\.xyz"),
 ]

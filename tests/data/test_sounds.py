@@ -169,8 +169,8 @@ def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices):
         (lambda f: (f / "yes_ann_0.wav").write_bytes(b"RIFF or not"), r"yes_ann_0\.wav cannot be read as a sound: [^<]*$"),
         (lambda f: soundfile.write(f / "yes_ann_0.wav", np.zeros(0), 8000), r"yes_ann_0\.wav is a sound without samples"),
         (lambda f: written(f / "yes_ann_0.wav", 0.01), r"yes_ann_0\.wav lasts 10 ms, but one token takes 25 ms\. Leave it out"),
-        (lambda f: written(f / "yes_ann_0.wav", rate=16000), r"has 16000 samples a second, .* before have 8000\. Say data\.rate"),
-        (lambda f: written(f / "hello.wav"), r"hello\.wav says no label: its name is not such as '\{label\}_\{speaker\}_"),
+        (lambda f: written(f / "yes_ann_0.wav", rate=16000), r"has 16000 samples a second, .* before have 8000\. Set data\.rate"),
+        (lambda f: written(f / "hello.wav"), r"hello\.wav has no label: its name does not fit '\{label\}_\{speaker\}_"),
         (
             lambda f: soundfile.write(f / "yes_ann_0.wav", np.full(900, np.nan), 8000, subtype="FLOAT"),
             r"yes_ann_0\.wav has samples that are no numbers",
@@ -189,7 +189,7 @@ def test_a_recording_that_cannot_be_learned_from_is_named(voices, spoil, said):
 
 def test_a_sound_that_is_learned_from_and_measured_on_is_named(voices):
     (voices / "no_bob_9.wav").write_bytes((voices / "no_bob_1.wav").read_bytes())
-    with pytest.raises(InputError, match=r"no_bob_9\.wav of the test part is also learned from, as .*no_bob_1\.wav"):
+    with pytest.raises(InputError, match=r"no_bob_9\.wav of the test part is also in the training part, as .*no_bob_1\.wav"):
         recordings_of(voices, where={"test": {"index": 9}})
 
 
@@ -201,11 +201,11 @@ def test_parts_that_cannot_be_are_refused(voices, tmp_path):
         recordings_of(tmp_path / "none")
     with pytest.raises(InputError, match=r"No recording of .* is left for the test part where \{'index': '50-60'\}"):
         recordings_of(voices, where={"test": {"index": "50-60"}})
-    with pytest.raises(InputError, match=r"data\.where reads take, but file names have only: label, speaker, index"):
+    with pytest.raises(InputError, match=r"data\.where uses take, but file names have only: label, speaker, index"):
         recordings_of(voices, where={"test": {"take": 1}})
     with pytest.raises(InputError, match=r"says speaker '\w+', which is no number, but data\.where asks for 1-2"):
         recordings_of(voices, where={"test": {"speaker": "1-2"}})
-    with pytest.raises(InputError, match=r"said twice: by data\.test and by data\.where\.test"):
+    with pytest.raises(InputError, match=r"defined twice: by data\.test and by data\.where\.test"):
         recordings_of(voices, test=str(voices), where={"test": {"index": 1}})
     with pytest.raises(InputError, match=r"All recordings of .* are of the class 'no'"):
         recordings_of(voices, where={"validation": {"label": "yes"}})

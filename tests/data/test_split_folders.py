@@ -76,9 +76,9 @@ WRONG = {
     "said twice": (
         ("train/a", "train/b", "val/a"),
         {"validation": "elsewhere"},
-        "The validation part is said twice: by the",
+        "The validation part is defined twice: by the",
     ),
-    "counted twice": (("train/a", "train/b", "test/a"), {"test_held_out": 1}, "The test part is said twice"),
+    "counted twice": (("train/a", "train/b", "test/a"), {"test_held_out": 1}, "The test part is defined twice"),
     "another class in val": (("train/a", "train/b", "val/c"), {}, "has the class 'c', which is none of: a, b"),
 }
 

@@ -131,7 +131,7 @@ def test_cells_and_other_elements_are_refused(tmp_path, run):
     with pytest.raises(InputError, match="knows no cell, but the frames repeat in one"):
         resolve_spec(open_task(ordinary(data=data)))
     _, task = load_task(run[1])
-    with pytest.raises(InputError, match="repeats in a cell, but this model has no cutoff"):
+    with pytest.raises(InputError, match="is periodic, but this model has no cutoff"):
         task.predict(load_run(run[1]), [str(tmp_path / "a.extxyz")])
     with pytest.raises(InputError, match=r"a\.xyz: This model knows H, C, O, but there is an atom of N\."):
         task.predict(load_run(run[1]), [written(tmp_path / "a.xyz", third="N")])

@@ -166,7 +166,7 @@ def test_going_on_from_the_one_before_makes_the_same_run(finished, run):
     said = []
     fit(recipe, task, run, Watcher(say=said.append))
     assert "damaged" in said[0]
-    assert said[1] == "Going on after step 9 of 12."
+    assert said[1] == "Resuming after step 9 of 12."
     assert files(run) == files(undisturbed)
     assert told(run) == told(undisturbed)
 

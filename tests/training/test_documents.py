@@ -97,7 +97,7 @@ def test_the_separator_stands_between_the_documents_of_files(tmp_path):
 
 
 REFUSED = {
-    "no separator": ({"data": {"separator": None}}, r"the texts are one document: no data\.separator says.*Set it, such as"),
+    "no separator": ({"data": {"separator": None}}, r"the texts are one document: there is no data\.separator.*Set it, such as"),
     "none in the texts": ({"data": {"separator": "§"}}, r"data\.separator, '§', does not occur in the training part.*Set it to"),
     "no text of the tokens": (
         {"data": {"separator": "ZZZ"}}, r"data\.separator, 'ZZZ', does not occur in the training part"

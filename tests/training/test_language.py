@@ -199,7 +199,7 @@ def test_a_text_ends_before_what_should_stop_it(tmp_path):
 def test_what_cannot_go_on_is_refused(tmp_path):
     _, task = small(tmp_path)
     model = build(resolve_spec(task)).eval()
-    with pytest.raises(InputError, match=r"There is no text to go on with\. Give at least one character"):
+    with pytest.raises(InputError, match=r"There is no text to continue\. Give at least one character"):
         task.predict(model, [""])
     with pytest.raises(InputError, match=r"^Text 2 of 3: There is no text to go on with"):
         task.predict(model, ["To", "", "be"])

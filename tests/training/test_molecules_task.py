@@ -236,7 +236,7 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     with pytest.raises(InputError, match=r"nan\.xyz has coordinates that are no numbers"):
         task.predict(model, [str(tmp_path / "nan.xyz")])
     (tmp_path / "cell.xyz").write_text('1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nH 0 0 0\n')
-    with pytest.raises(InputError, match="repeats in a cell, but this model has no cutoff"):
+    with pytest.raises(InputError, match="is periodic, but this model has no cutoff"):
         task.predict(model, [str(tmp_path / "cell.xyz")])
     for pbc, message in ((' pbc="T T F"', "repeats along some vectors"), (' pbc="1 2 1"', "pbc = .*, but '2' is neither T nor F")):
         (tmp_path / "part.xyz").write_text(f'1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3{pbc}\nH 0 0 0\n')
@@ -368,7 +368,7 @@ def test_a_description_counts_what_is_there():
 
 def test_two_processes_are_refused(tmp_path):
     found = recipe(plain())
-    with pytest.raises(InputError, match="in one process, but 2 are asked for"):
+    with pytest.raises(InputError, match="in one process, but 2 were requested"):
         fit(found, open_task(found), tmp_path / "run", devices=2)
     assert not (tmp_path / "run").exists()
 

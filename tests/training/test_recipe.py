@@ -109,7 +109,7 @@ WRONG = [
     ("context = 8", "contxt = 8", "line 6: there is no field data.contxt. Did you mean context? Known: train,"),
     ('task = "language"', 'task = "speech"', 'line 4: data.task is "speech", but takes "language" or "translation" or'),
     ('task = "language"', "", 'line 3: data.task is missing: it takes "language" or "translation" or'),
-    ("width = 8", "", "line 8: model.width is missing: it takes a whole number of 1 or more. Or say a model.preset"),
+    ("width = 8", "", "line 8: model.width is missing: it takes a whole number of 1 or more. Or set a model.preset"),
     ("width = 8", 'preset = "gpt3"', 'line 9: there is no preset "gpt3". Did you mean gpt2? Known:'),
     ("width = 8", "start = 3", "line 9: model.start is 3, but takes a folder, as a text in quotes."),
     ("width = 8", 'start = "nowhere"', 'line 9: model.start is "nowhere", but there is no such folder, beside the recipe or here.'),
@@ -257,11 +257,11 @@ def test_no_field_of_a_recipe_is_left_without_words():
 
 
 NAMED = [
-    ("sounds", {"where": {"tset": {"label": "a"}}}, 'data.where has no place for "tset": its names are "test" or "validation".'),
+    ("sounds", {"where": {"tset": {"label": "a"}}}, 'data.where has no entry "tset": its names are "test" or "validation".'),
     ("sounds", {"where": {"test": 5}}, "data.where.test is 5, but takes a table."),
     ("sounds", {"where": {"test": {"label": [1]}}}, "data.where.test.label is [1], but takes a whole number or a text in quotes"),
     ("sounds", {"where": 5}, "data.where is 5, but takes a table."),
-    ("molecules", {"drop": {"tset": [1]}}, 'data.drop has no place for "tset": its names are'),
+    ("molecules", {"drop": {"tset": [1]}}, 'data.drop has no entry "tset": its names are'),
     ("molecules", {"drop": {"train": ["x"]}}, 'data.drop.train is ["x"], but takes a list, each a whole number of 0 or more.'),
     ("molecules", {"where": {"test": [5]}}, "data.where.test is [5], but takes a list of 2"),
 ]

@@ -126,7 +126,7 @@ def overlap_notes(sources: Iterable[DataFile]) -> list[str]:
         digests.setdefault(source.part, set()).add(source.sha256)
     training = digests.pop("train", set())
     return [
-        f"The {part} part is also learned from, so what is measured on it is what was learned by heart."
+        f"The {part} part is also in the training part, so an evaluation on it measures memorisation."
         for part, files in digests.items() if files <= training
     ]  # fmt: skip
 

@@ -132,11 +132,11 @@ def _frame(
     if energies is not None:
         file = Path(member_name(where)).name
         if file not in energies:
-            raise InputError(f"{frame_format.table} says no energy of {file}. Leave the file out, or add its line.")
+            raise InputError(f"{frame_format.table} has no energy for {file}. Leave the file out, or add its line.")
         energy: Any = energies[file]
     else:
         if keys.energy not in one.values:
-            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {names}. Say data.keys.energy.")
+            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {names}. Set data.keys.energy.")
         energy = one.values[keys.energy]
         if isinstance(energy, bool) or not isinstance(energy, int | float):
             raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
@@ -202,7 +202,7 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
                     missing_forces = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
                     if field == "forces":
                         continue
-                    raise InputError(f"{missing_forces}. Say data.keys.{field}.")
+                    raise InputError(f"{missing_forces}. Set data.keys.{field}.")
                 arrays[field] = file[key]
     except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
@@ -292,6 +292,6 @@ def _table(path: Path, frame_format: FrameFormat, recipe_folder: Path | None) ->
             energies[words[0]] = float(words[frame_format.column - 1])
         except (ValueError, IndexError) as error:
             raise InputError(
-                f"{where}, line {at} has no number in column {frame_format.column}: {line[:60]!r}. Say data.column."
+                f"{where}, line {at} has no number in column {frame_format.column}: {line[:60]!r}. Set data.column."
             ) from error
     return energies

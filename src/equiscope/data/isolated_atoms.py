@@ -28,7 +28,7 @@ def is_isolated(name: str, numbers: Tensor, cell: Tensor | None, values: Mapping
     mark = values.get("config_type", "")
     marked = re.sub(r"[^a-z]", "", str(mark).lower()) in MARKS
     if marked and len(numbers) != 1:
-        raise InputError(f"{name} says config_type={mark}, but has {len(numbers)} atoms. Correct the mark, or leave the frame out.")
+        raise InputError(f"{name} has config_type={mark}, but has {len(numbers)} atoms. Correct the mark, or leave the frame out.")
     return len(numbers) == 1 and (marked or cell is None or _nearest_image(cell) >= APART)
 
 
@@ -54,7 +54,7 @@ def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[
     for frame in isolated:
         if frame.forces is not None and (pull := float(frame.forces.norm())) > PULL:
             raise InputError(
-                f"{frame.name} is an atom alone, but a force of {pull:.3g} eV/Å acts on it, so it is no reference. "
+                f"{frame.name} is an isolated atom, but a force of {pull:.3g} eV/Å acts on it, so it is no reference. "
                 f"Leave it out: data.drop names {frame.number}."
             )
         if frame.charge:
@@ -65,7 +65,7 @@ def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[
         low, high = min(some, key=lambda f: f.energy), max(some, key=lambda f: f.energy)
         if high.energy - low.energy > 1e-6:
             notes.append(
-                f"{len(some)} lone atoms of {SYMBOLS[number - 1]} have {low.energy:.6g} to {high.energy:.6g} eV; "
+                f"{len(some)} isolated atoms of {SYMBOLS[number - 1]} have {low.energy:.6g} to {high.energy:.6g} eV; "
                 f"the lowest is the reference: {low.name}."
             )
     return {number: min(frame.energy for frame in some) for number, some in found.items()}, notes
@@ -75,7 +75,8 @@ def fit_bonds(offset: float, where: str) -> None:
     """Raises InputError if the binding energy is larger than physically possible: the references are in another unit or method."""
     if math.isfinite(offset) and abs(offset) > BOUND:
         raise InputError(
-            f"By the energies of the lone atoms in {where}, bonds would hold {offset:.4g} eV an atom, and none holds as much: "
+            f"By the energies of the isolated atoms in {where}, the binding energy would be {offset:.4g} eV per atom, which is too "
+            "large: "
             'they are of another unit, or were computed in another way. Correct them, or say data.references = "fitted".'
         )
 

@@ -188,7 +188,7 @@ class Passages:
         separator = self.config.separator
         if separator is None:
             raise InputError(
-                "The mask keeps documents apart, but the texts are one document: no data.separator says what stands between two. "
+                "The mask separates documents, but the texts are one document: there is no data.separator. "
                 'Set it, such as data.separator = "\\n\\n", or choose another mask.'
             )
         try:
@@ -197,8 +197,8 @@ class Passages:
             ids = np.zeros(0)
         if not len(ids) or not _occurs(ids, self.ids["train"]):
             raise InputError(
-                f"The mask keeps documents apart, but data.separator, {separator!r}, does not occur in the training part, "
-                "which is one document. Set it to what stands between two, or choose another mask."
+                f"The mask separates documents, but data.separator, {separator!r}, does not occur in the training part, "
+                "which is one document. Set it to the text between two documents, or choose another mask."
             )
         return tuple(ids.tolist())
 

@@ -135,7 +135,7 @@ class Frames:
                 some = [finite(frame) for frame in without_dropped(config, part, read)]
                 whole[part], alone[part] = [f for f in some if not f.isolated], [f for f in some if f.isolated]
                 if not whole[part]:
-                    raise InputError(f"{name} has atoms that are alone, and no molecule. They are references: data.references.")
+                    raise InputError(f"{name} has isolated atoms and no molecule. They are references: data.references.")
         _partial_forces(config, "train", whole["train"])
         self.parts = split_frames(config, whole, seed)
         _check_no_overlap(self.parts, set(whole))
@@ -167,11 +167,15 @@ class Frames:
         isolated = [frame for frame in read if frame.isolated]
         frames_.parts = {part: [frame for frame in read if not frame.isolated]}
         if not frames_.parts[part]:
-            raise InputError(f"{', '.join(names)} has atoms that are alone, and no molecule to measure on.")
+            raise InputError(f"{', '.join(names)} has isolated atoms and no molecule to evaluate.")
         frames_.periodic = _is_periodic(frames_.parts)
         frames_.partial = {part: _partial_forces(config, part, frames_.parts[part])}
         frames_.notes = [
-            *([f"{len(isolated)} lone atoms are left out of what is measured; the first: {isolated[0].name}."] if isolated else []),
+            *(
+                [f"{len(isolated)} isolated atoms are left out of the evaluation; the first: {isolated[0].name}."]
+                if isolated
+                else []
+            ),
             *_missing_force_notes(frames_.parts),
         ]
         _check_unit(config, part, frames_.parts[part], statistics)
@@ -240,7 +244,7 @@ def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed:
     parts: dict[str, list[MoleculeFrame]] = {"train": whole["train"], **{p: some for p, some in whole.items() if p != "train"}}
     for part, (by, rest) in config.where.items():
         if part in whole:
-            raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
+            raise InputError(f"The {part} part is defined twice: by data.{part} and by data.where.{part}. Leave one out.")
         if rest >= by:
             raise InputError(f"data.where.{part} is [{by}, {rest}], but what is left by {by} is less than {by}.")
         parts[part] = [frame for frame in parts["train"] if frame.number % by == rest]
@@ -252,7 +256,7 @@ def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed:
     learned = config.train_count if config.train_count is not None else len(some) - held
     if learned < 1 or learned + held > len(some):
         raise InputError(
-            f"{config.train} has {len(some)} frames for this, but {max(learned, 1)} are to be learned from and {held} held out. "
+            f"{config.train} has {len(some)} frames for this, but {max(learned, 1)} are for training and {held} held out. "
             "Change data.train_count or data.held_out."
         )
     if config.split == "random":
@@ -268,7 +272,7 @@ def _is_periodic(parts: Mapping[str, Sequence[MoleculeFrame]]) -> bool:
     periodic = next((frame for some in parts.values() for frame in some if frame.cell is not None), None)
     free = next((frame for some in parts.values() for frame in some if frame.cell is None), None)
     if periodic is not None and free is not None:
-        raise InputError(f"{periodic.name} repeats in a cell, but {free.name} does not. Take one kind at a time.")
+        raise InputError(f"{periodic.name} is periodic, but {free.name} does not. Take one kind at a time.")
     return periodic is not None
 
 
@@ -279,7 +283,7 @@ def _check_no_overlap(parts: dict[str, list[MoleculeFrame]], own: set[str]) -> N
         for frame in some:
             if part != "train" and (same := training.get(_fingerprint(frame))):
                 raise InputError(
-                    f"{frame.name} of the {part} part is also learned from, as {same.name}. Leave it out: "
+                    f"{frame.name} of the {part} part is also in the training part, as {same.name}. Leave it out: "
                     f"data.drop = {{ {part if part in own else 'train'} = [{frame.number}] }}."
                 )
 
@@ -337,7 +341,7 @@ def with_isolated_references(
     raises  InputError if they imply impossible binding energies
     """
     notes = [
-        f"{len(some)} frames of the {part} part are lone atoms, so nothing is measured on them; the first: {some[0].name}."
+        f"{len(some)} frames of the {part} part are isolated atoms, so they are not evaluated; the first: {some[0].name}."
         for part, some in alone.items() if some and part != "train"
     ]  # fmt: skip
     isolated = alone.get("train", ())
@@ -345,7 +349,7 @@ def with_isolated_references(
         return fitted, notes
     if config.references == "fitted":
         return fitted, [
-            f"{len(isolated)} lone atoms are left out, as references are fitted; the first: {isolated[0].name}.",
+            f"{len(isolated)} isolated atoms are left out, as references are fitted; the first: {isolated[0].name}.",
             *notes,
         ]
     known, odd = energies(isolated)
@@ -363,8 +367,8 @@ def with_isolated_references(
     fit_bonds(found.offset, config.train if config.references in FITTED else config.references)
     said = ", ".join(f"{SYMBOLS[n - 1]} {energy:.6g} eV" for n, energy in own.items())
     if config.references in FITTED:
-        rest = f" No atom of {', '.join(missing)} is alone there, so what it has is fitted." if missing else ""
-        notes = [f"Atoms that are alone in {config.train} are the references, not learned from: {said}.{rest}", *notes]
+        rest = f" No atom of {', '.join(missing)} is isolated there, so its reference is fitted." if missing else ""
+        notes = [f"The isolated atoms in {config.train} are the references, not training examples: {said}.{rest}", *notes]
     return found, [*notes, *odd]
 
 
@@ -376,7 +380,7 @@ def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[Mol
     )
     for frame in alone:
         if len(frame.numbers) != 1:
-            raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references is of atoms that are alone.")
+            raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references needs isolated atoms.")
     return [finite(frame) for frame in alone], paths
 
 
@@ -386,17 +390,17 @@ def _partial_forces(config: Molecules, part: str, some: Sequence[MoleculeFrame])
     """
     without = [frame for frame in some if frame.forces is None]
     if config.keys.forces is not None and part == "train" and len(without) == len(some):
-        raise InputError(f'{without[0].missing_forces}. Say data.keys.forces, or "none" to learn from energies alone.')
+        raise InputError(f'{without[0].missing_forces}. Set data.keys.forces, or "none" to train on energies only.')
     return 0 < len(without) < len(some)
 
 
 def _missing_force_notes(parts: Mapping[str, Sequence[MoleculeFrame]]) -> list[str]:
     """A note for each part with frames without forces, if forces are expected."""
     lacking = {part: [frame for frame in some if frame.missing_forces] for part, some in parts.items()}
-    what = {"train": "their energies alone are learned"}
+    what = {"train": "their only energies are used"}
     return [
         f"{len(some)} of {len(parts[part])} frames of the {part} part have no forces, so "
-        f"{what.get(part, 'they are measured by energies alone')}; the first: {some[0].missing_forces}."
+        f"{what.get(part, 'only their energies are evaluated')}; the first: {some[0].missing_forces}."
         for part, some in lacking.items() if some
     ]  # fmt: skip
 
@@ -416,7 +420,7 @@ def _check_unit(
         if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
             raise InputError(
                 f"{frame.name} of the {part} part has an atom of {SYMBOLS[unknown[0] - 1]}, but training has only "
-                f"{', '.join(statistics.elements)}. Learn from that element too, or leave the frame out."
+                f"{', '.join(statistics.elements)}. Add training data with that element, or leave the frame out."
             )
         wanted = sum(reference[n] for n in frame.numbers.tolist()) + statistics.offset * len(frame.numbers)
         if abs(wanted) >= 10 * statistics.scale * len(frame.numbers):  # energies about 0 say nothing of their unit

@@ -78,7 +78,7 @@ def name_fields(pattern: str, where: str) -> dict[str, str]:
     fits = re.fullmatch(form, stem)
     if fits is None:
         raise InputError(
-            f"{where} says no label: its name is not such as {pattern!r}. Rename it, leave it out, or change data.pattern."
+            f"{where} has no label: its name does not fit {pattern!r}. Rename it, leave it out, or change data.pattern."
         )
     return fits.groupdict()
 
@@ -89,6 +89,6 @@ def folder_of(where: str) -> str:
     if not folder:
         raise InputError(
             f"{where} lies in no folder that could be its class. "
-            'Say data.pattern, e.g. "{label}_{speaker}_{index}", or give a CSV.'
+            'Set data.pattern, e.g. "{label}_{speaker}_{index}", or give a CSV.'
         )
     return folder

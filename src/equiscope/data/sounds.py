@@ -181,7 +181,7 @@ class Recordings:
                 if r.label not in classes:
                     raise InputError(
                         f"{r.name} of the {part} part is of the class {r.label!r}, but training has only {', '.join(classes)}. "
-                        "Learn from that class too, or leave the file out."
+                        "Add training data of that class, or leave the file out."
                     )
         mean, deviation = band_statistics(config, self.rate, self.parts["train"])
         self.format = SoundFormat(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
@@ -274,7 +274,7 @@ class Recordings:
         self.rate = self.rate or rate
         if rate != self.rate and self.config.rate is None:
             raise InputError(
-                f"{where} has {rate} samples a second, but the ones before have {self.rate}. Say data.rate, to bring all to one."
+                f"{where} has {rate} samples a second, but the ones before have {self.rate}. Set data.rate to resample all."
             )
         wave = resampled(wave, rate, self.rate)
         least = needed_samples(self.config, self.rate)
@@ -304,7 +304,7 @@ def parted(config: Sounds, whole: dict[str, list[LabelledRecording]], seed: int)
     parts: dict[str, list[LabelledRecording]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
     for part in config.where:
         if part in whole:
-            raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
+            raise InputError(f"The {part} part is defined twice: by data.{part} and by data.where.{part}. Leave one out.")
         parts[part] = []
     for r in whole["train"]:
         parts[next((part for part, wanted in config.where.items() if _fits(r, wanted)), "train")].append(r)
@@ -326,7 +326,7 @@ def _fits(recording: LabelledRecording, wanted: dict[str, str | int | list[str]]
         value_of_name = recording.label if name == "label" else recording.name_fields.get(name)
         if value_of_name is None:
             raise InputError(
-                f"data.where reads {name}, but file names have only: {', '.join(recording.name_fields) or 'nothing'}. "
+                f"data.where uses {name}, but file names have only: {', '.join(recording.name_fields) or 'nothing'}. "
                 "Change data.pattern."
             )
         bounds = re.fullmatch(r"(\d+)-(\d+)", value) if isinstance(value, str) else None
@@ -354,7 +354,9 @@ def _one_label(parts: dict[str, list[LabelledRecording]]) -> None:
                     f"{r.name} is {r.label!r}, but {other.name}, the same sound, is {other.label!r}. Correct one of them."
                 )
             if where == "train" and part != "train":
-                raise InputError(f"{r.name} of the {part} part is also learned from, as {other.name}. Leave one of them out.")
+                raise InputError(
+                    f"{r.name} of the {part} part is also in the training part, as {other.name}. Leave one of them out."
+                )
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

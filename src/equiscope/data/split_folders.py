@@ -36,11 +36,11 @@ def spread(
     for part, folder in parts.items():
         if part != "train" and (named.get(part) is not None or part in read):
             raise InputError(
-                f"The {part} part is said twice: by the recipe, and by the folder {folder}. "
+                f"The {part} part is defined twice: by the recipe, and by the folder {folder}. "
                 f'Leave one out: data.train = "{parts["train"]}" takes that folder alone.'
             )
     said = ", ".join(f"{folder.name} is the {part} part" for part, folder in parts.items() if part != "train")
-    note = f"{paths[0]} is a folder of parts: {parts['train'].name} is learned from{', ' * bool(said)}{said}."
+    note = f"{paths[0]} is a folder of parts: {parts['train'].name} is the training part{', ' * bool(said)}{said}."
     return {**named, **{part: str(folder.absolute()) for part, folder in parts.items()}}, [note]
 
 

@@ -26,14 +26,18 @@ def atom_transformer_spec(spec: dict[str, Any], statistics: EnergyStatistics, pe
     raises  InputError if the recipe contradicts the data, or frames are periodic
     """
     if periodic:
-        raise InputError(f"{LEARNED} knows no cell, but the frames repeat in one. Take a model of points in space, with a cutoff.")
+        raise InputError(
+            f"{LEARNED} has no periodic cell, but the frames are periodic. Use a model of points in space, with a cutoff."
+        )
     features, said = len(statistics.elements) + 3, dict(spec)
     layer = {"features": features} | said.pop("input", {})
     decided: dict[str, tuple[Any, Any]] = {"input.features": (layer["features"], features), "outputs": (said.get("outputs", 1), 1)}
     decided |= {"readout": (said.get("readout", "mean"), "mean"), "vocabulary": (said.get("vocabulary"), None)}
     for name, (found, wanted) in decided.items():
         if found != wanted:
-            raise InputError(f"{LEARNED} has {name} = {wanted!r}, but model.{name} is {found!r}. Leave it out: the data says it.")
+            raise InputError(
+                f"{LEARNED} has {name} = {wanted!r}, but model.{name} is {found!r}. Leave it out: the data determines it."
+            )
     block = said.pop("block", {})
     made = [_with_eager_backend(one) for one in block] if isinstance(block, list | tuple) else _with_eager_backend(block)
     return said | {"block": made, "input": layer, "readout": "mean", "outputs": 1}
@@ -49,7 +53,7 @@ class AtomTransformer:
     def __call__(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Tensor:
         """Energies [B] in eV, from atomic numbers [B, N] (0: no atom) and positions [B, N, 3] in Å, which are centred first."""
         if cell is not None:
-            raise InputError(f"{LEARNED} knows no cell. Leave it out, or take a model of points in space.")
+            raise InputError(f"{LEARNED} has no periodic cell. Leave it out, or use a model of points in space.")
         row, there = self.elements(numbers), (numbers > 0).unsqueeze(-1)
         many = there.sum((1, 2))
         at = torch.where(there, positions - (positions * there).sum(1, keepdim=True) / many.clamp_min(1)[:, None, None], 0.0)

@@ -181,7 +181,7 @@ class TrainingEngine:
         """Files of a checkpoint; every process must call it. Raises Diverged if a weight is NaN or infinite."""
         weights = state.weights(self.model)
         if wrong := next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None):
-            raise Diverged(f"The weights {wrong} are no longer numbers.")
+            raise Diverged(f"The weights {wrong} are NaN or infinite.")
         averaged = {} if self.average is None else state.gather(self.average.weights)
         return {WEIGHTS: weights, state.OPTIMISER: state.optimiser_state(self.model, self.optimisers), AVERAGE: averaged}
 

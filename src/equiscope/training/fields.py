@@ -106,7 +106,7 @@ def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, 
         names, kind = typing.get_args(kind)
         for key, one in node.items():
             if not fits(key, names):
-                return path, f"{path} has no place for {written(key)}: its names are {wanted(names)}."
+                return path, f"{path} has no entry {written(key)}: its names are {wanted(names)}."
             if not fits(one, kind):
                 path, node = f"{path}.{key}", one
                 break

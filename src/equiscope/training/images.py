@@ -108,8 +108,8 @@ class ImagesTask(Task):
         patch = layer.get("patch")
         if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
             raise InputError(
-                "Pictures are cut into patches, but the model takes something else. "
-                "Say model.input.patch = [rows, columns], and no vocabulary."
+                "Pictures are cut into patches, but the model has other inputs. "
+                "Set model.input.patch = [rows, columns], and no vocabulary."
             )
         if height % patch[0] or width % patch[1]:
             raise InputError(
@@ -130,7 +130,7 @@ class ImagesTask(Task):
             ("outputs", model_fields.get("outputs"), classes),
         ):
             if stated not in (None, size):
-                raise InputError(f"model.{name} is {stated}, but the pictures have {size}. Leave it out: the data says it.")
+                raise InputError(f"model.{name} is {stated}, but the pictures have {size}. Leave it out: the data determines it.")
         readout = spec.setdefault("readout", "class")
         if readout in ("each", "concatenation"):
             raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
@@ -305,7 +305,7 @@ def _on_grid(block: Any, model_fields: Any, grid: tuple[int, int], token: bool) 
         if len(own["shape"]) != 2 or any(a < b for a, b in zip(own["shape"], needed, strict=True)):
             raise InputError(
                 f"model.block.attention.position.shape is {list(own['shape'])}, but the patches need {needed}. "
-                "Leave it out: the data says it."
+                "Leave it out: the data determines it."
             )
         return block
     return block | {"attention": attention | {"position": scheme | {"shape": needed}}}

@@ -68,7 +68,9 @@ class LanguageTask(TextTask):
             return spec
         for name in ("vocabulary", "outputs"):
             if name in self.recipe.model and spec[name] != size:
-                raise InputError(f"model.{name} is {spec[name]}, but the texts have {size} tokens. Leave it out: the data says it.")
+                raise InputError(
+                    f"model.{name} is {spec[name]}, but the texts have {size} tokens. Leave it out: the data determines it."
+                )
         return spec | {"vocabulary": size, "outputs": size}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
@@ -152,7 +154,7 @@ class LanguageTask(TextTask):
         except UnknownCharacter as error:
             raise InputError(f"{error} This model knows the characters of its texts only; leave {error.sign!r} out.") from error
         if not ids:
-            raise InputError("There is no text to go on with. Give at least one character.")
+            raise InputError("There is no text to continue. Give at least one character.")
         return ids
 
     def _continued(self, model: Built, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:

@@ -49,7 +49,7 @@ def fit(
     """
     if task.single and (count := process_count(devices)) > 1:
         raise InputError(
-            f"The task {task.name} is learned in one process, but {count} are asked for. Start one, without --devices."
+            f"The task {task.name} is trained in one process, but {count} were requested. Start one, without --devices."
         )
     spec = resolve_spec(task)
     torch.manual_seed(recipe.seed)
@@ -261,11 +261,11 @@ class _Loop:
             self.entries = Entries(self.out, -1 if step is None else step)
         self.saved = -1 if step is None else step
         if step and step < self.steps:
-            self.watcher.say(f"Going on after step {step} of {self.steps}.")
+            self.watcher.say(f"Resuming after step {step} of {self.steps}.")
             if other := folder.moved(self.run):
-                self.watcher.say(f"From here on numbers may differ in rounding: {'; '.join(other)}.")
+                self.watcher.say(f"From here on, numbers may differ by rounding: {'; '.join(other)}.")
         if step and self.entries is not None and self.entries.steps < step:
-            self.watcher.say(f"metrics.jsonl has lines of {self.entries.steps} steps only, though {step} were done.")
+            self.watcher.say(f"metrics.jsonl has lines for {self.entries.steps} steps only, although {step} were done.")
         return step or 0
 
     def _restore_best(self, step: int) -> None:
@@ -280,7 +280,7 @@ class _Loop:
 
         if self.saved < 0 or not (why := self.engine.processes.on_first(lost)):
             return
-        self.watcher.say(f"{why} Those of step {step} take their place, and what is better later.")
+        self.watcher.say(f"{why} The weights of step {step} replace them, and better ones later.")
         with self.engine.evaluated() as model, forked_rng(), self.task.calibrated(model):
             values = self.engine.processes.gather_objects(self.task.evaluate(model))[0]
             first = next(iter(values.values()))

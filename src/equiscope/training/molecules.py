@@ -53,9 +53,7 @@ class MoleculesTask(Task):
         assert isinstance(recipe.data, Molecules)
         weights, forces = recipe.data.weights, recipe.data.keys.forces is not None
         if weights.energy == 0 and (weights.forces == 0 or not forces):
-            raise InputError(
-                "data.weights leave nothing to learn from. Give the energy, or forces that are there, a weight above 0."
-            )
+            raise InputError("data.weights are all 0. Give the energy, or existing forces, a weight above 0.")
         frames = Frames(recipe.data, recipe.seed, recipe_folder)
         return cls(recipe, frames.statistics, frames)
 
@@ -88,7 +86,9 @@ class MoleculesTask(Task):
         if spec.get("readout", "energy") != "energy":
             raise InputError(f'model.reads is "{spec["reads"]}", but an energy is learned. Leave it out.')
         if spec.get("cutoff") is None and self.frames is not None and self.frames.periodic:
-            raise InputError("The frames repeat in a cell, where all would see infinitely many. Give model.cutoff, in Å.")
+            raise InputError(
+                "The frames are periodic, so every atom would have infinitely many neighbours. Set model.cutoff, in Å."
+            )
         return spec | {"elements": known}
 
     def init_model(self, model: Built) -> Built:
@@ -150,8 +150,8 @@ class MoleculesTask(Task):
                 "forces": "mean absolute error of a component in meV/Å", **units, "forces rms": "root of its mean square, in meV/Å",
             }  # fmt: skip
         if self.forceful:
-            units["rotated forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
-        units["rotated energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
+            units["rotated forces"] = "mean change of a component under a rotation of its molecule, rotated back, in meV/Å"
+        units["rotated energy"] = "mean change of an energy under a rotation of its molecule, in meV"
         return units | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
 
     def _own(self, value: Any) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class MoleculesTask(Task):
         """forces [N, 3], with padding after those of the frame."""
         forces = forces[: len(frame.numbers)]
         if not (math.isfinite(energy) and bool(forces.isfinite().all())):
-            raise InputError(f"{frame.name}: the model's answer is no number. Its atoms stand too far off.")
+            raise InputError(f"{frame.name}: the model's prediction is NaN or infinite. Its atoms are too far apart.")
         if not self.forceful:
             return Prediction(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
         largest = float(forces.norm(dim=-1).max())
@@ -290,7 +290,7 @@ def _in_space(model: nn.Module, statistics: EnergyStatistics) -> SpaceModel | At
 def _check(frame: MoleculeFrame, space: SpaceModel | AtomTransformer) -> None:
     """Raises InputError for a frame that the model cannot predict."""
     if not bool(frame.positions.isfinite().all()):
-        raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")
+        raise InputError(f"{frame.name} has coordinates that are NaN or infinite. Give another file.")
     try:
         space.elements(frame.numbers)
     except InputError as error:
@@ -298,11 +298,10 @@ def _check(frame: MoleculeFrame, space: SpaceModel | AtomTransformer) -> None:
     _, place, many = frame.positions.unique(dim=0, return_inverse=True, return_counts=True)
     if bool((many > 1).any()):
         first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
-        raise InputError(f"{frame.name}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
+        raise InputError(f"{frame.name}: atoms {first + 1} and {second + 1} have the same position. Move one, or leave it out.")
     if frame.cell is not None and (isinstance(space, AtomTransformer) or space.spec.cutoff is None):
         raise InputError(
-            f"{frame.name} repeats in a cell, but this model has no cutoff. "
-            'Say pbc="F F F" in the file, or train with model.cutoff.'
+            f'{frame.name} is periodic, but this model has no cutoff. Say pbc="F F F" in the file, or train with model.cutoff.'
         )
 
 

@@ -74,7 +74,7 @@ def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
     except IsADirectoryError as error:
         raise InputError(f"{name} is a folder without run.json. Give a recipe (.toml), or the folder of a run.") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8, so it is no {what}. Give a .toml file.") from error
+        raise InputError(f"{name} is not UTF-8, so it is not a {what}. Give a .toml file.") from error
     except OSError as error:
         raise InputError(f"{name} cannot be read: {reason(error)}.") from error
     except RecursionError as error:
@@ -252,7 +252,7 @@ def _check_model(model: dict[str, Any], origin: Origin) -> None:
     if preset is None and start is None and "width" not in fields_:
         raise InputError(
             f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more. "
-            "Or say a model.preset, or a model.start to go on from."
+            "Or set a model.preset, or a model.start."
         )
     for path, value in _positions(fields_):
         try:
@@ -272,7 +272,7 @@ def _check_point_model(recipe_: Recipe, origin: Origin) -> None:
         if name in model:
             raise InputError(
                 f"{origin.of(f'model.{name}')}: model.{name} belongs to other tasks: molecules take a model of points in space, "
-                "whose fields model says. Leave it out."
+                "and [model] has its fields. Leave it out."
             )
     if start is not None and not isinstance(start, str):
         raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
@@ -314,7 +314,7 @@ def _check_fields(model: dict[str, Any], fields_: dict[str, Any], kind: Kind, or
     except UnknownField as error:
         path, name = f"model{error.path.removeprefix('spec')}.{error.found}", str(error.found)
         if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
-            raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Say model.baseline, or leave it out.") from error
+            raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Set model.baseline, or leave it out.") from error
         raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(name, error.known)}") from error
     except UnknownName as error:
         near = fields.nearest(str(error.found), error.known, listed=False)

@@ -88,13 +88,15 @@ class SoundsTask(Task):
                 )
             return spec
         if spec.get("vocabulary") is not None:
-            raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds are no words of a list. Leave it out.")
+            raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds have no vocabulary. Leave it out.")
         for name, given, needed in (
             ("input.features", entry_fields.get("features"), size),
             ("outputs", self.recipe.model.get("outputs"), classes),
         ):
             if given not in (None, needed):
-                raise InputError(f"model.{name} is {given}, but the recordings have {needed}. Leave it out: the data says it.")
+                raise InputError(
+                    f"model.{name} is {given}, but the recordings have {needed}. Leave it out: the data determines it."
+                )
         if spec.setdefault("readout", "mean") == "each":
             raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
         if "stem" in entry_fields:
@@ -123,7 +125,7 @@ class SoundsTask(Task):
     def sizes(self, baseline: str) -> dict[str, Any]:
         wide, rate = features(self.config, self.format.rate), self.format.rate
         if self.config.longest is None:
-            raise InputError("A baseline takes a whole recording at once. Say data.longest, the seconds of it that are heard.")
+            raise InputError("A baseline takes a whole recording at once. Set data.longest, the seconds of it that are read.")
         return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.format.classes)}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:

@@ -146,7 +146,7 @@ class Task(ABC):
     def separator(self, model_separator: Sequence[int] | None) -> tuple[int, ...]:
         """The ids that end a document. known: those of the model that a run starts from. Raises InputError if the data has none."""
         raise InputError(
-            f"The mask keeps documents apart, but the data of the task {self.name} has no documents. Choose another mask."
+            f"The mask separates documents, but the data of the task {self.name} has no documents. Choose another mask."
         )
 
     @abstractmethod
@@ -233,8 +233,8 @@ def order_warnings(task: Task, model: Built) -> list[str]:
         return []
     parts = {"model": model, **({} if model.encoder is None else {"model.encoder": model.encoder})}
     return [
-        f"The {name.rpartition('.')[2]} knows no order: without a position scheme and a causal mask, its tokens say the same in any"
-        f' order. Say {name}.block.attention.position = "{task.ordered}", unless that is meant.'
+        f"The {name.rpartition('.')[2]} ignores the order of its tokens: it has neither a position scheme nor a causal mask."
+        f' Set {name}.block.attention.position = "{task.ordered}", unless this is intended.'
         for name, part in parts.items() if _ignores_order(part)
     ]  # fmt: skip
 
@@ -263,7 +263,7 @@ def _resolved(task: Task) -> ModelSpec:
     if start is not None:
         if others := [name for name in task.recipe.model if name not in ("start", "dropout", "drop_path")]:
             raise InputError(
-                f"model.start = {start!r} brings its own spec, beside which model may say dropout and drop_path, "
+                f"model.start = {start!r} has its own spec; model may only add dropout and drop_path,  "
                 f"but got {', '.join(others)}. Leave that out, or begin without a start."
             )
         spec = read_spec(start)
@@ -273,7 +273,7 @@ def _resolved(task: Task) -> ModelSpec:
         if spec.kind == "points":
             raise InputError(f"The checkpoint of model.start = {start!r} is of points in space, which only molecules begin with.")
     elif "baseline" in model_fields:
-        return _baseline(task, model_fields, "The recipe says")
+        return _baseline(task, model_fields, "The recipe sets")
     elif preset is not None:
         base = spec_of(preset).to_dict()
     fields = task.resolved_fields(merged(base, model_fields) if start is None else base | model_fields)
@@ -295,7 +295,7 @@ def _in_space(task: Task) -> PointSpec | Spec:
         return Spec.of(fields) if "block" in model_fields else PointSpec.of(fields)
     spec = read_spec(start)
     if model_fields or spec.kind != "points":
-        what = f"beside which model says nothing, but got {', '.join(model_fields)}" if model_fields else "but that is none"
+        what = f"so model has no other fields, but got {', '.join(model_fields)}" if model_fields else "but that is none"
         raise InputError(f"model.start = {start!r} takes a run of molecules with a spec of its own, {what}.")
     return PointSpec.of(task.resolved_fields(spec.to_dict()))
 
@@ -310,7 +310,7 @@ def _baseline(task: Task, model_fields: dict[str, Any], who: str) -> Baseline:
     for name, size in sizes.items():
         stated = model_fields.get(name, size)
         if (tuple(stated) if isinstance(stated, list) else stated) != size:
-            raise InputError(f"{who} {name} = {stated}, but the data has {size}. Leave it out: the data says it.")
+            raise InputError(f"{who} {name} = {stated}, but the data has {size}. Leave it out: the data determines it.")
     return Baseline.of(model_fields | sizes)
 
 
@@ -318,13 +318,13 @@ def _check_language_model(spec: Spec) -> None:
     """Refuse a model that would attend to the token that it predicts, or that has no output at each position."""
     if not all(block.attention.joint_mask.is_causal for block in spec.blocks):
         raise InputError(
-            "model.block.attention.causal is false: each place would read the token that it is to say. Set it to true, "
+            "model.block.attention.causal is false: each position would attend to the token that it predicts. Set it to true, "
             "or choose a checkpoint of a model that writes."
         )
     if len({block.attention.mask.needs_documents for block in spec.blocks}) > 1:
         raise InputError(
-            "Some layers have the mask documents and others do not, but documents are kept apart in every layer or in none. "
+            "Some layers have the mask documents and others do not, but documents must be separated in every layer or in none. "
             "Give the mask to all layers, or to none."
         )
     if spec.readout != "each":
-        raise InputError(f'model.readout is "{spec.readout}", but the next token is asked at each place. Set it to "each".')
+        raise InputError(f'model.readout is "{spec.readout}", but the next token is predicted at each position. Set it to "each".')

@@ -31,5 +31,5 @@ def of_start(recipe: Recipe, tokens: str) -> Tokenizer | None:
     if tokens != "checkpoint":
         return None
     if "start" not in recipe.model:
-        raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model says no start.')
+        raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model has no start.')
     return Tokenizer.read(recipe.model["start"])

@@ -68,11 +68,11 @@ class TranslationTask(TextTask):
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, encoder = self.tokenizer.size, spec.get("encoder")
         if not isinstance(encoder, dict):
-            raise InputError("Translation needs a model with an encoder. Say model.encoder, or model.preset = 'transformer-base'.")
+            raise InputError("Translation needs a model with an encoder. Set model.encoder, or model.preset = 'transformer-base'.")
         if self.data.rdrop and not any(part.get(name) for part in (spec, encoder) for name in ("dropout", "drop_path")):
             raise InputError(
-                "data.rdrop compares two answers with different dropout, but this model leaves nothing out. "
-                "Say model.dropout, e.g. 0.3; or leave data.rdrop out."
+                "data.rdrop compares two forward passes with different dropout, but this model has no dropout. "
+                "Set model.dropout, e.g. 0.3; or leave data.rdrop out."
             )
         if "start" in self.recipe.model:
             if size > min(spec["vocabulary"], encoder["vocabulary"]):
@@ -85,7 +85,7 @@ class TranslationTask(TextTask):
         sizes["model.encoder.vocabulary"] = self.recipe.model.get("encoder", {}).get("vocabulary")
         for name, value in sizes.items():
             if value is not None and value != size:
-                raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data says it.")
+                raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data determines it.")
         return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
