@@ -165,7 +165,8 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
         pulled = [f for f in some if f.forces is not None]
         assert ("forces" in values) == bool(pulled)
         if pulled:
-            missed = torch.cat([(model.energy_and_forces(f.numbers[None], f.positions[None]).forces[0] - f.forces).flatten() for f in pulled])
+            predicted = [model.energy_and_forces(f.numbers[None], f.positions[None]).forces[0] for f in pulled]
+            missed = torch.cat([(forces - f.forces).flatten() for forces, f in zip(predicted, pulled, strict=True)])
             assert values["forces"] == pytest.approx(1000 * float(missed.abs().mean()), rel=1e-5)
     assert any("have no forces" in note for note in task.notes) == (name != "isolated atoms without")
 

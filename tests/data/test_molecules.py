@@ -131,7 +131,7 @@ def test_a_frame_that_is_learned_from_is_not_measured_on(tmp_path):
         few = {name: held[name] if name == "nuclear_charges" else held[name][:3] for name in held.files}
     np.savez(tmp_path / "test.npz", **few)
     with pytest.raises(
-        InputError, match=r"test\.npz, frame 0 of the test part is also in the training part.*  data\.drop = \{ test = \[0\] \}"
+        InputError, match=r"test\.npz, frame 0 of the test part is also in the training part.* data\.drop = \{ test = \[0\] \}"
     ):
         Frames(ethanol(test=str(tmp_path / "test.npz"), split="first"))
     twice = written(tmp_path / "twice.xyz", many(3) + many(3))
