@@ -99,7 +99,7 @@ def test_a_whole_model_decodes_with_a_cache_for_every_layer():
 def test_a_model_that_looks_ahead_or_reads_all_rows_has_no_cache():
     with pytest.raises(InputError, match="needs a causal mask"):
         eq.build(eq.Spec(width=WIDTH)).caches()
-    with pytest.raises(InputError, match="needs all rows"):
+    with pytest.raises(InputError, match="needs all tokens"):
         eq.build(eq.Spec(width=WIDTH, readout="mean")).caches()
 
 

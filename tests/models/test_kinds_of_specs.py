@@ -62,7 +62,7 @@ def test_an_unknown_field_of_any_kind_is_named(spec):
 
 
 def test_what_a_spec_puts_before_its_tokens_is_asked_of_any_kind():
-    assert {name: (spec.prefix_tokens, spec.patch_size) for name, spec in SPECS.items() if spec.prefix_tokens or spec.cells} == {
+    assert {name: (spec.prefix_tokens, spec.patch_size) for name, spec in SPECS.items() if spec.prefix_tokens or spec.patch_size} == {
         "picture": (1, (2, 2))
     }
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Build: a spec becomes an ordinary module. Positions enter the tokens once, and queries, keys and scores in every layer."""
+"""Builds an ordinary module from a spec. Positions act on the tokens once, and on queries, keys and scores in every layer."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from equiscope.tokens import Embedding, Tokens
 
 @contextlib.contextmanager
 def possible_sizes() -> Iterator[None]:
-    """Raises InputError where sizes multiply to more numbers than a tensor can have, or than there is memory for."""
+    """Raise InputError where a tensor would be larger than torch supports, or than the memory."""
     try:
         yield
     except RuntimeError as error:
@@ -31,19 +31,19 @@ def possible_sizes() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """What an encoder made of its input, and the keys and values that each layer asks: made once for many steps."""
+    """The output of an encoder, and the keys and values of each decoder layer: computed once for many steps."""
 
     tokens: Tokens
     key_values: tuple[attention.KeyValues, ...]
 
 
 class Model(nn.Module):
-    """Tokens, features [..., N, D], ids [..., N], or samples of a sound, a picture, a video in; what the read-out takes out."""
+    """From Tokens, features [..., N, D], ids [..., N], or samples of a sound, image or video, to the outputs of the readout."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"embedding": ("X", "", "features of the tokens")}
 
     def __init__(self, spec: "specs.Spec", table: Embedding | None = None) -> None:
-        """table: an embedding to share (an encoder's with its decoder)."""
+        """table: an embedding to share (of an encoder and its decoder)."""
         super().__init__()
         self.spec = spec
         self.facts: dict[str, Any] = {}  # fields of the config that change no number: special ids, names of classes
@@ -58,7 +58,7 @@ class Model(nn.Module):
         own = [schemes.of(block.attention) for block in spec.blocks]
         if wider := next((s for s in own if s.widened(spec.width) != width), None):
             raise InputError(
-                f"{type(wider).__name__} makes tokens wider in some layers only. Use it in all, or a scheme that adds."
+                f"{type(wider).__name__} widens tokens in some layers only. Use it in all layers, or a scheme that adds."
             )
         if spec.tied and width != spec.width:
             raise InputError(f"{type(self.position).__name__} makes tokens {width} wide, but a tied table is {spec.width} wide.")
@@ -81,7 +81,7 @@ class Model(nn.Module):
         self.tie()
 
     def tie(self) -> None:
-        """Give a tied output layer the embedding's table as its weight: one parameter under two names."""
+        """Set the weight of a tied output layer to the embedding table: one parameter under two names."""
         if self.spec.tied and self.output_layer is not None and self.embedding is not None:
             self.output_layer.lm_head.weight = self.embedding.weight
 
@@ -89,14 +89,14 @@ class Model(nn.Module):
         self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | EncoderOutput | None = None,
         rows: int | None = None, source_valid: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on.
+        """caches: one for each layer, from `caches()`; inputs are then the next tokens, at positions that continue.
 
-        source  what the encoder reads, of a model that has one; or what `read` made of it, once for many steps
-        rows    answer for the last so many rows only, where the read-out takes each
-        source_valid  of a source given as ids: bool [..., M], False for padding
+        source  input of the encoder, of a model that has one; or the result of `encode`
+        rows    outputs of the last so many tokens only, with the readout "each"
+        source_valid  for a source of ids: bool [..., M], False for padding
         """
         if rows is not None and rows < 1:
-            raise InputError(f"rows is at least 1, the last row alone, but got {rows}.")
+            raise InputError(f"rows is 1 or more, but got {rows}.")
         if caches is not None and len(caches) != len(self.blocks):
             raise InputError(f"This model has {len(self.blocks)} layers, but got {len(caches)} caches. Use model.caches().")
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
@@ -131,16 +131,16 @@ class Model(nn.Module):
         return [self.position, *cast(list[Position], list(self.others))]
 
     def caches(self) -> list[Any]:
-        """An empty cache for every layer. Raises InputError where the model looks ahead, or its read-out needs all rows."""
+        """An empty cache for every layer. Raises InputError where the model is not causal, or its readout needs all tokens."""
         if self.readout.name not in ("each", "last"):
-            raise InputError(f"The read-out {self.readout.name!r} needs all rows, which a cache does not keep. Use each or last.")
+            raise InputError(f"The read-out {self.readout.name!r} needs all tokens, which a cache does not keep. Use each or last.")
         return [cast(blocks.TransformerBlock, block).attention.cache() for block in self.blocks]
 
     def tokens(self, inputs: Tokens | Tensor, start: int = 0, types: Tensor | None = None) -> Tokens:
-        """Ids are looked up, samples cut into cells, raw features mapped; bare rows get places start, start + 1, ...
+        """Embed ids, cut samples into patches, map raw features; positions are start, start + 1, ... unless given.
 
-        types  kind of each token [..., N], of a model that has a table of kinds; 0 unless said. Tokens that are as wide as the
-               model were looked up before: they keep what was added, and get kinds only where some are given
+        types  token types [..., N], of a model that has a table of types; 0 by default. Tokens that are as wide as the model
+               are already embedded: they get types only where types are given
         """
         if not isinstance(inputs, (Tokens, Tensor)):
             raise InputError(f"A model takes Tokens or a tensor of ids, features or samples, but got {type(inputs).__name__}.")
@@ -158,7 +158,7 @@ class Model(nn.Module):
             raise ShapeError(f"The model is {self.spec.width} wide{takes}, but the tokens have {tokens.x.shape[-1]} features.")
         if raw is not None and not ready:
             tokens = replace(tokens, mapped=True)
-        if ready and types is None:  # looked up before: kinds are in it
+        if ready and types is None:  # already embedded, types included
             return tokens
         if self.input_layer.types is None and types is None:
             return tokens
@@ -180,7 +180,7 @@ class Model(nn.Module):
         return Tokens.of(inputs, start)
 
     def embed(self, tokens: Tokens) -> Tokens:
-        """Tokens as the first layer takes them: with their places, normed, and with the rows that the read-out adds."""
+        """The input of the first layer: position embeddings, norm, dropout, and the tokens that the readout prepends."""
         x = tokens.x
         for scheme in self.schemes:
             scheme.check(tokens.positions)
@@ -188,15 +188,15 @@ class Model(nn.Module):
         x = self.input_layer(x)
         if self.drop is not None and self.training:
             x = self.drop(x)
-        return self.readout.open(replace(tokens, x=x))
+        return self.readout.prepend(replace(tokens, x=x))
 
     def encode(self, source: Tokens | Tensor, valid: Tensor | None = None) -> EncoderOutput:
-        """Let the encoder read: give the result as `source` of many calls. Raises InputError where there is no encoder.
+        """Run the encoder: pass the result as `source` of many calls. Raises InputError where there is no encoder.
 
-        valid  False for padding, bool [..., M]; Tokens say it themselves
+        valid  False for padding, bool [..., M]; Tokens have their own
         """
         if self.encoder is None:
-            raise InputError("This model has no encoder, so there is no source to read.")
+            raise InputError("This model has no encoder, so there is no source to encode.")
         entered = self.encoder.tokens(source)
         entered = entered if valid is None else replace(entered, valid=valid)
         y = self.encoder(entered)
@@ -222,10 +222,10 @@ class Model(nn.Module):
         return encoder_output
 
     def moving_parts(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
-        """Parts that an action on this model's own tokens meets, each with what it respects: the source of an encoder stays.
+        """Parts that see the transformed tokens, with the actions that each respects; the source of an encoder is not transformed.
 
-        A scheme between the tokens and a source that stays notices whatever moves them. What is added to all features alike is
-        taken off by norms that subtract the mean, where all that reads the tokens reads them through one.
+        A scheme in cross-attention sees transformed queries and fixed keys, so it respects no action. A shift of all features by
+        one number is removed by norms that subtract the mean, where every sublayer reads the tokens through such a norm.
         """
         yield from self._position_sensitive_scores()
         across = {id(self.schemes[i]) for i in self._crossing}
@@ -240,7 +240,7 @@ class Model(nn.Module):
             yield path, part, frozenset(CLAIMED) if removed else frozenset() if between else preserves
 
     def _position_sensitive_scores(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
-        """Scores that make a scheme notice more than it claims: places that it turns into rotations no longer cancel."""
+        """Scores with which a scheme respects less than it claims: the rotations of its positions no longer cancel."""
         for layer, block in enumerate(self.blocks):
             score, scheme = cast(blocks.TransformerBlock, block).attention.score, self.schemes[self._own[layer]]
             if not score.preserves_claims(scheme):
@@ -248,7 +248,7 @@ class Model(nn.Module):
 
     @property
     def because(self) -> str:
-        """Why the parts together respect more than each does alone; empty where they do not."""
+        """Why the parts together respect more than each alone; empty where they do not."""
         removed = [type(s).__name__ for s in self.schemes if s.uniform] if self._centred else []
         return (
             f"every norm subtracts the mean over the features, and with it what {removed[0]} adds to all of them" if removed else ""
@@ -256,7 +256,7 @@ class Model(nn.Module):
 
     @property
     def _centred(self) -> bool:
-        """Whether every part reads the tokens through a norm that subtracts the mean over their features."""
+        """Whether every sublayer reads the tokens through a norm that subtracts the mean over features."""
         norms = [block.norm for block in self.spec.blocks]
         if any(norm is None or norm.kind != "layer" for norm in norms):
             return False
@@ -264,7 +264,7 @@ class Model(nn.Module):
 
 
 class _Schemes:
-    """One module for each different scheme, so that layers of one scheme share its parameters (T5)."""
+    """One module for each distinct scheme, so that layers with the same scheme share its parameters (T5)."""
 
     def __init__(self, width: int) -> None:
         self.width, self.made, self._known = width, [], {}  # type: tuple[int, list[Position], dict[str, Position]]

@@ -1,8 +1,8 @@
-"""Describe: what a spec makes, before it is made: shapes, parameters, multiply-adds, and which actions the model respects.
+"""Describes a spec without building its weights: shapes, parameters, multiply-adds, and the actions that the model respects.
 
-The model is built without numbers (torch's "meta" device), so that a large one costs nothing. Multiply-adds are counted as
-torch's FlopCounterMode counts them (halved): every pair of tokens, hidden or not; no softmax, norm, activation, and not what a
-position scheme does. Kinds of attention that do not look at every pair are counted as if they did.
+The model is built on torch's "meta" device, so that a large one costs nothing. Multiply-adds are counted as torch's
+FlopCounterMode counts them (halved): every pair of tokens, masked or not; no softmax, norm, activation or position scheme.
+Kinds of attention that skip pairs are counted as if they did not.
 """
 
 import itertools
@@ -24,9 +24,9 @@ from equiscope.symmetry import derive
 
 
 def described(spec: "specs.Spec", tokens: int | None = None, source: int = 128) -> Description:
-    """What `spec` makes, for a sequence of so many tokens (a class token and registers come on top).
+    """The description of a spec for a sequence of so many tokens; a class token and registers are added.
 
-    tokens  128 unless said, or the cells of a learned grid
+    tokens  128 by default, or the number of cells of a learned grid
     """
     for many in (source, 1 if tokens is None else tokens):
         if isinstance(many, bool) or not isinstance(many, int) or many < 1:
@@ -49,7 +49,7 @@ def _encoder(model: Model) -> Model:
 
 
 def _stem(input_layer: specs.InputLayer) -> int:
-    """Multiply-adds of the convolutions, for one token: those before the last one do their work at more places."""
+    """Multiply-adds of the convolutions for one token: those before the last one have more output positions."""
     axes, channels = len(input_layer.patch or ()), input_layer.stem or ()
     costs = [3**axes * before * after for before, after in itertools.pairwise(channels)]
     return sum(cost << axes * later for later, cost in enumerate(reversed(costs)))
@@ -57,16 +57,16 @@ def _stem(input_layer: specs.InputLayer) -> int:
 
 def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared: bool = False) -> list[Part]:
     spec, d = model.spec, model.spec.width
-    found: list[Part] = []
+    parts: list[Part] = []
 
     def add(name: str, what: str, shape: tuple[str | int, ...], part: nn.Module | None, cost: int, times: int = 1) -> None:
         if part is not None:
             own = _count(part) - (spec.width * (spec.outputs or 0) if name == "output_layer" and spec.tied else 0)
-            found.append(Part(path + name, what, shape, own, cost, times))
+            parts.append(Part(path + name, what, shape, own, cost, times))
 
     if spec.vocabulary:
         what = "shared table" if shared else f"table of {spec.vocabulary}"
-        found.append(Part(f"{path}embedding", what, (tokens, d), 0 if shared else spec.vocabulary * d, 0))
+        parts.append(Part(f"{path}embedding", what, (tokens, d), 0 if shared else spec.vocabulary * d, 0))
     if _count(model.input_layer) or spec.input.features:
         raw = spec.input.features or 0
         what = f"{raw} numbers a token{'' if spec.input.map else ', as they are'}" if raw else "kinds and norm"
@@ -82,7 +82,7 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
         name = f"blocks.{first}" if times == 1 else f"blocks.{first}-{first + times - 1}"
         add(
             f"{name}.attention",
-            _looks(said.attention),
+            _attention_text(said.attention),
             (rows, wide),
             block.attention,
             _attention(said.attention, wide, rows, rows, wide),
@@ -90,7 +90,7 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
         )
         if said.cross is not None and spec.encoder is not None:
             cost = _attention(said.cross, wide, rows, source, spec.encoder.width)
-            add(f"{name}.cross", _looks(said.cross) + ", of the source", (rows, wide), block.cross, cost, times)
+            add(f"{name}.cross", _attention_text(said.cross) + ", of the source", (rows, wide), block.cross, cost, times)
         if said.feedforward is not None:
             f = said.feedforward
             inner = f.inner or 4 * wide
@@ -106,17 +106,17 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
         shape: tuple[str | int, ...] = (rows, out) if spec.readout == "each" else (out,)
         cost = answers * wide * (out + (wide if spec.output.hidden else 0))
         add("output_layer", "the table, transposed" if spec.tied else "a map of its own", shape, model.output_layer, cost)
-    return found
+    return parts
 
 
 def _runs(blocks: tuple["specs.Block", ...]) -> list[tuple[int, int]]:
-    """Where each run of equal layers begins, and its length."""
+    """The start and length of each run of equal layers."""
     plain = [specs.Spec(1, block=b).to_json() if b.cross is None else repr(b) for b in blocks]
     starts = [i for i in range(len(plain)) if i == 0 or plain[i] != plain[i - 1]]
     return [(start, stop - start) for start, stop in zip(starts, [*starts[1:], len(plain)], strict=True)]
 
 
-def _looks(a: "specs.Attention") -> str:
+def _attention_text(a: "specs.Attention") -> str:
     shared = f", {a.kv_heads} of keys" if a.kv_heads not in (None, a.heads) else ""
     who = "causal" if a.causal else "all"
     window = f", {a.window} back" if a.window else ""
@@ -128,13 +128,15 @@ def _looks(a: "specs.Attention") -> str:
 
 
 def _attention(a: "specs.Attention", width: int, rows: int, keys: int, source: int) -> int:
-    twice = a.kind.name == "differential"  # a head is two halves, each of which mixes all values; head_width is of a half
+    differential = (
+        a.kind.name == "differential"
+    )  # a head is two halves, each of which attends to all values; head_width is of a half
     half = a.head_width or width // (2 * a.heads)
-    k = 2 * half if twice else a.head_width or width // a.heads
-    v, g = (k if twice else a.value_width or k), a.kv_heads or a.heads
+    k = 2 * half if differential else a.head_width or width // a.heads
+    v, g = (k if differential else a.value_width or k), a.kv_heads or a.heads
     maps = rows * width * a.heads * k + keys * source * g * (k + v) + rows * a.heads * v * width
-    scores = 2 * a.score.multiply_adds(rows, keys, a.heads, half) if twice else a.score.multiply_adds(rows, keys, a.heads, k)
-    return maps + scores + rows * keys * a.heads * (2 * v if twice else v) + 2 * half * twice
+    scores = 2 * a.score.multiply_adds(rows, keys, a.heads, half) if differential else a.score.multiply_adds(rows, keys, a.heads, k)
+    return maps + scores + rows * keys * a.heads * (2 * v if differential else v) + 2 * half * differential
 
 
 def _count(part: nn.Module) -> int:

@@ -1,6 +1,6 @@
-"""Networks: baselines, built. Textbook forms from torch's own layers, so that what they show is what people know.
+"""Baseline networks in textbook form, from torch's own layers.
 
-No layer looks at another sequence of the batch: norms are of one place, not of a batch.
+No layer mixes sequences of a batch: norms are over channels, not over the batch.
 """
 
 import math
@@ -17,11 +17,11 @@ from equiscope.record.description import Description, Part
 from equiscope.symmetry import Action, Shift, derive
 from equiscope.tokens import Tokens
 
-State = list[tuple[Tensor, Tensor]]  # of each layer: what it tells, and what it keeps, [1, B, D] each
+State = list[tuple[Tensor, Tensor]]  # of each layer: hidden and cell state, [1, B, D] each
 
 
 class Network(nn.Module):
-    """What baselines share with a `Model`: `spec`, `blocks`, `facts`, and one call from inputs to answers."""
+    """The interface that baselines share with `Model`: `spec`, `blocks`, `facts`, and `forward`."""
 
     encoder = None
 
@@ -37,9 +37,9 @@ class Network(nn.Module):
 
 
 class Lstm(Network):
-    """Ids [..., N] to scores of what follows each, [..., N, outputs]. The state is all that a token knows of those before it.
+    """Ids [..., N] to logits of the next token after each, [..., N, outputs], through a recurrent state.
 
-    Forget gates begin at sigmoid(1), so that a state is kept at first (Jozefowicz et al. 2015); torch adds two biases.
+    Forget gates start at sigmoid(1), so that the state persists at first (Jozefowicz et al. 2015); torch adds two biases.
     """
 
     because: ClassVar[str] = "the state is of what was read before, in this order"
@@ -58,16 +58,16 @@ class Lstm(Network):
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        """It reads no places."""
+        """It uses no positions."""
         return frozenset({Shift})
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.forward_state(inputs)[0]
 
     def forward_state(self, ids: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Scores of what follows each id, and the state after the last; goes on from the state of before.
+        """Logits of the next token after each id, and the state after the last; continues from a given state.
 
-        raises  InputError for what is no ids
+        raises  InputError for inputs that are not ids
         """
         if ids.is_floating_point():
             raise InputError(f"This model has a vocabulary and takes ids (integers), but got {ids.dtype}.")
@@ -82,9 +82,9 @@ class Lstm(Network):
 
 
 class Mlp(Network):
-    """A whole picture [..., C, H, W], or the tokens of a whole sound, in one line; answers [..., outputs].
+    """An image [..., C, H, W], or the tokens of a sound, flattened; outputs [..., outputs].
 
-    Of a sound, tokens beyond `shape` are not heard, and a shorter one is followed by zeros.
+    A longer sound is cut to `shape`, and a shorter one is padded with zeros.
     """
 
     def __init__(self, spec: Baseline) -> None:
@@ -106,7 +106,7 @@ class Mlp(Network):
 
 
 class ConvNet(Network):
-    """Pictures [..., C, H, W] of any size to answers [..., outputs]."""
+    """Images [..., C, H, W] of any size to outputs [..., outputs]."""
 
     def __init__(self, spec: Baseline) -> None:
         super().__init__(spec)
@@ -126,7 +126,7 @@ class ConvNet(Network):
 
 
 class Convolved(nn.Module):
-    """3×3 with zeros beyond the edge, a norm of each place's channels, ReLU. Slides with the picture, away from the edge."""
+    """A 3×3 convolution with zero padding, a norm over channels, ReLU. Equivariant to translations away from the edge."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ NETWORKS: dict[str, type[Network]] = {"lstm": Lstm, "mlp": Mlp, "convnet": ConvN
 
 
 def _whole(tokens: Tokens, shape: tuple[int, ...]) -> Tensor:
-    """Rows of tokens [..., N, F] as so many: zeros for padding and after the end."""
+    """Tokens [..., N, F] cut or padded with zeros to the length of `shape`; padding is set to zero."""
     x = tokens.x if tokens.valid is None else tokens.x * tokens.valid[..., None]
     return nn.functional.pad(x, (0, 0, 0, shape[0] - x.shape[-2]))
 
@@ -155,9 +155,9 @@ def _linear(before: int, after: int) -> nn.Linear:
     return made
 
 
-# --- what one costs, before it is made ---------------------------------------------------------------------------------
+# --- cost, without building -----------------------------------------------------------------------------------------------
 def described(spec: Baseline, tokens: int | None = None, source: int = 128) -> Description:
-    """Parameters and multiply-adds. tokens: of a text; all else takes what `shape` says."""
+    """Parameters and multiply-adds. tokens: length of a text; other baselines use `shape`."""
     tokens = (128 if tokens is None else tokens) if spec.baseline == "lstm" else 1
     if tokens < 1:
         raise InputError(f"A description is of one token or more, but got tokens={tokens}.")

@@ -1,7 +1,7 @@
-"""Read-outs: what is taken from the rows of the last layer, and which actions survive that.
+"""Readouts (pooling): from the tokens of the last layer to the output, and which actions they respect.
 
-A mean does not care which row is which; the first row, the last row and all rows in a line do. A class token is a row of its
-own, held out of any shuffle, that gathers what it wants.
+A mean is invariant to permutations; the first token, the last token and a concatenation are not. A class token is an extra token
+that no permutation moves.
 """
 
 from typing import ClassVar
@@ -16,7 +16,7 @@ from equiscope.tokens import Tokens
 
 
 class Readout(nn.Module):
-    """Base: takes every row as it is. `open` may add rows before the first layer, `forward` reads after the last."""
+    """Base class. `prepend` may add tokens before the first layer; `forward` pools after the last."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -29,23 +29,23 @@ class Readout(nn.Module):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset(CLAIMED)
 
-    def open(self, tokens: Tokens) -> Tokens:
+    def prepend(self, tokens: Tokens) -> Tokens:
         return tokens
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
-        """y [..., N, D] with the tokens that entered the layers."""
+        """y [..., N, D]; tokens: the input of the layers."""
         return y
 
 
 class Each(Readout):
-    """One row for each token: [..., N, D]."""
+    """One output for each token: [..., N, D]."""
 
     name = "each"
     title = "every row"
 
 
 class Mean(Readout):
-    """Mean of the valid rows: [..., D]."""
+    """Mean of the valid tokens: [..., D]."""
 
     name = "mean"
     title = "mean of the rows"
@@ -56,7 +56,7 @@ class Mean(Readout):
 
 
 class _Row(Readout):
-    """One row, counted among the valid ones: notices which word stands there, but not where that place is."""
+    """One of the valid tokens: not invariant to permutations, but to shifts."""
 
     index: ClassVar[int]
 
@@ -73,11 +73,11 @@ class _Row(Readout):
             rows.masked_fill(~tokens.valid, len(rows)).amin(-1) if self.index == 0 else rows.masked_fill(~tokens.valid, -1).amax(-1)
         )
         chosen = rows == real.unsqueeze(-1)
-        return functional.mean(y, chosen)  # the mean of one row
+        return functional.mean(y, chosen)  # the mean of one token
 
 
 class First(_Row):
-    """The first valid row: [..., D]."""
+    """The first valid token: [..., D]."""
 
     name = "first"
     title = "first row"
@@ -86,7 +86,7 @@ class First(_Row):
 
 
 class Last(_Row):
-    """The last valid row: [..., D]."""
+    """The last valid token: [..., D]."""
 
     name = "last"
     title = "last row"
@@ -95,7 +95,7 @@ class Last(_Row):
 
 
 class Concatenation(Readout):
-    """All rows in one line: [..., N * D]. Raises InputError for padding, which has no place in a line of fixed meaning."""
+    """All tokens concatenated: [..., N * D]. Raises InputError for padding, as the positions in the output have a fixed meaning."""
 
     name = "concatenation"
     title = "all rows in a line"
@@ -108,14 +108,14 @@ class Concatenation(Readout):
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         _one_text(self, tokens)
         if tokens.valid is not None and not torch.compiler.is_compiling() and not bool(tokens.valid.all()):
-            raise InputError("A line of all rows cannot leave padding out. Use texts of one length, or the read-out mean.")
+            raise InputError("A concatenation cannot leave padding out. Use sequences of one length, or the read-out mean.")
         return y.flatten(-2)
 
 
 class ClassToken(Readout):
-    """A learned row in front, one place after the last word (so that it moves with the text and sees all): [..., D].
+    """A learned token in front, at the position after the last token, so that it shifts with them: [..., D].
 
-    Nothing is added to it for its place. rows: with more, the others stand beside it, and nobody reads them out.
+    It gets no position embedding. rows: number of learned tokens; all but the first are registers, which are not read.
     """
 
     name = "class"
@@ -131,11 +131,11 @@ class ClassToken(Readout):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Permute, Shift})
 
-    def open(self, tokens: Tokens) -> Tokens:
+    def prepend(self, tokens: Tokens) -> Tokens:
         _one_text(self, tokens)
         x = functional.concat(self.row, tokens.x, axis=-2)
         places, ranks = tokens.positions.to(torch.promote_types(tokens.positions.dtype, torch.float32)), tokens.order
-        if tokens.valid is not None:  # padding stands nowhere
+        if tokens.valid is not None:  # padding has no position
             places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
             ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)
         rows = len(self.row)
@@ -151,14 +151,14 @@ class ClassToken(Readout):
 
 
 def _ahead(first: Tensor, rest: Tensor, axis: int) -> Tensor:
-    """Joined along `axis`; leading axes are those of `first`, which padding may have given more of them."""
+    """Concatenated along `axis`; leading axes are those of `first`, which may have more of them with padding."""
     return torch.cat([first, rest.expand(*first.shape[:axis], *rest.shape[axis:])], axis)
 
 
 def _one_text(readout: Readout, tokens: Tokens) -> None:
     if tokens.document is not None:
         raise InputError(
-            f"The read-out {readout.name!r} gives one answer a row, but several documents are packed in one. Unpack them first."
+            f"The read-out {readout.name!r} gives one output a sequence, but several documents are packed in it. Unpack them."
         )
 
 

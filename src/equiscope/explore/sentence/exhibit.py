@@ -79,7 +79,7 @@ class Exhibit(nn.Module):
             X_P = position.put(tokens.x, P)
         else:
             X_P = position.embed(tokens.x, tokens.positions)
-        opened = self.model.readout.open(replace(tokens, x=X_P))  # nothing is added to a class token for its place
+        opened = self.model.readout.prepend(replace(tokens, x=X_P))  # nothing is added to a class token for its place
         opened = opened if rows is None else replace(opened, positions=rows.positions, order=rows.order, valid=rows.valid)
         y = self.block(opened, position)
         outputs = {"output": y, "input": opened.x} | ({} if P is None else {"encoding": P})
@@ -97,7 +97,7 @@ class Exhibit(nn.Module):
             return (tokens,)
         with torch.no_grad():
             wide = replace(tokens, x=tokens.x.new_zeros(len(tokens.x), self.model.readout.row.shape[-1]))
-            return tokens, Rows(self.model.readout.open(wide))
+            return tokens, Rows(self.model.readout.prepend(wide))
 
     def _split(self, x: Tensor, encoding: Tensor) -> dict[str, Tensor]:
         attention = self.block.attention
