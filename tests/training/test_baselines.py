@@ -96,6 +96,7 @@ def test_samples_and_the_page_of_a_run_go_without_attention(runs, name):
     assert "</html>" in html(run_report(run))
 
 
+@pytest.mark.thorough  # tests/training/test_resume.py kills a run at every moment
 def test_a_killed_run_of_each_is_the_run_that_would_have_been(tmp_path):
     chance, said = random.Random(1), []
     steps = {"budget": {"steps": 6}, "evaluation": {"every": 3, "save": 2}}

@@ -269,6 +269,7 @@ def test_samples_say_the_energy_that_was_wanted(run):
 # ------------------------------------------------------------------------------------------------------------ going on
 
 
+@pytest.mark.thorough  # tests/training/test_resume.py kills a run at every moment
 def test_a_run_that_is_killed_is_the_run_that_would_have_been(tmp_path):
     data = plain(evaluation={"every": 3, "save": 2, "samples": 1})
     runs = [

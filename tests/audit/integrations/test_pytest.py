@@ -50,6 +50,7 @@ def test_every_audit_of_the_session_is_written_down_with_its_test(pytester):
     assert rows[1]["counterexample"]["text"]
 
 
+@pytest.mark.thorough
 def test_workers_hand_their_audits_over(pytester):
     pytest.importorskip("xdist")
     pytester.makepyfile(SUITE)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 import equiscope as eq
 from tests.audit.proof.summaries import N, proofs, said, words
+from tests.pairwise import each_value, few
 
 YES, NO, DUNNO = "proved", "refuted", "unknown"
 IDS = torch.randint(40, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -29,8 +30,10 @@ class Attending(nn.Module):
         return self.inner(x, x, x, attn_mask=self.mask, need_weights=self.weights)[0]
 
 
-@pytest.mark.parametrize("kind", ["attention", "last", "first"])
-@pytest.mark.parametrize("weights", [True, False])
+@each_value(
+    pytest.mark.parametrize("weights", [True, False]),
+    pytest.mark.parametrize("kind", ["attention", "last", "first"]),
+)
 def test_attention_of_torch_is_a_set_function_without_a_mask_and_causal_with_one(kind: str, weights: bool):
     assert said(Attending(None, weights, kind), WIDE) == (YES, NO, YES)
     assert said(Attending(MASK, weights, kind), WIDE) == (NO, YES, YES)
@@ -79,13 +82,16 @@ def test_flags_for_padding_move_with_the_tokens():
 
 @pytest.mark.parametrize(
     ("position", "causal", "wanted"),
-    [
-        (eq.positions.NoPosition(), False, (YES, NO, YES)),
-        (eq.positions.NoPosition(), True, (NO, YES, YES)),
-        (eq.positions.Rope(), True, (NO, YES, YES)),
-        (eq.positions.Rope(), False, (NO, NO, YES)),
-        (eq.positions.Alibi(), True, (NO, YES, YES)),
-    ],
+    few(
+        [
+            (eq.positions.NoPosition(), False, (YES, NO, YES)),
+            (eq.positions.Rope(), True, (NO, YES, YES)),
+            (eq.positions.NoPosition(), True, (NO, YES, YES)),
+            (eq.positions.Rope(), False, (NO, NO, YES)),
+            (eq.positions.Alibi(), True, (NO, YES, YES)),
+        ],
+        2,
+    ),
     ids=lambda v: type(v).__name__ if not isinstance(v, (bool, tuple)) else None,
 )
 def test_our_own_model_is_what_its_spec_says(position: object, causal: bool, wanted: tuple[str, str, str]):
