@@ -162,7 +162,7 @@ CONSERVATIVE = [
     Case("molecule, frames without gradients, not read yet", lambda: Angled(0.0), molecule, "conservative", "broken",
          where="frames", says="at the given parameters: ", proof="a gain of 0 hides them at the given parameters"),
     Case("molecule, frames without gradients, not read yet, as given", lambda: Angled(0.0), molecule, "conservative", "holds",
-         settings={"random": False}),
+         settings={"random_parameters": False}),
     Case("molecule, an energy without gradients", lambda: Field("cut"), molecule, "conservative", "broken", says="detached"),
     Case("molecule, ours, dense", ours, molecule, "conservative", "holds"),
     Case("molecule, ours, local", lambda: ours(cutoff=3.0, filtered=True), molecule, "conservative", "holds"),
@@ -209,7 +209,7 @@ STABILISER = [
 
 TIES = [
     Case("the nearest two, at random", lambda: Arrows(fault="nearest"), molecule, "permute", "holds",
-         settings={"random": False}, proof="no two are equally near"),
+         settings={"random_parameters": False}, proof="no two are equally near"),
     Case("the nearest two, of equals", lambda: Arrows(fault="nearest"), lattice, "permute", "broken",
          proof="which two of four is decided by their rows"),
 ]  # fmt: skip

@@ -108,7 +108,7 @@ class Reporter:
         if holds and claimed == "no":
             notes.insert(0, "not claimed, but measured to hold")
         if verdict == "undecided":
-            alone = f"in one precision {worst.error:.1e} cannot be told from rounding" if worst.one_precision else ""
+            alone = f"in one precision {worst.error:.1e} cannot be distinguished from rounding" if worst.one_precision else ""
             notes.insert(0, request.cause or alone or "an error is not finite")
         if parameters == "random" and not holds and request.given_errors is not None:
             notes.insert(0, f"at the given parameters: {request.given_errors.verdict} ({request.given_errors.error:.1e})")

@@ -142,7 +142,7 @@ def longest(model: nn.Module) -> int | None:
 
 
 def constants(model: nn.Module) -> tuple[set[int], set[int]]:
-    """Integers in a model: those whose names suggest blocks or windows, or that stand in its code; and the others."""
+    """Integers in a model: those whose names suggest blocks or windows, or that occur in its code; and the others."""
     named, others = set[int](), set[int]()
     config = getattr(model, "config", None)
     holders: list[Any] = [m for m in model.modules() if not _is_torch_layer(m)]

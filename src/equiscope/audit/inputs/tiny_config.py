@@ -81,7 +81,7 @@ PATTERN = {
     "expert_layer_period": 2,
     "layer_group_size": 2,
 }
-OWN: dict[str, dict[str, Any]] = {  # model_type -> what no name tells
+OWN: dict[str, dict[str, Any]] = {  # model_type -> fields that their names do not determine
     "bamba": {"attn_layer_indices": [1]}, "mamba2": {"num_heads": 8, "n_groups": 1}, "pvt": {"image_size": 64},
     "xlstm": {"qk_dim_factor": 1.0, "num_blocks": 2},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]}, "recurrent_gemma": {"num_hidden_layers": 3},
@@ -100,9 +100,9 @@ LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def tiny(config_class: type, **changed: Any) -> Any:
-    """A small configuration of a class of transformers. changed: fields that are said, whatever the names suggest.
+    """A small configuration of a class of transformers. changed: fields with given values, whatever their names suggest.
 
-    raises  InputError where the class refuses, with what it says
+    raises  InputError where the class raises, with its message
     """
     try:
         base = config_class()

@@ -12,7 +12,7 @@ from equiscope.symmetry.inputs import AXIS
 
 
 def resampled(inputs: Inputs, generator: Generator) -> Inputs:
-    """Other values at the same positions: ids drawn from the range of those present, numbers drawn anew.
+    """Other values at the same positions: ids drawn from the range of those present, numbers drawn again.
 
     Zeros of a picture or a sound stay zero: a picture that can be shifted on its background must stay one.
     """
@@ -120,12 +120,12 @@ def reversed_positions(inputs: Inputs) -> Inputs:
 def scaled_values(inputs: Inputs, factor: float = 16.0) -> Inputs:
     """Values multiplied by a factor; ids stay. This exposes a maximum over the batch."""
 
-    def loud(value: Any) -> Any:
+    def scaled(value: Any) -> Any:
         if hasattr(value, "x"):
             return replace(value, x=value.x * factor)
         return value * factor if value.is_floating_point() else value
 
-    return inputs.each(loud, "features", "steps", "image", "wave", "points", "tokens")
+    return inputs.each(scaled, "features", "steps", "image", "wave", "points", "tokens")
 
 
 def random_like(value: Tensor, generator: Generator, like: Tensor | None = None) -> Tensor:

@@ -10,13 +10,13 @@ from typing import Any
 from torch import nn
 
 from equiscope.audit.checking import check
-from equiscope.audit.statements.statement import Output
+from equiscope.audit.statements.statement import ActionChoice, Output, PropertyChoice
 from equiscope.record import Row
 from equiscope.record.report import finding
 
 
 def assert_equivariant(
-    model: nn.Module, *inputs: Any, action: Any, output: Output = None, tolerance: float | None = None, **settings: Any
+    model: nn.Module, *inputs: Any, action: ActionChoice, output: Output = None, tolerance: float | None = None, **settings: Any
 ) -> Row:
     """The outputs transform under the action.
 
@@ -30,7 +30,7 @@ def assert_equivariant(
     return assert_holds(model, *inputs, actions=[action], output=output, tolerance=tolerance, **settings)
 
 
-def assert_invariant(model: nn.Module, *inputs: Any, action: Any, tolerance: float | None = None, **settings: Any) -> Row:
+def assert_invariant(model: nn.Module, *inputs: Any, action: ActionChoice, tolerance: float | None = None, **settings: Any) -> Row:
     """The outputs do not change under the action. Arguments as for `assert_equivariant`."""
     return assert_holds(model, *inputs, actions=[action], output="invariant", tolerance=tolerance, **settings)
 
@@ -59,9 +59,13 @@ def assert_padding_exact(
 
 
 def assert_holds(
-    model: nn.Module, *inputs: Any, actions: Sequence[Any] = (), properties: Sequence[Any] = (), tolerance: float | None = None,
+    model: nn.Module,
+    *inputs: Any,
+    actions: Sequence[ActionChoice] = (),
+    properties: Sequence[PropertyChoice] = (),
+    tolerance: float | None = None,
     **settings: Any,
-) -> Row:  # fmt: skip
+) -> Row:
     """Each of these statements holds: for actions and properties without an assert of their own. Returns the last row."""
     limits: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
     audit = check(model, *inputs, actions=list(actions), properties=list(properties), **limits, **settings)

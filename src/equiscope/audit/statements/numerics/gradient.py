@@ -115,7 +115,7 @@ def _derivatives(run: Pass, parameters: Sequence[Tensor], float_inputs: dict[str
     sizes = [v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0 for v in variables]
 
     def direction() -> Iterator[tuple[Tensor, Tensor]]:
-        """Drawn anew at each call, so that no copy is stored."""
+        """Drawn again at each call, so that no copy is stored."""
         generator = torch.Generator().manual_seed(run.subject.seed + 29)
         for v, size in zip(variables, sizes, strict=True):
             yield v, size * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)

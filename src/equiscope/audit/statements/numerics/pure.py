@@ -136,14 +136,14 @@ def _rewritten(run: Pass) -> set[str]:
     after: list[dict[str, Tensor]] = []
     other = resampled(run.inputs, Generator().manual_seed(run.subject.seed + 7))
 
-    def twice(model: Any) -> Any:
+    def call_twice(model: Any) -> Any:
         for inputs in (run.inputs, other):
             outputs = inputs.call(model)
             after.append({n: b.detach().clone() for n, b in model.named_buffers()})
         return outputs
 
     try:
-        run.outputs_of(twice)
+        run.outputs_of(call_twice)
     except ModelError:  # the model rejects the other inputs, or rejects them after these: `_history_effects` finds that
         return set()
     both = [(n, b, after[1][n]) for n, b in after[0].items() if n in after[1] and b.shape == after[1][n].shape]

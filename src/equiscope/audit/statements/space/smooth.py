@@ -50,7 +50,7 @@ class PointPath:
     readings: dict[float, dict[str, Tensor]] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
 
-    def at(self, t: float) -> dict[str, Tensor]:
+    def values_at(self, t: float) -> dict[str, Tensor]:
         if t not in self.readings:
             self.readings[t] = self.read(t)
         return self.readings[t]
@@ -59,14 +59,14 @@ class PointPath:
         """Set the typical size of each value, at distances like those of the given points."""
         start, end = span
         for t in (2 * start, 3 * start, start + end / 20, end / 2):
-            for name, reading in self.at(t).items():
+            for name, reading in self.values_at(t).items():
                 size = reading.norm().item()
                 if name not in self.scales and 0 < size < math.inf:
                     self.scales[name] = size
 
     def roughness(self, a: float, b: float) -> tuple[float, str]:
         """The largest fourth difference of five values in an interval, relative to their size; and the name of the value."""
-        five = [self.at(a + (b - a) * k / 4) for k in range(5)]
+        five = [self.values_at(a + (b - a) * k / 4) for k in range(5)]
         location = []
         for name, scale in self.scales.items():
             stack = torch.stack([one[name].flatten() for one in five])
@@ -76,7 +76,7 @@ class PointPath:
 
     def jump(self, a: float, b: float) -> dict[str, float]:
         """The relative change of each value from a to b."""
-        before, after = self.at(a), self.at(b)
+        before, after = self.values_at(a), self.values_at(b)
         return {n: (after[n] - before[n]).norm().item() / scale for n, scale in self.scales.items()}
 
 
@@ -173,7 +173,7 @@ class Smooth(MeasuredProperty):
 
     def _coincident(self, path_of_point: PointPath) -> str:
         """The fault where two points coincide; empty where there is none."""
-        here, near = path_of_point.at(0.0), path_of_point.at(1e-6)
+        here, near = path_of_point.values_at(0.0), path_of_point.values_at(1e-6)
         for name, scale in path_of_point.scales.items():
             if bool(torch.isnan(here[name]).any()) and near[name].norm().item() < DIVERGES * scale:
                 return f"NaN in {name or 'the output'} where two points coincide"
