@@ -24,6 +24,9 @@ from tests.cli.test_cli import equi, refused  # noqa: F401
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
+FIRST = {
+    tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"]: path for path in reversed(RECIPES)
+}.values()  # of each task
 QUICK = ("--set", "budget.steps=6", "--set", "optimiser.warmup=1", "--set", "evaluation.every=6")
 
 
@@ -70,7 +73,10 @@ def test_a_recipe_is_whole_and_its_data_is_listed(path):
     assert "start" not in tomllib.loads(path.read_text(encoding="utf-8"))["model"], "a recipe here begins from nothing"
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[] if path in FIRST else pytest.mark.thorough) for path in RECIPES],
+)
 def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp_path):  # noqa: F811
     task = read_recipe(path).to_dict()["data"]["task"]
     code, out, err = equi("train", path, "--small", *QUICK, "--out", "run")
