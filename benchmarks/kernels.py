@@ -58,11 +58,11 @@ def stepper(size, position, bfloat16):
     def step():
         F.cross_entropy(computes(ids).flatten(0, 1).float(), target.flatten()).backward()
         if bfloat16:
-            computes.collect()
+            computes.accumulate_gradients()
         optimiser.step()
         optimiser.zero_grad()
         if bfloat16:
-            computes.spread()
+            computes.update_copy()
 
     return step
 

@@ -65,11 +65,11 @@ def stepper(model, size, autocast):
             loss = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
         loss.backward()
         if mixed:
-            model.collect()
+            model.accumulate_gradients()
         optimiser.step()
         optimiser.zero_grad()
         if mixed:
-            model.spread()
+            model.update_copy()
         return loss.item()
 
     return step

@@ -71,7 +71,7 @@ def test_dropout_does_not_stand_in_the_way_of_a_checkpoint(tmp_path):
 
     from equiscope.models.presets import gpt2
 
-    model = eq.build(replace(gpt2(16, 1, 2, vocabulary=11, places=8), dropout=0.1)).eval()
+    model = eq.build(replace(gpt2(16, 1, 2, vocabulary=11, length=8), dropout=0.1)).eval()
     back = eq.load(eq.save(model, tmp_path))
     ids = torch.arange(8)[None]
     assert torch.equal(model(ids), back(ids))

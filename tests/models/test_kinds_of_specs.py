@@ -62,8 +62,8 @@ def test_an_unknown_field_of_any_kind_is_named(spec):
 
 
 def test_what_a_spec_puts_before_its_tokens_is_asked_of_any_kind():
-    assert {name: (spec.prefix_tokens, spec.patch_size) for name, spec in SPECS.items() if spec.prefix_tokens or spec.patch_size} == {
-        "picture": (1, (2, 2))
-    }
+    assert {
+        name: (spec.prefix_tokens, spec.patch_size) for name, spec in SPECS.items() if spec.prefix_tokens or spec.patch_size
+    } == {"picture": (1, (2, 2))}
     with torch.no_grad():
         assert eq.build(SPECS["picture"])(torch.rand(2, 3, 4, 4)).shape == (2, 3)

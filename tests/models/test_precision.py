@@ -18,11 +18,11 @@ def learned(mixed, steps=40):
         loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         if both:
-            both.collect()
+            both.accumulate_gradients()
         optimiser.step()
         optimiser.zero_grad()
         if both:
-            both.spread()
+            both.update_copy()
         losses.append(loss.item())
     return losses
 
@@ -40,7 +40,7 @@ def test_small_steps_are_not_lost_in_bfloat16():
     for _ in range(100):
         with torch.no_grad():
             first += 1e-5  # below bfloat16's step at most weights
-        both.spread()
+        both.update_copy()
     assert torch.allclose(first, before + 1e-3, atol=1e-5)
     assert next(both.inner.parameters()).dtype == torch.bfloat16
     assert torch.equal(next(both.inner.parameters()), first.bfloat16())
@@ -51,9 +51,9 @@ def test_gradients_of_several_batches_add_up():
     both = Mixed(model)
     for _ in range(2):
         both(ids).float().square().mean().backward()
-        both.collect()
+        both.accumulate_gradients()
     twice = next(model.parameters()).grad.clone()
     next(model.parameters()).grad = None
     both(ids).float().square().mean().backward()
-    both.collect()
+    both.accumulate_gradients()
     assert torch.allclose(twice, 2 * next(model.parameters()).grad)

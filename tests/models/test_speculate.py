@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(InputError, match="at least 1 token ahead"):
         Draft(large, 0)
     last = build(Spec(16, vocabulary=40, outputs=40, readout="last", block=Block(Attention(causal=True))))
-    with pytest.raises(InputError, match="answers for the last token only"):
+    with pytest.raises(InputError, match="outputs for the last token only"):
         generate(last, TEXTS[0], 3, draft=Draft(large))
     assert len(generate(large, TEXTS[0], 3, draft=Draft(last))[0]) == 3
 

@@ -31,7 +31,7 @@ class LlamaVariant:
     name: str
     architecture: str
     qkv_bias: bool = False
-    normed: bool = False
+    qk_norm: bool = False
     window: bool = False
     older: tuple[str, ...] = ()
     absent: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ KINDS = (
         "max_position_embeddings": 131072,
     }),
     LlamaVariant("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
-    LlamaVariant("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
+    LlamaVariant("qwen3", "Qwen3ForCausalLM", qk_norm=True, window=True, absent=QWEN | {"head_dim": 128}),
     LlamaVariant("smollm3", "SmolLM3ForCausalLM", window=True, absent={
         "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16,
         "num_key_value_heads": 4, "tie_word_embeddings": True, "rope_theta": 2000000.0, "max_position_embeddings": 32768,
@@ -81,21 +81,21 @@ def read(kind: LlamaVariant, config: dict[str, Any]) -> ParsedConfig:
     eps = f.get("rms_norm_eps", float, 1e-6)
     whole = Attention(
         heads=heads, kv_heads=f.size("num_key_value_heads", heads), head_width=None if own == width // heads else own,
-        position=rotary.read(f), causal=True, bias=bias, qk_norm="rms" if kind.normed else None,
+        position=rotary.read(f), causal=True, bias=bias, qk_norm="rms" if kind.qk_norm else None,
     )  # fmt: skip
     inner = FeedForward(
         f.size("intermediate_size"), ACTIVATIONS[config.get("hidden_act", "silu")],
         bias=f.get("mlp_bias", bool, False) if kind.name in MLP else False, gated=True,
     )  # fmt: skip
-    turning, nowhere = _turning(f, kind, layers), NoPosition()
+    with_rope, nowhere = _rotary_layers(f, kind, layers), NoPosition()
     blocks = [
-        Block(replace(whole, window=window, position=whole.position if turns else nowhere), Norm("rms", eps=eps), inner)
-        for window, turns in zip(_windows(f, kind, layers, turning), turning, strict=True)
+        Block(replace(whole, window=window, position=whole.position if rotates else nowhere), Norm("rms", eps=eps), inner)
+        for window, rotates in zip(_windows(f, kind, layers, with_rope), with_rope, strict=True)
     ]
     return f.finish(Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=block_cycle(blocks)))
 
 
-def _windows(f: Fields, kind: LlamaVariant, layers: int, turning: list[bool]) -> list[int | None]:
+def _windows(f: Fields, kind: LlamaVariant, layers: int, with_rope: list[bool]) -> list[int | None]:
     """How far back a token looks, in each layer."""
     types = f.get("layer_types", list, None)
     use = f.get("use_sliding_window", bool, False)
@@ -118,7 +118,7 @@ def _windows(f: Fields, kind: LlamaVariant, layers: int, turning: list[bool]) ->
     if kind.name == "ministral":
         unsaid = [size is not None] * layers
     elif kind.name == "smollm3":
-        unsaid = [use and size is not None and not turns for turns in turning]
+        unsaid = [use and size is not None and not rotates for rotates in with_rope]
     else:
         unsaid = [use and size is not None and i >= first for i in range(layers)]
         size = size if use or types is None else None  # which transformers sets to nothing
@@ -130,15 +130,15 @@ def _windows(f: Fields, kind: LlamaVariant, layers: int, turning: list[bool]) ->
     return [size if slides else None for slides in sliding]
 
 
-def _turning(f: Fields, kind: LlamaVariant, layers: int) -> list[bool]:
+def _rotary_layers(f: Fields, kind: LlamaVariant, layers: int) -> list[bool]:
     """Which layers turn queries and keys: all but SmolLM3's, of which every so many know no places."""
     if kind.name != "smollm3":
         return [True] * layers
     every, said = f.size("no_rope_layer_interval", 4), f.get("no_rope_layers", list, None)
-    turning = [bool(t) for t in said] if said is not None else [(i + 1) % every != 0 for i in range(layers)]
-    if len(turning) != layers:
-        raise InputError(f"config.json: no_rope_layers has {len(turning)} entries, but there are {layers} layers.")
-    return turning
+    with_rope = [bool(t) for t in said] if said is not None else [(i + 1) % every != 0 for i in range(layers)]
+    if len(with_rope) != layers:
+        raise InputError(f"config.json: no_rope_layers has {len(with_rope)} entries, but there are {layers} layers.")
+    return with_rope
 
 
 def write(kind: LlamaVariant, spec: Spec) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[WeightMap]:
         yield WeightMap(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}_proj.weight",))
 
 
-def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
+def resolve(spec: Spec, tensors: dict[str, Any]) -> Spec:
     """transformers 5 says that heads are tied and keeps those that are not: v1.1 after it was saved there."""
     head, table = tensors.get("lm_head.weight"), tensors.get("shared.weight")
     own = head is not None and table is not None and not head.equal(table)
@@ -126,7 +126,7 @@ FAMILIES: tuple[Family, ...] = tuple(
     Family(
         name, partial(read, name), partial(write, name), weight_maps, table="shared.weight",
         table_copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-        resolve=settle, ignored=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+        resolve=resolve, ignored=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
     )
     for name in ABSENT
 )  # fmt: skip

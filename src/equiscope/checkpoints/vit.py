@@ -97,7 +97,7 @@ def weight_maps(name: str, spec: Spec) -> Iterable[WeightMap | WeightTransform]:
     own = ("cls_token", "distillation_token")[:rows]
     yield WeightTransform(
         (*(f"embeddings.{token}" for token in own), "embeddings.position_embeddings"), ("readout.row", "position.table.weight"),
-        lambda t: [torch.cat([one[0] for one in t[:-1]]) + t[-1][0, :rows], t[-1][0, rows:]], partial(_apart, rows),
+        lambda t: [torch.cat([one[0] for one in t[:-1]]) + t[-1][0, :rows], t[-1][0, rows:]], partial(_separate_tokens, rows),
     )  # fmt: skip
     patch = spec.input.patch or (1, 1)
     kernel = ((spec.input.features or 0) // (patch[0] * patch[1]), *patch)
@@ -118,7 +118,7 @@ def weight_maps(name: str, spec: Spec) -> Iterable[WeightMap | WeightTransform]:
         yield from affine("classifier", "output_layer.lm_head", bare=True)
 
 
-def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:
+def _separate_tokens(rows: int, parts: list[Tensor]) -> list[Tensor]:
     """Tokens of their own shape, and a table whose first rows add nothing to them."""
     row, table = parts
     return [*row.unsqueeze(1).unsqueeze(1), torch.cat([torch.zeros_like(row), table]).unsqueeze(0)]

@@ -39,7 +39,7 @@ def train(
         watcher = Watcher(entry=entry, say=progress.say, begin=monitor.begin)
         run = fit(recipe, task, folder, watcher, devices, recipe_folder)
     if alone:
-        print(encoded(shown(run, folder)) if json else "\n".join(lines(run, folder)))
+        print(encoded(run_summary(run, folder)) if json else "\n".join(lines(run, folder)))
     return 0 if run.state == "finished" else 128 + signal.Signals[run.reason.split()[0]]
 
 
@@ -100,7 +100,7 @@ def _lines() -> list[str]:
     return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
 
 
-def shown(run: Run, folder: Path) -> dict[str, Any]:
+def run_summary(run: Run, folder: Path) -> dict[str, Any]:
     """What --json prints: the run without its long lists, which metrics.jsonl holds."""
     data: dict[str, Any] = msgspec.to_builtins(run)
     rest = {name: value for name, value in data.items() if name not in ("points", "scores", "samples")}

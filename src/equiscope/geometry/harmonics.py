@@ -56,7 +56,7 @@ def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
         raise InputError(f"Degrees {first} and {second} give {abs(first - second)} to {first + second}, not {third}.")
     sizes = [2 * degree + 1 for degree in (first, second, third)]
     conditions = []
-    for matrix in _turns():
+    for matrix in _generating_rotations():
         a, b, c = (wigner(degree, matrix) for degree in (first, second, third))
         whole = torch.einsum("ia,jb,kc->ijkabc", a, b, c).reshape(sizes[0] * sizes[1] * sizes[2], -1)
         conditions.append(whole - torch.eye(len(whole), dtype=torch.float64))
@@ -68,7 +68,7 @@ def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
 
 
 @cache
-def _turns() -> tuple[Tensor, ...]:
+def _generating_rotations() -> tuple[Tensor, ...]:
     """Two turns that generate all: what both leave, every turn leaves."""
     generator, made = torch.Generator().manual_seed(1), []
     for _ in range(2):

@@ -1,6 +1,6 @@
-"""Baselines: models without attention as data, to see beside them what the parts of a transformer buy and cost.
+"""Baselines: specs of models without attention, for comparison with transformers.
 
-An LSTM reads texts; a multilayer perceptron takes a whole picture or sound at once; a small convolutional network takes pictures.
+An LSTM takes texts, a multilayer perceptron whole images or sounds, and a small convolutional network images.
 """
 
 from dataclasses import dataclass, fields

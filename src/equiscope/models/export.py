@@ -29,25 +29,25 @@ def export_onnx(model: Model, path: str | Path, inputs: Tensor, source: Tensor |
         import onnxscript  # noqa: F401  # torch asks for it
     except ImportError as error:
         raise InputError(f"An export needs {error.name}. Install the extra: pip install -e '.[export]' in the clone.") from error
-    given = {"inputs": inputs} if source is None else {"inputs": inputs, "source": source}
+    inputs_by_name = {"inputs": inputs} if source is None else {"inputs": inputs, "source": source}
     training = [part for part in model.modules() if part.training]
     try:
-        return _exported(model.eval(), Path(path), given, onnxruntime)
+        return _exported(model.eval(), Path(path), inputs_by_name, onnxruntime)
     finally:
         for part in training:
             part.training = True
 
 
-def _exported(model: Model, path: Path, given: dict[str, Tensor], onnxruntime: Any) -> float:
-    _check(model, path, given)
+def _exported(model: Model, path: Path, inputs_by_name: dict[str, Tensor], onnxruntime: Any) -> float:
+    _check(model, path, inputs_by_name)
     batch = torch.export.Dim("batch")
-    shapes = {name: {0: batch} | ({1: torch.export.Dim(f"{name}_tokens")} if _ids(t) else {}) for name, t in given.items()}
+    shapes = {name: {0: batch} | ({1: torch.export.Dim(f"{name}_tokens")} if _ids(t) else {}) for name, t in inputs_by_name.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own ways
-        torch.onnx.export(model, (), str(path), kwargs=given, dynamic_shapes=shapes, dynamo=True, verbose=False)
+        torch.onnx.export(model, (), str(path), kwargs=inputs_by_name, dynamic_shapes=shapes, dynamo=True, verbose=False)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     worst = 0.0
-    for one in (given, {name: _another(t) for name, t in given.items()}):
+    for one in (inputs_by_name, {name: _another(t) for name, t in inputs_by_name.items()}):
         found = torch.from_numpy(session.run(None, {name: t.numpy() for name, t in one.items()})[0])
         worst = max(worst, relative_error(found, _answer(model, one)))
     if not worst < ALLOWED:
@@ -55,28 +55,28 @@ def _exported(model: Model, path: Path, given: dict[str, Tensor], onnxruntime: A
     return worst
 
 
-def _check(model: Model, path: Path, given: Mapping[str, Tensor]) -> None:
+def _check(model: Model, path: Path, inputs_by_name: Mapping[str, Tensor]) -> None:
     """Raises InputError where an export cannot succeed, before it begins; also what the model itself says of an example."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InputError(f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder is not there'}.")
-    if wrong := next((name for name, t in given.items() if not isinstance(t, Tensor)), None):
-        raise InputError(f"An example for export is a tensor, but {wrong} is {type(given[wrong]).__name__}.")
-    if (model.encoder is None) is ("source" in given):
+    if wrong := next((name for name, t in inputs_by_name.items() if not isinstance(t, Tensor)), None):
+        raise InputError(f"An example for export is a tensor, but {wrong} is {type(inputs_by_name[wrong]).__name__}.")
+    if (model.encoder is None) is ("source" in inputs_by_name):
         raise InputError(f"This model has {'no' if model.encoder is None else 'an'} encoder, so an example has "
                          f"{'no' if model.encoder is None else 'a'} source.")  # fmt: skip
     if any(p.dtype is torch.bfloat16 for p in model.parameters()):
         raise InputError("onnxruntime answers in float32, not in bfloat16. Export model.float().")
-    for name, t in given.items():
+    for name, t in inputs_by_name.items():
         if len(t) < 2 or (_ids(t) and (t.ndim != 2 or t.shape[1] < 2)):
             raise InputError(
                 "An example for export has two or more sequences, of ids two tokens or more, so that both numbers stay open, but "
                 f"{name} is {tuple(t.shape)}."
             )
-    _answer(model, given)
+    _answer(model, inputs_by_name)
 
 
-def _answer(model: Model, given: Mapping[str, Tensor]) -> Tensor:
-    answer: Tensor = model(given["inputs"], source=given.get("source"))
+def _answer(model: Model, inputs_by_name: Mapping[str, Tensor]) -> Tensor:
+    answer: Tensor = model(inputs_by_name["inputs"], source=inputs_by_name.get("source"))
     return answer
 
 

@@ -57,10 +57,10 @@ class InputEmbedding(nn.Module):
         return mapped
 
     def cut(self, samples: Tensor) -> Tokens:
-        """One raw token a cell; its place counts cells along each axis.
+        """One raw token for each cell; its position counts cells along each axis.
 
         samples  a sound [..., T] ([..., C, T] of several channels), a picture [..., C, H, W], a video [..., T, C, H, W]
-        raises   ShapeError where the channels are others, or a size is no multiple of the cell's
+        raises   ShapeError for other channels, or a size that is not a multiple of the cell
         """
         patch, channels = self.spec.patch or (), self.spec.channels
         if len(patch) == 1:
@@ -82,9 +82,9 @@ class InputEmbedding(nn.Module):
         return patches(samples, patch) if len(patch) == 2 else tubelets(samples, cast(tuple[int, int, int], patch))
 
     def convolved(self, tokens: Tokens) -> Tokens:
-        """Tokens that hold the cells of a sound, one after another, through the stem; where there is none, as they are.
+        """Apply the stem to tokens that hold consecutive cells of a sound; without a stem, the tokens unchanged.
 
-        Beyond the end of a padded sound there is silence for every convolution, as there is beyond the end of one alone.
+        Padding is silence for every convolution, so that a padded sound gives the same result as the sound alone.
         """
         cell = self.spec.channels * math.prod(self.spec.patch or ())
         if self.stem is None or self.stem.axes != 1 or tokens.mapped or tokens.convolved or tokens.x.shape[-1] != cell:
@@ -95,10 +95,10 @@ class InputEmbedding(nn.Module):
         return replace(tokens, x=self.stem(samples, tokens.valid).x, convolved=True)
 
     def typed(self, x: Tensor, types: Tensor | None) -> Tensor:
-        """Rows with the row of their kind added; kind 0 unless said."""
+        """Tokens with the embedding of their type added; type 0 by default."""
         if self.types is None:
             if types is not None:
-                raise InputError("This model knows no kinds of tokens. Use input=InputLayer(types=...), or leave types out.")
+                raise InputError("This model has no token types. Use input=InputLayer(types=...), or leave types out.")
             return x
         kinds = torch.zeros(x.shape[:-1], dtype=torch.long, device=x.device) if types is None else types
         if types is not None and not torch.compiler.is_compiling():
@@ -110,12 +110,12 @@ class InputEmbedding(nn.Module):
         return x + self.types(kinds.long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """After positions were added."""
+        """The norm after positions are added."""
         return x if self.norm is None else self.norm(x)
 
 
 class Separator(nn.Module):
-    """Documents of a row of ids, told by the ids that end each.
+    """Document numbers of a sequence of ids, from the ids that end each document.
 
     Source: document masking in FlexAttention's examples; a separator belongs to the document that it ends, as in torchtitan.
     """
@@ -125,14 +125,14 @@ class Separator(nn.Module):
         self.register_buffer("ids", torch.tensor(ids), persistent=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Ids [..., N] to the number of each token's document, from 0 at the first; a separator belongs to the one that it ends."""
+        """Ids [..., N] to document numbers from 0; a separator belongs to the document that it ends."""
         separator = self.get_buffer("ids")
         before = nn.functional.pad(ids, (len(separator), 0), value=-1).unfold(-1, len(separator), 1)[..., :-1, :]
         return before.eq(separator).all(-1).cumsum(-1)
 
 
 class OutputProjection(nn.Module):
-    """Rows [..., D] to answers [..., outputs]."""
+    """Tokens [..., D] to outputs [..., outputs]."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "lm_head": ("out", "", "the model's answer"),

@@ -1,4 +1,4 @@
-"""The kinds of models: how the spec of each is read, built and described, so that no other code tells the kinds apart."""
+"""The kinds of models: how the spec of each is read, built and described, so that no other code depends on the kind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ Source = ModelSpec | dict[str, Any] | str | Path
 
 @dataclass(frozen=True)
 class ModelKind:
-    """marked: a field that only specs of this kind have, by which a file is recognised; "" for the kind of all other files."""
+    """marker: a field that only specs of this kind have, by which a file is recognised; "" for the default kind."""
 
     spec: type[ModelSpec]
-    marked: str
+    marker: str
     build: Callable[[Any], Built]
     describe: Callable[[Any, int | None, int], Description]
 
@@ -55,7 +55,7 @@ def spec_of(source: Source) -> ModelSpec:
         )
     hint = f" Give a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}."
     data = source if isinstance(source, dict) else read_object(Path(source), hint, "an object with the fields of Spec")
-    return next(kind for kind in KINDS if kind.marked in data or not kind.marked).spec.of(data)
+    return next(kind for kind in KINDS if kind.marker in data or not kind.marker).spec.of(data)
 
 
 @overload
@@ -69,14 +69,14 @@ def build(source: dict[str, Any] | ModelSpec) -> Built: ...
 
 
 def build(source: Source) -> Built:
-    """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
+    """A model with random parameters (torch's global seed). Raises InputError where the spec is inconsistent, naming the field."""
     spec = spec_of(source)
     with possible_sizes():
         return _kind(spec).build(spec)
 
 
 def describe(source: Source, tokens: int | None = None, source_tokens: int = 128) -> Description:
-    """Shapes, parameters, multiply-adds and what the model respects; print it.
+    """Shapes, parameters, multiply-adds and symmetries of a model; print it.
 
     tokens  of the sequence, or atoms, for which multiply-adds are counted; source_tokens: of the encoder's
     """

@@ -14,10 +14,10 @@ from equiscope.positions import AxialRope, Fourier, Learned, LearnedNd, Rope, Si
 from equiscope.positions.scaling import Llama3
 
 
-def gpt2(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 50257, places: int = 1024, bias: bool = True,
+def gpt2(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 50257, length: int = 1024, bias: bool = True,
          activation: Any = "gelu-tanh") -> Spec:  # fmt: skip
     """Radford et al. 2019; with `bias=False` and activation "gelu" nanoGPT's."""
-    attention = Attention(heads=heads, position=Learned(places), causal=True, bias=bias)
+    attention = Attention(heads=heads, position=Learned(length), causal=True, bias=bias)
     block = Block(attention, Norm(bias=bias), FeedForward(None, activation, bias))
     return Spec(width, vocabulary, layers=layers, block=block, outputs=vocabulary, tied=True)
 
@@ -31,15 +31,15 @@ def llama(width: int = 2048, layers: int = 16, heads: int = 32, kv_heads: int = 
     return Spec(width, vocabulary, layers=layers, block=block, outputs=vocabulary, tied=tied)
 
 
-def bert(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 30522, places: int = 512) -> Spec:
-    """Devlin et al. 2019, with the head for masked words."""
-    block = Block(Attention(heads=heads, position=Learned(places), bias=True), Norm(order="post", eps=1e-12), FeedForward())
+def bert(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 30522, length: int = 512) -> Spec:
+    """Devlin et al. 2019, with the output layer for masked tokens."""
+    block = Block(Attention(heads=heads, position=Learned(length), bias=True), Norm(order="post", eps=1e-12), FeedForward())
     output = OutputLayer(bias=True, hidden="gelu", norm=True)
     return Spec(width, vocabulary, InputLayer(types=2, norm=True), layers, block, outputs=vocabulary, tied=True, output=output)
 
 
 def transformer(width: int = 512, layers: int = 6, heads: int = 8, vocabulary: int = 37000) -> Spec:
-    """Vaswani et al. 2017: encoder and decoder, sinusoids, post-norm, one table for both and the head."""
+    """Vaswani et al. 2017: encoder and decoder, sinusoids, post-norm, one table for both and the output layer."""
     input_layer = InputLayer(scale=width**0.5)
 
     def block(decoder: bool) -> Block:
@@ -62,7 +62,7 @@ def vit(width: int = 768, layers: int = 12, heads: int = 12, patch: int = 16, im
 
 
 def sound(width: int = 192, layers: int = 4, heads: int = 4, frame: int = 400, classes: int = 10) -> Spec:
-    """Raw frames of a sound, of `frame` samples, as tokens; places in frames."""
+    """Raw frames of a sound, of `frame` samples, as tokens; positions in frames."""
     attention = Attention(heads=heads, position=Sinusoidal(), bias=True)
     input_layer = InputLayer(features=frame, patch=(frame,))
     return Spec(width, None, input_layer, layers, Block(attention), readout="mean", outputs=classes, output=OutputLayer(bias=True))
@@ -71,14 +71,14 @@ def sound(width: int = 192, layers: int = 4, heads: int = 4, frame: int = 400, c
 def video(
     width: int = 192, layers: int = 4, heads: int = 4, tubelet: tuple[int, int, int] = (2, 16, 16), classes: int = 10
 ) -> Spec:
-    """Tubelets (Arnab et al. 2021) that turn by time, row and column."""
+    """Tubelets (Arnab et al. 2021) with RoPE along time, row and column."""
     attention = Attention(heads=heads, position=AxialRope(axes=3), bias=True)
     input_layer = InputLayer(features=3 * tubelet[0] * tubelet[1] * tubelet[2], patch=tubelet)
     return Spec(width, None, input_layer, layers, Block(attention), readout="mean", outputs=classes, output=OutputLayer(bias=True))
 
 
 def points(width: int = 64, layers: int = 3, heads: int = 4, features: int = 8, outputs: int = 1) -> Spec:
-    """A set of points in space, each with some features and a place [3]: a plain transformer, which notices a rotation."""
+    """A set of points in space, each with some features and a position [3]: a plain transformer, not invariant to rotations."""
     attention = Attention(heads=heads, position=Fourier(axes=3), bias=True)
     return Spec(width, None, InputLayer(features=features), layers, Block(attention), readout="mean", outputs=outputs)
 
@@ -88,8 +88,8 @@ PRESETS: dict[str, Callable[..., Spec]] = {
     "gpt2-medium": partial(gpt2, width=1024, layers=24, heads=16),
     "gpt2-large": partial(gpt2, width=1280, layers=36, heads=20),
     "gpt2-xl": partial(gpt2, width=1600, layers=48, heads=25),
-    "nanogpt-char": partial(gpt2, width=384, layers=6, heads=6, vocabulary=65, places=256, bias=False, activation="gelu"),
-    "nanogpt-char-cpu": partial(gpt2, width=128, layers=4, heads=4, vocabulary=65, places=64, bias=False, activation="gelu"),
+    "nanogpt-char": partial(gpt2, width=384, layers=6, heads=6, vocabulary=65, length=256, bias=False, activation="gelu"),
+    "nanogpt-char-cpu": partial(gpt2, width=128, layers=4, heads=4, vocabulary=65, length=64, bias=False, activation="gelu"),
     "llama-1b": llama,
     "llama-8b": partial(llama, width=4096, layers=32, inner=14336, tied=False, factor=8.0),
     "bert-base": bert,
@@ -106,7 +106,7 @@ PRESETS: dict[str, Callable[..., Spec]] = {
 
 
 def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> Spec:
-    """The same priors at a small size: for a test, a drawing, a page. Heads and patches become small, schemes stay."""
+    """The same priors at a small size, for tests and pages. Heads and patches are reduced, schemes are kept."""
     first = spec.blocks[0].attention
     heads = next(h for h in (4, 3, 2, 1) if first.heads % h == 0)
 
@@ -145,7 +145,7 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
 
 
 def _small(position: Any) -> Any:
-    """A grid of few cells, a table of few rows; all else as it is."""
+    """A learned grid with few cells; other schemes unchanged."""
     if isinstance(position, LearnedNd):
         return LearnedNd(tuple(min(size, 4) for size in position.shape), position.between)
     return position

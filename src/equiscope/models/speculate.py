@@ -1,7 +1,7 @@
-"""Speculative decoding: a small model writes ahead, the large one reads all of it at once and keeps what it would have said.
+"""Speculative decoding: a small model proposes tokens, and the large one verifies several of them in one step.
 
 Each proposed token x, drawn from q, is kept with probability min(1, p(x) / q(x)); the first that is not is drawn again from
-what p has more than q. So the text follows p, the large model, exactly; greedy text is the same token for token.
+the excess of p over q. So samples follow p, the large model, exactly; greedy text is the same token for token.
 Source: Leviathan, Kalman & Matias 2023, section 2 and appendix A.1.
 """
 
@@ -28,14 +28,14 @@ from equiscope.models.sampling import Sampling, seen_ids
 
 @dataclass(frozen=True)
 class Draft:
-    """model: a smaller one with the same vocabulary; ahead: tokens that it proposes at a time."""
+    """model: a smaller model with the same vocabulary; ahead: number of tokens that it proposes at a time."""
 
     model: LanguageModel
     ahead: int = 4
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, LanguageModel):
-            raise InputError(f"A draft is written by a model with attention, but got {type(self.model).__name__}.")
+            raise InputError(f"A draft is a model with attention, but got {type(self.model).__name__}.")
         ahead = as_int(self.ahead)
         if ahead is None or ahead < 1:
             raise InputError(f"A draft goes at least 1 token ahead, but got ahead={self.ahead!r}.")
@@ -47,28 +47,28 @@ def speculate(
     model: LanguageModel, prompt: Prompts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | torch.Generator | None = None, source: Prompts | EncoderOutput | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
-    """The next tokens of one text, [1] each, as `stream` gives them. seed: or a generator, which several texts share.
+    """The next tokens of one sequence, [1] each, as `stream` yields them. seed: or a generator, for several sequences.
 
-    raises  as `stream`; InputError for several prompts, for a draft with another vocabulary, and for a model that answers for the
+    raises  as `stream`; InputError for several prompts, for a draft with another vocabulary, and for a model with outputs for the
             last token only
     """
     steps, stop = step_count(steps), stop_ids(stop)
     large = Decoding(model, prompt, steps, source, draft.ahead + 1)
     small = Decoding(draft.model, prompt, steps, source if _reads(draft) else None, draft.ahead + 1)
     if len(large.ids) != 1:
-        raise InputError(f"A draft is kept for another length in every text: give one prompt at a time, not {len(large.ids)}.")
+        raise InputError(f"Sequences accept different numbers of drafted tokens: give one prompt at a time, not {len(large.ids)}.")
     if (mine := large.model.spec.vocabulary) != (theirs := small.model.spec.vocabulary):
         raise InputError(f"The draft has a vocabulary of {theirs}, but the model one of {mine}. They must be the same tokens.")
     if large.model.spec.readout == "last":
-        raise InputError('A draft is judged token by token, but this model answers for the last token only (readout "last").')
+        raise InputError('A draft is verified token by token, but this model has outputs for the last token only (readout "last").')
     generator = random_generator(seed, large.ids.device)
-    text = _Text(sampling or Sampling(), seen_ids(large), set(stop), steps)
-    unread = text.add(text.sampling.sample(large.prefill(), text.seen, generator))
+    text = _Sequence(sampling or Sampling(), seen_ids(large), set(stop), steps)
+    unread = text.add(text.sampling.sample(large.prefill(), text.seen_tokens, generator))
     small.prefill()
     yield unread
-    behind = unread  # what the small model has not read yet
+    behind = unread  # tokens that the small model has not processed yet
     while text.left:
-        ahead = min(draft.ahead, text.left - 1)  # one more comes from the large model
+        ahead = min(draft.ahead, text.left - 1)  # the large model adds one more
         proposed, probabilities, seen = _propose(small, behind, ahead, text, generator)
         answers = finite_scores(large.step(torch.cat([unread, proposed])[None])[0])
         kept = 0
@@ -84,7 +84,7 @@ def speculate(
         else:
             if not text.left:
                 return
-            p = text.sampling.probabilities(answers[kept : kept + 1], text.seen)
+            p = text.sampling.probabilities(answers[kept : kept + 1], text.seen_tokens)
             unread = text.add(_sample(p, p, generator))
         yield unread
         large.rollback(ahead - kept)
@@ -99,25 +99,25 @@ def _reads(draft: Draft) -> bool:
 
 
 @dataclass
-class _Text:
-    """What was written: which tokens were there, and how many may follow."""
+class _Sequence:
+    """A sequence during generation: which tokens occurred, and how many may follow."""
 
     sampling: Sampling
-    seen: Tensor
+    seen_tokens: Tensor
     stop: set[int]
     left: int
 
     def add(self, token: Tensor) -> Tensor:
-        self.seen = self.seen.scatter(1, token[:, None], True)
+        self.seen_tokens = self.seen_tokens.scatter(1, token[:, None], True)
         self.left = 0 if int(token) in self.stop else self.left - 1
         return token
 
 
 def _propose(
-    small: Decoding, behind: Tensor, ahead: int, text: _Text, generator: torch.Generator | None
+    small: Decoding, behind: Tensor, ahead: int, text: _Sequence, generator: torch.Generator | None
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:  # fmt: skip
-    """Tokens that the small model proposes [ahead], their probabilities [1, V], and what had been there before each."""
-    seen, probabilities, before, tokens = text.seen, [], [], [behind[:0]]
+    """Tokens that the small model proposes [ahead], their probabilities [1, V], and the tokens that occurred before each."""
+    seen, probabilities, before, tokens = text.seen_tokens, [], [], [behind[:0]]
     scores = finite_scores(small.step(behind[None])[:, -1])
     for i in range(ahead):
         q = text.sampling.probabilities(scores, seen)
@@ -137,7 +137,7 @@ def _accepted(p: Tensor, q: Tensor, x: int, generator: torch.Generator | None) -
 
 
 def _sample(weights: Tensor, otherwise: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One token [1] by its weight; where rounding left none, by the others."""
+    """One token [1] sampled by weights; by the other weights where rounding left none."""
     weights = weights if float(weights.sum()) > 0 else otherwise
     best = weights.max(-1)
     if float(best.values) == float(weights.sum()):  # one alone: nothing to draw

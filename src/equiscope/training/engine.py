@@ -122,7 +122,7 @@ class TrainingEngine:
         if recipe.optimiser.sharpness:
             with uphill(self.model, recipe.optimiser.sharpness):
                 if self._mixed is not None:
-                    self._mixed.spread()
+                    self._mixed.update_copy()
                 self._gradient(task, step, read)
         norm = _clipped(self.model, recipe.optimiser.clip)
         if step + 1 < recipe.budget.steps:  # a GPU is still busy with this step
@@ -137,7 +137,7 @@ class TrainingEngine:
             optimiser.step()
         self._clear()
         if self._mixed is not None:
-            self._mixed.spread()
+            self._mixed.update_copy()
         if self.average is not None:
             self.average.follow(self.model, step + 1)
         return StepResult(loss, length, rate, read, stop)
@@ -153,7 +153,7 @@ class TrainingEngine:
                 loss = task.loss(self._called, batch) / batch.terms
                 (loss * self.processes.count).backward()  # gradients of processes are averaged
             if self._mixed is not None:
-                self._mixed.collect()
+                self._mixed.accumulate_gradients()
             total += loss.detach()
         return total
 
@@ -195,7 +195,7 @@ class TrainingEngine:
         state.load_optimiser_state(self.model, self.optimisers, held)
         state.copy_into(own, averaged)
         if self._mixed is not None:
-            self._mixed.spread()
+            self._mixed.update_copy()
 
     def products(self) -> AbstractContextManager[None]:
         """Inside, float32 products on a CPU use the recipe's backend. Raises InputError if this build of torch has no oneDNN."""
