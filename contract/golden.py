@@ -170,7 +170,7 @@ def foreign() -> dict[str, tuple[nn.Module, Tensor]]:
 
 def drawn() -> dict[str, Spec]:
     """Models whose drawings the page's layout is tested with: a T5, parallel parts, layers that take turns, and presets."""
-    own = Attention(heads=8, head_width=64, scale=1.0, causal=True, position=T5Bias(both=False))
+    own = Attention(heads=8, head_width=64, scale=1.0, causal=True, position=T5Bias(bidirectional=False))
     asks = Block(own, Norm("rms"), FeedForward(2048, "relu", False), cross=Attention(heads=8, head_width=64, scale=1.0))
     reads = Block(Attention(heads=8, head_width=64, scale=1.0, position=T5Bias()), Norm("rms"), FeedForward(2048, "relu", False))
     near = Attention(heads=16, kv_heads=4, position=Rope(5e4), causal=True, window=512)

@@ -13,7 +13,7 @@ def attention_of(program, leaves=None):
     """Scores, weights, values and their mix in the only attention of a record."""
     values = replay(program, leaves)
     (look,) = attention_roles(program)
-    return values[look.scores], values[look.weights.id], values[look.values], values[look.mixed.id]
+    return values[look.scores], values[look.weights.id], values[look.values], values[look.output.id]
 
 
 def angles_of(program):

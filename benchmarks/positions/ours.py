@@ -80,7 +80,7 @@ def schemes():
     }
     variants = {"rope, half-split": positions.Rope(pairs="half")}
     if "t5" in acting:
-        variants["t5, one side"] = changed(acting["t5"], both=False)
+        variants["t5, one side"] = changed(acting["t5"], bidirectional=False)
     return {"none": positions.NoPosition()} | acting | variants
 
 

@@ -34,7 +34,7 @@ def papers(scheme, q, k, last=lambda i: i):
         for i in range(n):
             for j in range(n):
                 gates = [1 / (1 + math.exp(-(q[h, i] @ k[h, x]).item() / math.sqrt(width))) for x in range(j, last(i) + 1)]
-                p = min(sum(gates), float(scheme.far))
+                p = min(sum(gates), float(scheme.max_distance))
                 low, high = math.floor(p), math.ceil(p)
                 row = (high - p) * scheme.table[low] + (p - low) * scheme.table[high] if high > low else scheme.table[low]
                 out[h, i, j] = q[h, i] @ row / math.sqrt(width)
@@ -90,7 +90,7 @@ def test_gradients_reach_the_gates_and_the_table():
 
 def test_in_half_precision_counts_are_kept_in_full():
     """Two hundred open gates: in bfloat16 alone, sums stand still at 256 and step by 1 from 128 on."""
-    scheme = Cope(far=300).sized(4, 1, 4)
+    scheme = Cope(max_distance=300).sized(4, 1, 4)
     scheme.table.data = torch.arange(301.0)[:, None].expand(-1, 4) / 300
     q, at = torch.full((1, 200, 4), 8.0), torch.arange(200.0)[:, None]
     found = scheme.bfloat16().content_bias(q.bfloat16(), q.bfloat16(), (at,), (at.T,), None)
@@ -100,7 +100,7 @@ def test_in_half_precision_counts_are_kept_in_full():
 
 def test_a_table_without_counts_is_refused():
     with pytest.raises(InputError, match="1 or more, but got 0"):
-        Cope(far=0)
+        Cope(max_distance=0)
 
 
 def test_without_a_size_it_says_what_is_missing():
@@ -109,5 +109,5 @@ def test_without_a_size_it_says_what_is_missing():
 
 
 def test_settings_survive_a_file():
-    scheme = Cope(far=7)
+    scheme = Cope(max_distance=7)
     assert from_json(msgspec.json.decode(msgspec.json.encode(to_json(scheme)))).settings == scheme.settings

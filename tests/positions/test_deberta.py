@@ -72,7 +72,7 @@ def test_a_place_that_is_no_number_is_refused():
 
 def test_a_table_without_distances_is_refused():
     with pytest.raises(InputError, match="1 or more, but got 0"):
-        Deberta(far=0)
+        Deberta(max_distance=0)
 
 
 def test_without_a_size_it_says_what_is_missing():
@@ -81,5 +81,5 @@ def test_without_a_size_it_says_what_is_missing():
 
 
 def test_settings_survive_a_file():
-    scheme = Deberta(far=7)
+    scheme = Deberta(max_distance=7)
     assert from_json(msgspec.json.decode(msgspec.json.encode(to_json(scheme)))).settings == scheme.settings

@@ -39,7 +39,7 @@ def test_past_the_table_the_error_names_its_end_and_the_way_out(start, length, w
     tokens = Tokens.of(torch.zeros(length, 4), start)
     with pytest.raises(InputError) as caught:
         Learned(8).sized(4, 1, 4).embed(tokens.x, tokens.positions)
-    way = "Count places from 0, or use" if worst < 0 else f"Use length={worst + 1} or more, or"
+    way = "Count positions from 0, or use" if worst < 0 else f"Use length={worst + 1} or more, or"
     assert str(caught.value) == f"Learned knows positions 0..7, but got {worst}. {way} a scheme without a table such as Rope()."
 
 
@@ -64,7 +64,7 @@ def test_only_the_rows_that_were_used_learn():
 
 
 def test_a_place_that_is_no_number_is_refused():
-    with pytest.raises(InputError, match=r"are NaN or infinite\. Give every token a place"):
+    with pytest.raises(InputError, match=r"are NaN or infinite\. Give every token a position"):
         Learned(8).sized(4, 1, 4).encode(torch.tensor([[0.0], [torch.nan]]), 4)
 
 

@@ -84,7 +84,7 @@ def test_shared_keys_and_still_columns_are_reordered_head_by_head():
     weight = torch.arange(16)
     assert half_from_interleaved(weight, 2, rotated=4).tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8, 10, 9, 11, 12, 13, 14, 15]
     assert torch.equal(interleaved_from_half(half_from_interleaved(weight, 2, rotated=6), 2, rotated=6), weight)
-    with pytest.raises(ShapeError, match="do not make 2 heads of a width in which 10 rows turn in pairs"):
+    with pytest.raises(ShapeError, match="do not make 2 heads of a width in which 10 rows form pairs"):
         half_from_interleaved(weight, 2, rotated=10)
 
 

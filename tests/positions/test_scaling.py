@@ -210,12 +210,12 @@ def test_dynamic_ntk_is_not_made_without_a_length():
 
 @pytest.mark.parametrize("scaling", [Ntk(2.0), DynamicNtk(2.0, 64, 128)])
 def test_ntk_has_nothing_to_spread_over_two_columns(scaling):
-    with pytest.raises(ShapeError, match=r"2 columns there is one clock.*wider head.*Linear"):
+    with pytest.raises(ShapeError, match=r"2 columns have one frequency.*wider head.*Linear"):
         Rope(scaling=scaling).sized(4, 2, 2)
 
 
 def test_longrope_wants_a_factor_for_every_pair():
-    with pytest.raises(ShapeError, match=r"32 factors, but 8 columns turn. Give 4"):
+    with pytest.raises(ShapeError, match=r"32 factors, but 8 columns are rotated. Give 4"):
         Rope(scaling=LongRope(SHORT, LONG, 64, 128)).sized(16, 2, 8)
 
 

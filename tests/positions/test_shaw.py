@@ -28,7 +28,7 @@ def papers(scheme, q, weights, at=PLACES):
     for h in range(heads):
         for i in range(n):
             for j in range(n):
-                row = scheme.far + max(-scheme.far, min(scheme.far, round(at[j] - at[i])))
+                row = scheme.max_distance + max(-scheme.max_distance, min(scheme.max_distance, round(at[j] - at[i])))
                 term[h, i, j] = q[h, i] @ scheme.key_table[row] / math.sqrt(width)
                 mix[h, i] += weights[h, i, j] * scheme.value_table[row]
     return term.detach(), mix.detach()
@@ -45,7 +45,7 @@ def test_scores_and_values_are_the_papers(far):
 
 def test_row_zero_is_for_keys_far_before_the_query():
     """The paper's sign: a_ij belongs to j - i."""
-    (rows,) = Shaw(far=2).sized(8, 2, 4).rows(*of([0.0, 10.0]))[1:]
+    (rows,) = Shaw(max_distance=2).sized(8, 2, 4).table_rows(*of([0.0, 10.0]))[1:]
     assert rows.tolist() == [0.0, 2.0]
 
 
@@ -62,7 +62,7 @@ def test_a_batch_is_each_of_its_sequences_and_one_head_needs_no_axis():
 
 def test_places_that_moved_by_a_real_number_keep_their_rows():
     scheme = Shaw(8).sized(8, 2, 4)
-    assert torch.equal(scheme.rows(*of([0.37 + i for i in range(30)])), scheme.rows(*of(range(30))))
+    assert torch.equal(scheme.table_rows(*of([0.37 + i for i in range(30)])), scheme.table_rows(*of(range(30))))
 
 
 def test_values_may_be_left_alone():
@@ -73,12 +73,12 @@ def test_values_may_be_left_alone():
 
 def test_a_place_that_is_no_number_is_refused():
     with pytest.raises(InputError, match="NaN or infinite"):
-        Shaw().sized(8, 2, 4).rows(*of([0.0, math.nan]))
+        Shaw().sized(8, 2, 4).table_rows(*of([0.0, math.nan]))
 
 
 def test_a_table_without_distances_is_refused():
     with pytest.raises(InputError, match="1 or more, but got 0"):
-        Shaw(far=0)
+        Shaw(max_distance=0)
 
 
 def test_without_a_size_it_says_what_is_missing():
@@ -87,5 +87,5 @@ def test_without_a_size_it_says_what_is_missing():
 
 
 def test_settings_survive_a_file():
-    scheme = Shaw(far=3, values=False)
+    scheme = Shaw(max_distance=3, values=False)
     assert from_json(msgspec.json.decode(msgspec.json.encode(to_json(scheme)))).settings == scheme.settings

@@ -141,7 +141,7 @@ def test_two_hands_are_unique_until_both_are_back():
 
 
 def test_more_periods_than_clocks_are_refused():
-    with pytest.raises(ShapeError, match="3 periods, but a width of 4 has 2 clocks"):
+    with pytest.raises(ShapeError, match="3 periods, but a width of 4 has 2 frequencies"):
         Sinusoidal(waves="pair", period=(4.0, 9.0, 5.0)).sized(4, 1, 4)
 
 

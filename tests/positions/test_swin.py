@@ -56,7 +56,7 @@ def test_one_head_and_a_batch_read_the_same_numbers():
 
 def test_places_farther_apart_than_a_window_are_refused():
     message = (
-        r"window of 3 × 4 cells, but two places are 4 rows or 1 columns apart. Use shape=\(5, 4\), resized\(scheme, \(5, 4\)\)"
+        r"window of 3 × 4 cells, but two positions are 4 rows or 1 columns apart. Use shape=\(5, 4\), resized\(scheme, \(5, 4\)\)"
     )
     with pytest.raises(InputError, match=message):
         biased(made((3, 4)), torch.tensor([[0.0, 0.0], [4.0, 1.0]]))

@@ -12,7 +12,7 @@ from equiscope.positions import T5Bias, from_json, to_json
 
 pytestmark = pytest.mark.quick
 
-sides = pytest.mark.parametrize("both", [True, False])
+sides = pytest.mark.parametrize("bidirectional", [True, False])
 
 
 def table(scheme, at, heads=2):
@@ -49,7 +49,7 @@ def test_places_that_moved_by_a_real_number_keep_their_distances():
 
 
 def test_without_buckets_for_both_sides_all_later_keys_are_alike():
-    found = table(randomised(T5Bias(both=False).sized(8, 2, 4)), list(range(6)))
+    found = table(randomised(T5Bias(bidirectional=False).sized(8, 2, 4)), list(range(6)))
     assert (found[:, torch.ones(6, 6, dtype=torch.bool).triu()] == found[:, :1, 0]).all()
 
 
@@ -62,13 +62,13 @@ def test_in_a_batch_and_for_one_head_it_is_the_same_table():
 
 
 def test_a_place_that_is_no_number_is_refused():
-    with pytest.raises(InputError, match=r"NaN or infinite.*Give every token a place"):
+    with pytest.raises(InputError, match=r"NaN or infinite.*Give every token a position"):
         table(T5Bias().sized(8, 2, 4), [0.0, math.nan])
 
 
-@pytest.mark.parametrize("settings", [{"buckets": 2}, {"buckets": 7}, {"far": 8}, {"buckets": 1, "both": False}])
+@pytest.mark.parametrize("settings", [{"buckets": 2}, {"buckets": 7}, {"max_distance": 8}, {"buckets": 1, "bidirectional": False}])
 def test_buckets_that_hold_nothing_are_refused(settings):
-    with pytest.raises(InputError, match="even number of 4 or more buckets and a larger far"):
+    with pytest.raises(InputError, match="even number of 4 or more buckets and a larger max_distance"):
         T5Bias(**settings)
 
 
@@ -78,5 +78,5 @@ def test_without_a_size_it_says_what_is_missing():
 
 
 def test_settings_survive_a_file():
-    scheme = T5Bias(buckets=8, far=20, both=False)
+    scheme = T5Bias(buckets=8, max_distance=20, bidirectional=False)
     assert from_json(msgspec.json.decode(msgspec.json.encode(to_json(scheme)))).settings == scheme.settings

@@ -177,7 +177,7 @@ BROKEN = {
     "linear-attention-is-an-rnn": ("cases", "recurrence_of", lambda attention: lambda tokens: tokens.x, "false"),
     "attention-is-permutation-equivariant": ("symmetry", "NoPosition", Sinusoidal, "false"),
     "pooled-outputs-ignore-the-order": ("symmetry", "NoPosition", Sinusoidal, "false"),
-    "t5-buckets-saturate": ("biases", "T5Bias", lambda: T5Bias(far=512), "false"),
+    "t5-buckets-saturate": ("biases", "T5Bias", lambda: T5Bias(max_distance=512), "false"),
     "layer-norm-ignores-shift-and-scale": (
         "depth",
         "norm_of",

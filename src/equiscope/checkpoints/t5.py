@@ -46,7 +46,9 @@ def read(name: str, config: dict[str, Any]) -> ParsedConfig:
 
     def block(decoder: bool) -> Block:
         looks = Attention(heads=heads, head_width=wide, scale=1.0)
-        own = Attention(heads=heads, head_width=wide, scale=1.0, causal=decoder, position=T5Bias(buckets, far, both=not decoder))
+        own = Attention(
+            heads=heads, head_width=wide, scale=1.0, causal=decoder, position=T5Bias(buckets, far, bidirectional=not decoder)
+        )
         return Block(
             own, Norm("rms", eps=f.get("layer_norm_epsilon", float, 1e-6)),
             FeedForward(f.size("d_ff"), ACTIVATIONS[activation], bias=False, gated=gated),
@@ -79,7 +81,7 @@ def write(family: str, spec: Spec) -> dict[str, Any]:
         "model_type": family, "architectures": [ARCHITECTURES[family][0]], "vocab_size": spec.vocabulary, "d_model": spec.width,
         "d_kv": a.head_width or spec.width // a.heads, "d_ff": f.inner or 4 * spec.width, "num_layers": spec.encoder.layers,
         "num_decoder_layers": spec.layers, "num_heads": a.heads, "relative_attention_num_buckets": a.position.buckets,
-        "relative_attention_max_distance": a.position.far, "layer_norm_epsilon": n.eps, "is_encoder_decoder": True,
+        "relative_attention_max_distance": a.position.max_distance, "layer_norm_epsilon": n.eps, "is_encoder_decoder": True,
         "feed_forward_proj": f"gated-{plain}" if f.gated else plain, "dense_act_fn": name,
         "is_gated_act": f.gated, "tie_word_embeddings": spec.tied, "pad_token_id": 0,
         "decoder_start_token_id": 0, "eos_token_id": 1,

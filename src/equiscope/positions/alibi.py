@@ -14,7 +14,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions.base import AxisPositions, Position
-from equiscope.positions.gaps import far, gap
+from equiscope.positions.gaps import distances, gap
 from equiscope.symmetry import Action, Reverse, Shift
 
 Kind = Literal["symmetric", "asymmetric", "key"]
@@ -88,7 +88,7 @@ class Alibi(Position):
             raise InputError("This Alibi() has no number of heads yet. Call .sized(width, heads, head_width).")
         slopes = _of(head, self.rates, at_q[0])
         if self.kind == "symmetric":
-            distance = far(at_q, at_k)
+            distance = distances(at_q, at_k)
             return -(slopes * distance)
         if self.kind == "key":
             return slopes * at_k[0]

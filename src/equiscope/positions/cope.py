@@ -24,8 +24,8 @@ class Cope(Position):
 
     Made for a causal mask, under which the count ends at the query itself; without one it runs to the end of the text.
 
-    far     the largest count with a row; the table has far + 1 rows, shared by all heads
-    raises  InputError for a far below 1
+    max_distance  the largest count with a row; the table has max_distance + 1 rows, shared by all heads
+    raises        InputError for a max_distance below 1
     """
 
     name = "cope"
@@ -38,26 +38,26 @@ class Cope(Position):
     because = "Cope counts tokens from the key to the query, so the direction matters"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("e", "count channel", "row of each count")}
 
-    def __init__(self, far: int = 64) -> None:
+    def __init__(self, max_distance: int = 64) -> None:
         super().__init__()
-        if far < 1:
-            raise InputError(f"far is the largest count with a row of its own, 1 or more, but got {far}.")
-        self.far = far
+        if max_distance < 1:
+            raise InputError(f"max_distance is the largest count with a row of its own, 1 or more, but got {max_distance}.")
+        self.max_distance = max_distance
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        self.table = nn.Parameter(torch.randn(self.far + 1, head_width) * 0.02)
+        self.table = nn.Parameter(torch.randn(self.max_distance + 1, head_width) * 0.02)
 
     def content_bias(self, q: Tensor, k: Tensor, at_q: AxisPositions, at_k: AxisPositions, mask: Tensor | None) -> Tensor:
         allocated(self, "table")
         width, wide = q.shape[-1], torch.promote_types(q.dtype, torch.float32)
         (positions,) = at_k
-        count = later(self.gates(q, k, mask), positions).clamp(0.0, float(self.far))
+        count = later(self.gates(q, k, mask), positions).clamp(0.0, float(self.max_distance))
         below = count.floor()
-        above = (below + 1).clamp(0.0, float(self.far))
+        above = (below + 1).clamp(0.0, float(self.max_distance))
         each = (q @ self.table.mT).to(wide) * width**-0.5
         low, high = take(each, below), take(each, above)
         share = count - below

@@ -23,8 +23,8 @@ class Deberta(Position):
 
     The tables are the paper's relative embeddings after their projections: columns of head h are h*K .. (h+1)*K - 1.
 
-    far     distinct distances on each side; tables have 2 far rows
-    raises  InputError for a far below 1, and for positions that are not finite
+    max_distance  distinct distances on each side; tables have 2 max_distance rows
+    raises        InputError for a max_distance below 1, and for positions that are not finite
     """
 
     name = "deberta"
@@ -33,18 +33,18 @@ class Deberta(Position):
     source = "He 2021, section 3.1"
     formula = "(qᵢ·kⱼ + qᵢ·kʳ[δ(i,j)] + kⱼ·qʳ[δ(j,i)])/√(3K)"
     longer = "–"
-    cost = "2·N·(2·far)·K per head, and 2·N² picked numbers"
+    cost = "2·N·(2·far)·K per head, far = max_distance, and 2·N² selected numbers"
     because = "Deberta has a separate row for each signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "key_table": ("Kʳ", "distance channel", "distances as keys"),
         "query_table": ("Qʳ", "distance channel", "distances as queries"),
     }
 
-    def __init__(self, far: int = 128) -> None:
+    def __init__(self, max_distance: int = 128) -> None:
         super().__init__()
-        if far < 1:
-            raise InputError(f"far is the number of distinct distances on each side, 1 or more, but got {far}.")
-        self.far = far
+        if max_distance < 1:
+            raise InputError(f"max_distance is the number of distinct distances on each side, 1 or more, but got {max_distance}.")
+        self.max_distance = max_distance
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -52,8 +52,8 @@ class Deberta(Position):
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.heads = heads
-        self.key_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
-        self.query_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
+        self.key_table = nn.Parameter(torch.randn(2 * self.max_distance, heads * head_width) * 0.02)
+        self.query_table = nn.Parameter(torch.randn(2 * self.max_distance, heads * head_width) * 0.02)
 
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         return x * 3**-0.5 if role == "query" else x
@@ -77,15 +77,16 @@ class Deberta(Position):
         return each.mT
 
     def index(self, steps: Tensor) -> Tensor:
-        """far + i - j, within the table."""
-        near = steps.clamp(-float(self.far), float(self.far - 1))
-        delta = near + self.far
+        """max_distance + i - j, within the table."""
+        near = steps.clamp(-float(self.max_distance), float(self.max_distance - 1))
+        delta = near + self.max_distance
         return delta
 
 
 def query_table_from_hugging_face(table: Tensor) -> Tensor:
-    """Hugging Face's projected relative embeddings for queries [2 far, H*K], read by d(i, j), as rows to be read by d(j, i).
+    """Hugging Face's projected relative embeddings for queries [R, H*K], indexed by d(i, j), as rows indexed by d(j, i).
 
-    Row x goes to 2 far - x. Exact but for keys `far` or more steps after the query, which share the row of far - 1 steps here.
+    Row x goes to R - x, R = 2 max_distance. Exact except for keys `max_distance` or more steps after the query, which share the row
+    of max_distance - 1 steps here.
     """
     return torch.cat([table[-1:], table.flip(0)[:-1]])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.positions.base import AxisPositions, Position
-from equiscope.positions.gaps import NETWORK, allocated, apply_network, far, network
+from equiscope.positions.gaps import NETWORK, allocated, apply_network, distances, network
 from equiscope.symmetry import Action
 
 SMALL = 1e-6  # of the paper's code: the first token's share is 0 / psi(0) if the threshold is 0
@@ -65,7 +65,7 @@ class Fire(Position):
         wide = torch.promote_types(position.dtype, torch.float32)  # positions may be integers
         small = torch.full((1,), SMALL, dtype=wide, device=position.device)
         whole = self.bent(room) + small
-        part = self.bent(far(at_q, at_k)) / whole
+        part = self.bent(distances(at_q, at_k)) / whole
         return apply_network(self.mlp, part.unsqueeze(-1), head)
 
     def bent(self, x: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ def gaps(at_q: AxisPositions, at_k: AxisPositions) -> list[Tensor]:
     return [i - j for i, j in pairs]
 
 
-def far(at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
+def distances(at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
     """Distance of two positions: |i - j|, Euclidean on several axes."""
     if len(at_q) == 1:
         return (at_q[0] - at_k[0]).abs()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.positions.base import AxisPositions, Position
-from equiscope.positions.gaps import allocated, far
+from equiscope.positions.gaps import allocated, distances
 from equiscope.symmetry import Action, Reverse, Shift
 
 Kind = Literal["log", "power"]
@@ -61,7 +61,7 @@ class Kerple(Position):
 
     def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "strength")
-        steps = far(at_q, at_k)
+        steps = distances(at_q, at_k)
         strength = F.softplus(self.strength[head.long()])
         shape = self.shape[head.long()]
         logarithmic = self.kind == "log"

@@ -1,7 +1,7 @@
 """Relative positions after Shaw: each distance has a row that is added to the key, and another that is added to the value.
 
-Distances beyond `far` share the outermost rows. All heads read the same tables, as in the paper.
-Source: Shaw, Uszkoreit & Vaswani 2018, section 3, whose index is clip(j - i, -far, far).
+Distances beyond `max_distance` share the outermost rows. All heads read the same tables, as in the paper.
+Source: Shaw, Uszkoreit & Vaswani 2018, section 3, whose index is clip(j - i, -max_distance, max_distance).
 """
 
 from typing import ClassVar
@@ -21,9 +21,9 @@ class Shaw(Position):
 
     The [N, M, K] tensor of the formula is never computed: queries are multiplied by the table, then each pair selects one number.
 
-    far     distinct distances on each side; tables have 2 far + 1 rows, row 0 for keys `far` or more before the query
-    values  whether values get a row too; they must then be as wide as keys
-    raises  InputError for a far below 1, and for positions that are not finite
+    max_distance  distinct distances on each side; tables have 2 max_distance + 1 rows, row 0 for the earliest keys
+    values        whether values get a row too; they must then be as wide as keys
+    raises        InputError for a max_distance below 1, and for positions that are not finite
     """
 
     name = "shaw"
@@ -32,25 +32,25 @@ class Shaw(Position):
     source = "Shaw 2018, section 3"
     formula = "qᵢ·(kⱼ + aᴷ[j − i])/√K, Σⱼ wᵢⱼ(vⱼ + aⱽ[j − i])"
     longer = "–"
-    cost = "N·(2·far + 1)·K per head, and N² picked numbers"
+    cost = "N·(2·far + 1)·K per head, far = max_distance, and N² selected numbers"
     because = "Shaw has a separate row for each signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "key_table": ("aᴷ", "distance channel", "what each distance adds to a key"),
         "value_table": ("aⱽ", "distance channel", "what each distance adds to a value"),
     }
 
-    def __init__(self, far: int = 16, values: bool = True) -> None:
+    def __init__(self, max_distance: int = 16, values: bool = True) -> None:
         super().__init__()
-        if far < 1:
-            raise InputError(f"far is the number of distinct distances on each side, 1 or more, but got {far}.")
-        self.far, self.values = far, values
+        if max_distance < 1:
+            raise InputError(f"max_distance is the number of distinct distances on each side, 1 or more, but got {max_distance}.")
+        self.max_distance, self.values = max_distance, values
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        rows = 2 * self.far + 1
+        rows = 2 * self.max_distance + 1
         self.key_table = nn.Parameter(torch.randn(rows, head_width) * 0.02)
         self.value_table = nn.Parameter(torch.randn(rows, head_width) * 0.02) if self.values else None
 
@@ -66,11 +66,11 @@ class Shaw(Position):
             return None
         allocated(self, "value_table")
         assert self.value_table is not None
-        shares = bins(weights, self.table_rows(at_q, at_k), 2 * self.far + 1)
+        shares = bins(weights, self.table_rows(at_q, at_k), 2 * self.max_distance + 1)
         return shares @ self.value_table
 
     def table_rows(self, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
-        """far + clip(j - i): the row of each pair, [..., N, M]."""
-        steps = whole(at_q, at_k).clamp(-float(self.far), float(self.far))
-        delta = self.far - steps
+        """max_distance + clip(j - i): the row of each pair, [..., N, M]."""
+        steps = whole(at_q, at_k).clamp(-float(self.max_distance), float(self.max_distance))
+        delta = self.max_distance - steps
         return delta

@@ -27,7 +27,7 @@ WORDS, SOURCE = ["Love", "conquers", "all"], ["all", "is", "good", "Love"]
 VOCABULARY = ["Love", "conquers", "all", "is", "good"]
 GRIDS = {1: (4,), 2: (2, 3), 3: (2, 2, 2)}  # cells of a small input, for 1, 2 and 3 axes
 HEAD_WIDTHS = (4, 8, 12, 16, 24, 32, 48, 64)
-SMALL = {"far": 4, "hidden": 4, "length": 16, "buckets": 8}  # settings of schemes that make tables
+SMALL = {"max_distance": 4, "hidden": 4, "length": 16, "buckets": 8}  # settings of schemes that make tables
 OWN = 30_000  # parameters up to which a model is used itself
 WIDEST = 32
 
@@ -185,7 +185,7 @@ def _scheme(scheme: Position) -> Position:
     note = scheme.settings
     small: dict[str, Any] = {k: min(note[k], size) for k, size in SMALL.items() if isinstance(note.get(k), (int, float))}
     if "buckets" in small:
-        small["far"] = 8
+        small["max_distance"] = 8
     if isinstance(note.get("shape"), tuple):
         small["shape"] = GRIDS[len(note["shape"])]
     if isinstance(note.get("stretch"), int):

@@ -72,7 +72,7 @@ def offers(heads: int, length: int = 0) -> list[_SchemeOffer]:
     """Every listed scheme for places on a line, and variants that teach: one speed, another layout, two ways to break RoPE."""
     special: dict[type[Position], Callable[[], Position]] = {
         Learned: lambda: Learned(length=max(PLACES, length) + 1),
-        Deberta: lambda: Deberta(far=16),  # as many as Shaw's; the paper's 128 would be the largest table of a page
+        Deberta: lambda: Deberta(max_distance=16),  # as many as Shaw's; the paper's 128 would be the largest table of a page
         Fire: lambda: Fire(length=2.0),  # the paper's threshold is longer than a sentence, which would then notice nothing
     }
     if heads == 1:
