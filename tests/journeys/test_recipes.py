@@ -24,9 +24,9 @@ from tests.cli.test_cli import equi, refused  # noqa: F401
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
-FIRST = {
-    tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"]: path for path in reversed(RECIPES)
-}.values()  # of each task
+# of each task the first recipe runs by default
+TASKS = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in RECIPES}
+FIRST = {task: path for path, task in reversed(TASKS.items())}.values()
 QUICK = ("--set", "budget.steps=6", "--set", "optimiser.warmup=1", "--set", "evaluation.every=6")
 
 
