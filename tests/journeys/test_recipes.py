@@ -25,8 +25,8 @@ from tests.cli.test_cli import equi, refused  # noqa: F401
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
 # of each task the first recipe runs by default
-TASKS = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in RECIPES}
-FIRST = {task: path for path, task in reversed(TASKS.items())}.values()
+TASK_OF = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in RECIPES}
+FIRST = {task: path for path, task in reversed(TASK_OF.items())}.values()
 QUICK = ("--set", "budget.steps=6", "--set", "optimiser.warmup=1", "--set", "evaluation.every=6")
 
 
