@@ -201,7 +201,7 @@ BUGS = [
         (True,),
     ),
     Bug("positions-clipped", "blocks.1.attend", Clipped, "shift", "positions beyond 4 are not distinguished", (True,)),
-    Bug("cache-position", "count", lambda rotary: Late(), "cache", "places"),
+    Bug("cache-position", "count", lambda rotary: Late(), "cache", "positions"),
     Bug("cache-of-wrong-keys", "blocks.1.attend", OldKeys, "cache", "keys"),
     Bug("norm-over-tokens", "blocks.1.first", lambda rotary: NormTokens(), "causal", "layer_norm over the axis of tokens"),
     Bug("norm-over-tokens-by-hand", "blocks.1.second", lambda rotary: NormByHand(), "causal", "mean over the axis of tokens"),

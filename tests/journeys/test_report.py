@@ -209,7 +209,8 @@ def test_nothing_is_wider_than_the_window(read, name, wide):
         tab.get_by_role("button", name="Open all").click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide
     said = str(report(AUDITS[name]()))
-    slips = re.findall(r"NaN|undefined|\[object|\bnull\b", tab.locator("main").inner_text())
+    text = tab.locator("main").inner_text().replace("a finite number, not NaN", "")  # a statement
+    slips = re.findall(r"NaN|undefined|\[object|\bnull\b", text)
     assert [word for word in slips if word not in said] == []
 
 

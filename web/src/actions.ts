@@ -17,7 +17,7 @@ export interface Held {
   fixed?: number;
 }
 
-/** Put the words in another order: order[i] is the old word that comes to place i. Rows in front of the words do not count. */
+/** Permute the words: order[i] is the old word at position i. Rows in front of the words do not count. */
 export function permute(order: number[], { fixed = 0 }: Held = {}): Action {
   const move: Move = (x, axes) => alongTokens(x, axes, order, fixed);
   return {
@@ -40,7 +40,7 @@ export function shift(by: number): Action {
   };
 }
 
-/** Mirror the places: what came first comes last. */
+/** Reverse the positions. */
 export function reverse({ fixed = 0 }: Held = {}): Action {
   const move: Move = (x, axes) => mirrored(x, axes.indexOf("token"), fixed);
   return {

@@ -11,14 +11,14 @@ export interface Target extends Place {
   names?: Name[];
 }
 
-/** Something drawn from a value of a program: it can be refreshed, and can light up cells. */
+/** A view of a program's value: it can be redrawn, and can highlight cells. */
 export interface Mark {
   run: Run;
   id: string;
   light(cells: Place[], style: "operand" | "target"): void;
 }
 
-/** Something that is drawn again whenever the numbers change, and where it stands. */
+/** Something that is redrawn whenever the numbers change, and its element. */
 interface Live {
   draw: () => void;
   element?: Element;
@@ -216,7 +216,7 @@ function same(a: Target | undefined, b: Target | undefined): boolean {
   return a === b || (!!a && !!b && a.run === b.run && a.id === b.id && a.index.join() === b.index.join());
 }
 
-/** A part of the page that may fail: the failure is a sentence in its place. */
+/** A part of the page that may fail: it is replaced by an error message. */
 export function guarded(app: Desk, root: HTMLElement, draw: () => void): void {
   const message = h("p.failed", { role: "alert", hidden: true });
   root.append(message);

@@ -50,7 +50,7 @@ export function symbol(text: string): HTMLElement {
   return letters;
 }
 
-/** A formula's right-hand side, with the symbols of the inputs in their places. */
+/** A formula's right-hand side, with the symbols of the inputs filled in. */
 export function formula(pieces: Piece[], symbols: string[]): HTMLElement {
   const one = (piece: Piece): Node => {
     if ("text" in piece) return document.createTextNode(piece.text);

@@ -92,7 +92,7 @@ export class Lab {
         return input.rows;
       case "coordinate":
       case "order": {
-        const ahead = given.shape[0] - this.page.recorded_length; // a class token's row stands in front, one place after the last word
+        const ahead = given.shape[0] - this.page.recorded_length; // a class token's row comes first, with the position after the last word
         const places = [...Array(ahead).fill(input.start + count), ...Array.from({ length: count }, (_, i) => input.start + i)];
         return this.same(`${leaf.kind}${given.shape.length}`, places, () =>
           tensor(leaf.kind === "order" ? [places.length] : [places.length, 1], places),

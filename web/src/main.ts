@@ -1,4 +1,4 @@
-// The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing is a page of its own.
+// The page: reads its record. Of an explorable it shows one story at a time; a drawing is a page of its own.
 import { App } from "./app";
 import type { Drawing, Explorable } from "./contract";
 import { button, h, numbered, select } from "./dom";

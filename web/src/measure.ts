@@ -80,9 +80,9 @@ export function equivariances(
 }
 
 // --- what a table of numbers tells apart, and whether it depends on distance only -----------------------------------------
-const SAME = 1e-9; // rows closer than this, of numbers of size one in float64, are the same place twice
+const SAME = 1e-9; // rows closer than this, of numbers of size one in float64, count as equal
 
-/** How many different rows a matrix has, and the first two places that look the same. */
+/** The number of distinct rows of a matrix, and the first two that are equal. */
 export function distinctRows({ shape: [rows, columns], data }: Tensor): { count: number; collision?: [number, number] } {
   let [count, collision]: [number, [number, number] | undefined] = [0, undefined];
   for (let i = 0; i < rows; i++) {

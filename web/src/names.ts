@@ -13,7 +13,7 @@ export interface Name {
 /** The name of a word of the sentence, by its original row. */
 export const word = (app: App, row: number): Name => ({ text: app.state.words[row], colour: row % COLOURS });
 
-/** Rows that are places and no words. */
+/** Names of rows that are positions, not words. */
 export const numbered = (from: number[]): Name[] => from.map((place) => ({ text: String(place), colour: -1 }));
 
 export const value = (run: Run, id: string): LeafRecord | StepRecord => named(run.record.program, id);

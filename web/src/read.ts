@@ -6,7 +6,7 @@ export async function read<R>(element: HTMLElement): Promise<R> {
   return JSON.parse(await new Response(stream).text());
 }
 
-/** Says in the page's place why its data could not be read. */
+/** Replaces the page by the reason why its data could not be read. */
 export function unreadable(place: HTMLElement): (error: unknown) => void {
   return (error) => {
     place.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;

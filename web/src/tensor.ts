@@ -41,7 +41,7 @@ export function unpack(array: ArrayRecord): Tensor {
   return tensor(array.shape, typeof array.data === "string" ? decode(array.data, array.dtype) : array.data);
 }
 
-/** Numbers from place `begin` to place `end`, row by row, without reading the others. */
+/** Numbers from index `begin` to index `end`, row by row, without reading the others. */
 export function part(array: ArrayRecord, begin: number, end: number): Float64Array {
   if (typeof array.data !== "string") return Float64Array.from(array.data.slice(begin, end));
   const [from, to] = [begin, end].map((place) => place * WIDTH[array.dtype]);
@@ -52,7 +52,7 @@ export function part(array: ArrayRecord, begin: number, end: number): Float64Arr
 
 const decode = (text: string, dtype: ArrayRecord["dtype"]): Float64Array => numbersOf(bytesOf(text), dtype);
 
-/** The bytes that base64 stands for. */
+/** Decodes base64. */
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   const quick = Uint8Array as unknown as { fromBase64?(text: string): Uint8Array<ArrayBuffer> }; // browsers of 2025
   if (quick.fromBase64) return quick.fromBase64(text);
@@ -216,7 +216,7 @@ export function reorder(x: Tensor, order: number[]): Tensor {
   return out;
 }
 
-/** The last two axes, or others counted from the end, change places. */
+/** Swaps the last two axes, or others counted from the end. */
 export function swapped(x: Tensor, a = -2, b = -1): Tensor {
   const order = x.shape.map((_, axis) => axis);
   const [first, second] = [order.length + a, order.length + b];

@@ -26,7 +26,7 @@ class Learned(Added):
 
     name = "learned"
     title = "learned table"
-    summary = "A table holds one trained row for every position; it is undefined beyond the table."
+    summary = "A table holds one trained row for every position; positions beyond the table have none."
     source = "Gehring 2017; BERT; GPT-2"
     formula = "xᵢ + T[i]"
     longer = "not at all: there is no row (stretch interpolates the existing rows)"

@@ -8,7 +8,7 @@ import { type Plan, plan } from "./plan";
 
 export type Numbers = Record<string, Float64Array>;
 
-/** Inputs by name, row by row, to outputs: new arrays each time. wanted: which outputs, all unless said. */
+/** Inputs by name, row by row, to outputs: new arrays each time. wanted: which outputs, default all. */
 export type Run = (inputs: Numbers, wanted?: string[]) => Numbers;
 
 /** Throws, when it is run, for an input or output that the record does not have, and for numbers that do not fill a shape. */

@@ -5,7 +5,7 @@ import { product } from "./product";
 
 const LONG = 16; // numbers for which it pays to begin a loop
 
-/** A step, ready to be run. slot: how many numbers the slot holds that it writes. */
+/** A step, prepared for a run. slot: the size of the slot that it writes. */
 export function compiled(heap: Float64Array, step: Placed, slot: number): () => void {
   const loop = (step.op === "dot" && product(heap, step)) || strided(heap, step);
   const begin = BEGINS[step.op];

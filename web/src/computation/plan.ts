@@ -9,7 +9,7 @@ export interface Plan {
   steps: (() => void)[];
 }
 
-/** The steps of the record that the wanted outputs need, ready to be run. */
+/** The steps of the record that the wanted outputs need, prepared for a run. */
 export function plan(record: Computation, wanted: string[], constants: ReadonlyMap<number, Float64Array>): Plan {
   const steps = needed(record, wanted);
   const last = lastReads(steps);
@@ -61,7 +61,7 @@ function lastReads(steps: Loop[]): Map<number, number> {
   return last;
 }
 
-/** A step with places in the heap for slots and numbers. */
+/** A step with offsets into the heap for slots and numbers. */
 function placed(step: Loop, begins: ReadonlyMap<number, number>, literals: ReadonlyMap<number, number>): Placed {
   const view = ([slot, offset, ...strides]: number[]): View => ({ begin: begins.get(slot)! + offset, strides });
   const literal = (number: number): View => ({ begin: literals.get(number)!, strides: step.shape.map(() => 0) });

@@ -21,7 +21,7 @@ export interface Text extends Point {
   room: number;
 }
 
-/** round: a sum or a join, drawn as a circle. glyph: where the picture of a mask stands. parts: what stands in the box. */
+/** round: a sum or a join, drawn as a circle. glyph: the position of a mask's picture. parts: the content of the box. */
 export interface Placed extends Area {
   box: Box;
   round: boolean;
@@ -67,7 +67,7 @@ export function wrapped(text: string, role: Role, room: number): string[] {
   return lines;
 }
 
-/** A box of this width at the origin. insides: all boxes that stand in it. */
+/** A box of this width at the origin. insides: all boxes in it. */
 export function sized(box: Box, insides: Box[], width: number): Placed {
   const plain = { box, round: false, x: 0, y: 0, width, texts: [], parts: [] };
   if (isRound(box)) return { ...plain, round: true, width: 2 * RADIUS, height: 2 * RADIUS };

@@ -28,7 +28,7 @@ export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
     explainer(desk),
     h(
       "footer",
-      "equiscope: drawn from the spec of a real model; every number is computed in your browser. It works offline and sends nothing anywhere.",
+      "equiscope: drawn from the spec of a model; every number is computed in your browser. It works offline and sends no data.",
     ),
   );
   const fit = () => {

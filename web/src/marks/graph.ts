@@ -1,4 +1,4 @@
-// The steps as a graph of data flow, drawn from the program. A box leads to its matrix.
+// The steps as a data-flow graph of the program. A box links to its matrix.
 import { h, svg } from "../dom";
 import type { StepRecord, ProgramRecord } from "../contract";
 import { symbolOf } from "../names";

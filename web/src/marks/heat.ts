@@ -1,4 +1,4 @@
-// A large matrix as a picture: one rectangle a number, drawn on a canvas; pointing reads the number.
+// A large matrix as a picture: one rectangle per number on a canvas; hovering shows the number.
 import type { Desk, Mark } from "../app";
 import { h } from "../dom";
 import { number } from "../format";

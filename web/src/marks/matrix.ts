@@ -54,7 +54,7 @@ export function matrix(app: Desk, run: () => Run, id: string, options: Options =
   }
 }
 
-/** What matrix and heat both give: a body that can be drawn again. */
+/** The common interface of matrix and heat: a body that can be redrawn. */
 export interface View {
   rows: number;
   columns: number;
@@ -120,7 +120,7 @@ function typeset(app: Desk, run: () => Run, id: string, rows: number, columns: n
 
   let keys: string[] = [];
   let wide = 3;
-  const [texts, shares]: string[][] = [[], []]; // as drawn last: asking the page what it shows is slow
+  const [texts, shares]: string[][] = [[], []]; // as drawn last: reading them from the page is slow
   function draw(): void {
     const now = seen(app, run(), id, options);
     const write = column(now.flat.data, app.state.digits);
@@ -186,7 +186,7 @@ function biggest(data: ArrayLike<number>): number {
   return largest;
 }
 
-/** Row and column on screen of a place, if the leading axes are the ones shown. */
+/** Row and column on screen of an index, if its leading axes are the ones shown. */
 export function cellOf(place: Place, rank: number, ahead: number[]): [number, number] | undefined {
   if (rank < 2) return [0, place.index.at(-1) ?? 0];
   return ahead.every((i, axis) => place.index[axis] === i) ? [place.index.at(-2)!, place.index.at(-1)!] : undefined;

@@ -1,4 +1,4 @@
-// Rows glide to their new places: first the new numbers stand where the old ones stood, then they move home.
+// Animates rows to their new positions: they start at the old positions and move to the new ones.
 const CALM = "(prefers-reduced-motion: reduce)";
 
 /** lines[ahead + i] now shows word after[i], which stood at before.indexOf(after[i]). */

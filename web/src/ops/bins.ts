@@ -24,13 +24,13 @@ export const bins: Op = {
     const [rowX, rowI] = [x, index].map(({ shape }) => aligned(lead, shape.slice(0, -1)));
     const asked = Array.from({ length: x.shape[x.shape.length - 1] }, (_, j) => cell(1, [...rowI, j]));
     const fallen = asked.flatMap(({ index: from }, j) => (Math.trunc(at(index, from)) === bin ? [[...rowX, j]] : []));
-    if (!fallen.length) return { terms: terms`0`, value: 0, note: `nothing falls into bin ${bin}`, more: asked };
+    if (!fallen.length) return { terms: terms`0`, value: 0, note: `no number is in bin ${bin}`, more: asked };
     const { terms: sum, more } = listing(
       fallen.map((from) => [cell(0, from)]),
       " + ",
     );
     const value = fallen.reduce((total, from) => total + at(x, from), 0);
-    return { terms: sum, value, note: `what falls into bin ${bin}`, more: [...more, ...asked] };
+    return { terms: sum, value, note: `numbers in bin ${bin}`, more: [...more, ...asked] };
   },
   formula: () => pieces`Σ ${symbol(0)} where ${symbol(1)} = bin`,
 };

@@ -1,4 +1,4 @@
-// bucket: T5's bucket of each gap i − j between a query's and a key's place. Near gaps have a bucket each, farther ones share
+// bucket: T5's bucket of each gap i − j between a query's and a key's position. Near gaps have a bucket each, farther ones share
 // buckets that widen with the logarithm, from `far` on there is one. With `both`, keys after the query (negative gaps) have the
 // upper half of the buckets; without, they share bucket 0.
 import { at, map } from "../tensor";
@@ -40,7 +40,7 @@ function placed(gap: number, { buckets, far, both }: Params) {
   return { bucket, kind, upper, half, exact, far: end };
 }
 
-/** Steps between query and key: a gap that is no whole number is taken to the nearest. */
+/** Steps between query and key: a fractional gap is rounded. */
 function written(gap: number, index: number[], { both }: Params): Term[] {
   const whole = Number.isInteger(gap) ? [cell(0, index)] : terms`round(${cell(0, index)})`;
   return both ? terms`|${whole}|` : whole;

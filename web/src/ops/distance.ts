@@ -1,4 +1,4 @@
-// distance: how far two places are apart, broadcast.
+// distance: of two positions, broadcast.
 import { zip } from "../tensor";
 import { type Op, pair, pieces, symbol, terms } from "./op";
 

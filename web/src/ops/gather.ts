@@ -1,5 +1,5 @@
 // gather: rows of a table [T, ...] by index [...]. As in torch's .long(), a broken index loses its fraction; unlike there, a
-// negative one is refused: no row of the table belongs to a place before its first.
+// negative one is an error: the table has no row for a position before its first.
 import { at, size, zeros } from "../tensor";
 import { cell, type Op, pieces, symbol } from "./op";
 

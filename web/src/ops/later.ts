@@ -1,5 +1,5 @@
-// later: for each column of x [..., N, M] the sum over the columns whose place is not before its own; at [..., 1, M]. Of equal
-// places the later column's counts as the later one.
+// later: for each column of x [..., N, M] the sum over the columns whose position is not before its own; at [..., 1, M]. Of equal
+// positions the later column's counts as the later one.
 import { aligned, at, offset, spread, type Tensor, zeros } from "../tensor";
 import { cell, listing, type Op, pieces, symbol } from "./op";
 
@@ -27,12 +27,12 @@ export const later: Op = {
     );
     const value = counted.reduce((sum, from) => sum + at(x, from), 0);
     const asked = latest.map((column) => cell(1, [...placed, column]));
-    return { terms, value, note: "over the columns whose place is not before this one's", more: [...more, ...asked] };
+    return { terms, value, note: "over the columns whose position is not before this one's", more: [...more, ...asked] };
   },
   formula: () => pieces`Σ${{ sub: [symbol(1), { text: " and later" }] }} ${symbol(0)}`,
 };
 
-/** The columns of a row of places from the last place to the first; of equal places the later column comes first. */
+/** The columns of a row of positions from the last to the first; of equal positions the later column comes first. */
 function latestFirst(places: Tensor, row: number, width: number): number[] {
   const columns = Array.from({ length: width }, (_, column) => column);
   return columns.sort((a, b) => places.data[row + b] - places.data[row + a] || b - a);

@@ -7,7 +7,7 @@ export const loops: Op = {
   evaluate() {
     throw new Error("no loops here");
   },
-  explain: (_, __, index, output) => ({ terms: [], value: at(output, index), note: "loops explain no cell" }),
+  explain: (_, __, index, output) => ({ terms: [], value: at(output, index), note: "a cell of a loop has no explanation" }),
   formula: (symbols, { call, before }) =>
     pieces`${[call, before].filter(Boolean).join("∘")}(${symbols.flatMap((_, i) => [{ text: i ? ", " : "" }, symbol(i)])})`,
 };

@@ -1,4 +1,4 @@
-// mask: scores where visible, minus infinity where hidden; the softmax turns that into a weight of 0.
+// mask: the scores where the mask allows, −∞ elsewhere; the softmax maps −∞ to a weight of 0.
 import { zip } from "../tensor";
 import { type Op, pair, pieces, symbol, terms } from "./op";
 
@@ -10,8 +10,8 @@ export const mask: Op = {
       numbers: [value, seen],
     } = pair(inputs, index);
     return seen
-      ? { terms: [score], value, note: "visible", more: [permission] }
-      : { terms: terms`−∞`, value: -Infinity, note: "hidden", more: [score, permission] };
+      ? { terms: [score], value, note: "allowed", more: [permission] }
+      : { terms: terms`−∞`, value: -Infinity, note: "masked", more: [score, permission] };
   },
   formula: () => pieces`${symbol(0)} where ${symbol(1)}, else −∞`,
 };

@@ -26,7 +26,7 @@ export const mean: Op = {
     const flags = valid ? places.map((_, n) => [...aligned(lead, valid.shape.slice(0, -1)), n]) : [];
     const asked = flags.map((flag) => cell(1, flag));
     const kept = places.filter((_, n) => !valid || at(valid, flags[n]) !== 0);
-    if (!kept.length) return { terms: terms`0`, value: 0, note: "no row counts", more: asked };
+    if (!kept.length) return { terms: terms`0`, value: 0, note: "all rows are masked", more: asked };
     const { terms: sum, more } = listing(
       kept.map((place) => terms`${cell(0, place)}`),
       " + ",

@@ -1,4 +1,4 @@
-// softmax: weights along the last axis that sum to 1; a row that may look nowhere gives 0, never NaN.
+// softmax: weights along the last axis that sum to 1; a fully masked row gives 0, never NaN.
 import { offset, type Tensor, zeros } from "../tensor";
 import { cell, type Explanation, listing, type Op, pieces, symbol, terms } from "./op";
 
@@ -12,7 +12,7 @@ export const softmax: Op = {
     const row = rowAt(x, index);
     const seen = row.filter(({ score }) => score !== -Infinity);
     const hidden = row.filter(({ score }) => score === -Infinity).map(({ place }) => place);
-    if (!seen.length) return { terms: terms`0`, value: 0, note: "this row may look nowhere", more: hidden };
+    if (!seen.length) return { terms: terms`0`, value: 0, note: "every score of this row is masked", more: hidden };
     const { terms: sum, more } = listing(
       seen.map(({ place }) => terms`e^${place}`),
       " + ",
@@ -47,4 +47,4 @@ const weight = (scores: number[], mine: number): number =>
   scores[mine] === -Infinity ? 0 : 1 / scores.reduce((sum, score) => sum + Math.exp(score - scores[mine]), 0);
 
 const note = (hidden: number): Explanation["note"] =>
-  `computed with the row's maximum taken off every score, which changes nothing${hidden ? `; ${hidden} hidden, e^(−∞) = 0` : ""}`;
+  `computed with the row's maximum subtracted from every score, which does not change the result${hidden ? `; ${hidden} masked, e^(−∞) = 0` : ""}`;

@@ -1,4 +1,4 @@
-// E10: read-outs (pooling) under shuffling: what is taken from the rows, and whether it depends on their order.
+// E10: read-outs (pooling) under shuffling, and whether they depend on the order of the rows.
 import { permute } from "../actions";
 import { type App, guarded } from "../app";
 import { h } from "../dom";

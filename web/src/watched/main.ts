@@ -1,4 +1,4 @@
-// The page of a watched program: any module's numbers and the steps that made them.
+// The page of a watched program: any module's values and the steps that computed them.
 import type { ProgramRecord } from "../contract";
 import { read, unreadable } from "../read";
 import type { WatchedDesk } from "./desk";

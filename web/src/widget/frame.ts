@@ -1,5 +1,5 @@
 // Runs first in a page that stands in a frame: such a page has no address of its own, so what a person chooses is kept here, told to
-// the notebook, and taken from it; and there is no server, so questions go to the notebook too. The page itself knows nothing of that.
+// the notebook, and taken from it; and there is no server, so questions go to the notebook too. The page itself does not depend on that.
 import { HELLO, linkOf, type Said, type Told } from "./messages";
 
 const replace = history.replaceState.bind(history);

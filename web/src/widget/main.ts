@@ -87,7 +87,7 @@ function themed(frame: HTMLElement, el: HTMLElement): () => void {
   for (const one of [document.documentElement, document.body]) seen.observe(one, { attributes: true });
   const preferred = matchMedia("(prefers-color-scheme: dark)");
   preferred.addEventListener("change", look);
-  requestAnimationFrame(look); // where it stands in the notebook
+  requestAnimationFrame(look); // its position in the notebook
   return () => {
     seen.disconnect();
     preferred.removeEventListener("change", look);

@@ -1,5 +1,5 @@
 // What a page in a frame and the notebook around it say to each other. The frame has no origin of its own, so nothing else passes
-// between them: the notebook hands over one end of a channel, and who does not hold it is not heard.
+// between them: the notebook hands over one end of a channel, and messages from elsewhere are ignored.
 
 export const HELLO = "equiscope"; // what comes with the page's end of the channel
 
@@ -15,9 +15,9 @@ export const linkOf = (address: string): string => {
   return at < 0 ? "" : address.slice(at + 1);
 };
 
-/** How high a frame is made: as its page, up to a bound; 0 is none. */
+/** The height of a frame: that of its page, up to a bound; 0 is no bound. */
 export const fitting = (height: number, bound: number): number =>
   Math.max(120, Math.ceil(bound ? Math.min(height, bound) : height));
 
-/** Whether letters of this colour stand on a dark ground: red, green and blue from 0 to 255. */
+/** Whether text of this color implies a dark background: red, green and blue from 0 to 255. */
 export const bright = ([red, green, blue]: Iterable<number>): boolean => 0.299 * red + 0.587 * green + 0.114 * blue > 127.5;
