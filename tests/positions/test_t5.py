@@ -21,23 +21,23 @@ def table(scheme, at, heads=2):
     return scheme.score_bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
 
 
-def bucket(gap, buckets, far, both):
+def bucket(gap, buckets, max_distance, bidirectional):
     """The paper's text as plain Python: half the buckets of a side hold one distance, the rest widen up to `far`."""
-    half = buckets // 2 if both else buckets
-    start = half if both and gap < 0 else 0
-    steps = abs(gap) if both else max(gap, 0)
+    half = buckets // 2 if bidirectional else buckets
+    start = half if bidirectional and gap < 0 else 0
+    steps = abs(gap) if bidirectional else max(gap, 0)
     near = half // 2
     if steps < near:
         return start + steps
-    return start + min(near + int(math.log(steps / near) / math.log(far / near) * (half - near)), half - 1)
+    return start + min(near + int(math.log(steps / near) / math.log(max_distance / near) * (half - near)), half - 1)
 
 
-@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (8, 20), (64, 200)])
+@pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 200)])
 @sides
-def test_the_bias_is_the_tables_row_for_the_bucket(buckets, far, both):
-    scheme, places = randomised(T5Bias(buckets, far, both).sized(8, 2, 4)), [-300, -40, -3, 0, 1, 2, 7, 15, 16, 31, 90, 128, 400]
+def test_the_bias_is_the_tables_row_for_the_bucket(buckets, max_distance, bidirectional):
+    scheme, places = randomised(T5Bias(buckets, max_distance, bidirectional).sized(8, 2, 4)), [-300, -40, -3, 0, 1, 2, 7, 15, 16, 31, 90, 128, 400]
     found = table(scheme, places)
-    rows = torch.tensor([[bucket(i - j, buckets, far, both) for j in places] for i in places])
+    rows = torch.tensor([[bucket(i - j, buckets, max_distance, bidirectional) for j in places] for i in places])
     assert torch.equal(found, scheme.table.weight[rows].movedim(-1, 0))
 
 
