@@ -134,7 +134,7 @@ def test_a_proof_that_contradicts_the_measurement_is_reported():
 
 def test_sentences_beside_the_evidence_do_not_repeat_it():
     made = planted()
-    causal = next(said for said in report(made).said if said.id == "causal")
+    causal = next(said for said in report(made).rows if said.id == "causal")
     assert not any("Smallest counterexample" in sentence for sentence in causal.finding)
     assert any("Smallest counterexample" in sentence for sentence in finding(made, made["causal"]))
 

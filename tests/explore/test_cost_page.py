@@ -37,7 +37,7 @@ def counted(call):
 def total(column, sizes, has):
     """Of a whole model."""
     found = [w for w in WORK if w.counted or column == "parameters"]
-    return sum(amount(getattr(w, column), sizes, has) * (sizes["L"] if w.layers else 1) for w in found)
+    return sum(amount(getattr(w, column), sizes, has) * (sizes["L"] if w.per_layer else 1) for w in found)
 
 
 @st.composite
@@ -92,7 +92,7 @@ def test_a_known_model_has_the_multiply_adds_and_parameters_that_its_description
     for tokens in (one.sizes["N"], 1 + one.sizes["E"], 3000):
         sizes = one.sizes | {"N": tokens}
         said = eq.describe(PRESETS[name](), tokens - sizes["E"])
-        assert total("whole", sizes, one.features) == said.multiply_adds
+        assert total("full_pass", sizes, one.features) == said.multiply_adds
         assert total("parameters", sizes, one.features) == said.parameters
 
 
@@ -103,7 +103,7 @@ def test_a_model_of_other_sizes_costs_what_torch_counts(heads, groups, gated):
     spec = Spec(12 * heads, 37, layers=3, block=block, outputs=37, tied=True)
     one, model = preset("own", "own", spec, 11), eq.build(spec)
     sizes = one.sizes | {"B": 2}
-    assert total("whole", sizes, one.features) == counted(lambda: model(torch.randint(37, (2, 11))))
+    assert total("full_pass", sizes, one.features) == counted(lambda: model(torch.randint(37, (2, 11))))
     assert total("parameters", sizes, one.features) == sum(p.numel() for p in model.parameters())
 
 

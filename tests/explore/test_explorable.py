@@ -133,7 +133,7 @@ def test_five_hundred_words_become_the_first_with_a_note():
 def test_a_scheme_that_does_not_fit_is_left_out_with_a_reason():
     content = explorable(Choice(width=3))
     assert "rope" not in {v.name for v in content.schemes}
-    assert any(note.startswith("RoPE is left out: Rope turns pairs") for note in content.notes)
+    assert any(note.startswith("RoPE is left out: Rope rotates pairs") for note in content.notes)
     assert not [p for p in content.programs if p.scheme == "rope"]
 
 

@@ -26,12 +26,12 @@ class Model:
         with self.lock:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
-            self.began.append(asked["from"])
+            self.began.append(asked["offset"])
         assert self.go.wait(PATIENCE)
         with self.lock:
             self.at_once -= 1
-            self.ended.append(asked["from"])
-        return json.dumps(asked["from"]).encode()
+            self.ended.append(asked["offset"])
+        return json.dumps(asked["offset"]).encode()
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def asking(running, path):
 def test_each_tab_gets_its_own_answer_and_the_model_runs_once_at_a_time(running, model):
     model.go.set()
     with ThreadPoolExecutor(8) as tabs:
-        paths = [f"/{'again' if i % 2 else 'step'}?from={i}" for i in range(40)]
+        paths = [f"/{'rerun' if i % 2 else 'step'}?offset={i}" for i in range(40)]
         found = list(tabs.map(lambda path: ask(running, path)[1], paths))
     assert found == [f'"{i}"' for i in range(40)]
     assert (model.most, len(model.ended)) == (1, 40)

@@ -240,7 +240,7 @@ def test_memory_and_the_cache_are_counted_in_bytes(read):
 
 def test_a_token_more_with_the_cache_and_without(read):
     tab = read()
-    step = sum(amount(w.decoding_step, GPT.sizes, GPT.features) * (12 if w.layers else 1) for w in WORK if w.counted)
+    step = sum(amount(w.decoding_step, GPT.sizes, GPT.features) * (12 if w.per_layer else 1) for w in WORK if w.counted)
     said = tab.locator(".generation").inner_text()
     assert f"{step:,} multiply-adds\nL · (12D² + 2ND) + DV\n= 12 · (12 · 768² + 2 · 1,024 · 768) + 768 · 50,257" in said
     assert step == 12 * (12 * 768**2 + 2 * 1024 * 768) + 768 * 50257

@@ -1,4 +1,4 @@
-"""Calls that torch has as one and a reader as several: computed beside the model's own call, by steps that are recorded."""
+"""Composite calls: one torch function that a reader knows as several steps; the steps run beside the model's own call."""
 
 import math
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def _projected(query: Tensor, key: Tensor, value: Tensor, width: int, weight: Te
 
 
 def drawn(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of scaled_dot_product_attention drops weights: what it drew is not seen, so its parts run in its place."""
+    """Whether a call of scaled_dot_product_attention drops weights: its random numbers are unrecorded, so its parts run instead."""
     return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
 
 

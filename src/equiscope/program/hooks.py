@@ -20,7 +20,7 @@ def hooked(
     """Inside, each call of these modules is reported, under the key that each has here. Scripted modules take no hooks.
 
     before  gets key, module, arguments and named arguments; it changes nothing
-    after   gets key, module and output, also where the module raised; what it returns, unless None, takes the output's place
+    after   gets key, module and output, also where the module raised; a return value other than None replaces the output
     """
     with ExitStack() as stack:
         for key, module in modules:
@@ -34,10 +34,10 @@ def hooked(
 
 
 def _before(before: Before[Key], key: Key) -> Any:
-    def told(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         before(key, module, args, kwargs)
 
-    return told
+    return hook
 
 
 def _after(after: After[Key], key: Key) -> Any:

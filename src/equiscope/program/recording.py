@@ -1,7 +1,7 @@
-"""The program in the making: what the two nets hand over becomes leaves, steps and values.
+"""Recording: calls that the two torch modes hand over become leaves, steps and values.
 
-Each call is run once, and written down in silence: the capture's own arithmetic, and the inside of a call that is a step already,
-are hidden from both nets.
+Each call runs once. While it is recorded, computation of the capture itself, and the inside of a call that is already a step, are
+hidden from both modes.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ from equiscope.program.values import ValueTable, location
 
 
 class Recording:
-    """A program in the making. hidden: above 0 nothing is written down."""
+    """A program that is being recorded. hidden: above 0 nothing is recorded."""
 
     def __init__(self, model: nn.Module) -> None:
         self.program, self.hidden, self.count = Program(), 0, 0
@@ -55,13 +55,13 @@ class Recording:
             if hasattr(module, "legend") and type(module).forward is nn.Module.forward:  # others call its parts, as a scheme's
                 self.of_caller |= {id(part) for part in module.modules()}
 
-    # --- the two nets
+    # --- the two modes
     def function(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call that the upper net saw."""
+        """A call from the function mode."""
         name, inputs = raw_name(func), [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
         attribute = getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
         if self.hidden or torch.is_grad_enabled() or any(is_wrapped(t) for t in inputs):
-            return func(*args, **kwargs)  # of gradients and vmap the lower net sees the inside
+            return func(*args, **kwargs)  # the dispatch mode records inside gradients and vmap
         if name in NOTHING or (attribute and name not in PROPERTIES):
             return func(*args, **kwargs)
         if func in COMPOSITES and (found := self._decomposed(net, func, args, kwargs)) is not NotImplemented:
@@ -73,19 +73,19 @@ class Recording:
             with net:
                 return inner(*args, **kwargs)
         if draws(func):
-            return func(*args, **kwargs)  # the lower net sees what is drawn
+            return func(*args, **kwargs)  # the dispatch mode records the random numbers
         with self.silence():
             return self.call(func, args, kwargs, "function")
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call that the lower net saw."""
+        """A call from the dispatch mode."""
         if self.hidden:
             return func(*args, **kwargs)
-        with self.silence():  # the upper net is on where C++ calls
+        with self.silence():  # the function mode is on where C++ calls
             return self.call(func, args, kwargs, "aten")
 
     def _decomposed(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call as its parts, which run beside it; NotImplemented where it has none on these arguments."""
+        """A composite call as its parts, which also run; NotImplemented where it has none for these arguments."""
         whole = func is F.scaled_dot_product_attention and drawn(args, kwargs)
         with net:
             parts = COMPOSITES[func](*args, **kwargs)
@@ -99,7 +99,7 @@ class Recording:
         return result
 
     def _dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Dropout as a product with what was drawn: drawn once more on ones, from the generator's saved state."""
+        """Dropout as a product with its random factor: drawn again on ones, from the generator's saved state."""
         x = args[0] if args else kwargs["input"]
         with self.silence():
             before = generator_state(x)
@@ -115,7 +115,7 @@ class Recording:
         return result
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Any:
-        """Run a call and write it down, in silence."""
+        """Run a call and record it, hidden from both modes."""
         op, in_place = op_name(func)
         frozen = each(args, self._frozen), each(kwargs, self._frozen)
         given = [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
@@ -129,7 +129,7 @@ class Recording:
         secret = [t for t, before in zip(given, versions, strict=True) if version(t) != before and not _shares(t, targets)]
         if secret:
             self.note(
-                f"{op} in {self.scope[-1][0] or 'the model'} writes an argument without saying so; what it was before is lost"
+                f"{op} in {self.scope[-1][0] or 'the model'} writes an argument unannounced; the earlier value is lost"
             )
         if raw_name(func) in EXITS:
             self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _copied(result), exits=True))
@@ -160,7 +160,7 @@ class Recording:
 
     # --- values
     def ref(self, t: Tensor) -> Ref:
-        """The value that a tensor is; a leaf where nobody made it."""
+        """The value of a tensor; a new leaf where no step computed it."""
         found = self.values.find(t)
         if found is None:
             name, kind = self.named_tensors.get(location(t), ("", "unknown"))
@@ -171,7 +171,7 @@ class Recording:
         return self.ref(x) if isinstance(x, Tensor) else x
 
     def add_input(self, t: Tensor, name: str, called: ValueLabel | None = None) -> None:
-        """An input; a tensor that is given twice is one leaf with two names."""
+        """Add an input; a tensor that is passed twice is one leaf with two names."""
         found = self.values.find(t)
         if found is None:
             found = self.leaf(t, name, "input")
@@ -181,7 +181,7 @@ class Recording:
             self.program.labels.setdefault(found, called)
 
     def leaf(self, t: Tensor, name: str, kind: Kind) -> int:
-        """A leaf with the numbers of a tensor."""
+        """Add a leaf with the numbers of a tensor."""
         found = self._leaf(t, name, kind)
         self.values.assign(t, found)
         return found
@@ -209,7 +209,7 @@ class Recording:
 
     # --- steps
     def _alias_step(self, op: str, func: Callable[..., Tensor], args: tuple[Any, ...]) -> int:
-        """A step of our own: the whole, and what is put into it, are values."""
+        """A step of the capture that reads or writes a storage: its tensor arguments are values."""
         value = self._value(op)
         refs = 2 if op == "put" else 1
         self._push(Step(op, func, (*map(Ref, args[:refs]), *args[refs:]), {}, [(value, 0)], *self.scope[-1], "alias"))
@@ -227,7 +227,7 @@ class Recording:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Arithmetic of the capture's own, and the inside of a call that is a step already."""
+        """Inside, nothing is recorded."""
         self.hidden += 1
         try:
             yield
@@ -236,7 +236,7 @@ class Recording:
 
     @contextmanager
     def scopes(self) -> Iterator[None]:
-        """Inside, the scope ends with the module that runs, and which of its calls this is."""
+        """Inside, the last scope is the path of the module that runs and the index of its call."""
 
         def enter(module: nn.Module, _: Any) -> None:
             caller = self.scope[-1][0]
@@ -255,7 +255,7 @@ class Recording:
             yield
 
     def finish(self, output: Any) -> Program:
-        """The program, with what the model returned."""
+        """The finished program, with the model's output."""
         program = self.program
         program.output = output
         program.outputs = {path: self.ref(t).id for path, t in tensors(output)}
@@ -263,14 +263,14 @@ class Recording:
             leaf.value = program.values[leaf.id]
         if self.fast and any(leaf.kind == "input" and leaf.value.dtype == torch.bool for leaf in program.leaves):
             self.note(
-                "Unwatched, torch may run its layers on a fast path, where rows that are padding are 0. Watched it runs the plain "
-                "path: compare with torch.backends.mha.set_fastpath_enabled(False)."
+                "Unwatched, torch may run its layers on a fast path, where padding rows are 0. Watched, it runs the plain path: "
+                "compare with torch.backends.mha.set_fastpath_enabled(False)."
             )
         unknown = [leaf.name for leaf in program.leaves if leaf.kind == "unknown"]
         if unknown:
             self.note(
-                f"{len(unknown)} tensors were made by code that the capture did not see (a thread, another library): "
-                f"{', '.join(unknown[:4])}. What depends on them is as it was."
+                f"{len(unknown)} tensors were computed by code that was not recorded (a thread, another library): "
+                f"{', '.join(unknown[:4])}. Values that depend on them do not change in a replay."
             )
         return program
 
@@ -280,5 +280,5 @@ def _shares(t: Tensor, targets: list[Tensor]) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """What was said, where it is memory that the model may still write."""
+    """A copy of a value whose memory the model may still write."""
     return value.copy() if hasattr(value, "copy") else value

@@ -1,7 +1,7 @@
-"""Which value each tensor of a running model is: single assignment from tensors that share memory and are written.
+"""The value of each tensor of a running model: single assignment for tensors that share memory and are written in place.
 
-A tensor is known by where its numbers lie (storage, offset, shape, strides, dtype), not by which object it is: autograd and
-dispatch hand out other objects for the same numbers. After a write, other tensors on the storage are read again out of it.
+A tensor is identified by its location (storage, offset, shape, strides, dtype), not by its object: autograd and dispatch create
+other objects for the same numbers. After a write, other tensors on the storage are read again from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ Layout = tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool, bool]
 
 @dataclass
 class _Storage:
-    """What is known of one piece of memory.
+    """The values of one storage.
 
-    values  by layout: the value, and how many writes it has seen
+    values  by layout: the value, and the number of writes before it
     writes  value and layout of each write
-    live    values whose recorded numbers still lie here, and would be written over
-    whole   the memory as one row of numbers, and how many writes are in it
-    anchor  a tensor on it, so that its address is given to nobody else
+    live    values whose recorded numbers share this memory and would be overwritten
+    whole   the value of the flat storage, and the number of writes in it
+    anchor  a tensor on it, so that its address is not reused
     """
 
     anchor: Tensor
@@ -36,10 +36,10 @@ class _Storage:
 
 
 class ValueTable:
-    """The ledger of a capture.
+    """Values of a recording by location.
 
-    numbers  by value: the tensor as it was when the value was made
-    step     writes down a step of ours: (name, function, arguments) to its value
+    numbers  by value: the tensor when the value was computed
+    step     records a step of the capture: (name, function, arguments) to its value
     """
 
     def __init__(self, numbers: dict[int, Tensor], step: Callable[[str, Callable[..., Tensor], tuple[Any, ...]], int]) -> None:
@@ -47,7 +47,7 @@ class ValueTable:
         self._storages: dict[int, _Storage] = {}
 
     def find(self, t: Tensor) -> int | None:
-        """The value that a tensor is now, read again where its memory was written; None where it was never seen."""
+        """The current value of a tensor, read again where its memory was written; None for an unknown tensor."""
         storage = self._storages.get(storage_of(t))
         if storage is None:
             return None
@@ -64,14 +64,14 @@ class ValueTable:
         return value
 
     def assign(self, t: Tensor, value: int) -> None:
-        """Say that a tensor is a value."""
+        """Assign a value to a tensor."""
         storage = self._storages.setdefault(storage_of(t), _Storage(t))
         storage.values[_layout(t)] = (value, len(storage.writes))
         self.numbers[value] = t
         storage.live.add(value)
 
     def preserve(self, t: Tensor) -> None:
-        """Before a write: copy the recorded numbers that lie in the memory of this tensor."""
+        """Before a write: copy the recorded numbers that share the memory of this tensor."""
         storage = self._storages.get(storage_of(t))
         if storage is None:
             return
@@ -82,7 +82,7 @@ class ValueTable:
             storage.before = _covering([(value, layout) for layout, (value, _) in storage.values.items()])
 
     def mark_written(self, t: Tensor, value: int) -> None:
-        """After a write: the tensor is this value now."""
+        """After a write: assign the new value to the tensor."""
         storage = self._storages.setdefault(storage_of(t), _Storage(t))
         storage.writes.append((value, _layout(t)))
         self.assign(t, value)
@@ -107,7 +107,7 @@ class ValueTable:
 
 
 def location(t: Tensor) -> tuple[int, Layout]:
-    """Where the numbers of a tensor lie: the same for every object that is these numbers."""
+    """The location of a tensor: equal for every object with the same numbers."""
     return storage_of(t), _layout(t)
 
 
@@ -118,7 +118,7 @@ def _layout(t: Tensor) -> Layout:
 
 
 def _meet(a: Layout, b: Layout) -> bool:
-    """Whether two layouts may have a number in common: by where the first and the last lie, in bytes."""
+    """Whether two layouts may overlap, by the bytes of their first and last numbers."""
     (begin, end), (other, last) = _extent(a), _extent(b)
     return begin < last and other < end
 
@@ -132,7 +132,7 @@ def _extent(layout: Layout) -> tuple[int, int]:
 
 
 def _covering(layouts: Sequence[tuple[int, Layout]]) -> list[tuple[int, Layout]]:
-    """The largest first, and of the others those that are not within what is there already."""
+    """The largest layout first, and of the others those that no chosen one contains."""
     chosen: list[tuple[int, Layout]] = []
     for value, layout in sorted(layouts, key=lambda one: _extent(one[1])[0] - _extent(one[1])[1]):
         begin, end = _extent(layout)
@@ -141,19 +141,19 @@ def _covering(layouts: Sequence[tuple[int, Layout]]) -> list[tuple[int, Layout]]
     return chosen
 
 
-# --- steps of our own, which a replay calls
+# --- steps of the capture, which a replay calls
 def spread(base: Tensor, size: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
-    """A memory of so many numbers in which these lie."""
+    """A flat storage of `size` numbers that contains these."""
     return torch.zeros(size, dtype=base.dtype, device=base.device).as_strided_scatter(base, shape, strides, offset)
 
 
 def put(whole: Tensor, part: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
-    """The memory after these numbers were written."""
+    """The storage after these numbers were written."""
     if whole.dtype == part.dtype:
         return whole.as_strided_scatter(part, shape, strides, offset)
     return whole.view(part.dtype).as_strided_scatter(part, shape, strides, offset).view(whole.dtype)
 
 
 def read(whole: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
-    """What a tensor of this layout reads."""
+    """The tensor of this layout on the storage."""
     return (whole if whole.dtype == dtype else whole.view(dtype)).as_strided(shape, strides, offset)

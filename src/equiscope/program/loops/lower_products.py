@@ -57,7 +57,7 @@ def _attention(
 
 
 def _shared(ir: LoopIR, x: Value, many: int) -> Value:
-    """Keys or values with each head standing for so many heads of queries, one beside the other."""
+    """Keys or values with each head repeated for its `many` query heads."""
     *before, heads, length, width = x.shape
     wide = x.along(lambda t: t.unsqueeze(-3)).expanded([*before, heads, many, length, width])
     return reshaped(ir, wide, [*before, heads * many, length, width])

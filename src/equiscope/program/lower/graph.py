@@ -1,6 +1,6 @@
-"""A program as a graph that rules read: who made a value, what follows from an input, which numbers are constants.
+"""A program as a graph for rules: the step of a value, dependence on inputs, constants.
 
-A rule answers for one value with an expression: a page operation on values, on numbers, or on other expressions.
+A rule returns the expression of one value: a page operation on values, on numbers, or on other expressions.
 """
 
 import math
@@ -17,7 +17,7 @@ from equiscope.record.computation import Computation
 
 @dataclass(frozen=True, eq=False)
 class Apply:
-    """An operation of the page. loops: what it computes, where it is the operation "loops"; label: what it is in words."""
+    """An operation of the page. loops: the computation of the operation "loops"; label: in words."""
 
     op: str
     inputs: "tuple[Ref | Tensor | Apply, ...]"
@@ -30,7 +30,7 @@ Expression = Ref | Tensor | Apply
 
 
 class Graph:
-    """What rules ask of a program. Values that follow from no leaf that can change are constants."""
+    """Queries of rules on a program. Values that depend on no leaf that can change are constants."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -38,7 +38,7 @@ class Graph:
         self.maker = {value: (step, place) for step in program.steps for value, place in step.outputs}
 
     def step(self, x: Any, *ops: str) -> Step | None:
-        """The step that made a value that changes, where it is one of these operations."""
+        """The step that computes a value that can change, where it is one of these operations."""
         if not isinstance(x, Ref) or x.id not in self.moving or x.id not in self.maker:
             return None
         step = self.maker[x.id][0]
@@ -60,7 +60,7 @@ class Graph:
         return not isinstance(x, Ref) or x.id not in self.moving
 
     def number(self, x: Any) -> float | None:
-        """A number that nothing changes: in Python, or one that a constant tensor is everywhere."""
+        """A constant number: in Python, or the single value of a constant tensor."""
         if isinstance(x, (bool, int, float)):
             return float(x)
         if isinstance(x, Ref) and self.is_constant(x) and self.tensor(x).numel() and not self.tensor(x).is_complex():
@@ -76,15 +76,15 @@ class Graph:
 CASTS = ("to", "float", "double", "half", "bfloat16", "long", "int", "type", "type_as")
 
 
-def argument(step: Step, place: int, name: str, default: Any = None) -> Any:
-    """An argument of a call, by its place or its name."""
-    if place < len(step.args):
-        return step.args[place]
-    return step.kwargs.get(name, step.kwargs.get("self", default) if place == 0 else default)
+def argument(step: Step, index: int, name: str, default: Any = None) -> Any:
+    """An argument of a call, by index or name."""
+    if index < len(step.args):
+        return step.args[index]
+    return step.kwargs.get(name, step.kwargs.get("self", default) if index == 0 else default)
 
 
 def listed(x: Any) -> list[Any]:
-    """Axes or sizes as a list, however they were given."""
+    """Axes or sizes as a list."""
     return list(x) if isinstance(x, (list, tuple)) else [] if x is None else [x]
 
 

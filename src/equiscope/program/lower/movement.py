@@ -1,7 +1,7 @@
-"""Numbers that only move: a chain of views, transposes, slices and copies as one operation of the page.
+"""Movement: a chain of views, transposes, slices and copies as one operation of the page.
 
-Where each number of a value lies in the value that the chain began with is found by moving their places, 0, 1, 2, ...: whatever the
-calls were, heads are heads. What no operation of the page does is a copy in loops.
+The calls are applied to the indices 0, 1, 2, ... of the first value of the chain, which shows where each number comes from:
+whatever the calls were, heads are heads. Movements that no operation of the page covers become copies in loops.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,27 +19,27 @@ MOVES = {
     "split_with_sizes", "T", "mT", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "repeat", "repeat_interleave", "detach",
     "alias", "data", "lift_fresh", "flip", "roll", "tile", "broadcast_to", "ravel", "_reshape_alias", "index_select", "real",
 }  # fmt: skip
-SHAPED = {"expand_as", "view_as", "reshape_as"}  # of the second tensor they read the shape alone
-PAIRS = {"transpose", "columns", "pick", "column", "row", "broadcast_heads"}  # after which another may come
+SHAPED = {"expand_as", "view_as", "reshape_as"}  # they read only the shape of the second tensor
+PAIRS = {"transpose", "columns", "pick", "column", "row", "broadcast_heads"}  # operations that may be followed by another
 AFTER_HEADS = {"heads", "transpose", "repeat_heads"}
-MOST = 2**22  # numbers that are moved one by one to see where they go
+MOST = 2**22  # indices that are moved
 
 
 class Movement:
-    """For each value that was only moved: from which value, and where each number of it lay."""
+    """For each value that was only moved: its source value, and the index of each number in it."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._found: dict[int, tuple[int, Tensor] | None] = {}
 
     def of(self, value: int) -> tuple[int, Tensor] | None:
-        """The value at the beginning of the chain, and the places of these numbers in it."""
+        """The first value of the chain, and the indices of these numbers in it."""
         if value not in self._found:
             self._found[value] = self._moved(value)
         return self._found[value]
 
     def source(self, value: int) -> int | None:
-        """The value one call before, of a value that was only moved."""
+        """The value one call earlier, for a value that was only moved."""
         step, place = self.graph.maker.get(value, (None, 0))
         if step is None or step.op not in MOVES or not isinstance(place, int) or not step.inputs:
             return None
@@ -63,7 +63,7 @@ class Movement:
             return None
 
     def apply_call(self, value: int, numbers: Tensor) -> Tensor:
-        """What the call that made a value makes of other numbers in the place of those that it moved."""
+        """The result of the call that computed a value, on other numbers instead of those that it moved."""
         step, place = self.graph.maker[value]
         first = step.inputs[0]
         args, kwargs = each((step.args, step.kwargs), lambda x: self._argument(x, first, numbers))
@@ -76,7 +76,7 @@ class Movement:
         return numbers if x.id == first else self.graph.tensor(x)
 
     def chain(self, value: int) -> Iterator[int]:
-        """The values before, nearest first, to the beginning."""
+        """The earlier values of the chain, nearest first."""
         found = self.source(value)
         while found is not None:
             yield found
@@ -107,7 +107,7 @@ def flat_indices(t: Tensor) -> Tensor:
 
 
 def _search(start: Expression, here: Tensor, there: Tensor, depth: int) -> Expression | None:
-    """An operation, or a chain of so many, that moves the one to the other."""
+    """An operation, or a chain of `depth` operations, that maps one to the other."""
     if here.shape == there.shape and torch.equal(here, there):
         return start
     if depth == 0:
@@ -122,7 +122,7 @@ def _search(start: Expression, here: Tensor, there: Tensor, depth: int) -> Expre
 
 
 def _steps(x: Tensor, to: Tensor) -> Iterator[tuple[str, dict[str, Any], Tensor]]:
-    """What the operations of the page make of places; `to` says how many heads, which columns and which row are meant."""
+    """The operations of the page on indices; `to` determines the number of heads, the columns and the row."""
     rank, first = x.ndim, int(to.flatten()[0]) if to.numel() else 0
     if rank == 0 or not to.numel():
         return

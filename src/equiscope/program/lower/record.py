@@ -1,7 +1,7 @@
 """From a program to the page's record: page operations, and loops for what is left.
 
-Each value that an output needs is planned once, from the outputs back: lifted with the calls before it, moved, one operation, or
-loops. What has none of these is a leaf with its recorded numbers, and the record says so.
+Each value that an output needs is planned once, from the outputs back: lifted together with earlier calls, moved, one operation, or
+loops. A value with none of these becomes a leaf with its recorded numbers, and a note names it.
 """
 
 from collections.abc import Collection
@@ -32,8 +32,8 @@ def lowered(
 ) -> record.ProgramRecord:
     """The program as a record that a page can run.
 
-    arrays  keep the numbers of steps too; leaves always keep theirs
-    packed  arrays already written down, by their bytes: records that share this dict share their arrays
+    arrays  store the numbers of steps too; those of leaves are always stored
+    packed  packed arrays by their bytes: records that share this dict share their arrays
     """
     plans = _Plans(program)
     writer = _Writer(program, plans, arrays, {} if array_cache is None else array_cache)
@@ -51,7 +51,7 @@ def lowered(
 
 
 def _named(program_record: record.ProgramRecord, writer: "_Writer") -> record.ProgramRecord:
-    """With the symbols of attention, and the variables of the model's code where there is nothing else."""
+    """With symbols of attention, else the variables of the model's code."""
     roles = names(program_record)
     axes = backward(program_record, writer.shapes)
     steps = []
@@ -65,7 +65,7 @@ def _named(program_record: record.ProgramRecord, writer: "_Writer") -> record.Pr
 
 
 def _exits(program: Program) -> list[str]:
-    """Numbers that left torch and follow from an input: what the model does next was fixed by them."""
+    """Notes on numbers that Python read and that depend on an input: the model may have branched on them."""
     moving = program.depending_on("input", "parameter", "chance")
     found = [step for step in program.steps if step.exits and any(x in moving for x in step.inputs)]
     if not found:
@@ -82,15 +82,15 @@ def _opaque_notes(leaves: list[record.LeafRecord]) -> list[str]:
     if not found:
         return []
     return [
-        f"{len(found)} values have no steps here and stay as they were when something before them changes: {', '.join(found[:6])}."
+        f"{len(found)} values have no steps here and do not change when earlier values change: {', '.join(found[:6])}."
     ]
 
 
 class _Plans:
-    """What each needed value is made of on the page; None where the page cannot make it.
+    """The expression that computes each needed value on the page; None where there is none.
 
-    chosen  by value, for those that steps make of what can change
-    transposed  weights that linear maps alone read: they are shown as [in, out], as formulas have them
+    chosen  by value, for values that steps compute and that can change
+    transposed  weights that only linear maps read: shown as [in, out], as in formulas
     """
 
     def __init__(self, program: Program) -> None:
@@ -116,7 +116,7 @@ class _Plans:
         return value not in self.graph.maker or value not in self.graph.moving or self.simple(value) is not None
 
     def simple(self, value: int) -> Expression | None:
-        """The operations that a value is, where there are such."""
+        """The operations that compute a value, where there are any."""
         if value not in self._simple:
             self._simple[value] = self._operations(value)
         return self._simple[value]
@@ -179,7 +179,7 @@ class _Writer:
         self.shapes: dict[str, tuple[int, ...]] = {}
 
     def write(self, value: int) -> None:
-        """What makes a value, with the value's own name and numbers."""
+        """Write the expression of a value under the value's own name."""
         plan = self.plans.chosen[value]
         if plan is None:
             self._opaque(value)
@@ -189,7 +189,7 @@ class _Writer:
             self.ids[value] = self.emit(plan)
 
     def emit(self, x: Expression, where: str = "", part: str = "") -> str:
-        """The id of an expression, which is written where nobody needed it before. part: of which value it is a part."""
+        """The id of an expression, written at its first use. part: the value that it is a part of."""
         if isinstance(x, Apply):
             if _transposed(x) in self.plans.transposed and _transposed(x) in self.program_leaves:
                 return self._leaf(_transposed(x), transposed=True)
@@ -223,7 +223,7 @@ class _Writer:
         return self._remember(key, ident, axes, shape)
 
     def _label(self, plan: Apply, value: int | None, where: str, part: str) -> tuple[str, str]:
-        """Symbol and label of a step, and what the model's code says of it, for later."""
+        """Symbol and label of a step; stores its variable and expression in the model's code."""
         if value is None:
             whole = self.program.labels.get(self.program.names.get(part, -1))
             return named_part(plan, whole.symbol if whole is not None else "")
@@ -235,7 +235,7 @@ class _Writer:
         return "", ""
 
     def _display_module(self, where: str) -> str:
-        """The module in which a step is shown: of a part that the module around it has a name for, that one."""
+        """The module under which a step is displayed: for a part with a legend, the module around it."""
         while where in self.program.inside:
             where = self.program.inside[where]
         return where
@@ -273,7 +273,7 @@ class _Writer:
 
     def _opaque(self, value: int) -> None:
         step, t = self.plans.graph.maker[value][0], self.program.values[value]
-        label = f"{step.op}: the page has no steps for it, so it stays as it was when changes reach it"
+        label = f"{step.op}: the page has no steps for it, so it does not change"
         called = ValueLabel(step.op, axes_of(tuple(t.shape), [], []), label, "opaque")
         self.ids[value] = self._write_leaf(self.names[value], t, called, step.where)
 

@@ -1,6 +1,6 @@
-"""Roles by structure: weights are a softmax between two products of values that depend on the input.
+"""Roles by structure: attention weights are a softmax between two products of values that depend on the input.
 
-Back from the weights to the product of queries and keys, on to the product of which they are the left factor: Q, K, S, A, V, Z.
+From the weights back to the product of queries and keys, and on to the product with the values: Q, K, S, A, V, Z.
 """
 
 from collections import defaultdict
@@ -10,7 +10,7 @@ from equiscope.record import ProgramRecord, StepRecord
 
 BACK = {"scale", "add", "subtract", "multiply", "divide", "mask", "cast", "activation", "maximum", "clamp", "loops", "concat"}
 ON = {"cast", "multiply", "scale", "loops", "mask", "columns"}  # dropout, renormalisation, a sink's column
-WIDE = {"transpose", "repeat_heads", "cast"}  # what a query is turned by stands before these
+WIDE = {"transpose", "repeat_heads", "cast"}  # rotations come before these
 SPLIT = {"heads", "columns", "join"}
 
 
@@ -18,7 +18,7 @@ SPLIT = {"heads", "columns", "join"}
 class AttentionRoles:
     """One attention of a program, by the ids of its values.
 
-    scores  what the softmax reads, before anything is hidden; output: the weights times the values
+    scores  scores before the mask; output: the weights times the values
     chain   steps from the product of queries and keys to the softmax, in order
     """
 
@@ -32,7 +32,7 @@ class AttentionRoles:
 
     @property
     def scores(self) -> str:
-        """Before anything is hidden."""
+        """The scores before the mask."""
         return next(step.id for step in reversed((self.product, *self.chain)) if step.op != "mask")
 
 
