@@ -93,7 +93,7 @@ def test_learned_models_answer_as_their_runs_do(equi, runs, tmp_path):
     _, task = load_task(runs / "ethanol-plain")
     answer = AtomTransformer(load_run(runs / "ethanol-plain").double(), task.statistics).energy_and_forces(numbers, place[None])
     assert other.start.energy == pytest.approx(float(answer.energy), rel=1e-12)
-    assert sum(other.start.each) == pytest.approx(other.start.energy, rel=1e-12)
+    assert sum(other.start.atom_energies) == pytest.approx(other.start.energy, rel=1e-12)
     forces = torch.tensor(eq.record.unpack(other.start.forces))
     assert (forces - answer.forces[0]).norm() < 1e-10 * forces.norm()
 
