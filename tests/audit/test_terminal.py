@@ -12,16 +12,16 @@ from equiscope.record.report import finding, number, repeat_command, report, sam
 from tests.explore.audits import CONTROL, audit, deep, hostile, planted, promised, row
 
 
-def printed(made, width=80, color=False):
+def printed(example, width=80, color=False):
     out, system = io.StringIO(), "standard" if color else None
-    Console(file=out, width=width, highlight=False, force_terminal=color, color_system=system).print(table(made))
+    Console(file=out, width=width, highlight=False, force_terminal=color, color_system=system).print(table(example))
     return out.getvalue()
 
 
-@pytest.mark.parametrize("made", [planted, promised, deep, audit])
+@pytest.mark.parametrize("example", [planted, promised, deep, audit])
 @pytest.mark.parametrize("width", [80, 120])
-def test_no_line_is_wider_than_the_terminal(made, width):
-    assert max(len(line) for line in printed(made(), width).splitlines()) <= width
+def test_no_line_is_wider_than_the_terminal(example, width):
+    assert max(len(line) for line in printed(example(), width).splitlines()) <= width
 
 
 def test_the_table_has_a_line_for_every_row():
@@ -56,8 +56,8 @@ def test_a_models_text_is_no_markup_and_no_escape_code():
 
 
 def test_colour_is_only_beside_a_shape():
-    made = planted()
-    plain, coloured = printed(made), printed(made, color=True)
+    example = planted()
+    plain, coloured = printed(example), printed(example, color=True)
     assert "\x1b[" in coloured
     for sign in "✗✓·":
         assert sign in plain
@@ -133,10 +133,10 @@ def test_a_proof_that_contradicts_the_measurement_is_reported():
 
 
 def test_sentences_beside_the_evidence_do_not_repeat_it():
-    made = planted()
-    causal = next(said for said in report(made).rows if said.id == "causal")
+    example = planted()
+    causal = next(said for said in report(example).rows if said.id == "causal")
     assert not any("Smallest counterexample" in sentence for sentence in causal.finding)
-    assert any("Smallest counterexample" in sentence for sentence in finding(made, made["causal"]))
+    assert any("Smallest counterexample" in sentence for sentence in finding(example, example["causal"]))
 
 
 def test_what_is_not_finite_is_called_so():

@@ -28,8 +28,8 @@ def junit(audit: Audit) -> str:
     root = xml.Element("testsuites", _texts({"name": "equiscope check", **counts}))
     suite = xml.SubElement(root, "testsuite", _texts({"name": f"equiscope check {audit.target}", **counts}))
     _properties(suite, audit)
-    for number, text in enumerate(content.rows):
-        _case(suite, audit, number, text)
+    for number, row_text in enumerate(content.rows):
+        _case(suite, audit, number, row_text)
     _text(suite, "system-out", content.summary)
     xml.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(root, encoding="unicode") + "\n"
