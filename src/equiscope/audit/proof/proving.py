@@ -315,7 +315,7 @@ def _not_proved(
     if measured is None:
         return Proof(answer="unknown", reason="the graph breaks it, and the model could not be measured", **location)
     if measured[0] > measured[1]:
-        return Proof(answer="refuted", reason=f"here {BREAKS[name]}; measured at random parameters: {measured[0]:.1e}", **location)
+        return Proof(answer="refuted", reason=f"{BREAKS[name]} here; measured at random parameters: {measured[0]:.1e}", **location)
     if _first_broken(case, make_variants, size, masks_infinite=True) is None:
         reason = "it holds if large negative numbers in a mask count as minus infinity: exp gives exactly 0 there by underflow only"
         return Proof(answer="unknown", reason=reason, **location)
