@@ -164,17 +164,17 @@ class Block(SpecPart):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.parallel and self.norm is not None and self.norm.order == "post":
-            raise InputError('Parallel parts read one stream, so no norm can stand between them. Use order="pre".')
+            raise InputError('Parallel sublayers read one input, so no norm can stand between them. Use order="pre".')
         if self.cross is not None and self.cross.kind.name in ("linear", "linformer", "nystrom"):
             raise InputError(
-                f"Attention of the kind {self.cross.kind.name!r} cannot hold an encoder's keys. Use another kind for cross."
+                f"Attention of the kind {self.cross.kind.name!r} cannot be used for cross-attention. Use another kind for cross."
             )
         if self.cross is not None and self.parallel:
-            raise InputError("Attention to an encoder stands between two parts, which parallel parts have no place for.")
+            raise InputError("Cross-attention stands between two sublayers, which parallel sublayers do not allow.")
         if self.cross is not None and (self.cross.position.acts("embed") or type(self.cross.joint_mask) is not Everything):
             raise InputError(
-                "Attention to an encoder looks at all its rows, without causal, window and mask, and its scheme turns queries and "
-                "keys or adds to scores; what is added to tokens belongs to the block's own attention."
+                "Cross-attention attends to all encoder tokens, without causal, window and mask, and its scheme rotates queries and "
+                "keys or adds to scores; a scheme that adds to tokens belongs to the block's self-attention."
             )
 
     def explicit(self, width: int) -> Self:
