@@ -173,7 +173,7 @@ class Block(SpecPart):
             raise InputError("Cross-attention stands between two sublayers, which parallel sublayers do not allow.")
         if self.cross is not None and (self.cross.position.acts("embed") or type(self.cross.joint_mask) is not Everything):
             raise InputError(
-                "Cross-attention attends to all encoder tokens, without causal, window and mask, and its scheme rotates queries and "
+                "Cross-attention attends to all encoder tokens, without causal, window and mask; its scheme rotates queries and "
                 "keys or adds to scores; a scheme that adds to tokens belongs to the block's self-attention."
             )
 
