@@ -125,7 +125,8 @@ def cost(speeds: Speeds | None = None) -> Cost:
 
 def preset(name: str, title: str, spec: Spec, tokens: int) -> Preset:
     """The sizes of a spec whose layers are alike, without an encoder; tokens: those of its layers, a class token among them."""
-    a, f, norm, position = spec.uniform_block.attention, spec.uniform_block.feedforward, spec.uniform_block.norm, spec.uniform_block.attention.position
+    block = spec.uniform_block
+    a, f, norm, position = block.attention, block.feedforward, block.norm, block.attention.position
     assert f is not None, f"{name} has no feed-forward"
     assert norm is not None, f"{name} has no norms"
     cells = position.shape if isinstance(position, LearnedNd) else (0,)

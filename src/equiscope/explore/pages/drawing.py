@@ -25,10 +25,10 @@ RANKS = 6  # tokens in the picture of a mask
 ABOUT: dict[record.drawing.BoxKind, str] = {
     "table": "Every word has a row of numbers in a table.",
     "map": "The raw numbers of every token are mapped to the width of the model.",
-    "norm": "Every token is brought to one size, by itself.",
-    "attention": "Every token asks all tokens that it may look at, and takes a mix of their values.",
-    "cross": "Every token asks the encoder's rows, and takes a mix of their values.",
-    "mask": "Who may look at whom: a row asks, a column answers.",
+    "norm": "Every token is normalised by itself.",
+    "attention": "Every token attends to all tokens that the mask allows, and gets a weighted sum of their values.",
+    "cross": "Every token attends to the encoder's rows, and gets a weighted sum of their values.",
+    "mask": "Which pairs may attend: a row is the query, a column the key.",
     "feedforward": "The same small network for every token, alone.",
     "token": "Learned rows stand in front of the tokens; the first is read out at the end.",
     "readout": "What is taken from the rows of the last layer.",
@@ -80,7 +80,7 @@ class _Sketch:
     frames: list[record.Frame] = field(default_factory=list)
     links: list[record.Link] = field(default_factory=list)
     counted: set[int] = field(default_factory=set)
-    paths: dict[str, str] = field(default_factory=dict)  # of a module of the miniature: the box that shows it
+    paths: dict[str, str] = field(default_factory=dict)  # the box of each module path of the toy model
 
     def add(self, box: record.Box, modules: Sequence[nn.Module | nn.Parameter | None] = (), claims: nn.Module | None = None) -> str:
         """A box for modules that are alike, one a layer; `claims` asks more parts than are counted here."""
@@ -241,7 +241,7 @@ class _Tower:
         self, name: str, kind: record.drawing.BoxKind, title: str, modules: Sequence[nn.Module | None] = (), *,
         paths: Sequence[str] | None = None, claims: nn.Module | None = None, where: Sequence[str] = (), **note: Any,
     ) -> str:  # fmt: skip
-        """A box of this tower; said: further fields of it. paths: modules of the miniature that it shows, its name unless said."""
+        """A box of this tower; said: further fields of it. paths: modules of the toy model that it shows, by default its name."""
         ident = f"{self.prefix}{name}"
         for path in (name,) if paths is None else paths:
             self.sketch.paths[f"model.{self.prefix}{path}"] = ident
@@ -324,7 +324,7 @@ class _Layer:
 
     # --- boxes ----------------------------------------------------------------------------------------------------------
     def _name(self, part: str) -> str:
-        """One name for the box; the path of the miniature's module that it shows is told apart by its layer."""
+        """The name of a box: the path of its module in the first of its layers."""
         return f"blocks.{self.numbers[0]}.{part}"
 
     def _paths(self, part: str) -> dict[str, Any]:

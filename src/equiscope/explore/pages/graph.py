@@ -33,7 +33,7 @@ from equiscope.record.messages import ExampleGraph, Figures, Reason
 from equiscope.symmetry import EquivarianceMeasurement, floor, relative_error, verdict
 from equiscope.tokens import Tokens, words
 
-LIMIT = 16  # words: their 256 edges can still be told apart
+LIMIT = 16  # words: more than 256 edges cannot be distinguished
 WIDTH = 2  # features of a word, as in the docs
 NODES, WIDE, HEADS = 32, 32, 4  # of the measured examples
 CHAIN, LAYERS, NEAR = 9, 4, 8  # nodes of the chain on which influence is measured, most layers, and their width

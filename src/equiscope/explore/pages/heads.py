@@ -54,7 +54,7 @@ class HeadsPage:
         self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence], title: str,
         target: str, notes: Sequence[str] = (), reader: PredictionReader | None = None,
     ) -> None:  # fmt: skip
-        """sequences: labels for rows of so many tokens; other rows are numbered. reader: of the output; None: no predictions.
+        """sequences: labels for rows of the same length; other rows are numbered. reader: of the output; None: no predictions.
 
         raises  InputError where no attention is found
         """
@@ -243,7 +243,7 @@ class HeadsPage:
         )  # fmt: skip
 
     def _sequence(self, module: str, length: int, role: str) -> int:
-        """The index of the sequence of so many tokens; where several have that length, the module's name or the role decides."""
+        """The index of the sequence of this length; where several have it, the module's name or the role decides."""
         fits = [one for one in self.candidates if len(one.labels) == length]
         if not fits:
             sequence = TokenSequence(name=f"{length} tokens", kind="tokens", labels=[str(i) for i in range(length)])

@@ -135,9 +135,9 @@ def _summary() -> str:
     )
 
 
-# --- who may look at whom ---------------------------------------------------------------------------------------------
+# --- which pairs may attend --------------------------------------------------------------------------------------------
 def _offers(count: int) -> list[_RuleOffer]:
-    """The rules for a sentence of so many words."""
+    """The rules for a sentence of `count` words."""
     far = max(count - 1, 1)
     decoder = [
         _RuleOffer("full", "all words", "Every word may attend to every word.", "no pair is masked", ""),
@@ -262,7 +262,7 @@ def training_examples(decoder: Model, ids: list[int], names: list[str]) -> list[
 
 # --- how far a word sees ----------------------------------------------------------------------------------------------
 def influence(names: list[str], ids: Tensor, seed: int) -> Tensor:
-    """[layers, windows, layers + 1, words]: size of d(last word's output) / d(numbers at a word, after so many layers)."""
+    """[layers, windows, layers + 1, words]: norm of d(last word's output) / d(a word after each layer)."""
     found = torch.zeros(LAYERS, len(ids), LAYERS + 1, len(ids), dtype=torch.float64)
     for layers in range(1, LAYERS + 1):
         deep = model(names, seed, layers)

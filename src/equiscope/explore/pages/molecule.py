@@ -28,8 +28,8 @@ ANGLES = tuple(float(angle) for angle in range(0, 181, 5))
 TURNS = 6  # in which the rounding floor is looked for
 Models = Callable[[Tensor], Sequence[Solving]]
 SUMMARY = (
-    "You turn the molecule, and the models are asked again: they get other coordinates each time. Energies that know about turns "
-    "stay, forces turn along. A plain transformer does as it pleases."
+    "Rotate the molecule: the models compute again on the new coordinates. Invariant energies stay, and equivariant forces rotate "
+    "with it. A plain transformer is neither."
 )
 
 

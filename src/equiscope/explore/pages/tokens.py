@@ -33,7 +33,7 @@ from equiscope.tokens.sound import FLOOR
 
 SECONDS, FINEST = 20.0, 48_000  # of a sound: the longest, and the most samples a second
 WINDOWS = ((25.0, 10.0), (10.0, 5.0), (50.0, 25.0))  # milliseconds of a window and of a hop; the first is what speech uses
-MELS = (80, 48, 32, 16, 8)  # bands: the first, below 16 kHz the second, unless a window is too short to tell them apart
+MELS = (80, 48, 32, 16, 8)  # bands: the first, below 16 kHz the second, where a window is long enough for them
 PIXELS = 100_000_000  # of a picture, or of one frame of a film
 SIDES = (8, 14, 16, 32)  # of patches; all divide 224
 HALVINGS = 4  # of the stem, which makes a token of every 16 pixels
@@ -119,7 +119,7 @@ def _sound_cut(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> Soun
 
 
 def _mel(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> tuple[int, Tokens]:
-    """With as many bands as the window tells apart. Raises InputError where it tells none."""
+    """With as many bands as the window resolves. Raises InputError where it resolves none."""
     fits = [mels for mels in MELS if rate >= 16_000 or mels < MELS[0]]
     for mels in fits[:-1]:
         try:

@@ -120,7 +120,7 @@ def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool 
 def numbers(name: str, shape: tuple[int, ...], width: int, seed: int, word: str = "") -> Tensor:
     """Given where they exist and fit; else from the seed and a word alone, the same for every scheme.
 
-    word  `seed_word` of the parameter's name unless said; weights [out, in, ...] are drawn as [in, out]
+    word  by default `seed_word` of the parameter's name; weights [out, in, ...] are drawn as [in, out]
     """
     given = GIVEN.get(".".join(name.split(".")[-2:]))
     if word and seed == 0 and width == 2 and given is not None and torch.tensor(given).shape == shape:

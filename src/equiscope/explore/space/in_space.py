@@ -1,4 +1,4 @@
-"""A model of points in space as a computation: energy, forces, what each atom has, and who looks at whom."""
+"""A model of points in space as a computation: energy, energies per atom, forces and attention weights."""
 
 import copy
 import inspect
@@ -56,7 +56,7 @@ def rotation_report(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[
 
 @contextmanager
 def looking() -> Iterator[list[Tensor]]:
-    """Inside, every attention in space also says who looks at whom, [B, H, N, N]: what comes home of values that tell all apart."""
+    """Inside, every attention in space also returns its weights [B, H, N, N]: its output for one-hot values."""
     found: list[Tensor] = []
     before = {name: getattr(attend, name) for name in ("dense", "local")}
 

@@ -31,7 +31,7 @@ Made = Callable[[Tensor], Answers]
 class Solving:
     """A model in float64 and what is said of it. answers: places [N, 3] in angstrom to
 
-    energy [1] or [], each [N], forces [N, 3], weights [layers, heads, N, N] (row: who looks), arrows [N, 3, C] where there are some
+    energy [1] or [], each [N], forces [N, 3], weights [layers, heads, N, N] (row: query), arrows [N, 3, C] where there are some
     """
 
     name: str
@@ -55,8 +55,8 @@ def untrained(numbers: Tensor, seed: int) -> list[Solving]:
     elements = tuple(SYMBOLS[int(n) - 1] for n in numbers.unique())
     size: dict[str, Any] = {"width": 16, "vectors": 8, "heads": 4, "layers": 2, "radial": 8}
     both = [("e3", PointSpec(elements, "E(3)", **size)), ("se3", PointSpec(elements, "SE(3)", products=8, **size))]
-    found = [in_space(name, drawn(spec, seed), numbers, seed=seed) for name, spec in both]
-    return [*found, plain(numbers, seed)]
+    solvers = [in_space(name, drawn(spec, seed), numbers, seed=seed) for name, spec in both]
+    return [*solvers, plain(numbers, seed)]
 
 
 def in_space(name: str, model: SpaceModel, numbers: Tensor, seed: int | None = None, unit: str = "") -> Solving:
@@ -134,20 +134,20 @@ def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, s
         return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted]))
 
     def answers(positions: Tensor) -> Answers:
-        # under torch.func an attention takes its readable path, which a computation can be written down from
-        slope, (found, (each, weights)) = torch.func.grad_and_value(energy, has_aux=True)(positions)
-        return {"energy": found, "each": each, "forces": -slope, "weights": weights}
+        # under torch.func an attention takes its readable path, which can become a computation
+        slope, (total, (each, weights)) = torch.func.grad_and_value(energy, has_aux=True)(positions)
+        return {"energy": total, "each": each, "forces": -slope, "weights": weights}
 
     return answers
 
 
-def _noting_softmax(found: list[Tensor]) -> Functions:
+def _noting_softmax(weights: list[Tensor]) -> Functions:
     """Keeps what softmax gave: an ordinary attention computed step by step weighs with nothing else."""
 
     def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = func(*args, **kwargs)
         if "softmax" in getattr(func, "__name__", ""):
-            found.append(made)
+            weights.append(made)
         return made
 
     return Functions(answer)
