@@ -121,6 +121,6 @@ test("a step of loops runs what Python lowered, and explains no cell", () => {
   };
   const program = new Watched(programRecord, leavesOf(programRecord));
   expect(program.get("y")).toEqual(of([3, 7]));
-  expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("explain no cell") });
+  expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("no explanation") });
   expect(() => new Program(programRecord, leavesOf(programRecord)).get("y")).toThrow("no loops here");
 });
