@@ -100,7 +100,7 @@ test("a number of a step that is set by hand stays, and what follows is computed
   expect(program.get("Y")).toEqual(before);
 });
 
-test("a step of loops runs what Python lowered, and explains no cell", () => {
+test("a step of loops runs what Python lowered, and its cells have no explanation", () => {
   const loops = {
     inputs: { x0: { slot: 0, shape: [2, 2] } },
     outputs: { y: { slot: 1, shape: [2] } },

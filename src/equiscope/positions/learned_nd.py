@@ -30,7 +30,7 @@ class LearnedNd(Added):
 
     name = "learned-nd"
     title = "learned grid"
-    summary = "A table holds one trained row for every cell of a grid; it is undefined beyond the grid."
+    summary = "A table holds one trained row for every cell of a grid; positions beyond the grid have none."
     source = "Dosovitskiy 2021, section 3.2"
     formula = "xᵢ + T[y, x]"
     longer = "DeiT-S 224 → 384 pixels, interpolated rows: 80.4 → 79.4 %, B 83.4 → 82.8, L 84.6 → 84.2 (rope-vit's README, Heo 2024)"
