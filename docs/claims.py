@@ -47,9 +47,9 @@ A rule in code turns each measurement into a verdict:
 - **true within limits**: it held under a condition that can be named, and failed without it.
 - **false**: it failed where the sentence says that it holds.
 
-*Stated in* says where the sentence stands, or where it is discussed; it is given in our words. Numbers are float64 unless stated otherwise.
-Errors are relative to the size of what was wanted; about 1e-16 is rounding. Networks are untrained unless stated otherwise: a claim about
-trained models is not in this ledger.
+*Stated in* says where the sentence stands, or where it is discussed; it is given in our words.
+Numbers are float64 and networks are untrained by default: a claim about trained models is not in this ledger.
+Errors are relative to the size of the expected output; about 1e-16 is rounding.
 
 """
 

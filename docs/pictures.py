@@ -27,7 +27,7 @@ from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.masks import masks
 from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
-from equiscope.record import Comparison, run_report, read_run, report
+from equiscope.record import Comparison, read_run, report, run_report
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.training import Recipe, fit, load_run, load_task, open_task, read_recipe
 

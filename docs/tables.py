@@ -109,7 +109,8 @@ RUNS = """
 ## What runs where
 
 `backend="auto"` takes the fastest that supports the attention; a backend that you select falls back to the next if it does not.
-`MultiHeadAttention.runs_on(tokens, position)` names the backend that runs, `why_not(backend, context)` the reason why another does not.
+`MultiHeadAttention.runs_on(tokens, position)` names the backend that runs, `why_not(backend, context)` the reason why another
+does not.
 
 - **eager** computes step by step; `watch` records it, and it is twice differentiable.
 - **sdpa** is torch's fused kernel. For a bias by differences at consecutive positions, it reads one value per distance.

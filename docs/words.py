@@ -1,4 +1,4 @@
-"""Words that this project does not use: `python docs/words.py` prints each with its file and line, and exits with 1 if there is one.
+"""Words that this project does not use: `python docs/words.py` prints each with its file and line; exit code 1 if there is one.
 
 Names of modules, classes, functions, fields and options are the field's terms, and a class name stands once in the package.
 Sentences of docstrings, comments, messages, docs and pages are plain English. A pattern here is a turn of speech, never an ordinary
@@ -14,7 +14,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "equiscope"
-TEXTS = ("src/**/*.py", "tests/**/*.py", "docs/**/*.md", "docs/*.py", "benchmarks/*.py", "recipes/*.md", "*.md", "web/src/**/*.ts", "web/src/**/*.css")
+TEXTS = (
+    "src/**/*.py",
+    "tests/**/*.py",
+    "docs/**/*.md",
+    "docs/*.py",
+    "benchmarks/*.py",
+    "recipes/*.md",
+    "*.md",
+    "web/src/**/*.ts",
+    "web/src/**/*.css",
+)
 
 TURNS = {
     r"\bput together again\b": "recomputed",

@@ -43,8 +43,8 @@ VARIANTS: list[Position] = [
     Rope(scaling=Linear(8.0)), Rope(scaling=Ntk(8.0)), Rope(scaling=DynamicNtk(8.0, 16, length=64)),
     Rope(scaling=LongRope((1.0, 2.0), (3.0, 5.0), trained=16, length=64)), MixedRope(axes=3), LogCpb((3, 3, 3), hidden=8),
     XPos(pairs="half"), Learned(8, stretch=PLACES), Fourier(trained=True), Alibi(slopes=(0.5, 0.25)),
-    Alibi(kind="asymmetric"), Alibi(kind="asymmetric", right=0.0), Alibi(kind="key"), T5Bias(bidirectional=False), Kerple(kind="power"),
-    Shaw(values=False),
+    Alibi(kind="asymmetric"), Alibi(kind="asymmetric", right=0.0), Alibi(kind="key"), T5Bias(bidirectional=False),
+    Kerple(kind="power"), Shaw(values=False),
 ]  # fmt: skip
 
 

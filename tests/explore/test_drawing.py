@@ -33,7 +33,9 @@ ODD = {
     "sees both ways, near": Spec(32, layers=2, block=Block(Attention(heads=4, window=9, qk_norm="rms"))),
     "asks with places": Spec(
         16, 50,
-        block=Block(Attention(heads=4, position=T5Bias(bidirectional=False), causal=True), cross=Attention(heads=4, position=Rope())),
+        block=Block(
+            Attention(heads=4, position=T5Bias(bidirectional=False), causal=True), cross=Attention(heads=4, position=Rope())
+        ),
         encoder=Spec(24, 60, layers=2, block=Block(Attention(heads=2, position=Shaw()))),
     ),
     "network of places": Spec(16, 50, layers=2, block=Block(Attention(heads=4, position=Fire(), causal=True))),

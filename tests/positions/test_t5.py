@@ -35,7 +35,10 @@ def bucket(gap, buckets, max_distance, bidirectional):
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 200)])
 @sides
 def test_the_bias_is_the_tables_row_for_the_bucket(buckets, max_distance, bidirectional):
-    scheme, places = randomised(T5Bias(buckets, max_distance, bidirectional).sized(8, 2, 4)), [-300, -40, -3, 0, 1, 2, 7, 15, 16, 31, 90, 128, 400]
+    scheme, places = (
+        randomised(T5Bias(buckets, max_distance, bidirectional).sized(8, 2, 4)),
+        [-300, -40, -3, 0, 1, 2, 7, 15, 16, 31, 90, 128, 400],
+    )
     found = table(scheme, places)
     rows = torch.tensor([[bucket(i - j, buckets, max_distance, bidirectional) for j in places] for i in places])
     assert torch.equal(found, scheme.table.weight[rows].movedim(-1, 0))

@@ -82,7 +82,8 @@ def _read(path: Path) -> Comparison:
         raise InputError(f"{path} is no comparison: {error}. Give a {DATA} that a comparison has written.") from error
     if comparison.version != RUN_VERSION:
         raise InputError(
-            f"{path} has version {comparison.version}, but this equiscope reads version {RUN_VERSION}. Compare again in another folder."
+            f"{path} has version {comparison.version}, but this equiscope reads version {RUN_VERSION}. "
+            "Compare again in another folder."
         )
     return comparison
 

@@ -128,9 +128,7 @@ class Recording:
         by_chance = any(not torch.equal(a, generator_state(t)) for a, t in zip(chance, given or [torch.empty(0)], strict=False))
         secret = [t for t, before in zip(given, versions, strict=True) if version(t) != before and not _shares(t, targets)]
         if secret:
-            self.note(
-                f"{op} in {self.scope[-1][0] or 'the model'} writes an argument unannounced; the earlier value is lost"
-            )
+            self.note(f"{op} in {self.scope[-1][0] or 'the model'} writes an argument unannounced; the earlier value is lost")
         if raw_name(func) in EXITS:
             self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _copied(result), exits=True))
             return result

@@ -81,9 +81,7 @@ def _opaque_notes(leaves: list[record.LeafRecord]) -> list[str]:
     found = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
     if not found:
         return []
-    return [
-        f"{len(found)} values have no steps here and do not change when earlier values change: {', '.join(found[:6])}."
-    ]
+    return [f"{len(found)} values have no steps here and do not change when earlier values change: {', '.join(found[:6])}."]
 
 
 class _Plans:
