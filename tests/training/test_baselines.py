@@ -180,7 +180,7 @@ def test_a_baseline_takes_the_place_of_a_recipes_transformer():
             r"--set model\.tied=true: model\.tied belongs to a transformer, but model\.base",
         ),
         (["model.baseline=lstm", "model.preset=gpt2"], r"model\.preset belongs to a transformer"),
-        (["model.halve=2"], r"--set model\.halve=2: model\.halve belongs to a baseline\. Say model\.baseline, or leave it out"),
+        (["model.halve=2"], r"--set model\.halve=2: model\.halve belongs to a baseline\. Set model\.baseline, or leave it out"),
         (["model.baseline=lstm", "model.halve=3"], r'halve belongs to a baseline "convnet", but this one is "lstm"'),
         (["model.baseline=lstm", "model.width=0"], r"model\.width is 0, but takes a whole number of 1 or more"),
         (["model.baseline=lstm", "model.widht=3"], r"there is no field model\.widht\. Did you mean width\?"),
@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused_with_its_place(changes, words):
 def test_a_baseline_of_another_task_or_of_other_data_is_refused(tmp_path):
     with pytest.raises(InputError, match=r'"mlp", which the task language has no use for\. Choose one of lstm, or a transformer'):
         resolve_spec(open_task(recipe(text(tmp_path, baseline="mlp"))))
-    with pytest.raises(InputError, match=r"The recipe says outputs = 7, but the data has 3\. Leave it out"):
+    with pytest.raises(InputError, match=r"The recipe sets outputs = 7, but the data has 3\. Leave it out"):
         resolve_spec(open_task(recipe(picture(tmp_path, "mlp", outputs=7))))
     said = altered(digits().to_dict(), {"model": {"baseline": "mlp", "layers": 1}})
     with pytest.raises(InputError, match=r"takes a whole recording at once\. Say data\.longest"):

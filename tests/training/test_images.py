@@ -267,7 +267,7 @@ def test_samples_show_the_picture_and_what_the_class_token_drew_from_it(tmp_path
     first, second = made.samples(model_of(made), step=4)
     image = made.pictures.parts["validation"].images[0, 0]
     assert np.array_equal(unpack(first.picture), image.numpy())
-    assert (first.wanted, second.given) == (STRIPES[int(made.pictures.parts["validation"].labels[0])], "validation picture 4")
+    assert (first.target, second.prompt) == (STRIPES[int(made.pictures.parts["validation"].labels[0])], "validation picture 4")
     assert (first.tokens, first.source, first.grid) == (["class"], ["0,0", "0,1", "1,0", "1,1"], [2, 2])
     weights = unpack(first.attention)
     assert weights.shape == (1, 2, 1, 4)

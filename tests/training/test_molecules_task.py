@@ -189,7 +189,7 @@ def test_a_run_starts_from_another_with_its_references(run, tmp_path):
     task = open_task(found)
     assert initial_model(found, resolve_spec(task)).references.tolist() == load_run(folder).references.tolist()
     fit(found, task, tmp_path / "run")
-    with pytest.raises(InputError, match="takes a run of molecules with a spec of its own, beside which model says nothing"):
+    with pytest.raises(InputError, match="takes a run of molecules with a spec of its own, so model has no other fields"):
         resolve_spec(open_task(recipe(merged(data, {"model": {"width": 8}}))))
 
 
@@ -201,7 +201,7 @@ def test_a_crystal_needs_a_cutoff_and_trains_with_one(tmp_path):
     )
     (tmp_path / "a.extxyz").write_text(lines)
     data = plain(data={"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held_out": 2, "where": {}})
-    with pytest.raises(InputError, match=r"Give model\.cutoff, in Å"):
+    with pytest.raises(InputError, match=r"Set model\.cutoff, in Å"):
         resolve_spec(open_task(recipe(data)))
     found = recipe(merged(data, {"model": {"cutoff": 3.0}, "budget": {"steps": 2}, "evaluation": {"every": 2}}))
     task = open_task(found)
@@ -233,7 +233,7 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     with pytest.raises(InputError, match=r"a\.xyz: This model knows H, C, O, but there is an atom of N\."):
         task.predict(model, [written(tmp_path / "a.xyz", third="N")])
     (tmp_path / "nan.xyz").write_text("1\n\nH nan 0 0\n")
-    with pytest.raises(InputError, match=r"nan\.xyz has coordinates that are no numbers"):
+    with pytest.raises(InputError, match=r"nan\.xyz has coordinates that are NaN or infinite"):
         task.predict(model, [str(tmp_path / "nan.xyz")])
     (tmp_path / "cell.xyz").write_text('1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nH 0 0 0\n')
     with pytest.raises(InputError, match="is periodic, but this model has no cutoff"):
@@ -246,7 +246,7 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     with pytest.raises(InputError, match="says no Lattice"):
         task.predict(model, [str(tmp_path / "none.xyz")])
     (tmp_path / "far.xyz").write_text("2\n\nH 1e200 0 0\nH 0 0 1\n")
-    with pytest.raises(InputError, match=r"far\.xyz: the model's answer is no number"):
+    with pytest.raises(InputError, match=r"far\.xyz: the model's prediction is NaN or infinite"):
         task.predict(model, [str(tmp_path / "far.xyz")])
     (tmp_path / "one.xyz").write_text("3\n\nH 0 0 1\nO 0 1 0\nC 0 0 1\n")
     with pytest.raises(InputError, match=r"one\.xyz: atoms 1 and 3 are in one place"):
@@ -259,11 +259,11 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     (folder / "away.json").rename(folder / "elements.json")
 
 
-def test_samples_say_the_energy_that_was_wanted(run):
+def test_samples_say_the_target_energy(run):
     _, folder = run
     samples = [line for line in told(folder) if line["entry"] == "sample"]
     assert len(samples) == 2 * 3
-    assert all(line["answer"].endswith(" eV") and line["wanted"].endswith(" eV") for line in samples)
+    assert all(line["answer"].endswith(" eV") and line["target"].endswith(" eV") for line in samples)
 
 
 # ------------------------------------------------------------------------------------------------------------ going on
@@ -329,7 +329,7 @@ WRONG = [
     ("cutoff = 4.0", "block = {}", "line 11: there is no field model.heads."),  # a block makes it an ordinary transformer
     ("cutoff = 4.0", "blocks = {}", "line 12: there is no field model.blocks."),
     ("cutoff = 4.0", "start = 3", "line 12: model.start is 3, but takes a folder"),
-    ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but forces are slopes'),
+    ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but forces are gradients'),
     ('precision = "float32"', "recompute = true", "line 19: engine.recompute is true"),
     ('precision = "float32"', 'products = "onednn"', "line 19: engine.products is"),
 ]

@@ -143,8 +143,8 @@ def test_samples_are_recordings_far_apart_with_their_class():
     task = open_task(digits())
     some = task.samples(build(resolve_spec(task)), 3)
     assert [s.step for s in some] == [3, 3]
-    assert [s.wanted for s in some] == [s.given[0] for s in some]
-    assert some[0].wanted != some[1].wanted
+    assert [s.target for s in some] == [s.prompt[0] for s in some]
+    assert some[0].target != some[1].target
 
 
 @pytest.mark.parametrize("readout", ["mean", "class"])

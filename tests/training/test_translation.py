@@ -240,7 +240,7 @@ def test_eight_pairs_are_learned_and_translated_exactly(tmp_path):
         answers = task.predict(model, [source for source, _ in PAIRS], beams=beams)
         assert [answer.text() for answer in answers] == [target for _, target in PAIRS]
     sample = read_run(tmp_path / "run").samples[-1]
-    assert (sample.given, sample.wanted, sample.answer) == (*PAIRS[0], PAIRS[0][1])
+    assert (sample.prompt, sample.target, sample.answer) == (*PAIRS[0], PAIRS[0][1])
     assert sample.attention is not None
     assert list(sample.attention.shape) == [2, 2, len(sample.tokens), len(sample.source)]
 

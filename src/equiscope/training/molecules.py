@@ -84,7 +84,7 @@ class MoleculesTask(Task):
                 f"The model knows {', '.join(known)}, but the molecules have {', '.join(missing)} too. Add that, or choose another."
             )
         if spec.get("readout", "energy") != "energy":
-            raise InputError(f'model.reads is "{spec["reads"]}", but an energy is learned. Leave it out.')
+            raise InputError(f'model.readout is "{spec["readout"]}", but an energy is learned. Leave it out.')
         if spec.get("cutoff") is None and self.frames is not None and self.frames.periodic:
             raise InputError(
                 "The frames are periodic, so every atom would have infinitely many neighbours. Set model.cutoff, in Å."
