@@ -345,7 +345,7 @@ def test_frames_are_taken_where_something_moves(tmp_path):
 
 
 def test_without_a_file_there_is_one_of_each(made):
-    assert (made.sound.name, made.picture.name, made.film.name) == ("a made voice", "a drawn picture", "a made film")
+    assert (made.sound.name, made.picture.name, made.film.name) == ("synthetic voice", "synthetic picture", "synthetic film")
     assert made.sound.samples.shape == [8000]
     assert tokens(None, None, None) == made, "made the same each time"
 

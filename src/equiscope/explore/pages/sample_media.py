@@ -46,7 +46,7 @@ def bounce(frames: int = 16, side: int = 64) -> np.ndarray:
 
 
 def voice(rate: int = 8000) -> Tensor:
-    """A made voice of one second: a, i, u with falling pitch, then a hiss; samples of 16 bits in [-1, 1]."""
+    """A synthetic voice of one second: a, i, u with falling pitch, then a hiss; samples of 16 bits in [-1, 1]."""
     at = np.arange(rate) / rate
     pitch = np.interp(at, [0, 0.72], [150, 105])
     phase = 2 * np.pi * np.cumsum(pitch) / rate

@@ -69,7 +69,7 @@ def tokens(image: Path | None, audio: Path | None, video: Path | None) -> Tokeni
 def _sound(path: Path | None) -> SoundTokens:
     note = ""
     if path is None:
-        name, wave, rate = "a made voice", sample_media.voice(), 8000
+        name, wave, rate = "synthetic voice", sample_media.voice(), 8000
     else:
         name = path.name
         wave, rate = read_sound(path, longest=SECONDS)
@@ -143,7 +143,7 @@ def _sound_patches(mel: Tokens, mels: int) -> tuple[list[int], Array | None]:
 def _picture(path: Path | None) -> PictureTokens:
     note = ""
     if path is None:
-        name, pixels = "a drawn picture", sample_media.meadow()
+        name, pixels = "synthetic picture", sample_media.meadow()
     else:
         if not path.is_file():
             raise InputError(f"There is no picture {path}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
@@ -242,7 +242,7 @@ def _mapped(x: Tensor, weight: Tensor, slid: Tensor) -> Projection:
 def _film(path: Path | None) -> FilmTokens:
     note = ""
     if path is None:
-        name, found, fps = "a made film", torch.from_numpy(sample_media.bounce()).float() / 255, 8.0
+        name, found, fps = "synthetic film", torch.from_numpy(sample_media.bounce()).float() / 255, 8.0
     else:
         if not path.is_file():
             raise InputError(f"There is no film {path}. Give the path of a file that FFmpeg reads, e.g. MP4.")

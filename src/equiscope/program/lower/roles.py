@@ -126,7 +126,7 @@ def _chain_symbols(step: StepRecord, own: set[str], maker: dict[str, StepRecord]
             beside = {other: ("B", "what is added to the scores")} if other in maker else {}
             return {step.id: ("S′", "scores with what is added"), **beside}
         case "mask":
-            beside = {other: ("M", "which pairs are visible")} if other in maker else {}
+            beside = {other: ("M", "mask: the pairs that may attend")} if other in maker else {}
             return {step.id: ("S∘M", "scores, minus infinity where a pair is not visible"), **beside}
         case _:
             return {}
