@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, LISTED, WIDTH, Attending, attending, placed, randomised, title, words
-from tests.pairwise import pairwise
+from tests.pairwise import each_value, pairwise
 from tests.recorded import recorded
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
@@ -410,7 +410,7 @@ def test_a_look_up_can_be_differentiated_twice_with_a_bias_and_hidden_rows():
     assert torch.autograd.gradgradcheck(lambda *t: eager_attention(*t, seen), (q, k, v, bias))
 
 
-@pairwise(
+@each_value(
     pytest.mark.parametrize("scheme", [s for s in LISTED if s.acts("score_bias") and not s.acts("content_bias")], ids=title),
     pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"]),
     pytest.mark.parametrize("how", ["even places", "uneven places", "padded", "packed"]),

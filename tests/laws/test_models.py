@@ -43,7 +43,6 @@ norms = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.quick
 @pairwise(
     pytest.mark.parametrize("scheme", LISTED, ids=title),
     norms,

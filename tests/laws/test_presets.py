@@ -11,8 +11,6 @@ from equiscope.models import PRESETS, tiny
 from equiscope.symmetry import CLAIMED, Permute, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
 
-pytestmark = pytest.mark.quick
-
 EXACT = 1e-12  # float64; measured below 1e-15
 presets = pytest.mark.parametrize("name", PRESETS)
 KINDS = ("softmax", "sink", "sigmoid", "differential", "linear")

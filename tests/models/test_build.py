@@ -16,8 +16,6 @@ from equiscope.positions import Fire, Kerple, Learned, Rope, T5Bias
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 
-pytestmark = pytest.mark.quick
-
 VALID = torch.tensor([True, True, True, True, False, False])
 
 
@@ -31,6 +29,7 @@ def at_home(scheme, x):
     return placed(scheme, eq.Tokens.of(x))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_every_scheme_with_every_read_out_has_the_shape_that_it_says(scheme, readout):

@@ -6,8 +6,6 @@ import torch
 from equiscope.symmetry.figures import FIGURES, figure_rotations, line, tilted
 from equiscope.symmetry.space import Rotate
 
-pytestmark = pytest.mark.quick
-
 ALL = [*FIGURES, line(2), line(5), *map(tilted, FIGURES)]
 
 

@@ -21,8 +21,6 @@ from equiscope.symmetry.pictures import (
     patch,
 )
 
-pytestmark = pytest.mark.quick
-
 SIZE = (8, 8)
 FINE = 1e-12
 

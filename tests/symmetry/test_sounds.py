@@ -8,8 +8,6 @@ from equiscope.audit import check
 from equiscope.symmetry import inputs_of, named
 from equiscope.symmetry.sounds import SOUNDS, Gain, TimeShift, TimeShiftPadded
 
-pytestmark = pytest.mark.quick
-
 
 def heard(silence=0):
     wave = nn.functional.pad(torch.randn(2, 32, dtype=torch.float64), (silence, silence))

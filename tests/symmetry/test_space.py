@@ -12,8 +12,6 @@ from equiscope.symmetry.motions import Space
 from equiscope.symmetry.space import MOTIONS, Euclidean, Orthogonal, Reflect, Rigid, Rotate, Translate
 from equiscope.tokens import Tokens
 
-pytestmark = pytest.mark.quick
-
 Z = (0.0, 0.0, 1.0)
 SOLID = [m for m in MOTIONS if issubclass(m, Space)]
 FINE = 1e-12  # float64

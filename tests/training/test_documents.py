@@ -15,8 +15,6 @@ from equiscope.training.reading import merged
 from tests.training import test_images, test_translation
 from tests.training.small import small
 
-pytestmark = pytest.mark.quick
-
 BLANK = {"separator": "\n\n", "context": 48}
 TOKENS = {"characters": {}, "bytes": {"tokens": "bytes"}, "pieces": {"tokens": "pieces", "vocabulary": 300}}
 

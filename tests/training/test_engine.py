@@ -15,8 +15,6 @@ from equiscope.training.engine import Diverged, TrainingEngine
 from equiscope.training.task import resolve_spec
 from tests.training.small import plain, small
 
-pytestmark = pytest.mark.quick
-
 
 def engine(folder, **changes):
     """An engine with fresh weights, and its task."""
@@ -30,6 +28,7 @@ def losses(folder, steps=4, **changes):
     return [made.step(task, step).loss for step in range(steps)]
 
 
+@pytest.mark.quick
 def test_a_batch_that_is_read_in_turns_is_the_batch(tmp_path):
     whole = losses(tmp_path, budget={"batch": 6})
     assert losses(tmp_path, budget={"batch": 6, "accumulate": 3}) == pytest.approx(whole, rel=1e-6)  # float32; measured 1e-7
@@ -252,6 +251,7 @@ def test_a_compiled_step_learns_the_same(tmp_path):
     assert losses(tmp_path, engine={"compile": True, "precision": "bfloat16"}) == pytest.approx(half, rel=5e-3)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_model_computes_in_the_precision_of_the_recipe(tmp_path, precision):
     found, _ = engine(tmp_path, engine={"precision": precision})

@@ -18,8 +18,6 @@ from equiscope.training import Task, fit, load_run, load_task, open_task, recipe
 from equiscope.training.images import ImagesTask
 from equiscope.training.reading import merged
 
-pytestmark = pytest.mark.quick
-
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
 STRIPES = ("across", "down", "none")
 

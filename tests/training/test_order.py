@@ -12,8 +12,6 @@ from equiscope.training import fit, open_task, recipe, resolve_spec
 from equiscope.training.reading import merged
 from equiscope.training.task import order_warnings
 
-pytestmark = pytest.mark.quick
-
 BUDGET = {"steps": 1, "batch": 2}
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
 

@@ -16,8 +16,6 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS
 from equiscope.models import tiny as small
 
-pytestmark = pytest.mark.quick
-
 OWN = """
 import torch
 from torch import nn
