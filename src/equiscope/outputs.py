@@ -1,4 +1,4 @@
-"""Outputs: the one door through which every file is written.
+"""Outputs: every file of the package is written here.
 
 A regular file is written under an unguessable name in the same folder, brought to the disk, and takes its name at the end: it is
 there whole or not at all, and another program that watches the folder cannot put a link where it is written. Anything else (a
@@ -29,30 +29,30 @@ HANDLE = re.compile(r"/dev/fd/(\d+)|/proc/(?:self|thread-self|\d+)(?:/task/\d+)?
 
 
 def check(path: str | os.PathLike[str], hint: str = "Choose another file.") -> None:
-    """Raise Unwritable where a file of this name cannot be written. It is left as it is, and nothing stays beside it."""
+    """Raise Unwritable where a file of this name cannot be written. The file is unchanged, and no temporary file remains."""
     with _sentences(path, hint):
         name = _name(path)
         if (handle := handle_of(name)) is not None:
             os.fstat(handle)  # whether it is open
             return
-        found = _status(name)
-        if found is not None and not stat.S_ISREG(found.st_mode):
-            _special(name, found.st_mode)
+        status = _status(name)
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            _special(name, status.st_mode)
             return
         real = os.path.realpath(name)
         try:
             _try_folder(os.path.dirname(real))
         except OSError as error:
-            if found is None or error.errno not in KEPT_OUT:
+            if status is None or error.errno not in KEPT_OUT:
                 raise
-            os.close(os.open(real, os.O_WRONLY))  # written in its place, where the folder takes no new file
+            os.close(os.open(real, os.O_WRONLY))  # overwritten directly, because the folder takes no new file
             return
-        if found is not None and not os.access(real, os.W_OK):
+        if status is not None and not os.access(real, os.W_OK):
             raise PermissionError(errno.EACCES, "it may only be read")
 
 
 def check_folder(folder: str | os.PathLike[str], hint: str = "Choose another folder.") -> None:
-    """The same of a folder of results, which need not exist yet."""
+    """As `check` for a folder of results, which need not exist yet."""
     with _sentences(folder, hint):
         real = os.path.realpath(folder)
         while not os.path.lexists(real) and (up := os.path.dirname(real)) != real:
@@ -66,7 +66,7 @@ def check_folder(folder: str | os.PathLike[str], hint: str = "Choose another fol
 
 
 def check_files(folder: str | os.PathLike[str], names: Iterable[str], hint: str = "Choose another folder.") -> None:
-    """The same of a folder of results and of the files that will be written into it."""
+    """As `check` for a folder of results and the files that will be written into it."""
     check_folder(folder, hint)
     for name in names if os.path.isdir(folder) else ():
         check(os.path.join(folder, name), hint)
@@ -86,25 +86,25 @@ def write(
 
 
 def put(path: str | os.PathLike[str], content: str | bytes, patience: float = PATIENCE) -> Path:
-    """As `write`, for who says himself what OSError and ValueError mean."""
+    """As `write`, but raises OSError and ValueError unchanged."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     name = _name(path)
-    handle, found = handle_of(name), _status(name)
+    handle, status = handle_of(name), _status(name)
     if handle is not None:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()  # what was printed comes first
         _through(os.dup(handle), data, patience)
-    elif found is not None and not stat.S_ISREG(found.st_mode):
-        _special(name, found.st_mode)
-        _through(_opened(name, found.st_mode, patience), data, patience)
+    elif status is not None and not stat.S_ISREG(status.st_mode):
+        _special(name, status.st_mode)
+        _through(_opened(name, status.st_mode, patience), data, patience)
     else:
-        _replace(os.path.realpath(name), data, found)
+        _replace(os.path.realpath(name), data, status)
     return Path(path)
 
 
 def make_folder(folder: str | os.PathLike[str], hint: str = "Choose another folder.") -> Path:
-    """A folder of results, with those above it. Raises Unwritable where it cannot be made."""
+    """Create a folder of results and its parents. Raises Unwritable where that fails."""
     with _sentences(folder, hint):
         os.makedirs(folder, exist_ok=True)
     return Path(folder)
@@ -144,12 +144,12 @@ def _status(name: str) -> os.stat_result | None:
 
 
 def handle_of(name: str | os.PathLike[str]) -> int | None:
-    """The number of an open file for a name such as /dev/stdout or /dev/fd/3, which leads to what this process has open."""
+    """The file descriptor for a name such as /dev/stdout or /dev/fd/3 that refers to an open file of this process."""
     name = os.fspath(name)
     for _ in range(LINKS):
-        if found := HANDLE.fullmatch(os.path.abspath(name)):
+        if match := HANDLE.fullmatch(os.path.abspath(name)):
             own = not (pid := re.match(r"/proc/(\d+)", os.path.abspath(name))) or int(pid[1]) == os.getpid()
-            return int(found[1] or found[2]) if own else None
+            return int(match[1] or match[2]) if own else None
         try:
             name = os.path.join(os.path.dirname(name), os.readlink(name))
         except OSError:
@@ -158,7 +158,7 @@ def handle_of(name: str | os.PathLike[str]) -> int | None:
 
 
 def _special(name: str, mode: int) -> None:
-    """Raise OSError for what is neither a file nor takes bytes one after the other."""
+    """Raise OSError for anything that is neither a file nor a stream."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder, and a file is needed")
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
@@ -168,7 +168,7 @@ def _special(name: str, mode: int) -> None:
 
 
 def _opened(name: str, mode: int, patience: float) -> int:
-    """A device, or a pipe that somebody reads in time."""
+    """Open a device, or a pipe once it has a reader."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -182,7 +182,7 @@ def _opened(name: str, mode: int, patience: float) -> int:
 
 
 def _through(handle: int, data: bytes, patience: float = PATIENCE) -> None:
-    """Write all of it to an open file, and close that."""
+    """Write all bytes to an open file and close it."""
     try:
         left = memoryview(data)
         while left:
@@ -195,24 +195,24 @@ def _through(handle: int, data: bytes, patience: float = PATIENCE) -> None:
         os.close(handle)
 
 
-def _replace(real: str, data: bytes, found: os.stat_result | None) -> None:
-    """A regular file: whole under another name, then under its own."""
+def _replace(real: str, data: bytes, status: os.stat_result | None) -> None:
+    """Write a regular file under a temporary name, then rename it."""
     folder = os.path.dirname(real)
-    if found is not None and not os.access(real, os.W_OK):
+    if status is not None and not os.access(real, os.W_OK):
         raise PermissionError(errno.EACCES, "it may only be read")
     try:
         part, handle = _new(folder)
     except OSError as error:
-        if found is None or error.errno not in KEPT_OUT:
+        if status is None or error.errno not in KEPT_OUT:
             raise
         _through(os.open(real, os.O_WRONLY | os.O_TRUNC), data)
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            if found is not None and hasattr(os, "fchmod"):
+            if status is not None and hasattr(os, "fchmod"):
                 with suppress(OSError):  # somebody else's file, on a system that gives none away
-                    os.fchown(file.fileno(), found.st_uid, found.st_gid)
-                os.fchmod(file.fileno(), found.st_mode & 0o777)
+                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
+                os.fchmod(file.fileno(), status.st_mode & 0o777)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -225,14 +225,14 @@ def _replace(real: str, data: bytes, found: os.stat_result | None) -> None:
 
 
 def _new(folder: str) -> tuple[str, int]:
-    """A new file under a name that nobody can know before, and its handle. Its permissions are those of any new file."""
+    """Create a file with an unpredictable name and default permissions; return its name and descriptor."""
     part = os.path.join(folder, f".{token_hex(12)}")
     kinds = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return part, os.open(part, kinds, 0o666)
 
 
 def _try_folder(folder: str) -> None:
-    """Raise OSError where a folder takes no new file, or its disk has no room for one."""
+    """Raise OSError if no file can be created in a folder, or its disk is full."""
     part, handle = _new(folder)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -245,7 +245,7 @@ def _try_folder(folder: str) -> None:
 
 
 def _to_disk(folder: str) -> None:
-    """Names in a folder survive a power cut, where the system can promise that."""
+    """Flush a folder to disk, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

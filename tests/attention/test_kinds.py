@@ -241,7 +241,7 @@ def test_heads_that_count_the_other_way_round_are_reordered():
 
 
 # --- masks --------------------------------------------------------------------------------------------------------------
-GRAPH = [(0, 1), (1, 1), (2, 5), (3, 0), (5, 4)]  # rank 4 may look nowhere
+GRAPH = [(0, 1), (1, 1), (2, 5), (3, 0), (5, 4)]  # rank 4 is fully masked
 MASKED = {
     "everything": (Everything(), lambda i, j: True),
     "causal": (Causal(), lambda i, j: j <= i),
@@ -297,7 +297,7 @@ def test_a_mask_is_a_plain_loop_on_every_backend(mask, may, flags):
         for backend in BACKENDS:
             found = made(mask=mask, backend=backend)(given)
             assert relative_error(found, wanted) < ROUNDING, backend
-            assert torch.equal(found == 0, wanted == 0), backend  # a row that may look nowhere gives 0
+            assert torch.equal(found == 0, wanted == 0), backend  # a row that is fully masked gives 0
 
 
 @pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
@@ -405,7 +405,7 @@ def test_the_readable_path_can_be_differentiated_twice(kind, scheme):
 def test_a_look_up_can_be_differentiated_twice_with_a_bias_and_hidden_rows():
     q, k, v = (torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(3))
     bias = torch.randn(2, 4, 4, dtype=torch.float64, requires_grad=True)
-    seen = torch.ones(4, 4, dtype=torch.bool).tril(-1)  # the first row may look nowhere
+    seen = torch.ones(4, 4, dtype=torch.bool).tril(-1)  # the first row is fully masked
     assert torch.autograd.gradcheck(lambda *t: eager_attention(*t, seen), (q, k, v, bias))
     assert torch.autograd.gradgradcheck(lambda *t: eager_attention(*t, seen), (q, k, v, bias))
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.quick
 
 
 def get_slopes(n):
-    """As in the paper's repository (attention_with_linear_biases, fairseq), written down again."""
+    """As in the paper's repository (attention_with_linear_biases, fairseq), computed again."""
 
     def get_slopes_power_of_2(n):
         start = 2 ** (-(2 ** -(math.log2(n) - 3)))

@@ -32,7 +32,7 @@ def test_products_know_only_how_far_apart_two_points_are(pairs, settings):
 
 
 def test_it_is_rope_vits_axial_rotation_with_x_first():
-    """Written down again from `compute_axial_cis` and `apply_rotary_emb`, in float64."""
+    """Computed again from `compute_axial_cis` and `apply_rotary_emb`, in float64."""
     height, width, dim, theta = 3, 5, 16, 100.0
     t = torch.arange(height * width).double()
     speeds = 1.0 / theta ** (torch.arange(0, dim, 4)[: dim // 4].double() / dim)

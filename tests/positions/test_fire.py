@@ -1,4 +1,4 @@
-"""FIRE: the share of a distance in how far one could look, through a small network; it does notice where a text starts (P9)."""
+"""FIRE: the share of a distance in how far one may attend, through a small network; it does notice where a text starts (P9)."""
 
 import msgspec
 import pytest

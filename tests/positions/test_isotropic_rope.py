@@ -15,7 +15,7 @@ pytestmark = pytest.mark.quick
 
 
 def test_it_is_the_rotation_of_the_posts_code():
-    """GoldenGateRoPE2d, written down again: heads x pairs directions, half-split pairs, x before y."""
+    """GoldenGateRoPE2d, computed again: heads x pairs directions, half-split pairs, x before y."""
     heads, pairs, low, high = 3, 8, 0.05, 2.0
     omega = low * (high / low) ** np.linspace(0, 1, pairs)
     phi = np.arange(heads * pairs).reshape(heads, pairs) * math.pi * (math.sqrt(5) - 1) / 2
@@ -30,7 +30,7 @@ def test_it_is_the_rotation_of_the_posts_code():
 
 
 def test_on_three_axes_directions_are_those_of_the_posts_code():
-    """_phi and make_directions, written down again."""
+    """_phi and make_directions, computed again."""
     root = 2.0
     for _ in range(10):
         root = (1 + root) ** (1 / 4)

@@ -44,7 +44,7 @@ def test_attention_weighs_as_hugging_faces_does(window, trained):
 
 
 def test_it_is_the_papers_formula():
-    """Written down again pair by pair, in float64."""
+    """Computed again pair by pair, in float64."""
     scheme = made((4, 6), hidden=5)
     at = torch.randn(7, 2, dtype=torch.float64) * 10
     found = biased(scheme, at)

@@ -19,7 +19,7 @@ def made(**settings):
 
 
 def test_it_is_rope_vits_mixed_rotation():
-    """Written down again from `init_2d_freqs`, `compute_mixed_cis` and `apply_rotary_emb`, in float64: axes first, x before y."""
+    """Computed again from `init_2d_freqs`, `compute_mixed_cis` and `apply_rotary_emb`, in float64: axes first, x before y."""
     height, width = 3, 5
     freqs = torch.randn(2, HEADS, K // 2, dtype=torch.float64)
     t = torch.arange(height * width).double()

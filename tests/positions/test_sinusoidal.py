@@ -1,4 +1,4 @@
-"""Sinusoids: the paper's numbers, the rotation hidden in them, what fewer clocks cannot tell apart (P3, P4, P12)."""
+"""Sinusoids: the paper's numbers, the rotation hidden in them, what fewer clocks cannot distinguish (P3, P4, P12)."""
 
 import json
 import math
@@ -114,7 +114,7 @@ def test_tables_convert_exactly_from_one_layout_to_the_other():
             convert(beside[:, :7])
 
 
-# --- what one, two and many hands tell apart --------------------------------------------------------------------------
+# --- what one, two and many hands distinguish --------------------------------------------------------------------------
 def distinct(encoding):
     return len({tuple(row) for row in (encoding.round(decimals=9) + 0.0).tolist()})  # 1e-9: far above the rounding of a sine
 

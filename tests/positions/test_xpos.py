@@ -20,7 +20,7 @@ def places(*values):
 
 
 def torchscale(x, at, downscale, gamma=0.4, scale_base=512, base=10000):
-    """As in microsoft/torchscale (`XPOS`), written down again for places that are given."""
+    """As in microsoft/torchscale (`XPOS`), computed again for places that are given."""
     width = x.shape[-1]
     zeta = (torch.arange(0, width, 2).double() + gamma * width) / ((1 + gamma) * width)
     scale = zeta ** (at / scale_base)

@@ -1,4 +1,4 @@
-"""Verdicts: rounding and violation are told apart without a tolerance."""
+"""Verdicts: rounding and violation are distinguished without a tolerance."""
 
 from dataclasses import replace
 

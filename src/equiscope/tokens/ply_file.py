@@ -28,7 +28,7 @@ ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 @dataclass
 class Element:
-    """What stands in so many rows; columns: name, kind of a number, and of the count before it, where it is a list."""
+    """What stands in a number of rows; columns: name, kind of a number, and of the count before it, where it is a list."""
 
     name: str
     rows: int
