@@ -143,6 +143,7 @@ class Pictures:
     ) -> Self:  # fmt: skip
         """New pictures as the one part, converted to the size and channels of a run; their classes must be those of the run."""
         pictures = cls.__new__(cls)
+        pictures.bytes_in_memory = IN_MEMORY
         pictures.config = msgspec.structs.replace(config, size=size)
         pictures.classes, pictures.size, pictures.channels, pictures.sources, pictures.notes = classes, size, channels, [], []
         if len(names) > 2:
