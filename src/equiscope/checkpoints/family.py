@@ -210,30 +210,30 @@ class Family:
 
 
 def _converted(
-    mapping: WeightMap | WeightTransform, names: list[str], found: list[Tensor], parts: Sequence[Tensor]
+    mapping: WeightMap | WeightTransform, names: list[str], tensors: list[Tensor], parts: Sequence[Tensor]
 ) -> tuple[list[Tensor], ShapeMismatch | None]:  # fmt: skip
     """The tensors of a mapping as parameters, or the mismatch of their shapes."""
     if isinstance(mapping, WeightTransform):
         try:
-            made = mapping.load(found)
+            converted = mapping.load(tensors)
         except (RuntimeError, IndexError):
-            made = []
-        if [t.shape for t in made] == [p.shape for p in parts]:
-            return made, None
+            converted = []
+        if [t.shape for t in converted] == [p.shape for p in parts]:
+            return converted, None
         expected_names = [tuple(t.shape) for t in mapping.store([torch.empty(p.shape, device="meta") for p in parts])]
         return [], next(
             (
                 ShapeMismatch(name, tuple(t.shape), shape)
-                for name, t, shape in zip(mapping.tensors, found, expected_names, strict=True)
+                for name, t, shape in zip(mapping.tensors, tensors, expected_names, strict=True)
                 if t.shape != shape
             ),
-            ShapeMismatch(mapping.tensors[0], tuple(found[0].shape), expected_names[0]),
+            ShapeMismatch(mapping.tensors[0], tuple(tensors[0].shape), expected_names[0]),
         )
     wanted_shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
     said = wanted_shape[::-1] if mapping.transposed else wanted_shape
-    if tuple(found[0].shape) != said:
-        return [], ShapeMismatch(names[0], tuple(found[0].shape), said)
-    joined = found[0].mT if mapping.transposed else found[0]
+    if tuple(tensors[0].shape) != said:
+        return [], ShapeMismatch(names[0], tuple(tensors[0].shape), said)
+    joined = tensors[0].mT if mapping.transposed else tensors[0]
     return list(mapping.deinterleave(joined).split([p.shape[0] for p in parts])), None
 
 

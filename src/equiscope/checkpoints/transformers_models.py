@@ -110,9 +110,14 @@ def _config_and_class(library: ModuleType, config: dict[str, Any], names: list[s
     return made, found
 
 
-def _unread(made: Any, config: dict[str, Any]) -> list[str]:
+def _unread(configuration: Any, config: dict[str, Any]) -> list[str]:
     """The fields that are not read: those that a configuration of this class does not have, and those that are not passed on."""
-    own = {*inspect.signature(type(made).__init__).parameters, *vars(type(made)()), *made.attribute_map, "auto_map"} | EVERYWHERE
+    own = {
+        *inspect.signature(type(configuration).__init__).parameters,
+        *vars(type(configuration)()),
+        *configuration.attribute_map,
+        "auto_map",
+    } | EVERYWHERE
     inner = {name for name, value in config.items() if isinstance(value, dict) and name.endswith("_config")}
     lost = [n for n, v in config.items() if v is not None and n not in own | inner and not OLDER.fullmatch(n)]
     return sorted({*lost, *(n for n in config if n not in own and UNSAFE.fullmatch(n))})
@@ -123,13 +128,13 @@ def _loaded(kind: Any, config: Any, weights: files.Weights, pooled: dict[str, An
     with torch.device("meta"):  # torch lists its functions now, as transformers replaces one of them while it loads
         torch.empty(0)
     try:
-        model, said = kind.from_pretrained(
+        model, report = kind.from_pretrained(
             None, config=config, state_dict=dict(weights.tensors), output_loading_info=True, ignore_mismatched_sizes=True,
             trust_remote_code=False, local_files_only=True, use_safetensors=True, **pooled,
         )  # fmt: skip
     except Exception as error:  # code and data of others may raise anything
         raise InputError(f"{folder} could not be read by transformers: {one_line(error)}.") from error
-    return model, said
+    return model, report
 
 
 def _spellings(name: str, model: Any) -> set[str]:
@@ -165,13 +170,13 @@ def _has_no_pooler(kind: Any, tensors: dict[str, Any]) -> bool:
     return takes and not any("pooler." in name for name in tensors)
 
 
-def _fit(model: Any, weights: files.Weights, said: dict[str, Any], wanted: set[str]) -> Fit:
+def _fit(model: Any, weights: files.Weights, report: dict[str, Any], wanted: set[str]) -> Fit:
     """How every tensor was used."""
     fit, unread = Fit(), [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
     computed, state = {name for name, _ in model.named_non_persistent_buffers()}, model.state_dict()
     for name in weights.tensors:
         spellings = _spellings(name, model)
-        if spellings & said["unexpected_keys"]:
+        if spellings & report["unexpected_keys"]:
             fit.add_unused(name, wanted, "a buffer, computed" if spellings & computed else "")
         elif name not in wanted and (strict.BUFFERS.fullmatch(name) or any(pattern.search(name) for pattern in unread)):
             fit.ignored[name] = "no weight of such a model"
@@ -179,13 +184,13 @@ def _fit(model: Any, weights: files.Weights, said: dict[str, Any], wanted: set[s
             fit.used.append(name)
     whole = {name for name in fit.used for one in _spellings(name, model) & state.keys() if not state[one].is_floating_point()}
     strict.require_float_dtypes(weights.tensors, (name for name in fit.used if name not in whole))
-    for name in (name for name in state if name in said["missing_keys"]):
+    for name in (name for name in state if name in report["missing_keys"]):
         if TRAINED.fullmatch(name):
             with torch.no_grad():
                 model.get_parameter(name).zero_()
         else:
             fit.missing.append(name)
-    fit.shapes = [ShapeMismatch(name, tuple(found), tuple(asked)) for name, found, asked in sorted(said["mismatched_keys"])]
+    fit.shapes = [ShapeMismatch(name, tuple(found), tuple(asked)) for name, found, asked in sorted(report["mismatched_keys"])]
     fit.nonfinite = strict.nonfinite_tensors(weights.tensors, fit.used)
     return fit
 

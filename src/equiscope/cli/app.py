@@ -15,11 +15,11 @@ app = typer.Typer(
 )  # fmt: skip
 
 
-def _version(asked: bool) -> bool:
-    if asked:
+def _version(requested: bool) -> bool:
+    if requested:
         print(f"equiscope {__version__}")
         raise typer.Exit
-    return asked
+    return requested
 
 
 @app.callback()

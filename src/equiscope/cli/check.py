@@ -104,24 +104,24 @@ def _informative(audit: Audit) -> Audit:
 
 
 @contextmanager
-def _progress(shown: bool) -> Iterator[Progress]:
+def _progress(visible: bool) -> Iterator[Progress]:
     """On a terminal, how far the check is and the time left; on the error stream, so that a pipe gets the answer alone."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<16}"), BarColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not (visible and console.is_terminal)) as bar:
         task = bar.add_task("checking", total=1.0)
         yield lambda share, what: bar.update(task, completed=share, description=what)
 
 
 def _list(json: bool) -> None:
-    known = [("property", p.name, p.summary) for p in PROPERTIES] + [("action", a.name, a.summary) for a in ACTIONS]
+    statements = [("property", p.name, p.summary) for p in PROPERTIES] + [("action", a.name, a.summary) for a in ACTIONS]
     if json:
-        print(json_text.dumps([{"kind": k, "name": n, "summary": s} for k, n, s in known]))
+        print(json_text.dumps([{"kind": k, "name": n, "summary": s} for k, n, s in statements]))
         return
-    width = max(len(name) for _, name, _ in known)
+    width = max(len(name) for _, name, _ in statements)
     for kind, heading in (("property", "Properties (--property NAME)"), ("action", "Actions (--action NAME)")):
         print(heading)
-        for k, name, summary in known:
+        for k, name, summary in statements:
             if k == kind:
                 print(f"  {name:{width}}  {summary}")
         print()

@@ -88,31 +88,31 @@ def _read(path: Path) -> Comparison:
     return comparison
 
 
-def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
+def _tell(comparison: Comparison, folder: Path | None, json: bool) -> None:
     """Answer first; then the table; and the page and the data, where there is a folder for them."""
     import msgspec
 
     from equiscope.explore.page import write
 
-    data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    data = msgspec.json.format(msgspec.json.encode(comparison), indent=1) + b"\n"
     wrong: EquiscopeError | None = None
     if folder is not None:
         try:
             outputs.make_folder(folder, HINT)
             outputs.write(folder / DATA, data, HINT)
-            write(found, folder / REPORT)
+            write(comparison, folder / REPORT)
             print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
         except EquiscopeError as error:  # no page bundle, or no room: the answer is told all the same
             wrong = error
     if json:
         print(data.decode(), end="")
     else:
-        _text(found)
+        _text(comparison)
     if wrong is not None:
         raise wrong
 
 
-def _text(found: Comparison) -> None:
+def _text(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -120,17 +120,17 @@ def _text(found: Comparison) -> None:
 
     piped = not sys.stdout.isatty()
     console = Console(highlight=False, soft_wrap=piped, width=WIDE if piped else None)
-    if found.question:
-        console.print(found.question, style="dim", markup=False)
-    console.print(f"{found.answer}\n", style="bold", markup=False)
+    if comparison.question:
+        console.print(comparison.question, style="dim", markup=False)
+    console.print(f"{comparison.answer}\n", style="bold", markup=False)
     table = Table(box=None, header_style="dim", pad_edge=False)
-    sizes = sorted({b.factor for t in found.trials for b in t.extrapolation if b.factor != 1})
-    headings = ["", f"{found.part} {found.metric}", *[f"at {size:.3g}×" for size in sizes], "parameters", "seconds"]
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left")
-    values = values_by_candidate(found)
-    for candidate in found.candidates:
-        trials = [t for t in found.trials if t.candidate == candidate.name]
+    sizes = sorted({b.factor for t in comparison.trials for b in t.extrapolation if b.factor != 1})
+    headings = ["", f"{comparison.part} {comparison.metric}", *[f"at {size:.3g}×" for size in sizes], "parameters", "seconds"]
+    for column, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if column else "left")
+    values = values_by_candidate(comparison)
+    for candidate in comparison.candidates:
+        trials = [t for t in comparison.trials if t.candidate == candidate.name]
         far = [[b.value for t in trials for b in t.extrapolation if b.factor == s] for s in sizes]
         table.add_row(
             candidate.name,
@@ -139,7 +139,7 @@ def _text(found: Comparison) -> None:
             f"{candidate.parameters:,}", _median([t.seconds for t in trials if t.value is not None]),
         )  # fmt: skip
     console.print(table)
-    for note in found.notes:
+    for note in comparison.notes:
         console.print(f"\n- {note}", markup=False)
 
 

@@ -32,16 +32,16 @@ def run(name: str | None, check: bool, json: bool) -> int:
     return int(any(file.state == "invalid" for files in looked.values() for file in files))
 
 
-def _all(sets: dict[str, Dataset], looked: dict[str, list[FileStatus]], check: bool) -> None:
+def _all(sets: dict[str, Dataset], statuses: dict[str, list[FileStatus]], check: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="none")
     for heading in ("data", "for", "MB", "what", "licence", "here"):
         table.add_column(heading, justify="right" if heading == "MB" else "left")
     for name, dataset in sets.items():
         licence = dataset.licence.partition(";")[0] + ("" if dataset.share else ": do not redistribute")
-        table.add_row(name, dataset.use, f"{dataset.bytes / 1e6:.1f}", dataset.title, licence, _here(looked[name], check))
+        table.add_row(name, dataset.use, f"{dataset.bytes / 1e6:.1f}", dataset.title, licence, _here(statuses[name], check))
     console = _console()
     console.print(table)
-    wrong = [f"{name}/{f.file.name}" for name, files in looked.items() for f in files if f.state == "invalid"]
+    wrong = [f"{name}/{f.file.name}" for name, files in statuses.items() for f in files if f.state == "invalid"]
     if wrong:
         console.print(f"\nNot as listed: {', '.join(wrong)}. Fetch them again.")
     console.print("\nHow to get one, and its files: equiscope data NAME. Whether all are valid: equiscope data --check.")

@@ -54,11 +54,11 @@ def _no_file(words: str) -> None:
 
 
 def draw(
-    source: str, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
+    source: str, options: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
 ) -> None:  # fmt: skip
     """Draw a preset, a spec file or a checkpoint folder. Raises InputError for options that only a sentence has."""
-    if said:
-        raise InputError(f"Only a sentence takes {' and '.join(said)}; a drawing has all that from the model. Leave that out.")
+    if options:
+        raise InputError(f"Only a sentence takes {' and '.join(options)}; a drawing has all that from the model. Leave that out.")
     path = Path(source)
     title = path.resolve().name if folder_of(source) else path.stem if path.suffix == ".json" else source
     show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
@@ -73,11 +73,11 @@ def is_run(words: str) -> bool:
 
 
 def show_run(
-    folder: Path, said: list[str], export: Path | None, port: int, open_browser: bool, json: bool
+    folder: Path, options: list[str], export: Path | None, port: int, open_browser: bool, json: bool
 ) -> None:  # fmt: skip
     """The page of a run; while it trains elsewhere, one that asks for what is new."""
-    if said:
-        raise InputError(f"Only a sentence takes {' and '.join(said)}; {folder} is a run. Leave that out.")
+    if options:
+        raise InputError(f"Only a sentence takes {' and '.join(options)}; {folder} is a run. Leave that out.")
     run = read_run(folder)
     if run.state == "running" and export is None and not json:
         live = explore.following(folder)

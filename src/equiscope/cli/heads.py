@@ -83,7 +83,7 @@ class PreparedModel(LabelledInputs):
 
 
 def run(
-    source: str, request: ModelInput, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
+    source: str, request: ModelInput, options: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
     other_source: str | None = None, compact: bool = False,
 ) -> None:  # fmt: skip
     """The page. beside: another model on the same input. compact: its file is small, and its numbers are rounded.
@@ -91,8 +91,8 @@ def run(
     raises  InputError where the model or the input is none, or where nothing attends, for options of a sentence, and where rows or
             heads of two models do not match
     """
-    if said:
-        raise InputError(f"Only a sentence alone takes {' and '.join(said)}; {source} brings all that. Leave that out.")
+    if options:
+        raise InputError(f"Only a sentence alone takes {' and '.join(options)}; {source} brings all that. Leave that out.")
     if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
     if compact and export is None and not json:
@@ -105,7 +105,7 @@ def run(
     else:
         other, called = _prepare(other_source, request, seed), short_names(source, other_source)
         align_inputs(ready, other, request == ModelInput())
-        ready.notes += [f"{of}: {said}" for of, one in zip(called, (ready, other), strict=True) for said in one.origin]
+        ready.notes += [f"{of}: {origin}" for of, one in zip(called, (ready, other), strict=True) for origin in one.origin]
         page = _heads_page(ready, f"{called[0]} beside {called[1]}: {request.title}", source, seed)
         page.set_side_by_side(_heads_page(other, called[1], other_source, seed), called)
         models = [ready.model, other.model]
@@ -130,7 +130,7 @@ def _offer_compact(path: Path, large: int = LARGE) -> None:
 def numbers(
     source: str | None,
     request: ModelInput,
-    said: list[str],
+    options: list[str],
     export: Path | None,
     seed: int,
     port: int,
@@ -143,8 +143,8 @@ def numbers(
     """
     if source is None:
         raise InputError("--numbers needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
-    if said:
-        raise InputError(f"--numbers shows one model without {' and '.join(said)}. Leave that out.")
+    if options:
+        raise InputError(f"--numbers shows one model without {' and '.join(options)}. Leave that out.")
     if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
     ready = _prepare(source, request, seed)
@@ -251,22 +251,22 @@ def _note_partial_letters(ready: PreparedModel) -> None:
 # ---------------------------------------------------------------------------------------------------------------------- text
 
 
-def _set_text(ready: PreparedModel, found: Target, folder: Path, text: str) -> None:
+def _set_text(ready: PreparedModel, target: Target, folder: Path, text: str) -> None:
     if not text.strip():
         raise InputError("The text is empty. Give at least one word.")
     name, slot = _slot(ready, lambda n, v: n == "input_ids" or (n.isdigit() and not v.is_floating_point() and v.ndim == 2))
     if name is None:
-        raise InputError(f"{type(found.model).__name__} takes no text, but {_accepted_inputs(ready)}.")
+        raise InputError(f"{type(target.model).__name__} takes no text, but {_accepted_inputs(ready)}.")
     ids, line = _encoded(folder, text)
     if len(ids) > LONGEST:
         raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are shown. Give a shorter one.")
-    check_ids(found.model, ids)
-    slot(torch.tensor([ids], device=next(found.model.parameters()).device))
+    check_ids(target.model, ids)
+    slot(torch.tensor([ids], device=next(target.model.parameters()).device))
     for name in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
         ready.kwargs.pop(name, None)
     ready.sequences.append(line)
     if "decoder_input_ids" in ready.kwargs:
-        _set_answer(ready, found.model, folder, torch.tensor([ids]))
+        _set_answer(ready, target.model, folder, torch.tensor([ids]))
 
 
 def _set_answer(ready: PreparedModel, model: Any, folder: Path, ids: Tensor) -> None:
@@ -298,18 +298,18 @@ def _encoded(folder: Path, text: str) -> tuple[list[int], TokenSequence]:
 # ------------------------------------------------------------------------------------------------------------- picture, sound
 
 
-def _set_image(ready: PreparedModel, found: Target, folder: Path, path: Path) -> None:
+def _set_image(ready: PreparedModel, target: Target, folder: Path, path: Path) -> None:
     if not path.is_file():
         raise InputError(f"There is no picture {path}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
-    slot, (channels, height, width), dtype = _image_slot(ready, found.model)
-    size = _config_size(found.model) or (height, width)
+    slot, (channels, height, width), dtype = _image_slot(ready, target.model)
+    size = _config_size(target.model) or (height, width)
     pixels = converted(picture(path, str(path), most=PIXELS), size, channels)
-    mean, spread, said = _normal(folder, found.model, channels)
+    mean, spread, is_given = _normal(folder, target.model, channels)
     values = (torch.tensor(pixels).float() / 255 - mean[:, None, None]) / spread[:, None, None]
     slot(values[None].to(dtype))
-    ready.sequences += patch_sequences(found.model, size, address(pixels))
+    ready.sequences += patch_sequences(target.model, size, address(pixels))
     ready.notes.append(f"The picture was cut to its middle and brought to {size[1]}×{size[0]} pixels.")
-    if not said:
+    if not is_given:
         ready.notes.append("The model says no mean and spread of colours, so black is -1 and white is 1.")
 
 
@@ -361,24 +361,24 @@ def _normal(folder: Path, model: Any, channels: int) -> tuple[Tensor, Tensor, bo
     )
 
 
-def _colours(path: Path, said: Any, key: str) -> np.ndarray:
-    """A number, or one a channel; 0.5 unless said. Raises InputError for others, and for a spread that is not above 0."""
-    if said is None:
+def _colours(path: Path, value: Any, key: str) -> np.ndarray:
+    """A number, or one a channel; 0.5 unless value. Raises InputError for others, and for a spread that is not above 0."""
+    if value is None:
         return np.asarray(0.5, dtype=np.float32)
-    numbers = said if isinstance(said, (list, tuple)) else [said]
+    numbers = value if isinstance(value, (list, tuple)) else [value]
     fits = all(
         isinstance(n, (int, float)) and not isinstance(n, bool) and np.isfinite(n) and (key == "mean" or n > 0) for n in numbers
     )
     if not numbers or not fits:
-        raise InputError(f"{path}: image_{key} is {said!r}, but should be a number for each channel{' above 0' * (key == 'std')}.")
+        raise InputError(f"{path}: image_{key} is {value!r}, but should be a number for each channel{' above 0' * (key == 'std')}.")
     return np.asarray(numbers, dtype=np.float32)
 
 
-def _set_audio(ready: PreparedModel, found: Target, folder: Path, path: Path) -> None:
+def _set_audio(ready: PreparedModel, target: Target, folder: Path, path: Path) -> None:
     name, slot = _slot(ready, lambda n, v: n == "input_values")
     if name is None:
         raise InputError(
-            f"{type(found.model).__name__} takes no sound as samples, but {_accepted_inputs(ready)}. "
+            f"{type(target.model).__name__} takes no sound as samples, but {_accepted_inputs(ready)}. "
             "Our own runs on sounds and models like wav2vec 2.0 do."
         )
     config = folder / PREPROCESSOR
@@ -390,7 +390,7 @@ def _set_audio(ready: PreparedModel, found: Target, folder: Path, path: Path) ->
     slot(((wave - wave.mean()) / (1.0 if quiet else wave.std()))[None].float())
     if quiet:
         ready.notes.append(SILENT)
-    convolutions = [m for m in found.model.modules() if isinstance(m, nn.Conv1d) and m.stride[0] > 1]
+    convolutions = [m for m in target.model.modules() if isinstance(m, nn.Conv1d) and m.stride[0] > 1]
     hop, seen = 1, 1  # samples from slice to slice, and in one
     for one in convolutions:
         seen, hop = seen + (one.kernel_size[0] - 1) * hop, hop * one.stride[0]

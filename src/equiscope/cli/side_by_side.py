@@ -38,18 +38,18 @@ def align_inputs(one: LabelledInputs, other: LabelledInputs, generated: bool) ->
         one.notes.append(ANSWER)
 
 
-def short_names(source: str, beside: str) -> list[str]:
+def short_names(source: str, other: str) -> list[str]:
     """Short names of two models that differ."""
-    short = [Path(one).resolve().name if folder_of(one) else one for one in (source, beside)]
-    return short if short[0] != short[1] else [source, beside]
+    short = [Path(one).resolve().name if folder_of(one) else one for one in (source, other)]
+    return short if short[0] != short[1] else [source, other]
 
 
-def _ids(found: dict[str, Tensor]) -> str | None:
+def _ids(arguments: dict[str, Tensor]) -> str | None:
     """The argument for the ids of a text."""
-    known = [name for name in ("source", "input_ids", "0") if name in found and not found[name].is_floating_point()]
-    return known[0] if known else None
+    names = [name for name in ("source", "input_ids", "0") if name in arguments and not arguments[name].is_floating_point()]
+    return names[0] if names else None
 
 
-def _answer(found: dict[str, Tensor]) -> str | None:
+def _answer(arguments: dict[str, Tensor]) -> str | None:
     """The argument for the ids of the decoder."""
-    return "decoder_input_ids" if "decoder_input_ids" in found else "0" if "source" in found else None
+    return "decoder_input_ids" if "decoder_input_ids" in arguments else "0" if "source" in arguments else None

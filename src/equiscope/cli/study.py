@@ -43,11 +43,11 @@ def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick:
             print(f"wrote {path}", file=sys.stderr)
 
 
-def write(found: StudyResult, folder: Path) -> list[Path]:
+def write(result: StudyResult, folder: Path) -> list[Path]:
     """The finding as JSON and its picture as PNG and SVG. Raises InputError where matplotlib is missing."""
     outputs.make_folder(folder, HINT)
-    data = outputs.write(folder / f"{found.study}.json", found.to_json() + "\n", HINT)
-    return [data, *(draw(found, folder / f"{found.study}.{kind}") for kind in ("png", "svg"))]
+    data = outputs.write(folder / f"{result.study}.json", result.to_json() + "\n", HINT)
+    return [data, *(draw(result, folder / f"{result.study}.{kind}") for kind in ("png", "svg"))]
 
 
 def ready(out: Path | None, names: Iterable[str]) -> None:
@@ -73,17 +73,17 @@ def _list(json: bool) -> None:
     print("\nequiscope study NAME answers one of them; equiscope study claims measures what the literature says of transformers.")
 
 
-def _text(found: StudyResult) -> None:
+def _text(result: StudyResult) -> None:
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    console.print(f"{found.question}\n", style="bold", markup=False)
-    console.print(f"{found.answer}\n", markup=False)
+    console.print(f"{result.question}\n", style="bold", markup=False)
+    console.print(f"{result.answer}\n", markup=False)
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for number, heading in enumerate(found.table.heading):
+    for number, heading in enumerate(result.table.heading):
         table.add_column(heading, justify="right" if number else "left")
-    for row in found.table.cells():
+    for row in result.table.cells():
         table.add_row(*row)
     console.print(table)
-    for note in found.notes:
+    for note in result.notes:
         console.print(f"\n- {note}", markup=False)
-    form = ", quick form" if found.quick else ""
-    console.print(f"\nSource: {found.source}. Data: {found.data}. Seed {found.seed}{form}.", style="dim", markup=False)
+    form = ", quick form" if result.quick else ""
+    console.print(f"\nSource: {result.source}. Data: {result.data}. Seed {result.seed}{form}.", style="dim", markup=False)

@@ -107,17 +107,17 @@ def run_summary(run: Run, folder: Path) -> dict[str, Any]:
     return rest | {"folder": str(folder), "metrics": str(folder / METRICS)}
 
 
-def encoded(said: Any) -> str:
+def encoded(value: Any) -> str:
     """As JSON, in which a number that is none is null, as in a run."""
-    return msgspec.json.encode(said).decode()
+    return msgspec.json.encode(value).decode()
 
 
 def lines(run: Run, folder: Path) -> list[str]:
     """What a person reads at the end."""
-    made = [f"{run.title}: {run.state}{f', {run.reason}' if run.reason else ''}, {clock(run.seconds)} of training"]
-    made += [f"{part}: {numbers(values)}" for part, values in run.result.items()]
+    text = [f"{run.title}: {run.state}{f', {run.reason}' if run.reason else ''}, {clock(run.seconds)} of training"]
+    text += [f"{part}: {numbers(values)}" for part, values in run.result.items()]
     step = f"equiscope evaluate {folder}" if run.state == "finished" else f"equiscope train {folder}"
-    return [*made, f"Next: {step}"]
+    return [*text, f"Next: {step}"]
 
 
 def numbers(values: Mapping[str, float | None]) -> str:

@@ -295,7 +295,7 @@ def _fingerprint(frame: MoleculeFrame) -> bytes:
 
 # --- levels -----------------------------------------------------------------------------------------------------------
 def energy_statistics(
-    config: Molecules, train: Sequence[MoleculeFrame], references_known: Mapping[int, float] | None = None
+    config: Molecules, train: Sequence[MoleculeFrame], given_references: Mapping[int, float] | None = None
 ) -> EnergyStatistics:
     """Statistics of the training part. known: energies of isolated atoms, by number; all others are fitted. Sums are rounded
     once.
@@ -303,10 +303,10 @@ def energy_statistics(
     there = sorted({number for frame in train for number in frame.numbers.tolist()})
     counts = [[int((frame.numbers == n).sum()) for n in there] for frame in train]
     energies = [frame.energy for frame in train]
-    references_known = references_known or {}
-    free = [i for i, n in enumerate(there) if n not in references_known]
+    given_references = given_references or {}
+    free = [i for i, n in enumerate(there) if n not in given_references]
     rest = [
-        energy - math.fsum(row[i] * references_known[n] for i, n in enumerate(there) if n in references_known)
+        energy - math.fsum(row[i] * given_references[n] for i, n in enumerate(there) if n in given_references)
         for row, energy in zip(counts, energies, strict=True)
     ]
     square = [[math.fsum(row[i] * row[j] for row in counts) for j in free] for i in free]
@@ -316,7 +316,7 @@ def energy_statistics(
     fitted_references = dict(
         zip([there[i] for i in free], [float(f"{value:.12g}") for value in fitted], strict=True)
     )  # the same on any machine
-    references = [{**fitted_references, **references_known}[n] for n in there]
+    references = [{**fitted_references, **given_references}[n] for n in there]
     without_dropped = [
         energy - math.fsum(n * reference for n, reference in zip(row, references, strict=True))
         for row, energy in zip(counts, energies, strict=True)

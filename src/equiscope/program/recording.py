@@ -145,14 +145,14 @@ class Recording:
             self._write(Step(op, func, *frozen, [], *self.scope[-1], level), made, given, targets + secret)
         return result
 
-    def _write(self, step: Step, made: list[tuple[int, Tensor]], given: list[Tensor], targets: list[Tensor]) -> None:
+    def _write(self, step: Step, results: list[tuple[int, Tensor]], given: list[Tensor], targets: list[Tensor]) -> None:
         for t in targets:
             value = self._value(step.op)
             step.outputs.append((value, Written(next(i for i, x in enumerate(given) if x is t))))
             self.values.mark_written(t, value)
-        for place, t in made:
+        for index, t in results:
             value = self._value(step.op)
-            step.outputs.append((value, place))
+            step.outputs.append((value, index))
             self.values.assign(t, value)
         self._push(step)
 

@@ -45,7 +45,7 @@ def report(audit: Audit) -> Report:
         count = sum(1 for other in ids if other == row.name or other.startswith(f"{row.name}~"))
         ids.append(row.name if not count else f"{row.name}~{count + 1}")
     said = [
-        ReportRow(id=i, finding=finding(audit, row, evidence_shown=True), samples=samples(row), command=repeat_command(audit, row))
+        ReportRow(id=i, finding=finding(audit, row, has_evidence=True), samples=samples(row), command=repeat_command(audit, row))
         for i, row in zip(ids, audit.rows, strict=True)
     ]
     return Report(title=audit.target, summary=summary(audit), audit=audit, rows=said)
@@ -73,12 +73,12 @@ def summary(audit: Audit) -> str:
     return "; ".join(parts) + stopped
 
 
-def finding(audit: Audit, row: Row, evidence_shown: bool = False) -> list[str]:
+def finding(audit: Audit, row: Row, has_evidence: bool = False) -> list[str]:
     """The result of a row in plain sentences: the error, the smallest counterexample, where it breaks, why, what still holds.
 
     shown  whether the counterexample and the location are displayed beside the sentences, which then leave them out
     """
-    evidence = [] if evidence_shown else [_smallest(row), _location(audit, row)]
+    evidence = [] if has_evidence else [_smallest(row), _location(audit, row)]
     return [sentence for sentence in (_size(row), *evidence, *_details(row)) if sentence]
 
 

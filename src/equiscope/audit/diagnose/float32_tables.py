@@ -22,9 +22,9 @@ HALF = 2.0**-24  # half of the last digit of a float32, relative
 FACTOR = 4.0  # both runs have errors, from different entries
 
 
-def explaining_tables(run: Pass, pair: RunPair, error_found: float) -> str:
+def explaining_tables(run: Pass, pair: RunPair, own_error: float) -> str:
     """Names of the tables whose rounding explains this error; empty where none does."""
-    if not run.high_precision or not error_found < LARGEST:
+    if not run.high_precision or not own_error < LARGEST:
         return ""
     groups = dict[str, list[tuple[str, Tensor]]]()
     for name, table in _tables(run):
@@ -33,7 +33,7 @@ def explaining_tables(run: Pass, pair: RunPair, error_found: float) -> str:
         return ""
     try:
         whole = _change(run, pair, [t for group in groups.values() for _, t in group])
-        if not error_found <= FACTOR * whole:
+        if not own_error <= FACTOR * whole:
             return ""
         names = [_group_name(g) for g in groups.values() if len(groups) == 1 or _change(run, pair, [t for _, t in g]) > whole / 4]
     except ModelError:

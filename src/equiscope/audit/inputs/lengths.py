@@ -150,9 +150,9 @@ def constants(model: nn.Module) -> tuple[set[int], set[int]]:
     for holder in holders:
         for name, value in vars(holder).items() if hasattr(holder, "__dict__") else ():
             inside = value.values() if type(value) is dict else value if isinstance(value, (list, tuple)) else [value]
-            sizes_found = {v for v in inside if _is_constant(v)}
+            recorded_sizes = {v for v in inside if _is_constant(v)}
             (named if _suggests_length(name) else others).update(
-                sizes_found if holder is not config or _suggests_length(name) else ()
+                recorded_sizes if holder is not config or _suggests_length(name) else ()
             )
     visited: set[int] = set()
     for cls in dict.fromkeys(type(m) for m in model.modules() if not _is_torch_layer(m)):
@@ -257,16 +257,18 @@ for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
 _Length.__hash__ = int.__hash__  # type: ignore[method-assign]
 
 
-def _recording_sizes(sizes_found: set[int]) -> Functions:
+def _recording_sizes(recorded_sizes: set[int]) -> Functions:
     """Records the integers that reshaping functions receive, and those that divide a length or are compared with it."""
 
     def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if getattr(func, "__name__", "") in RESHAPING:
-            sizes_found.update(_integers([*args, *kwargs.values()]))
+            recorded_sizes.update(_integers([*args, *kwargs.values()]))
         result = func(*args, **kwargs)
         if func in (SHAPE, Tensor.size):  # each access gives a new getter
             return (
-                torch.Size([_Length(n, sizes_found) for n in result]) if isinstance(result, tuple) else _Length(result, sizes_found)
+                torch.Size([_Length(n, recorded_sizes) for n in result])
+                if isinstance(result, tuple)
+                else _Length(result, recorded_sizes)
             )
         return result
 
@@ -288,17 +290,17 @@ def _integers(value: Any) -> Iterator[int]:
 
 def _split_sizes(run: Pass) -> set[int]:
     """Sizes by which the running model splits and reshapes, the same at two lengths: what follows the length is not constant."""
-    sizes_found: list[set[int]] = []
+    recorded_sizes: list[set[int]] = []
     for length in (run.inputs.length or 0, FLOOR, 67, 37):
         inputs = resized(run.inputs, length, Generator().manual_seed(3))
-        if inputs is None or len(sizes_found) == 2:
+        if inputs is None or len(recorded_sizes) == 2:
             continue
 
         def record(model: nn.Module, inputs: Inputs = inputs) -> Any:
             sizes: set[int] = set()
             with _recording_sizes(sizes):
                 result = inputs.call(model)
-            sizes_found.append(sizes)
+            recorded_sizes.append(sizes)
             return result
 
         try:
@@ -306,7 +308,7 @@ def _split_sizes(run: Pass) -> set[int]:
         except ModelError:
             continue
     widths = {s for p in run.model.parameters() for s in p.shape}
-    return (sizes_found[0] & sizes_found[1]) - widths if len(sizes_found) == 2 else set()
+    return (recorded_sizes[0] & recorded_sizes[1]) - widths if len(recorded_sizes) == 2 else set()
 
 
 # ------------------------------------------------------------------------------------------------------ inputs of a length

@@ -126,7 +126,7 @@ def _free_values(leaves: list[ProofLeaf], seed: int, name: str) -> list[Any]:
     ]
 
 
-def _place_sequence(here: Tensor, axis: int, rows: Tensor, own: Tensor, others: Tensor) -> Tensor:
+def _insert_sequence(here: Tensor, axis: int, rows: Tensor, own: Tensor, others: Tensor) -> Tensor:
     """The own sequence where `here` is true, others elsewhere."""
     return torch.where(here, own.index_select(axis, rows), others)
 
@@ -181,7 +181,7 @@ def moved_sequences(leaves: list[ProofLeaf], batch: int, seed: int) -> Iterator[
                 transformed.append(value)
             elif leaf.free:
                 here = (torch.arange(batch) == row).view([batch if d == leaf.batch_axis else 1 for d in range(value.t.ndim)])
-                transformed.append(value.map(partial(_place_sequence, here, leaf.batch_axis, rows), new))
+                transformed.append(value.map(partial(_insert_sequence, here, leaf.batch_axis, rows), new))
             else:
                 transformed.append(value.index_select(leaf.batch_axis, rows))
         yield MovedSequence(original, transformed, batch, row)

@@ -182,9 +182,9 @@ def _rms_norm(graph: Graph, step: Step) -> Expression | None:
     return _scaled(Apply("norm", (x,), {"center": False, "eps": eps}), weight, None)
 
 
-def _scaled(made: Expression, weight: Any, bias: Any) -> Expression:
-    made = made if weight is None else Apply("multiply", (made, weight))
-    return made if bias is None else Apply("add", (made, bias))
+def _scaled(normalized: Expression, weight: Any, bias: Any) -> Expression:
+    normalized = normalized if weight is None else Apply("multiply", (normalized, weight))
+    return normalized if bias is None else Apply("add", (normalized, bias))
 
 
 @rule("embedding")

@@ -82,7 +82,7 @@ class Movement:
             yield found
             found = self.source(found)
 
-    def expression(self, value: int, is_shown: Callable[[int], bool]) -> Expression | None:
+    def expression(self, value: int, is_visible: Callable[[int], bool]) -> Expression | None:
         """The operation of the page that moves so, on the nearest earlier value for which there is one.
 
         known  whether an earlier value of a chain is something that the page shows
@@ -91,7 +91,7 @@ class Movement:
         if found is None:
             return None
         base, places = found
-        shown = [v for v in self.chain(value) if v == base or is_shown(v)]
+        shown = [v for v in self.chain(value) if v == base or is_visible(v)]
         for depth in (1, 2):
             for v in shown if depth == 1 else [base]:
                 moved = flat_indices(self.graph.tensor(Ref(base))) if v == base else self.of(v)[1]  # type: ignore[index]

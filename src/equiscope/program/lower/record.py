@@ -102,14 +102,14 @@ class _Plans:
             for value, _ in step.outputs:
                 if value in needed and value in self.graph.moving:
                     plan = self.simple(value)
-                    plan = self.loops.of(value, self.is_shown) if plan is None else plan
+                    plan = self.loops.of(value, self.is_visible) if plan is None else plan
                     self.chosen[value] = plan
                     needed.update(_reads(plan))
         plans = [plan for plan in self.chosen.values() if plan is not None]
         weights = {x for plan in plans for x in _weights(plan)}
         self.transposed = weights - {x for plan in plans for x in _reads(plan, weights)} - set(program.outputs.values())
 
-    def is_shown(self, value: int) -> bool:
+    def is_visible(self, value: int) -> bool:
         """Whether the page shows a value other than by loops."""
         return value not in self.graph.maker or value not in self.graph.moving or self.simple(value) is not None
 
@@ -128,7 +128,7 @@ class _Plans:
                     return found
         if numbers[value].is_complex():
             return None  # the page has real numbers: loops take it in
-        moved = self.movement.expression(value, self.is_shown)
+        moved = self.movement.expression(value, self.is_visible)
         if moved is not None:
             return moved
         if operation_of(step.call):
