@@ -141,7 +141,7 @@ def test_no_edge_at_all_gives_nothing():
     ("edges", "error", "message"),
     [
         (torch.zeros(3, 2, dtype=torch.long), ShapeError, r"edges is \[2, E\]"),
-        (torch.zeros(2, 2), InputError, r"whole ones, but got torch.float32. Use edges.long"),
+        (torch.zeros(2, 2), InputError, r"integers, but got torch.float32. Use edges.long"),
         (torch.tensor([[0], [6]]), InputError, r"has targets 0..5, but an edge names 6"),
         (torch.tensor([[-1], [0]]), InputError, r"has sources 0..5, but an edge names -1"),
     ],

@@ -188,7 +188,7 @@ def test_a_norm_that_there_is_not_is_refused():
 @pytest.mark.parametrize("scheme", [T5Bias(), Alibi(), SwinBias((8, 8)), Pope(), Kerple()], ids=title)
 def test_a_scheme_that_was_made_for_other_heads_is_refused(scheme):
     tokens = placed(scheme, words())
-    with pytest.raises(ShapeError, match="was made for 1 heads, but the attention has 2"):
+    with pytest.raises(ShapeError, match="was sized for 1 heads, but the attention has 2"):
         MultiHeadAttention(WIDTH, HEADS).double()(tokens, scheme.sized(WIDTH, 1, WIDTH))
 
 

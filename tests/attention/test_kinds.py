@@ -475,7 +475,7 @@ def test_every_causal_kind_decodes_as_the_full_pass(kind, scheme, mask, padded):
 
 @pytest.mark.parametrize("kind", OWN_SIZE)
 def test_a_score_of_another_width_is_refused(kind):
-    with pytest.raises(ShapeError, match=r"holds weights for queries of 4 channels, but they have 8.*goes with ScaledDot"):
+    with pytest.raises(ShapeError, match=r"has weights for queries of 4 channels, but they have 8.*goes with ScaledDot"):
         attending(Pope(), **KINDS[kind])(words())
 
 

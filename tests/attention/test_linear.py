@@ -164,7 +164,7 @@ def test_sums_are_read_in_order():
     attention, tokens = made(Causal()), words()
     sums = attention.cache()
     attention(part(tokens, 3, 5), cache=sums)
-    with pytest.raises(InputError, match="do not grow from row to row"):
+    with pytest.raises(InputError, match="these ranks do not grow"):
         attention(part(tokens, 4, 6), cache=sums)
     with pytest.raises(InputError, match="others have none"):
         attention(replace(part(tokens, 5, 6), document=torch.tensor([0])), cache=sums)

@@ -152,7 +152,7 @@ def test_nystrom_breaks_permutation_and_says_so():
 # --- what they refuse ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("make", BOTH)
 def test_what_cannot_be_is_refused_with_a_reason(make):
-    with pytest.raises(InputError, match=r"mixes all keys before a query is known.*the mask is 'causal'"):
+    with pytest.raises(InputError, match=r"combines all keys before a query is known.*the mask is 'causal'"):
         make(mask=Causal())
     with pytest.raises(InputError, match="needs a causal mask"):
         make().cache()
@@ -165,7 +165,7 @@ def test_what_cannot_be_is_refused_with_a_reason(make):
 @pytest.mark.parametrize("scheme", [Alibi(), Shaw()], ids=title)
 @pytest.mark.parametrize("make", BOTH)
 def test_a_scheme_that_speaks_of_pairs_is_refused(make, scheme):
-    with pytest.raises(InputError, match=r"mixes the keys before they meet a query. Use a scheme that embeds"):
+    with pytest.raises(InputError, match=r"combines the keys before they meet a query. Use a scheme that embeds"):
         make()(words(), scheme.sized(WIDTH, HEADS, 4))
 
 

@@ -253,7 +253,7 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
         ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [0]}}}', r"there is no element 0"),
         ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0, 1, 0, 0]}, "elements": {"number": [1, 1]}},'
          ' "bonds": {"connections": {"index": [0, 1]}, "order": [' + "9" * 30 + "]}}", r"bonds.order should be a list of numbers"),
-        ("a.obj", "v 0 0 inf\n", r"line 1: a vertex: '0 0 inf' is no place"),
+        ("a.obj", "v 0 0 inf\n", r"line 1: a vertex: '0 0 inf' is no position"),
         ("a.sdf", SDF.replace("V2000", "V3000"), r"line 4: this molecule is in version V3000, and V2000 is read here. Convert it"),
         ("a.sdf", SDF.replace("  2  3  2", "  2  4  2"), r"line 9: this bond joins atoms 2 and 4, but there are 3"),
         ("a.sdf", SDF.replace(" S   0", " Xx  0"), r"line 5: there is no element 'Xx'"),

@@ -167,7 +167,7 @@ def test_a_sound_that_is_cut_off_is_refused(tmp_path, kind):
     path = tmp_path / f"half.{kind.lower()}"
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(
-        InputError, match=r"is cut off: [2-5]\d% of what" if kind in ("WAV", "MP3") else "cannot be read as a sound"
+        InputError, match=r"is cut off: [2-5]\d% of its declared length" if kind in ("WAV", "MP3") else "cannot be read as a sound"
     ):
         read_sound(path)
 

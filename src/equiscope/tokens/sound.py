@@ -74,13 +74,15 @@ def read_sound(
 def _check_end(path: str | Path, content: bytes | None, declared: Any, read: int) -> None:
     """Raises InputError for a truncated WAV or MP3 file; the readers of other formats raise by themselves."""
     if size := re.search(r"data : (\d+) \(should be (\d+)\)", declared.extra_info):  # libsndfile reads as far as a WAV goes
-        declared_bytes, actual = int(size[1]), int(size[2])  # bytes; near 2^31 or 2^32 if unknown to the writer
+        declared_length, actual = int(size[1]), int(size[2])  # bytes; near 2^31 or 2^32 if unknown to the writer
     elif declared.format == "MP3" and _counted(path, content):
-        said, there = declared.frames, read
+        declared_length, actual = declared.frames, read
     else:
         return
-    if declared_bytes < 2**31 - 2**20 and actual < declared_bytes - max(64, declared_bytes // 50):  # some headers count themselves
-        raise InputError(f"{path} is cut off: {there / said:.0%} of what it says that it holds is there. Get the whole file.")
+    if declared_length < 2**31 - 2**20 and actual < declared_length - max(
+        64, declared_length // 50
+    ):  # some headers count themselves
+        raise InputError(f"{path} is cut off: {actual / declared_length:.0%} of its declared length is there. Get the whole file.")
 
 
 def _counted(path: str | Path, content: bytes | None) -> bool:
