@@ -198,7 +198,7 @@ def test_a_baseline_of_another_task_or_of_other_data_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"The recipe sets outputs = 7, but the data has 3\. Leave it out"):
         resolve_spec(open_task(recipe(picture(tmp_path, "mlp", outputs=7))))
     said = altered(digits().to_dict(), {"model": {"baseline": "mlp", "layers": 1}})
-    with pytest.raises(InputError, match=r"takes a whole recording at once\. Say data\.longest"):
+    with pytest.raises(InputError, match=r"takes a whole recording at once\. Set data\.longest"):
         resolve_spec(open_task(recipe(said)))
     path = RECIPES / "multi30k.toml"
     with pytest.raises(InputError, match=r"the task translation has no use for\. Choose a transformer\."):
