@@ -67,7 +67,7 @@ def test_no_import_within_a_function_hides_a_circle():
 
 
 def test_whoever_holds_a_spec_need_not_ask_of_which_kind_it_is():
-    """The kinds are told apart in `models/kinds.py`; elsewhere a spec is asked what it has."""
+    """The kinds are distinguished in `models/kinds.py`; elsewhere a spec is asked what it has."""
     kinds = {"Baseline", "PointSpec", "Spec"}
     questions = [
         f"{path}:{node.lineno}"

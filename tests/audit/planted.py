@@ -42,7 +42,7 @@ def interleaved(x: Tensor, angle: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Causal attention; queries and keys are turned by their places."""
+    """Causal attention; queries and keys are rotated by their positions."""
 
     def __init__(self, rotary: bool = True) -> None:
         super().__init__()

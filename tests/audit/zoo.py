@@ -158,7 +158,7 @@ class Leaky(Causal):
 
 
 class Emptied(Causal):
-    """Rows that may look nowhere give 0."""
+    """Rows that may attend to nothing give 0."""
 
     def weights(self, scores: Tensor) -> Tensor:
         return scores.softmax(-1).nan_to_num(0.0)
@@ -385,7 +385,7 @@ CAUSAL = [
     Case("mask-of-minus-a-billion", lambda: Causal(-1e9), features, "causal", "holds", proof="exp(-1e9) is 0 in every precision"),
     Case("mask-of-minus-ten", lambda: Layers(a=Causal(), b=Leaky()), features, "causal", "broken", where="b"),
     Case("strict-mask-of-minus-a-billion", lambda: Causal(-1e9, reach=0), features, "causal", "broken",
-         proof="the first row may look nowhere, so all its scores are alike and it sees everything"),
+         proof="the first row may attend to nothing, so all its scores are equal and it attends to everything"),
     Case("strict-mask-of-minus-infinity", lambda: Causal(reach=0), features, "causal", "undecided", says="not finite"),
     Case("strict-mask-emptied", lambda: Emptied(reach=0), features, "causal", "holds"),
     Case("running-mean", Running, features, "causal", "holds"),

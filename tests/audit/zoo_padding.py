@@ -76,7 +76,7 @@ class Keeps(nn.Module):
 
     "forgets" keeps the last four only; "length" has frequencies that follow the length (dynamic NTK); "overwrites" writes into the
     cache that it was given; "clock" counts every piece from 0; "stale" gives the first cache back for ever; "blind" makes no mask
-    between the words of a piece. "unturned" turns keys when they are read, not when they are kept, and is right
+    between the words of a piece. "unrotated" rotates keys when they are read, not when they are cached, and is right
     """
 
     def __init__(self, how: str = "") -> None:
@@ -93,7 +93,7 @@ class Keeps(nn.Module):
         base = 100.0 * max((seen + n) / 4, 1.0) if self.how == "length" else 100.0
         rates = base ** -(torch.arange(D // 2).to(x.dtype) / (D // 2))
         k, v = self.key(x), self.value(x)
-        if self.how != "unturned":
+        if self.how != "unrotated":
             k = turn(k, at, rates)
         if past_key_values is not None:
             old, values = past_key_values[:2]
@@ -105,7 +105,7 @@ class Keeps(nn.Module):
             kept = (k[:, -4:], v[:, -4:], seen + n)
         if self.how == "stale" and past_key_values is not None:
             kept = past_key_values
-        keys = turn(k, torch.arange(k.shape[-2]).to(x.dtype), rates) if self.how == "unturned" else k
+        keys = turn(k, torch.arange(k.shape[-2]).to(x.dtype), rates) if self.how == "unrotated" else k
         scores = turn(self.query(x), at, rates) @ keys.mT
         if not (self.how == "blind" and past_key_values is not None):
             scores = scores.masked_fill(later(scores, 1 + k.shape[-2] - n), MASK)
@@ -148,7 +148,7 @@ CACHE = [
     keeping("", "holds"),
     keeping("forgets", "broken"),
     keeping("length", "broken", proof="the keys that were kept were turned by other frequencies"),
-    keeping("unturned", "holds", proof="keys turned late are turned by the same angles"),
+    keeping("unrotated", "holds", proof="keys rotated late are rotated by the same angles"),
     keeping("overwrites", "broken"),
     keeping("clock", "broken"),
     keeping("stale", "broken"),

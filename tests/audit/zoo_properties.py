@@ -30,11 +30,11 @@ def points(n: int = 6) -> tuple[Tensor]:
 
 
 class Turn(nn.Module):
-    """One head whose queries and keys are turned by their place.
+    """One head whose queries and keys are rotated by their position.
 
     query, key  "half", "pairs" or "none": which columns turn together; speed: of the keys' turn; part: how many columns turn
     angles      dtype in which they are computed; None: that of the features
-    kept        "" computes cosines anew; "buffer", "attribute" or "complex": tables made once, in float32
+    kept        "" computes cosines in each call; "buffer", "attribute" or "complex": tables made once, in float32
     """
 
     def __init__(
@@ -331,7 +331,7 @@ GRADIENT = [
 
 
 class Window(nn.Module):
-    """Sees itself and so many words before it."""
+    """Attends to itself and to this many tokens before it."""
 
     def __init__(self, back: int, dead: tuple[int, ...] = ()) -> None:
         super().__init__()

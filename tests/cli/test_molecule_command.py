@@ -76,7 +76,7 @@ def test_a_spec_of_ones_own_is_drawn_beside_a_plain_transformer(equi, tmp_path):
     model = eq.build(spec).double()
     place = torch.tensor(eq.record.unpack(record.frames)[0])
     assert mine.start.energy == pytest.approx(model(torch.tensor([record.atoms]), place[None]).item(), rel=1e-12)
-    assert max(mine.forces) < 1e-12, "beyond its cutoff nobody is seen, and what is seen turns along"
+    assert max(mine.forces) < 1e-12, "beyond the cutoff there are no neighbours, and the neighbours rotate with the molecule"
 
 
 def test_learned_models_answer_as_their_runs_do(equi, runs, tmp_path):

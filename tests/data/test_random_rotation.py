@@ -1,4 +1,4 @@
-"""Turned frames: rotations, each as likely; a function of seed, epoch and example; forces and cells turn along."""
+"""Rotated frames: uniformly random rotations; a function of seed, epoch and example; forces and cells rotate with them."""
 
 from pathlib import Path
 

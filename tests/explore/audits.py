@@ -44,7 +44,7 @@ class Mixes(nn.Module):
 
 
 class Small(nn.Module):
-    """Layer 1 looks ahead, and the batch is mixed at the end."""
+    """Layer 1 attends to later tokens, and the batch is mixed at the end."""
 
     def __init__(self, layers: int = 3, width: int = 16, leaky: int = 1) -> None:
         super().__init__()
@@ -99,6 +99,6 @@ def hostile(text: str = HOSTILE) -> Audit:
 
 
 def deep(modules: int = 400) -> Audit:
-    """A model of so many layers, of which number 150 is at fault."""
+    """A model of this many layers, of which number 150 is at fault."""
     trail = [Mark(module=f"layers.{i}", error=0.0 if i < 150 else 0.3, depth=1) for i in range(modules)]
     return audit(row(where="layers.150", trail=[*trail, Mark(module="Toy", error=0.3)]))

@@ -18,7 +18,7 @@ from equiscope.symmetry import derive, relative_error
 ODD = {
     "bare": Spec(4),
     "no norm, no residual": Spec(8, block=Block(Attention(heads=2), norm=None, feedforward=None, residual=False)),
-    "wider by its places": Spec(8, block=Block(Attention(heads=2, position=Concatenated(width=8)))),
+    "wider by its positions": Spec(8, block=Block(Attention(heads=2, position=Concatenated(width=8)))),
     "NeoX": Spec(
         64, 100, layers=4, outputs=100, block=Block(Attention(heads=2, position=Rope(fraction=0.25), causal=True), parallel=True)
     ),
@@ -31,7 +31,7 @@ ODD = {
         16, 50, InputLayer(separator=(3,)), 2, Block(Attention(heads=2, causal=True, mask=attention.Documents())), outputs=50
     ),
     "sees both ways, near": Spec(32, layers=2, block=Block(Attention(heads=4, window=9, qk_norm="rms"))),
-    "asks with places": Spec(
+    "cross-attention with positions": Spec(
         16, 50,
         block=Block(
             Attention(heads=4, position=T5Bias(bidirectional=False), causal=True), cross=Attention(heads=4, position=Rope())

@@ -36,7 +36,7 @@ def numbers(record, edges=None):
 
 
 def plain(record, edges):
-    """Masked attention written down with torch alone, from the record's leaves."""
+    """Masked attention computed with torch alone, from the record's leaves."""
     given = {leaf.symbol: torch.from_numpy(unpack(leaf.array)) for leaf in record.program.leaves}
     q, k, v = (given["X"] @ given[f"W_{letter}"] for letter in "QKV")
     scores = (q @ k.T / math.sqrt(record.width)).masked_fill(~edges, -math.inf)

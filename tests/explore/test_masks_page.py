@@ -1,4 +1,4 @@
-"""The page of masks: its weights, losses, influence and decoding are those of a computation written down here."""
+"""The page of masks: its weights, losses, influence and decoding equal those of a reference computation in this file."""
 
 import math
 from dataclasses import replace
@@ -35,7 +35,7 @@ def ran(rule, found):
 
 
 def sees(name, n):
-    """Who may look at whom, rule by rule, in plain Python."""
+    """Who may attend to whom, rule by rule, in plain Python."""
     return {
         "full": lambda i, j: True,
         "causal": lambda i, j: j <= i,

@@ -108,7 +108,7 @@ def test_a_turn_is_that_of_a_quaternion():
 
 
 def test_weights_are_those_of_the_definition(record):
-    """softmax of q·k scaled - g d² + bias, of the first layer, written down here."""
+    """softmax of q·k scaled - g d² + bias, of the first layer, a reference computation."""
     numbers, at = torch.tensor(record.atoms), places(record)
     model = untrained(numbers, 0)[0].model
     block = model.blocks[0]

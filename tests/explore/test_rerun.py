@@ -37,7 +37,7 @@ def bloom():
 
 
 def ours(position=None, causal=False):
-    """A model of equiscope: without positions unless said."""
+    """A model of equiscope: without positions by default."""
     attention = eq.Attention(heads=4, position=position or NoPosition(), causal=causal)
     return lambda: eq.build(eq.Spec(width=32, vocabulary=50, layers=2, block=eq.Block(attention=attention)))
 

@@ -1,4 +1,4 @@
-"""The command that serves ends when it is told to, and costs nobody who serves nothing."""
+"""The command that serves ends on request, and costs nobody who serves nothing."""
 
 import os
 import signal

@@ -131,7 +131,7 @@ def test_atoms_that_carry_a_calculator_are_pickled_with_it():
     atoms = molecule("H2O")
     atoms.calc = calculator(model())
     other = pickled(atoms)
-    other.positions += 1.0  # computed anew
+    other.positions += 1.0  # computed again
     assert other.get_potential_energy() == pytest.approx(atoms.get_potential_energy(), rel=1e-6)
 
 

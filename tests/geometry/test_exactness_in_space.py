@@ -1,4 +1,4 @@
-"""How exact models of points are, at random parameters: what turning, moving, mirroring and listing anew leave of their digits.
+"""How exact models of points are, at random parameters: how many digits survive a rotation, translation, reflection or permutation.
 
 Errors are those of energies, forces and features, beside the largest energy, component of a force, or feature.
 """

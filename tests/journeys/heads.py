@@ -21,7 +21,7 @@ TONES: list[Role] = ["previous", "self", "first", "content", "even", "mixed"]
 
 
 def attended(numbers: AttentionTensors, head: int, heads: int) -> np.ndarray:
-    """Weights [N, M] in float64, written down from the definition in the record: the judge of the page."""
+    """Weights [N, M] in float64, computed from the definition in the record: the judge of the page."""
     if numbers.weights is not None:
         return unpack(numbers.weights)[head].astype(float)
 
@@ -140,7 +140,7 @@ def picture() -> Heads:
 
 
 def translated() -> Heads:
-    """A model that translates: its encoder, its decoder, and what looks across."""
+    """A model that translates: its encoder, its decoder, and its cross-attention."""
     lines = [
         TokenSequence(name="source", kind="words", labels=["▁Ein", "▁Hund", "▁läuft", "▁über", "▁den", "▁Rasen", "</s>"]),
         TokenSequence(name="answer", kind="words", labels=["<s>", "▁A", "▁dog", "▁runs", "▁across", "▁the", "▁lawn", "▁."]),

@@ -13,7 +13,7 @@ from tests.drawn import SEEDS
 KINDS = [(bug, rotary) for bug in BUGS for rotary in bug.rotary]
 NAMES = [f"{bug.name}-{'rotary' if rotary else 'learned'}" for bug, rotary in KINDS]
 FIRST = {bug.statement: bug for bug in reversed(BUGS)}.values()
-PAGES = [  # of every statement one bug; the others are told apart without a browser
+PAGES = [  # of every statement one bug; the others are distinguished without a browser
     pytest.param(bug, rotary, id=name, marks=[] if bug in FIRST and rotary == bug.rotary[0] else pytest.mark.thorough)
     for (bug, rotary), name in zip(KINDS, NAMES, strict=True)
 ]

@@ -78,7 +78,7 @@ def test_places_are_added_once_however_layers_split_their_heads(scheme):
 
 
 class Adding(Learned):
-    """Adds places to the tokens, and turns queries and keys besides."""
+    """Adds positions to the tokens, and also rotates queries and keys."""
 
     def rotate(self, x, at, role):
         return x
@@ -190,7 +190,7 @@ def test_every_read_out_is_captured_with_padding(readout):
 def test_the_default_compiler_gives_the_same_with_and_without_watching_afterwards():
     made, x = eq.build(spec(Rope())), torch.randn(2, 6, WIDTH)
     compiled = torch.compile(made, fullgraph=True)
-    assert relative_error(compiled(x), made(x)) < 1e-5  # float32: the operations are fused anew
+    assert relative_error(compiled(x), made(x)) < 1e-5  # float32: the operations are fused
     before = recorded(made, x)
     assert relative_error(compiled(x), made(x)) < 1e-5
     assert recorded(made, x) == before

@@ -1,4 +1,4 @@
-"""What a layer looked at, and what all layers drew from, as others compute it."""
+"""The attention weights of a layer and their rollout, as others compute them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Shapes and classes of points in space: they stay when the points turn, and hands are told where the group says so."""
+"""Shapes and classes of points in space: they are invariant to rotations, and mirror images differ where the group allows it."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_oth
         assert (one(many, moved) - wanted).abs().max() < 1e-9 * wanted.abs().max()  # measured to 1e-12
     mirrored = float(((one(many, -at) - wanted).abs().max() / wanted.abs().max()).detach())
     assert (mirrored > 1e-6) == ("SE(3)" in name)
-    assert (one(many, 1.5 * at) - wanted).abs().max() > 1e-4 * wanted.abs().max()  # size is told
+    assert (one(many, 1.5 * at) - wanted).abs().max() > 1e-4 * wanted.abs().max()  # the scale matters
 
 
 @pytest.mark.parametrize("readout", list(READS))

@@ -228,7 +228,7 @@ def test_encoders_layers_that_differ_and_patches_survive_json(spec):
         (lambda: eq.InputLayer(features=10, patch=(4, 4)), "features = channels x 16, but got features=10"),
         (lambda: eq.Spec(8, input=eq.InputLayer(registers=1)), "Registers stand beside a class token"),
         (lambda: eq.Spec(8, output=eq.OutputLayer(bias=True)), "outputs is None"),
-        (lambda: eq.Spec(8, 20, input=eq.InputLayer(features=8)), "could not be told"),
+        (lambda: eq.Spec(8, 20, input=eq.InputLayer(features=8)), "could not be distinguished"),
         (lambda: eq.Spec(8, input=eq.InputLayer(features=9, map=False)), "9 of them are more than the width, 8"),
         (lambda: eq.InputLayer(map=False), "give features, and no stem"),
         (lambda: eq.InputLayer(features=4, patch=(2,), stem=(1, 4), map=False), "give features, and no stem"),

@@ -1,4 +1,4 @@
-"""Attentions of any model, taken apart and put together again: the weights are those that other people's eager code gives."""
+"""Attention of any model, taken apart and recomputed: the weights equal those of the eager code of other libraries."""
 
 import pytest
 import torch

@@ -84,7 +84,7 @@ class InPlace(nn.Module):
 
 
 class Fourier(nn.Module):
-    """Tokens mixed by a Fourier transform, as FNet does, and pairs turned by positions, as in Llama's own code."""
+    """Tokens mixed by a Fourier transform, as FNet does, and pairs rotated by positions, as in Llama's own code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Fourier(nn.Module):
 
 
 class Complex(nn.Module):
-    """Turns pairs as complex numbers, written through a view of another dtype."""
+    """Rotates pairs as complex numbers, written through a view of another dtype."""
 
     def forward(self, x):
         made = torch.empty_like(x)

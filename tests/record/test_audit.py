@@ -1,4 +1,4 @@
-"""An audit as data: what it holds, and how it is written down."""
+"""An audit as data: what it holds, and how it is encoded."""
 
 import msgspec
 import pytest

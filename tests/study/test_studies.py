@@ -1,4 +1,4 @@
-"""What holds for every listed study: it can be repeated, written down, read and drawn."""
+"""What holds for every listed study: it can be repeated, saved, loaded and drawn."""
 
 import json
 import math

@@ -61,7 +61,7 @@ export abstract class Desk<S extends Shown = Shown> {
   abstract link(): string;
 
   // --- state -----------------------------------------------------------------------------------------------------------
-  /** Change the state. `structure` builds the story anew; else the marks on screen are refreshed, at most once a frame. */
+  /** Change the state. `structure` builds the story again; else the marks on screen are refreshed, at most once a frame. */
   set(change: Partial<S>, { undoable = true, structure = false } = {}): void {
     if (undoable) this.history.push(this.state);
     this.state = { ...this.state, ...change };

@@ -79,7 +79,7 @@ export function equivariances(
   });
 }
 
-// --- what a table of numbers tells apart, and whether it depends on distance only -----------------------------------------
+// --- what a table of numbers distinguishes, and whether it depends on distance only -----------------------------------------
 const SAME = 1e-9; // rows closer than this, of numbers of size one in float64, count as equal
 
 /** The number of distinct rows of a matrix, and the first two that are equal. */

@@ -1,5 +1,5 @@
 // Replay: a trace after something a person did to it, every number by id. The page's stories do the same bit by bit; tests
-// call this one, outside the browser and inside, to hold both runtimes to the golden traces.
+// call this one, outside the browser and inside, to hold both runtimes to the golden programs.
 import { type Action, permute, reverse, shift } from "./actions";
 import type { ProgramRecord } from "./contract";
 import { evaluate, leavesOf, Program } from "./program";

@@ -34,7 +34,7 @@ class BertVariant:
     classes       names of the head for classes: map, classes
     before        rows of the table of places that come before place 0 (RoBERTa counts from its padding's id + 1)
     pooled        activation of the head's map for classes
-    base          name of the model without a head, which stands before its tensors; as model_type unless said
+    base          name of the model without a head, which stands before its tensors; model_type by default
     """
 
     name: str

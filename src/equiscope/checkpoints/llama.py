@@ -23,7 +23,7 @@ class LlamaVariant:
 
     qkv_bias  always a bias on queries, keys and values
     normed    queries and keys are normed
-    window    its layers may look back only so far
+    window    the attention window of its layers
     older     what its architecture was called before
     absent    what a field means that is not in the file: files may leave out what transformers has as a default
     """
@@ -131,7 +131,7 @@ def _windows(f: Fields, kind: LlamaVariant, layers: int, with_rope: list[bool]) 
 
 
 def _rotary_layers(f: Fields, kind: LlamaVariant, layers: int) -> list[bool]:
-    """Which layers turn queries and keys: all but SmolLM3's, of which every so many know no places."""
+    """Which layers rotate queries and keys: all, except that every nth layer of SmolLM3 has no positions."""
     if kind.name != "smollm3":
         return [True] * layers
     every, said = f.size("no_rope_layer_interval", 4), f.get("no_rope_layers", list, None)

@@ -102,7 +102,7 @@ def _tell(comparison: Comparison, folder: Path | None, json: bool) -> None:
             outputs.write(folder / DATA, data, HINT)
             write(comparison, folder / REPORT)
             print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
-        except EquiscopeError as error:  # no page bundle, or no room: the answer is told all the same
+        except EquiscopeError as error:  # no page bundle, or no room: the answer is printed all the same
             wrong = error
     if json:
         print(data.decode(), end="")

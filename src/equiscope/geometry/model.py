@@ -33,7 +33,7 @@ class PointSpec(ModelSpec):
     group        "E(3)": mirror images have the same outputs; "SE(3)": they may differ
     width        scalar features of a point; vectors: vector features (l = 1); pseudo: pseudoscalars and as many pseudovectors,
                  whose sign a reflection changes (E(3) only)
-    heads        divide width, vectors and pseudo; layers: blocks; inner: hidden features of a feed-forward (2 x width unless said)
+    heads        divide width, vectors and pseudo; layers: blocks; inner: hidden features of a feed-forward (2 x width by default)
     value_heads  relative positions that each head sums; radial: radial basis functions; products: channels of tensor products in a
                  feed-forward
     cutoff       in angstrom: no attention beyond it, so that cost grows with the number of atoms; None: all pairs attend

@@ -92,7 +92,7 @@ class Model(nn.Module):
         """caches: one for each layer, from `caches()`; inputs are then the next tokens, at positions that continue.
 
         source  input of the encoder, of a model that has one; or the result of `encode`
-        rows    outputs of the last so many tokens only, with the readout "each"
+        rows    outputs of this many last tokens only, with the readout "each"
         source_valid  for a source of ids: bool [..., M], False for padding
         """
         if rows is not None and rows < 1:

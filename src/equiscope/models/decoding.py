@@ -285,7 +285,7 @@ def _check_positions(model: Model, tokens: Tokens, steps: int) -> None:
 
 
 def _position_error(model: Model, tokens: Tokens, steps: int) -> InputError | None:
-    """The error that a scheme raises at the last of so many steps, if any."""
+    """The error that a scheme raises at the last of this many steps, if any."""
     end = tokens.positions[:, -1:].amax(0, keepdim=True) + max(steps - 1, 0)
     try:
         for scheme in model.schemes:

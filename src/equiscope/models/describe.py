@@ -24,7 +24,7 @@ from equiscope.symmetry import derive
 
 
 def described(spec: "specs.Spec", tokens: int | None = None, source: int = 128) -> Description:
-    """The description of a spec for a sequence of so many tokens; a class token and registers are added.
+    """The description of a spec for a sequence of this many tokens; a class token and registers are added.
 
     tokens  128 by default, or the number of cells of a learned grid
     """

@@ -20,7 +20,7 @@ export function strip(app: App): HTMLElement {
     const under = chipAt(event);
     if (!under) return;
     dragged = Number(under.word);
-    list.setPointerCapture(event.pointerId); // the list's, since chips are made anew when the order changes
+    list.setPointerCapture(event.pointerId); // the list's, since chips are made again when the order changes
   });
   list.addEventListener("pointermove", (event) => {
     const over = dragged === undefined ? undefined : chipAt(event);

@@ -54,7 +54,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   frame.setAttribute("allow", "clipboard-write");
   frame.style.cssText = "display:block;width:100%;height:480px;border:0;border-radius:8px";
   frame.addEventListener("load", () => {
-    const channel = new MessageChannel(); // a frame that was moved in the notebook is loaded anew
+    const channel = new MessageChannel(); // a frame that was moved in the notebook is loaded again
     port?.close();
     port = channel.port1;
     port.onmessage = heard;

@@ -36,7 +36,7 @@ EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, titl
     ("sine-cosine", "sine + cosine", "One clock hand of period 36: unique for one turn.", "", lambda: Sinusoidal(waves="pair")),
     ("rope-half", "RoPE, halves", "RoPE with columns paired as in Hugging Face: (i, i + K/2).", "", lambda: Rope(pairs="half")),
     (
-        "rope-query-only", "RoPE, only queries turned", "Broken on purpose: keys stay where they are.", "rope",
+        "rope-query-only", "RoPE, only queries rotated", "Broken on purpose: keys stay where they are.", "rope",
         lambda: Rope(key_speed=0.0),
     ),
     (
