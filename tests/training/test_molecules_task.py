@@ -355,7 +355,7 @@ def test_no_cutoff_may_be_said_and_elements_that_come_later(tmp_path):
     for wrong, said in (({"elements": ["H", "C"]}, "the molecules have O too"), ({"readout": "atoms"}, "an energy is learned")):
         with pytest.raises(InputError, match=said):
             resolve_spec(open_task(recipe(plain(model=wrong))))
-    with pytest.raises(InputError, match="data\.weights are all 0"):
+    with pytest.raises(InputError, match=r"data\.weights are all 0"):
         open_task(recipe(plain(data={"weights": {"energy": 0, "forces": 0}})))
 
 

@@ -244,7 +244,7 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
     ("data", "stem"), [({}, STEM), (FRAMES | {"window_ms": 16}, STEM), (FRAMES, [1, 8]), (FRAMES, [2, *STEM[1:]])]
 )
 def test_a_stem_that_does_not_read_these_frames_is_refused(data, stem):
-    with pytest.raises(InputError, match=r'Say data\.tokens = "raw", window_ms = [\d.]+ and hop_ms = [\d.]+, no gaps'):
+    with pytest.raises(InputError, match=r'Set data\.tokens = "raw", window_ms = [\d.]+ and hop_ms = [\d.]+, no gaps'):
         resolve_spec(open_task(digits(data=data, model={"input": {"stem": stem}})))
 
 

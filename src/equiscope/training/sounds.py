@@ -117,7 +117,7 @@ class SoundsTask(Task):
             ms = 1000 * cell / rate
             raise InputError(
                 f"The convolutions of model.input.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, "
-                f'one after another. Say data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem '
+                f'one after another. Set data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem '
                 "with 1."
             )
         return int(stem[-1])
