@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -50,6 +51,18 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     assert made.state == "finished"
     assert "is finished" in said[0]
     assert files(tmp_path / "run") == before
+
+
+@pytest.mark.quick
+def test_a_step_with_sharpness_counts_two_passes(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "best_rate", lambda *_: 1e9)  # the rate of this machine varies
+    work = []
+    for sharpness in (0.0, 0.1):
+        made, task = small(tmp_path, optimiser={"sharpness": sharpness})
+        fit(made, task, tmp_path / f"run {sharpness}")
+        points = read_run(tmp_path / f"run {sharpness}").points
+        work.append(sum(b.busy * (b.seconds - a.seconds) for a, b in pairwise(points)))
+    assert work[1] == pytest.approx(2 * work[0], rel=0.05)
 
 
 def test_the_best_weights_are_those_of_the_best_measurement(tmp_path):
