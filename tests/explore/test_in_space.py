@@ -27,7 +27,7 @@ def test_energy_forces_and_features_elsewhere_are_the_models(name):
     model, at = model.double(), places()
     found, answer, features = (
         run(record, positions=at),
-        model.answer(ETHANOL[None], at[None]),
+        model.energy_and_forces(ETHANOL[None], at[None]),
         model.features(ETHANOL[None], at[None]),
     )
     plain, arrow = PLAIN[model.spec.group]
@@ -45,7 +45,7 @@ def test_weights_are_those_with_which_values_come_home():
     found = run(in_space(model, ETHANOL, at), positions=at)["weights"]
     assert found.shape == (2, 2, 9, 9)
     torch.testing.assert_close(found.sum(-1), torch.ones(2, 2, 9, dtype=torch.float64), rtol=0, atol=1e-12)
-    far = all_pairs(at[None]).square[0] >= 9.0
+    far = all_pairs(at[None]).squared_distance[0] >= 9.0
     assert bool(far.any())
     assert float(found[:, :, far].abs().max()) == 0
     assert float(found[:, :, ~far].min()) > 0
@@ -86,7 +86,7 @@ def test_the_model_itself_is_left_as_it_was():
         ([6, 8, 1], "atoms", InputError, 'reads "atoms"'),
     ],
 )
-def test_other_atoms_and_models_without_an_energy_are_refused(numbers, reads, error, words):
-    model = SpaceModel(PointSpec(("H", "C", "O"), **SMALL, readout=reads))
+def test_other_atoms_and_models_without_an_energy_are_refused(numbers, readout, error, words):
+    model = SpaceModel(PointSpec(("H", "C", "O"), **SMALL, readout=readout))
     with pytest.raises(error, match=words):
         in_space(model, torch.tensor(numbers), places(3))

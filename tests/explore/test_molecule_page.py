@@ -55,7 +55,7 @@ def test_the_steps_of_the_page_are_the_running_models(record):
             assert relative_error(found[name].reshape(wanted[name].shape), wanted[name]) < ROUNDING, (model.name, name)
         assert float(wanted["each"].sum() - wanted["energy"]) == pytest.approx(0, abs=1e-12)
         if model.group != "none":
-            answer = model.model.answer(numbers[None], at[None])
+            answer = model.model.energy_and_forces(numbers[None], at[None])
             assert relative_error(wanted["forces"], answer.forces[0]) < ROUNDING
             assert float(wanted["energy"]) == pytest.approx(float(answer.energy), rel=1e-13)
 
@@ -116,10 +116,10 @@ def test_weights_are_those_of_the_definition(record):
     begin = model._features(numbers[None], at[None], None, None)[0]
     x = type(begin)({kind: torch.zeros_like(part) for kind, part in begin.items()})
     x[model.plain] = model.table[row]
-    q, k, *_ = block.attention._ready(block.attention_norm(x))
+    q, k, *_ = block.attention._project(block.attention_norm(x))
     square = torch.cdist(at, at).square()
-    scores = block.attention.scale * q[0] @ k[0].mT - F.softplus(block.attention.sharp)[:, None, None] * square
-    scores = scores + block.attention.steer(block.attention.radial(square)).movedim(-1, 0)
+    scores = block.attention.scale * q[0] @ k[0].mT - F.softplus(block.attention.decay)[:, None, None] * square
+    scores = scores + block.attention.radial_bias(block.attention.radial(square)).movedim(-1, 0)
     assert relative_error(computed(record, "e3", at)["weights"][0], scores.softmax(-1)) < 1e-12
 
 
