@@ -128,10 +128,10 @@ SHOTS: dict[str, Shot] = {
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
-    "sound": ("token=60", WIDE, around(".said", ".stack")),
+    "sound": ("token=60", WIDE, around(".summary", ".stack")),
     "molecule": ("rotation=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
     "masks": ("mask=causal.window-3&cell=4.3", WIDE, around(".part h2", ".mask-panel")),
-    "patches": ("see=picture&token=109&number=100", WIDE, around(".said", ".beside")),
+    "patches": ("see=picture&token=109&number=100", WIDE, around(".summary", ".beside")),
 }  # fmt: skip
 MADE = {
     "drawing": "drawing",

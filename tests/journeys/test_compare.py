@@ -82,13 +82,13 @@ def test_pairs_say_what_is_decided_and_what_is_not(read):
         wanted = (
             f"{pair.better} is better" if pair.decided else f"no significant difference; about {pair.seeds} seeds would show one"
         )
-        assert row.locator(".said").inner_text() == wanted
+        assert row.locator(".summary").inner_text() == wanted
     assert tab.locator(".against [data-kind='better']").count() == sum(p.decided for p in comparison().pairs)
 
 
 def test_the_same_variant_twice_is_called_the_same(read):
     tab = read("twice")
-    assert tab.locator("table.differences .said").all_inner_texts().count("identical results") == 1
+    assert tab.locator("table.differences .summary").all_inner_texts().count("identical results") == 1
     assert "pre-norm again is better" in tab.locator("table.differences").inner_text()
 
 
@@ -194,7 +194,7 @@ def test_of_one_seed_no_spread_is_shown(read):
     tab = read("once")
     assert "there is no spread" in tab.locator(".candidates .about").inner_text()
     assert "±" not in tab.locator("table.standing").inner_text()
-    assert set(tab.locator("table.differences .said").all_inner_texts()) == {"one seed: no test"}
+    assert set(tab.locator("table.differences .summary").all_inner_texts()) == {"one seed: no test"}
     assert tab.locator(".plot .band, .strip .band").count() == 0
 
 

@@ -185,7 +185,7 @@ def test_the_number_on_the_page_is_numpys(read, layer, head, row, column):
     tab = read("words", f"head={layer}.{head}&query={row}&key={column}")
     wanted = attended(words().layers[layer].tensors, head, 6)[row, column]
     assert printed(tab) == pytest.approx(wanted, rel=1e-6)
-    assert number(tab.locator(".seeing > .said .value").inner_text()) == pytest.approx(wanted, rel=1e-6)
+    assert number(tab.locator(".seeing > .summary .value").inner_text()) == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", list(REAL))
@@ -230,7 +230,7 @@ def test_a_number_is_followed_down_to_its_operands(read):
 def test_who_may_not_be_seen_says_why(read):
     tab = read("words", "head=0.0&query=2&key=8")
     assert "Masked: causal mask" in tab.locator(".number").inner_text()
-    assert "cannot attend to “lawn” 9" not in tab.locator(".seeing > .said").inner_text()
+    assert "cannot attend to “lawn” 9" not in tab.locator(".seeing > .summary").inner_text()
     assert printed(tab) == 0
     assert "the model's mask" in read("words", "head=3.0&query=2&key=11").locator(".number .notice").inner_text()
 
@@ -248,7 +248,7 @@ def test_the_overview_comes_first_and_a_click_opens_a_head(read):
     tab = read()
     assert not tab.locator(".detail").is_visible()
     tab.mouse.move(*at(tab, 1, 3))
-    assert tab.locator(".mosaic .said").inner_text().startswith("L1H3 uniform previous")
+    assert tab.locator(".mosaic .summary").inner_text().startswith("L1H3 uniform previous")
     tab.mouse.click(*at(tab, 1, 3))
     assert tab.locator(".detail h2").inner_text() == "L1H3"
     assert hash_of(tab) == "head=1.3"
@@ -265,7 +265,7 @@ def test_the_keyboard_walks_the_overview_and_is_heard(read):
     field.focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "End", "ArrowLeft"):
         tab.keyboard.press(key)
-    live = tab.locator(".mosaic .said")
+    live = tab.locator(".mosaic .summary")
     assert live.get_attribute("aria-live") == "polite"
     assert re.match(r"L1H4 mixed previous 0\.\d\d, same 0\.\d\d", live.inner_text())
     tab.keyboard.press("Enter")
@@ -316,12 +316,12 @@ def test_pointing_at_a_word_tints_what_it_looks_at(read):
     tab = read("words", "head=0.0")
     token = tab.locator(".text .token").nth(7)
     token.hover()
-    assert "“across” 7 attends to “walked” 6" in tab.locator(".seeing > .said").inner_text()
+    assert "“across” 7 attends to “walked” 6" in tab.locator(".seeing > .summary").inner_text()
     tints = [int(t.evaluate("t => t.style.getPropertyValue('--tint') || 0")) for t in tab.locator(".text .token").all()]
     wanted = np.sqrt(attended(words().layers[0].tensors, 0, 6)[7])
     assert np.allclose(tints, 60 * wanted / wanted.max(), atol=1)
     tab.mouse.move(5, 5)
-    assert "“ball” 12 attends to" in tab.locator(".seeing > .said").inner_text(), "what is chosen stays"
+    assert "“ball” 12 attends to" in tab.locator(".seeing > .summary").inner_text(), "what is chosen stays"
     token.click()
     assert hash_of(tab) == "head=0.0&query=7"
 
@@ -371,7 +371,7 @@ def test_the_map_is_as_strong_as_the_weights(read):
 def test_a_patch_is_chosen_on_the_picture(read):
     tab = read("picture", "head=0.0")
     assert tab.locator(".photo img").evaluate("i => i.complete && i.naturalWidth") == 56
-    assert "“class token” 0 attends to" in tab.locator(".seeing > .said").inner_text()
+    assert "“class token” 0 attends to" in tab.locator(".seeing > .summary").inner_text()
     box = tab.locator(".photo").bounding_box()
     tab.mouse.click(box["x"] + box["width"] * 3.5 / 7, box["y"] + box["height"] * 2.5 / 7)
     assert tab.evaluate("equiscope.heads.state.row") == 1 + 2 * 7 + 3
@@ -678,7 +678,7 @@ def test_numbers_of_a_small_file_are_within_what_it_says(watched, small, tokens,
         said = float(re.search(r"relative error up to ([\d.]+) %", tab.locator(".where").inner_text())[1]) / 100
         assert 0 < said <= 0.13
         wanted = theirs[layer][head][row]
-        for text in (tab.locator("[data-step='weight'] b").inner_text(), tab.locator(".seeing > .said .value").inner_text()):
+        for text in (tab.locator("[data-step='weight'] b").inner_text(), tab.locator(".seeing > .summary .value").inner_text()):
             assert text.startswith("≈ ")
             assert number(text[2:]) == pytest.approx(wanted[column], rel=said)
         listed = tab.locator(".most b").all_inner_texts()

@@ -78,7 +78,7 @@ def words(tab, row):
 
 
 def value(tab):
-    return number(tab.locator(".alignment > .said .value").inner_text())
+    return number(tab.locator(".alignment > .summary .value").inner_text())
 
 
 @each_value(
@@ -98,7 +98,7 @@ def test_the_links_are_those_of_the_model(read, made, kind, chosen):
     for row in range(6):
         words(tab, 1).nth(row).click()
         assert value(tab) == pytest.approx(wanted[row].max(), rel=2e-5)
-        assert f"attends most to “{SOURCE[int(wanted[row].argmax())].strip()}”" in tab.locator(".alignment > .said").inner_text()
+        assert f"attends most to “{SOURCE[int(wanted[row].argmax())].strip()}”" in tab.locator(".alignment > .summary").inner_text()
 
 
 def test_a_row_stands_for_the_word_that_is_predicted_there(read, made):
@@ -150,7 +150,7 @@ def test_a_word_shows_where_it_goes_and_the_lines_follow(read, made):
     tab.mouse.move(2, 2)
     assert (
         f"has the largest weight for {int((wanted.argmax(-1) == 3).sum())} target word"
-        in tab.locator(".alignment > .said").inner_text()
+        in tab.locator(".alignment > .summary").inner_text()
     )
     assert value(tab) == pytest.approx(wanted[:, 3].max(), rel=2e-5)
 
@@ -177,7 +177,7 @@ def test_keys_walk_along_the_words(read, made):
     assert value(tab) == pytest.approx(wanted[4].max(), rel=2e-5)
     tab.keyboard.press("Enter")
     assert tab.evaluate("equiscope.heads.state.word") == 4
-    assert tab.locator(".alignment > .said").get_attribute("aria-live") == "polite"
+    assert tab.locator(".alignment > .summary").get_attribute("aria-live") == "polite"
 
 
 def test_the_chosen_head_opens(read):
@@ -216,6 +216,6 @@ def test_served_a_head_is_asked_for(browser, made):
     page = html(looked.content, policy=POLICY)
     with server(page, 18595, {"/head": looked.answer_head, "/rerun": looked.answer_rerun}) as running:
         tab.goto(f"{running.url}#align={layer}.3&word=4")
-        tab.locator(".alignment > .said .value").wait_for()
+        tab.locator(".alignment > .summary .value").wait_for()
         assert value(tab) == pytest.approx(theirs[1, 3, 4].max(), rel=2e-5)
     context.close()

@@ -40,7 +40,7 @@ def test_it_lies_over_the_picture(read):
     tab = read("vit", "head=2.0&query=0")
     kept = unpack(vit()[0].file().rollout[0].tensors.weights)
     assert tab.locator(".photo img").is_visible()
-    assert "“class” 0 attends to" in tab.locator(".seeing > .said").inner_text()
+    assert "“class” 0 attends to" in tab.locator(".seeing > .summary").inner_text()
     tab.evaluate("equiscope.heads.set({ row: 0, column: 5 })")
     assert printed(tab) == pytest.approx(kept[0, 0, 5], rel=1e-6)
 

@@ -61,7 +61,7 @@ def test_the_number_of_both_models_is_their_own(read, made):
     one, other = made[1]
     tab = read("head=1.2&query=6&key=3")
     assert printed(tab) == pytest.approx(one[1][2][6, 3], rel=2e-5)
-    told = tab.locator(".seeing > .said").inner_text()
+    told = tab.locator(".seeing > .summary").inner_text()
     assert number(told.split("; ")[1].split(" in ")[0]) == pytest.approx(other[1][2][6, 3], rel=2e-5)
     press(tab, "<b>after</b>")
     assert printed(tab) == pytest.approx(other[1][2][6, 3], rel=2e-5)

@@ -424,7 +424,7 @@ def test_one_part_of_a_page_can_be_saved(visit, tmp_path):
         tab.locator("section", has_text="One rotation shifts").locator(".keep").click()
     download.value.save_as(tmp_path / "part.svg")
     text = (tmp_path / "part.svg").read_text(encoding="utf-8")
-    assert "the rotation: a small one for every hand" in text
+    assert "the rotation: a 2 × 2 block for every hand" in text
     assert "The hands at this position" not in text
 
 

@@ -56,7 +56,7 @@ def drag(tab, steps=40):
 def answered(tab, places):
     tab.locator(".rerun-result", has_text=f"shifted by {places} positions").wait_for()
     assert tab.get_by_label("shift in positions").input_value() == str(places)
-    assert tab.locator(".rerun > .said").inner_text() == ""
+    assert tab.locator(".rerun > .summary").inner_text() == ""
 
 
 def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
@@ -73,7 +73,7 @@ def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
         tab.on("request", lambda request: asked.append(request.url) if "/rerun" in request.url else None)
         last = drag(tab)
         assert len(asked) > 5, "it asks while it is dragged"
-        tab.locator(".rerun > .said", has_text="The model runs").wait_for()
+        tab.locator(".rerun > .summary", has_text="The model runs").wait_for()
         tab.wait_for_timeout(300)
         free.set()
         answered(tab, last)
@@ -126,7 +126,7 @@ def test_while_a_model_runs_another_tab_opens_and_reads(tabs):
         other = open_tab("head=1.2&query=6&key=3")
         other.locator("[data-step='weight'] b").wait_for()
         press(tab, "Cancel")
-        assert tab.locator(".rerun > .said").inner_text() == "Cancelled."
+        assert tab.locator(".rerun > .summary").inner_text() == "Cancelled."
         free.set()
         tab.wait_for_timeout(500)
         assert tab.locator(".rerun-result").inner_text() == ""
@@ -142,14 +142,14 @@ def test_a_model_that_fails_is_told_and_runs_again(tabs):
 
     with tabs(made, rerun) as open_tab:
         tab = open_tab()
-        said = tab.locator(".rerun > .said")
+        said = tab.locator(".rerun > .summary")
         press(tab, "Shift the text")
-        tab.locator(".rerun > .said", has_text="This could not be computed").wait_for()
+        tab.locator(".rerun > .summary", has_text="This could not be computed").wait_for()
         assert said.inner_text() == (
             "This could not be computed (RuntimeError: <b>device</b> lost). The page still works: request something else."
         )
         press(tab, "Shift the text")
-        tab.locator(".rerun > .said", has_text="There is not enough memory for this (MemoryError: 4 GB)").wait_for()
+        tab.locator(".rerun > .summary", has_text="There is not enough memory for this (MemoryError: 4 GB)").wait_for()
         press(tab, "Shift the text")
         answered(tab, 100)
 

@@ -83,7 +83,7 @@ function row(pair: PairedDifference, page: ComparePage, axis: Axis): HTMLElement
     cell("value", write(pair.difference)),
     cell("plotted", drawn(pair, page, axis)),
     cell("interval", interval),
-    cell("said", resultOf(pair)),
+    cell("summary", resultOf(pair)),
   );
 }
 

@@ -12,7 +12,7 @@ interface Row {
 
 export function sizes(page: CostPage): Row {
   const { cost } = page;
-  const status = h("p.said", { role: "status" });
+  const status = h("p.summary", { role: "status" });
   const known = cost.presets.map(({ name, title }) => {
     const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => choose(name) }, title);
     return { name, press };

@@ -76,7 +76,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
   const { record } = page;
   const status = h("p.notice", { role: "status", hidden: true });
   const choices = h("div.choices.tools");
-  const said = h("output.said", { "aria-live": "polite" });
+  const said = h("output.summary", { "aria-live": "polite" });
   const intro = h("p.lede");
   const order = h("p.quiet.order");
   const [above, below, lines] = [h("div.word-row"), h("div.word-row"), svg("svg", { "aria-hidden": "true" })];

@@ -48,7 +48,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   const heading = h("div.heading");
   const trouble = h("p.notice", { role: "status", hidden: true });
   const lines = h("div.lines");
-  const said = h("output.said", { "aria-live": "polite" });
+  const said = h("output.summary", { "aria-live": "polite" });
   const ranking = h("ol.most");
   const map = attentionMap({
     point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),

@@ -63,7 +63,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
   const rows = all.flatMap((group, at) => group.layers.map((layer, i) => ({ layer, at, first: i === 0, count: i })));
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const titles = all.length > 1 ? all.map(({ title }) => h("h3", title)) : [];
-  const said = h("output.said", { "aria-live": "polite" });
+  const said = h("output.summary", { "aria-live": "polite" });
   const field = h(
     "div.field",
     {

@@ -53,7 +53,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
     return h("section.part.rerun", heading, h("p.quiet", where));
   }
   const { sequence: line, no_shuffle: shuffle, no_shift: slide } = live;
-  const status = h("p.said", { role: "status" });
+  const status = h("p.summary", { role: "status" });
   const result = h("div.rerun-result");
   const by = h<HTMLInputElement>("input", { type: "number", min: 1, max: 1000000, step: 1, value: FIRST, "aria-label": "shift in positions" }); // prettier-ignore
   const drag = h<HTMLInputElement>("input", { type: "range", min: 1, max: FAR, step: 1, value: FIRST, "aria-label": "drag to shift the text" }); // prettier-ignore

@@ -18,15 +18,15 @@ const KEY = [
 const SIGNS = { fails: "broken", holds: "holds", undecided: "undecided" } as const; // of the whole audit
 
 /** The interface of the page for scripts. */
-export interface Reading {
+export interface ReportPage {
   report: Report;
   state: ReportState;
   set(change: Partial<ReportState>): void;
 }
 
-export function reveal(report: Report, root: HTMLElement): Reading {
+export function mount(report: Report, root: HTMLElement): ReportPage {
   const main = h("main", { id: "story" });
-  const page: Reading = { report, state: fromHash(location.hash, report), set: (change) => show({ ...page.state, ...change }) };
+  const page: ReportPage = { report, state: fromHash(location.hash, report), set: (change) => show({ ...page.state, ...change }) };
   const toggle = (id: string) => {
     const { rows } = page.state;
     page.set({ rows: rows.includes(id) ? rows.filter((one) => one !== id) : [...rows, id] });
@@ -58,7 +58,7 @@ export function reveal(report: Report, root: HTMLElement): Reading {
 const opener = (main: HTMLElement, id: string): HTMLElement | null => main.querySelector(`[data-open="${CSS.escape(id)}"]`);
 
 /** Arrow keys move between rows; Escape closes the current row. */
-function walk(event: KeyboardEvent, main: HTMLElement, page: Reading, toggle: (id: string) => void): void {
+function walk(event: KeyboardEvent, main: HTMLElement, page: ReportPage, toggle: (id: string) => void): void {
   const here = event.target as HTMLElement;
   if (event.key === "Escape") {
     const id = here.dataset.open ?? here.closest<HTMLElement>("tr.opened")?.dataset.row;
@@ -73,7 +73,7 @@ function walk(event: KeyboardEvent, main: HTMLElement, page: Reading, toggle: (i
 }
 
 /** For print, failing rows are opened. */
-function forPrint(page: Reading, draw: () => void): void {
+function forPrint(page: ReportPage, draw: () => void): void {
   let before = page.state;
   addEventListener("beforeprint", () => {
     before = page.state;
@@ -135,7 +135,7 @@ function facts({ audit }: Report): HTMLElement {
   return h("dl.facts", known.map(([name, text]) => h("div", h("dt", name), h("dd", text)))); // prettier-ignore
 }
 
-function controls(page: Reading): HTMLElement {
+function controls(page: ReportPage): HTMLElement {
   const { report, state } = page;
   const failing = report.audit.rows.filter(({ fails }) => fails).length;
   const ids = report.rows.map(({ id }) => id);
