@@ -116,7 +116,7 @@ def test_answers_and_attention_follow_the_slider(read):
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowRight")
     weight = attention(step=0)[0, 1, 1, 1]
-    assert tab.locator(".summary").inner_text() == f"“↵” 1 attends to “↵” 1: {weight:g}"
+    assert tab.locator(".reading").inner_text() == f"“↵” 1 attends to “↵” 1: {weight:g}"
     again = read(fragment=tab.evaluate("location.hash.slice(1)"))
     assert again.locator(".samples").inner_text() == "abcd after 0"
     assert "L0H1" in again.locator(".enlarged h4").inner_text()
@@ -146,7 +146,7 @@ def test_a_picture_is_lit_where_its_class_looked(read):
     assert field.locator("canvas").count() == 2
     field.focus()
     tab.keyboard.press("ArrowDown")
-    assert tab.locator(".summary").inner_text() == f"“7”: {unpack(pictured().samples[-1].attention)[1, 0, 0, 7]:g}"
+    assert tab.locator(".reading").inner_text() == f"“7”: {unpack(pictured().samples[-1].attention)[1, 0, 0, 7]:g}"
 
 
 def test_what_was_chosen_is_in_the_link(read):

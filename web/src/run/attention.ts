@@ -131,7 +131,7 @@ function enlarged(page: RunPage, sample: Sample, attn: SampleAttention, [layer, 
   const seen = attn.grid && page.history.picture(sample.prompt);
   const canvas = painted(one, Boolean(attn.grid), Boolean(seen));
   const frame = h("i.frame", { "aria-hidden": "true", hidden: true });
-  const said = h("output.summary", "Point at it, or use the arrow keys.");
+  const said = h("output.reading", "Point at it, or use the arrow keys.");
   const place = h(
     "div.field",
     { tabindex: 0, role: "application", "aria-label": `weights of L${layer}H${which}: arrow keys read them`, style: `--columns:${width};--rows:${tall(width, height)};--side:${side}px` }, // prettier-ignore
