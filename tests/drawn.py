@@ -57,7 +57,7 @@ def title(value: object) -> str:
 
 
 def randomised(module: nn.Module, seed: int = 0) -> nn.Module:
-    """The module in float64, every parameter drawn at random: biases and weights of norms too, so that none of them hides at 0 or 1."""
+    """The module in float64, every parameter random: biases and weights of norms too, so that none hides at 0 or 1."""
     generator = torch.Generator().manual_seed(seed)
     module = module.double()
     with torch.no_grad():

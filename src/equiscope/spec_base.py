@@ -17,7 +17,7 @@ import msgspec
 from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
 from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, short_repr
 
-VERSION = 1
+VERSION = 2
 MAX_SIZE = 2**31 - 1  # of any size in a model
 MAX_LAYERS = 10_000  # each layer is an object
 Size = Annotated[int, msgspec.Meta(ge=1)]

@@ -90,7 +90,7 @@ def test_a_file_that_is_no_model_is_no_sentence(equi, tmp_path, monkeypatch):
 
 
 def test_sizes_that_no_tensor_has_are_refused(equi, tmp_path):
-    (tmp_path / "wide.json").write_text('{"version": 1, "width": 2147483647}', encoding="utf-8")
+    (tmp_path / "wide.json").write_text('{"version": 2, "width": 2147483647}', encoding="utf-8")
     for verb in ("explore", "describe", "check"):
         refused(equi(verb, tmp_path / "wide.json"), "A model of these sizes cannot be made: ")
 

@@ -8,7 +8,8 @@ from tests.comparison.synthetic_runs import SCHEMES, base, finished, plan
 from equiscope.comparison.plan import make_plan, read_plan
 from equiscope.errors import InputError
 from equiscope.models import describe
-from equiscope.record.run import RUN_VERSION, read_run
+from equiscope.record import VERSION
+from equiscope.record.run import read_run
 from equiscope.training import open_task, resolve_spec
 
 
@@ -101,6 +102,6 @@ def test_a_file_of_an_older_version_is_refused_with_the_next_step(tmp_path):
     made = plan(tmp_path)
     place = finished(tmp_path / "compared", made, next(made.jobs()), 1.5)
     for path, reader in ((tmp_path / "compared" / "plan.json", read_plan), (place / "run.json", read_run)):
-        path.write_text(path.read_text().replace(f'"version": {RUN_VERSION}', '"version": 1', 1))
-        with pytest.raises(InputError, match=rf"has version 1, but this equiscope reads version {RUN_VERSION}\. .* another folder"):
+        path.write_text(path.read_text().replace(f'"version": {VERSION}', '"version": 1', 1))
+        with pytest.raises(InputError, match=rf"has version 1, but this equiscope reads version {VERSION}\. .* another folder"):
             reader(path.parent)

@@ -57,8 +57,8 @@ def test_a_spec_of_any_kind_is_built_described_and_counted(spec):
 def test_an_unknown_field_of_any_kind_is_named(spec):
     with pytest.raises(UnknownField, match="There is no field of spec called 'heigth'"):
         eq.build(spec.to_dict() | {"heigth": 3})
-    with pytest.raises(InputError, match="has version 2, but this equiscope reads version 1"):
-        eq.build(spec.to_dict() | {"version": 2})
+    with pytest.raises(InputError, match="has version 1, but this equiscope reads version 2"):
+        eq.build(spec.to_dict() | {"version": 1})
 
 
 def test_what_a_spec_puts_before_its_tokens_is_asked_of_any_kind():

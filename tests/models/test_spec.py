@@ -48,7 +48,7 @@ def test_an_absent_part_stays_absent(block):
 
 
 def test_defaults_are_left_out_of_the_file():
-    assert eq.Spec(width=8).to_dict() == {"version": 1, "width": 8}
+    assert eq.Spec(width=8).to_dict() == {"version": 2, "width": 8}
     assert eq.Spec.of({"width": 8}) == eq.Spec(width=8, block=eq.Block())
     assert eq.Spec(width=8) != FULL
 
@@ -61,7 +61,7 @@ WRONG = [
     ({"width": 8, "block": {"attention": {"position": {"scheme": "rope", "bass": 2}}}}, "rope cannot be made"),
     ({"width": 8, "block": {"norm": 3}}, "spec.block.norm cannot be 3: it should be an object"),
     ({"width": 8, "readout": "median"}, "read-out called 'median'. Known: each, mean"),
-    ({"width": 8, "version": 2}, "version 2, but this equiscope reads version 1"),
+    ({"width": 8, "version": 1}, "version 1, but this equiscope reads version 2"),
     ({"width": 0}, "width cannot be 0: Expected `int` >= 1"),
     ({"width": 8, "layers": 0}, "layers cannot be 0: Expected `int` >= 1"),
     ({"width": 8, "readout": "concatenation", "outputs": 3}, "no linear map can follow"),

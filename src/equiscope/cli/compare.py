@@ -10,7 +10,8 @@ from typing import Any
 from equiscope import outputs
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.comparison import Comparison, Equal
-from equiscope.record.run import RUN, RUN_VERSION
+from equiscope.record.program import VERSION
+from equiscope.record.run import RUN
 
 REPORT, DATA = "report.html", "comparison.json"
 HINT = "Choose another folder with --out."
@@ -80,10 +81,9 @@ def _read(path: Path) -> Comparison:
         raise InputError(f"{path} cannot be read: {error.strerror}. Give a {DATA} that a comparison has written.") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{path} is no comparison: {error}. Give a {DATA} that a comparison has written.") from error
-    if comparison.version != RUN_VERSION:
+    if comparison.version != VERSION:
         raise InputError(
-            f"{path} has version {comparison.version}, but this equiscope reads version {RUN_VERSION}. "
-            "Compare again in another folder."
+            f"{path} has version {comparison.version}, but this equiscope reads version {VERSION}. Compare again in another folder."
         )
     return comparison
 

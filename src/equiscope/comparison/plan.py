@@ -16,8 +16,8 @@ from equiscope.comparison.equal import equalize
 from equiscope.comparison.vary import Change, apply_change, slug
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import describe
+from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
-from equiscope.record.run import RUN_VERSION
 from equiscope.training import Recipe, Task, open_task, recipe, resolve_spec
 from equiscope.training.reading import differences
 
@@ -43,7 +43,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     command     that made the plan
     """
 
-    version: int = RUN_VERSION
+    version: int = VERSION
     title: str
     question: str = ""
     recipe: dict[str, Any]
@@ -147,8 +147,8 @@ def read_plan(folder: Path) -> Plan:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{path} is damaged: {error}. Bring it back, or compare again in another folder.") from error
-    if plan.version != RUN_VERSION:
+    if plan.version != VERSION:
         raise InputError(
-            f"{path} has version {plan.version}, but this equiscope reads version {RUN_VERSION}. Compare again in another folder."
+            f"{path} has version {plan.version}, but this equiscope reads version {VERSION}. Compare again in another folder."
         )
     return plan

@@ -338,7 +338,8 @@ class Spec(ModelSpec):
             )
         if self.vocabulary is not None and self.input.features == self.width:
             raise InputError(
-                f"Raw features as wide as the model, {self.width}, could not be distinguished from embedded tokens. Use another width."
+                f"Raw features as wide as the model, {self.width}, could not be distinguished from embedded tokens. "
+                "Use another width."
             )
         self._with_encoder()
 

@@ -10,7 +10,8 @@ from msgspec import Struct, field
 
 from equiscope.record import display
 from equiscope.record.explorable import Claim
-from equiscope.record.run import RUN_VERSION, DataFile, State
+from equiscope.record.program import VERSION
+from equiscope.record.run import DataFile, State
 
 Equal = Literal["", "parameters", "compute"]
 
@@ -111,7 +112,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidates  best first, those without a number last
     """
 
-    version: int = RUN_VERSION
+    version: int = VERSION
     title: str
     question: str = ""
     answer: str = ""

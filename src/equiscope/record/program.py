@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from equiscope.record.array import Array
 from equiscope.record.computation import Computation
 
-VERSION = 1
+VERSION = 2
 
 LeafKind = Literal["content", "coordinate", "order", "document", "valid", "weight", "constant", "opaque"]
 Parameter = bool | int | float | str | list[int]

@@ -18,9 +18,9 @@ from equiscope.budgets import decoded, read
 from equiscope.errors import InputError
 from equiscope.record import display
 from equiscope.record.array import Array
+from equiscope.record.program import VERSION
 
 State = Literal["running", "finished", "stopped", "failed"]
-RUN_VERSION = 2  # of the files of runs, plans and comparisons; an older file is refused
 RUN, METRICS = "run.json", "metrics.jsonl"
 
 
@@ -103,7 +103,7 @@ class Run(Struct, frozen=True, kw_only=True):
     notes       what a reader should know: what of the data was left out, what the model cannot know
     """
 
-    version: int = RUN_VERSION
+    version: int = VERSION
     title: str
     task: str
     recipe: dict[str, Any]
@@ -169,9 +169,9 @@ def read_run(folder: Path, entries: bool = True) -> Run:
         ) from error
     except msgspec.DecodeError as error:
         raise InputError(f"{path} is damaged: {error}. Bring it back, or train again in another folder.") from error
-    if run.version != RUN_VERSION:
+    if run.version != VERSION:
         raise InputError(
-            f"{path} has version {run.version}, but this equiscope reads version {RUN_VERSION}. Train again in another folder."
+            f"{path} has version {run.version}, but this equiscope reads version {VERSION}. Train again in another folder."
         )
     return gathered(run, read_entries(folder)) if entries else run
 
