@@ -11,8 +11,6 @@ from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.functional import rotate
 from equiscope.program.operations import OPERATIONS
 
-pytestmark = pytest.mark.quick
-
 A, B = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 3, 4, dtype=torch.float64)
 ANGLES = torch.randn(3, 2, dtype=torch.float64)
 VALID = torch.tensor([[True, True, False], [False, False, False]])
@@ -142,6 +140,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_does_what_it_says(name):
     for inputs, params, wanted in CASES[name]:
@@ -154,6 +153,7 @@ def test_an_operation_does_what_it_says(name):
             torch.testing.assert_close(found, wanted.to(found.dtype), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.quick
 def test_the_closed_list_is_the_contracts_and_every_entry_is_documented():
     assert json.loads((golden.FOLDER / "operations.json").read_text(encoding="utf-8")) == [*OPERATIONS, "loops"]
     assert set(CASES) == set(OPERATIONS)
@@ -170,6 +170,7 @@ def test_golden_traces_agree():
     assert golden.stale() == []
 
 
+@pytest.mark.quick
 @pytest.mark.compile
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_compiled_rotations_are_one_graph_with_the_same_gradients(layout):
@@ -184,6 +185,7 @@ def test_compiled_rotations_are_one_graph_with_the_same_gradients(layout):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.quick
 @pytest.mark.compile
 def test_compiled_turns_have_forward_derivatives_by_their_angles_and_batches_of_them():
     torch.manual_seed(0)
@@ -205,6 +207,7 @@ def test_compiled_turns_have_forward_derivatives_by_their_angles_and_batches_of_
     torch.testing.assert_close(found, slope(angles), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize(
     "x",
@@ -221,6 +224,7 @@ def test_rows_are_turned_however_they_lie(x, layout):
     assert torch.allclose(slope, x, rtol=0, atol=1e-14)
 
 
+@pytest.mark.quick
 def test_a_rotation_is_exact_where_casts_are_lifted():
     x, angles = A.float(), ANGLES.float()
     with promote_float64():

@@ -29,6 +29,7 @@ def test_a_check_without_proofs_has_none():
     assert all(row.proof is None for row in audit)
 
 
+@pytest.mark.thorough  # ten million parameters
 def test_a_large_model_is_proved_on_request_only():
     large = nn.Linear(6, 6)
     large.unused = nn.Parameter(torch.zeros(agreement.LARGEST))
