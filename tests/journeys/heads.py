@@ -17,7 +17,7 @@ HOSTILE = [
     "e\u0301te\u0301", "\u0301", "zero\u200bwidth", "שלום", "عالم", "\u202eright", "\n", " ", "", "𝔘𝔫𝔦", "日本語", "a" * 300,
     "&amp;",
 ]  # fmt: skip
-TONES: list[Role] = ["previous", "self", "first", "content", "even", "mixed"]
+TONES: list[Role] = ["previous", "self", "first", "content", "uniform", "mixed"]
 
 
 def attended(numbers: AttentionTensors, head: int, heads: int) -> np.ndarray:
@@ -61,7 +61,7 @@ def drawn(heads: int, rows: int, columns: int, width: int, seed: int, tones: lis
             k[h, 0], q[h] = 3 * at[0], q[h] + at[0]
         elif tone == "content":
             q[h], k[h] = 2 * q[h], 2 * k[h]
-        elif tone == "even":
+        elif tone == "uniform":
             q[h] *= 0.1
     return q.astype(np.float32), k.astype(np.float32), v.astype(np.float32)
 
@@ -74,7 +74,11 @@ def layer(
     side = min(32, max(weights.shape[1:]))
     found = [_figures(weights[h], role, cross) for h, role in enumerate(tones)]
     groups = numbers.k.shape[0] if numbers.k is not None else len(tones)
-    said = {"rebuilt": 2.1e-7, "numbers": numbers, "small": base64.b64encode(_small(weights, side)).decode()} | more
+    fields = {
+        "reconstruction_error": 2.1e-7,
+        "tensors": numbers,
+        "thumbnail": base64.b64encode(_thumbnails(weights, side)).decode(),
+    } | more
     return AttentionLayer(
         where=where,
         cross=cross,
@@ -83,7 +87,7 @@ def layer(
         kv_heads=groups,
         heads=found,
         thumbnail_side=side,
-        **said,
+        **fields,
     )
 
 
@@ -103,9 +107,9 @@ def words() -> Heads:
             k, v, more = k[:2], v[:2], {"cap": 5.0, "sink": pack(np.linspace(-1, 2, 6).astype(np.float32))}
         causal = i != 3
         if i == 3:
-            seen = np.ones((1, 1, n), dtype=bool)
-            seen[..., -2:] = False
-            more["seen"] = pack(seen)
+            mask = np.ones((1, 1, n), dtype=bool)
+            mask[..., -2:] = False
+            more["mask"] = pack(mask)
         numbers = AttentionTensors(scale=0.25, causal=causal, q=pack(q), k=pack(k), v=pack(v), **more)
         layers.append(layer(f"model.layers.{i}.self_attn", numbers, turned))
     last = AttentionTensors(scale=0.25, weights=pack(np.stack([attended(layers[0].tensors, h, 6) for h in range(6)])))
@@ -127,7 +131,7 @@ def picture() -> Heads:
     """A model that sees: a class token and seven by seven patches."""
     side, layers = 7, []
     for i in range(3):
-        tones: list[Role] = ["content", "first", "self", "even"]
+        tones: list[Role] = ["content", "first", "self", "uniform"]
         q, k, v = drawn(4, side * side + 1, side * side + 1, 16, i, tones)
         y, x = np.divmod(np.arange(side * side), side)
         blob = np.exp(-((y - 2 - i) ** 2 + (x - 4) ** 2) / 4)
@@ -146,7 +150,7 @@ def translated() -> Heads:
         TokenSequence(name="answer", kind="words", labels=["<s>", "▁A", "▁dog", "▁runs", "▁across", "▁the", "▁lawn", "▁."]),
     ]
     n, m, layers = 8, 7, []
-    tones: list[Role] = ["content", "previous", "even", "mixed"]
+    tones: list[Role] = ["content", "previous", "uniform", "mixed"]
     for i in range(2):
         for where, (asks, answers), causal in [
             ("encoder", (0, 0), False),
@@ -161,7 +165,7 @@ def translated() -> Heads:
 
 def sound() -> Heads:
     """A model that hears: slices of ten milliseconds."""
-    n, tones = 120, ["previous", "content", "even"]
+    n, tones = 120, ["previous", "content", "uniform"]
     q, k, v = drawn(3, n, n, 16, 5, tones)
     line = TokenSequence(
         name="sound", kind="slices", labels=[f"{i / 100:.2f} s" for i in range(n)], seconds=[i / 100 for i in range(n)]
@@ -208,10 +212,10 @@ def large(tokens: int = 1024, layers: int = 12, count: int = 12, width: int = 64
 
 
 def heads(title: str, layers: list[AttentionLayer], lines: list[TokenSequence], **more) -> Heads:
-    said = {"places": [], "notes": ["These numbers were drawn by chance."]} | more
+    fields = {"position_tables": [], "notes": ["These numbers were drawn by chance."]} | more
     return Heads(
         title=title, summary="A model made by hand, for tests.", target="toy", model="Toy", parameters=1234567, dtype="float32",
-        sequences=lines, layers=layers, **said,
+        sequences=lines, layers=layers, **fields,
     )  # fmt: skip
 
 
@@ -264,7 +268,7 @@ def _figures(weights: np.ndarray, role: Role, cross: bool) -> HeadStatistics:
     )  # fmt: skip
 
 
-def _small(weights: np.ndarray, side: int) -> bytes:
+def _thumbnails(weights: np.ndarray, side: int) -> bytes:
     heads, n, m = weights.shape
     made = np.zeros((heads, side, side))
     for i in range(side):

@@ -697,7 +697,7 @@ def test_a_small_file_draws_its_own_overview(watched, small):
     tab = watched(1280)
     tab.goto(path.as_uri())
     tab.wait_for_selector("main h2")
-    assert tab.evaluate("equiscope.heads.record.layers.every((layer) => layer.small === '')")
+    assert tab.evaluate("equiscope.heads.record.layers.every((layer) => layer.thumbnail === '')")
     x, y = at(tab, 1, 2)
     tab.mouse.move(5, 5)
     seen = tab.locator(".mosaic canvas").evaluate(

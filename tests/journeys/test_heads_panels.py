@@ -12,10 +12,10 @@ from equiscope.record.heads import patch_sequence
 from tests.journeys.barriers import barriers
 from tests.journeys.heads import photo
 from tests.journeys.test_heads import IDS, SENTENCE
-from tests.journeys.test_heads_across import looked as translated
-from tests.journeys.test_heads_across import marian
-from tests.journeys.test_heads_again import gpt2, looked
-from tests.journeys.test_heads_beside import eager
+from tests.journeys.test_heads_cross_alignment import looked as translated
+from tests.journeys.test_heads_cross_alignment import marian
+from tests.journeys.test_heads_rerun import gpt2, looked
+from tests.journeys.test_heads_side_by_side import eager
 from tests.journeys.test_heads_sound import content as sounding
 from tests.pairwise import each_value
 from tests.pictures_of_timm import vit as timm_vit

@@ -10,7 +10,7 @@ from equiscope.explore.page import html
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from tests.journeys.barriers import barriers
-from tests.journeys.test_heads_again import gpt2, looked, press
+from tests.journeys.test_heads_rerun import gpt2, looked, press
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
