@@ -7,7 +7,6 @@ from tests.recorded import angles_of, recorded
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.functional import rotate
 from equiscope.positions import Rope
 from equiscope.positions.frequencies import ladder
 from equiscope.positions.rope import half_from_interleaved, interleaved_from_half
@@ -144,10 +143,3 @@ def test_half_precision_does_not_spoil_far_places(pairs):
 def test_a_text_far_away_is_read_the_same_in_float64():
     model = attending(Rope())
     assert relative_error(model(words(start=100_000)), model(words())) < 1e-9  # 1e5 radians cost five of sixteen digits
-
-
-@pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_queries_may_lie_in_memory_in_any_order(layout):
-    angles = torch.randn(5, 3).double()
-    for x in (torch.randn(6, 5).double().mT, torch.randn(5, 6, 2).double()[..., 0]):
-        assert torch.equal(rotate(x, angles, layout), rotate(x.contiguous(), angles, layout))
