@@ -187,7 +187,7 @@ def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
         return out
 
     batch = Tokens(
-        x=padded(alone.x, 50.0)[None], positions=padded(alone.at, 9.0)[None], order=padded(alone.order, -1)[None],
+        x=padded(alone.x, 50.0)[None], positions=padded(alone.positions, 9.0)[None], order=padded(alone.order, -1)[None],
         valid=padded(torch.ones(4, dtype=torch.bool), False)[None],
     )  # fmt: skip
     out = model(batch)[0]
