@@ -2,10 +2,10 @@
 """From a clone to a running equiscope, with Python's standard library only.
 
     python3 run.py demo     look at one attention layer in the browser; demo "My own words" takes others
-    python3 run.py test     the tests, Python's and the page's; further words go to pytest: test tests/positions -x;
+    python3 run.py test     the tests, Python's and the page's; further arguments go to pytest: test tests/positions -x;
                             test --quick: a selection of Python's, under a minute; test --thorough: all seeds, sizes and
                             combinations; test --shapes: check shapes and types of every call too
-    python3 run.py check    lint, formatting, types, the order of the rooms, drift of the contract
+    python3 run.py check    lint, formatting, types, imports between subpackages, drift of the contract
     python3 run.py setup    only make .venv and build the page; the other three do that first, where needed
 
 One idea: a stamp in .venv says what was installed, a stamp beside the page says from which sources it was built.
@@ -49,7 +49,7 @@ CHECKS = {
     "lint": ("ruff", "check", "--output-format", "concise"),
     "formatting": ("ruff", "format", "--check", "--output-format", "concise"),
     "types": ("mypy",),
-    "rooms": ("lint-imports",),
+    "imports": ("lint-imports",),
     "schema drift": ("python", "-m", "contract.schemas", "--check"),
     "golden programs": ("python", "-m", "contract.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
@@ -75,7 +75,7 @@ def main() -> int:
     if sys.version_info < (3, 11):  # noqa: UP036
         stop(f"equiscope needs Python 3.11 or newer, but {sys.executable} is {sys.version.split()[0]}.")
     if rest and asked.verb in {"check", "setup"}:
-        parser.error(f"{asked.verb} takes no further words, but got: {' '.join(rest)}")
+        parser.error(f"{asked.verb} takes no further arguments, but got: {' '.join(rest)}")
     os.chdir(ROOT)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the program that we run, as Ctrl-C does
     try:

@@ -12,10 +12,10 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "why" / "faults.md"
 HEAD = """# Planted faults
 
-Do the tests notice a small mistake? A seeded script draws {count} expressions from seven rooms of the package and puts a mistake
-in the place of each: another operator or comparison, a dropped term, an index off by one, swapped arguments, another axis. For
-each fault the tests that reach it run until one fails, without the checks of shapes. `tests/faults` has the script and its
-commands; this page is its output.
+Do the tests find a small bug? A seeded script draws {count} expressions from seven parts of the package and replaces
+each with a small bug (mutation testing): another operator or comparison, a dropped term, an index off by one, swapped arguments,
+another axis. For each fault, the tests that reach it run until one fails, without the checks of shapes. `tests/faults` has the
+script and its commands; this page is its output.
 
 """
 RESULT = {True: "yes", False: "no"}
@@ -60,8 +60,8 @@ def page(folder: Path) -> str:
         rows.append([*cells, *("" if note and not thorough else RESULT[hit] for hit in (thorough, default, quick)), note])
     sums = [[room, *map(str, counts)] for room, counts in totals.items()]
     sums.append(["**all**", *(str(sum(counts[i] for counts in totals.values())) for i in range(5))])
-    titles = ["room", "faults", "set aside", "found by all tests", "by the default run", "by the quick run"]
-    long = ["", "room", "where", "mistake", "change", "all tests", "default", "quick", "note"]
+    titles = ["part", "faults", "set aside", "found by all tests", "by the default run", "by the quick run"]
+    long = ["", "part", "where", "mistake", "change", "all tests", "default", "quick", "note"]
     return HEAD.format(count=len(faults)) + table(titles, sums) + "\n## Each fault\n\n" + table(long, rows)
 
 

@@ -1,4 +1,4 @@
-"""Records: plain, versioned data without torch that the rooms exchange, and from which the types of the page are generated.
+"""Records: plain, versioned data without torch that the subpackages exchange; the types of the page are generated from them.
 
 A `ProgramRecord` holds leaves (inputs, weights, constants) and steps (each value and the operation that computes it). Anything that
 implements the closed list of operations can run it on other leaves: the page does so when a reader shuffles, shifts or edits.

@@ -1,4 +1,4 @@
-"""Pictures of findings: the only file of the room that needs matplotlib, and only when a picture is asked for."""
+"""Plots of results: the only file of `study` that needs matplotlib, and only when a plot is requested."""
 
 from io import BytesIO
 from pathlib import Path
