@@ -402,9 +402,9 @@ def changed(numbers, head, causal=True, hidden=(), temperature=1.0, bias=True):
     """What a change makes of the weights, by numpy."""
     wanted = msgspec.structs.replace(numbers, causal=causal, scale=numbers.scale / temperature, bias=numbers.bias if bias else None)
     n = numbers.q.shape[1]
-    seen = np.ones((1, 1, n), dtype=bool)
-    seen[..., list(hidden)] = False
-    return attended(AttentionTensors(**{f: getattr(wanted, f) for f in wanted.__struct_fields__} | {"seen": pack(seen)}), head, 6)
+    mask = np.ones((1, 1, n), dtype=bool)
+    mask[..., list(hidden)] = False
+    return attended(AttentionTensors(**{f: getattr(wanted, f) for f in wanted.__struct_fields__} | {"mask": pack(mask)}), head, 6)
 
 
 def test_the_causal_mask_is_lifted_and_comes_back(read):

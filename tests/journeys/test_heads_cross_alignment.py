@@ -182,7 +182,7 @@ def test_keys_walk_along_the_words(read, made):
 
 def test_the_chosen_head_opens(read):
     tab = read("align=4.1")
-    layer = tab.evaluate("equiscope.heads.record.across[0].layers[0]")
+    layer = tab.evaluate("equiscope.heads.record.cross_alignments[0].layers[0]")
     tab.evaluate("layer => equiscope.heads.set({ align: [layer, 1] })", layer)
     tab.get_by_role("button", name="Open this head").click()
     assert tab.evaluate("equiscope.heads.state.open") == [layer, 1]

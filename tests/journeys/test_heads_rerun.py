@@ -121,7 +121,7 @@ def test_while_the_model_runs_a_person_reads_it_and_a_stale_answer_is_dropped(se
     made, begun, waits = looked(gpt2), threading.Event(), threading.Event()
 
     def rerun(question):
-        if question.get("from") == "100":
+        if question.get("offset") == "100":
             begun.set()
             waits.wait(20)
         return made.answer_rerun(question)
@@ -147,7 +147,7 @@ def test_what_the_model_cannot_be_asked_is_said(served):
     with served(looked(gpt2)) as tab:
         tab.get_by_label("shift in positions").fill("900")
         press(tab, "Shift the text")
-        tab.locator(".rerun .summary", has_text="has places 0 to 149, but the last token would stand at 907").wait_for()
+        tab.locator(".rerun .summary", has_text="has positions 0 to 149, but the last token would have position 907").wait_for()
 
 
 def test_a_file_says_why_it_cannot(watched, tmp_path):

@@ -64,7 +64,7 @@ def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
     free = threading.Event()
 
     def rerun(question):
-        begun.append(int(question["from"]))
+        begun.append(int(question["offset"]))
         assert free.wait(20)
         return made.answer_rerun(question)
 
