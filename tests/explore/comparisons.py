@@ -77,7 +77,7 @@ def comparison(candidates: list[Candidate] | None = None, trials: list[Trial] | 
         "title": "Shakespeare, letter by letter", "question": "Which position scheme gives the least loss on this text?",
         "task": "language", "part": "validation", "metric": "loss", "better": "less", "varied": ["model.position.scheme"],
         "axis": "tokens of context", "seeds": sorted({t.seed for t in trials}), "candidates": ranked, "trials": trials,
-        "pairs": significance.pairs(known, more.get("better", "less")), "command": COMMAND,
+        "pairs": significance.compare_pairs(known, more.get("better", "less")), "command": COMMAND,
         "recipe": {"title": "Shakespeare", "budget": {"steps": 2000}, "model": {"width": 128}},
         "data": [DataFile(name="tinyshakespeare.txt", part="train", bytes=1_115_394, sha256="ab" * 32)],
         "versions": {"python": "3.11", "torch": "2.13"}, "machine": {"cores": 2, "device": "cpu"},
@@ -96,7 +96,7 @@ def alone() -> Comparison:
     return comparison([candidate("rope")], [trial("rope", s, 1.48) for s in (0, 1, 2)])
 
 
-LOST = {"state": "failed", "reason": "The loss is no number after step 140.", "value": None, "result": {}, "beyond": []}
+LOST = {"state": "failed", "reason": "The loss is no number after step 140.", "value": None, "result": {}, "extrapolation": []}
 
 
 def failed() -> Comparison:

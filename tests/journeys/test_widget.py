@@ -186,7 +186,7 @@ def test_the_model_runs_again_through_the_notebook(cell):
     made = cell()
     made.frame.get_by_role("button", name="Shuffle the tokens").click()
     made.frame.wait_for_selector(".rerun-result table")
-    assert made.frame.evaluate("equiscope.heads.record.again.order.length") == 6
+    assert made.frame.evaluate("equiscope.heads.record.rerun.order.length") == 6
 
 
 def test_neither_style_reaches_the_other_and_the_frame_cannot_reach_the_notebook(cell):
