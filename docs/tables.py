@@ -42,38 +42,38 @@ Without a list they measure all that apply to the model and its inputs; any othe
 
 ## Verdicts
 
-No tolerance is chosen. Each statement is measured in float64, with casts inside the model promoted too, and in the model's own
-precision, at the given parameters and at random ones. A rounding error shrinks with the precision, by 2^-29 from float32 to
-float64; a violation does not.
+You choose no tolerance. The check measures each statement in float64, with casts inside the model promoted too, and in the model's
+own precision, at the given parameters and at random ones. A rounding error shrinks with the precision: in float64 it is about 2^-29
+times that in float32. A violation does not shrink.
 
 | verdict | meaning |
 | --- | --- |
 | holds | no difference, or one that shrinks with the precision as rounding does |
 | approximate | a violation below `--tolerance` (1e-2 by default), relative to the size of the output |
 | broken | a violation |
-| not applicable | it has no meaning for this model or these inputs: no cache, a single token |
+| not applicable | it has no meaning for this model or these inputs, for example because there is no cache or only one token |
 | undecided | it could not be measured; the note says why |
 
-The exit code is 1 where a row is approximate or broken and the model claims it, you requested it by name, or every sound model has
-it (*expected*); and where nothing could be decided, for example because the model returns NaN. Where n samples show no violation,
-violations occur with 95 % confidence in less than 3/n of all cases. A row has a verdict for each of several outputs.
+The exit code is 1 if a row is approximate or broken and the model claims it, you requested it by name, or every correct model has it
+(*expected*). It is also 1 if nothing could be decided, for example because the model returns NaN. If n samples show no violation,
+violations occur with 95 % confidence in less than 3/n of all cases. If a model has several outputs, a row has a verdict for each.
 
-`pure` is always measured. The others are measured on copies of the inputs, with the model's state restored before each call.
-Causality and caches are measured at other lengths than the given one too, up to 257 tokens and beyond where the model accepts them
-and a call is cheap; causality at every position of the input, or at the number that the table states.
+The check always measures `pure`. It measures the other statements on copies of the inputs, and restores the state of the model before
+each call. It measures causality and caches also at other lengths than the given one: up to 257 tokens, and beyond if the model accepts
+them and a call is cheap. It tests causality at every position of the input, or at the number of positions that the table states.
 
-For permute, causal and batch the check also tries a proof on the exported graph, at the given sizes and at a larger one, and names
-both. The graph is evaluated in integers modulo 2^31 - 1, on random numbers in the place of the inputs and parameters, twice (once
-above a million parameters). Where the results agree, the formulas are identical at these sizes, except for a chance of about 2^-31
-each time. *Refuted* is confirmed by a measurement; everything else is *unknown*.
+For permute, causal and batch, the check also tries a proof on the exported graph, at the given sizes and at a larger one, and names
+both. It evaluates the graph in integers modulo 2^31 - 1, with random numbers as inputs and parameters, twice (once above a million
+parameters). If the results agree, the formulas are identical at these sizes, except for a chance of about 2^-31 each time.
+*Refuted* is confirmed by a measurement; everything else is *unknown*.
 
 """
 ACTIONS_HEAD = """
 ## Actions
 
-Each acts on inputs and on outputs. How an output transforms is inferred where `output=` does not give it: *invariant*, *permuted*,
-*map* (a picture), *vector*, *pseudo-vector*, or irreps such as `0e+1o`.
-An action of your own is a class with `sample`, `on_input` and `on_output`.
+Each action transforms inputs and outputs. `output=` states how an output transforms, and is inferred by default: *invariant*,
+*permuted*, *map* (an image), *vector*, *pseudo-vector*, or irreps such as `0e+1o`. A custom action is a class with `sample`,
+`on_input` and `on_output`.
 
 """
 PROPERTIES_HEAD = """
