@@ -1,4 +1,4 @@
-"""All layers rolled out: the product of the layers, where there is a stack, at once or when asked for."""
+"""Attention rollout: the product of the layers, where there is a stack, at once or when asked for."""
 
 import msgspec
 import numpy as np
@@ -39,7 +39,7 @@ def test_it_is_the_product_of_the_layers_from_the_mean_and_from_the_largest_of_t
     assert np.allclose(most, product(largest), atol=1e-7)
     assert np.allclose(mean.sum(-1), 1, atol=1e-6)
     assert (np.triu(mean, 1) == 0).all(), "nothing comes from later tokens"
-    assert (found.where, found.query_sequence, found.tensors.causal) == ("all layers, rolled out", 0, True)
+    assert (found.where, found.query_sequence, found.tensors.causal) == ("attention rollout", 0, True)
     assert "does not explain" in found.reason
     assert "3 layers" in found.reason
 

@@ -210,7 +210,7 @@ def test_symmetries_stand_side_by_side(read):
     tab = read()
     rows = tab.locator("table.respected tbody tr")
     for row, found in zip(rows.all(), comparison().candidates, strict=True):
-        assert row.locator("td .judged").all_inner_texts() == list(found.measured.values())
+        assert row.locator("td .judged").all_inner_texts() == list(found.verdicts.values())
 
 
 @pytest.mark.parametrize("name", few(COMPARISONS, 3))

@@ -1,4 +1,4 @@
-"""All layers rolled out on the page, in a real browser: after the layers, over words and over patches, with what it is not."""
+"""Attention rollout on the page, in a real browser: after the layers, over words and over patches, with what it is not."""
 
 import pytest
 
@@ -17,13 +17,13 @@ def test_it_stands_after_the_layers_and_its_number_is_pythons(read):
     tab = read("gpt2", "head=2.0&query=6&key=3")
     made, _ = gpt2()
     kept = unpack(made.file().rollout[0].tensors.weights)
-    assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: all layers, rolled out"
-    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, mean over heads"
+    assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: attention rollout"
+    assert tab.locator(".detail h2").inner_text() == "Attention rollout, mean over heads"
     assert printed(tab) == pytest.approx(kept[0, 6, 3], rel=1e-6)
-    assert "it is no explanation of what the model answers" in tab.locator(".counted").inner_text()
+    assert "it does not explain what the model predicts" in tab.locator(".counted").inner_text()
     assert not tab.locator(".change").is_visible(), "no mask or query makes it"
     tab.get_by_role("button", name="Next head").click()
-    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, maximum over heads"
+    assert tab.locator(".detail h2").inner_text() == "Attention rollout, maximum over heads"
     assert tab.get_by_role("button", name="Next head").is_disabled()
     assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)
 

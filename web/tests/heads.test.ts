@@ -486,12 +486,12 @@ describe("the model runs again", () => {
 });
 
 test("rollouts stand after the layers, and are none of them", () => {
-  const [one, all] = ["a0", "all layers, rolled out"].map((where) => ({ where, query_sequence: 0, key_sequence: 0, heads: [{}, {}] }) as unknown as AttentionLayer); // prettier-ignore
+  const [one, all] = ["a0", "attention rollout"].map((where) => ({ where, query_sequence: 0, key_sequence: 0, heads: [{}, {}] }) as unknown as AttentionLayer); // prettier-ignore
   const record = withRollout({ layers: [one], rollout: [all], sequences: [{ name: "text" }] } as unknown as Heads);
   expect(record.layers.map((_, i) => isRollout(record, i))).toEqual([false, true]);
   expect(own(record)).toEqual([one]);
-  expect(layerGroups(record).map(({ title }) => title)).toEqual(["text self-attention", "text: all layers, rolled out"]);
-  expect([headName(record, 0, 1), headName(record, 1, 0)]).toEqual(["L0H1", "all layers, rolled out, mean over heads"]); // prettier-ignore
+  expect(layerGroups(record).map(({ title }) => title)).toEqual(["text self-attention", "text: attention rollout"]);
+  expect([headName(record, 0, 1), headName(record, 1, 0)]).toEqual(["L0H1", "attention rollout, mean over heads"]); // prettier-ignore
 });
 
 describe("words of one line and those of another", () => {

@@ -14,7 +14,7 @@ from equiscope.program.attended.attended import Attended
 from equiscope.program.attended.survey import survey
 from equiscope.record import AttentionLayer, AttentionTensors, HeadStatistics, pack
 
-NAME = "all layers, rolled out"
+NAME = "attention rollout"
 EXPLANATION = (
     "This is the product of the weights of {count} layers, each averaged with the residual path. It shows from which tokens a row "
     "can have taken information if the values of all heads were alike. It ignores values, feed-forwards and norms, so it does not "
