@@ -98,7 +98,9 @@ def test_a_class_token_stands_in_front_and_is_no_slice(read):
     box = tab.locator(".time").bounding_box()
     tab.locator(".time").click(position={"x": box["width"] * 0.5, "y": 120})
     row = tab.evaluate("equiscope.heads.state.row")
-    assert tab.evaluate("equiscope.heads.record.sequences[0].seconds")[row - 1] == pytest.approx(0.5 * len(wave()) / RATE, abs=0.011)
+    assert tab.evaluate("equiscope.heads.record.sequences[0].seconds")[row - 1] == pytest.approx(
+        0.5 * len(wave()) / RATE, abs=0.011
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True])

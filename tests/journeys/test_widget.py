@@ -176,7 +176,7 @@ def test_what_is_much_is_asked_for_head_by_head(cell):
     shown = eq.show(gpt2(), IDS, labels=WORDS, height=0)
     shown.live_bytes = 0
     made = cell(shown)
-    assert made.frame.evaluate("equiscope.heads.record.layers.every((layer) => !layer.numbers)")
+    assert made.frame.evaluate("equiscope.heads.record.layers.every((layer) => !layer.tensors)")
     made.choose(layer=1, head=0, row=3, column=2)
     told = number(made.frame)
     assert told == pytest.approx(made.shown.weights()[3, 2].item(), rel=1e-6)
