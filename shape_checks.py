@@ -23,9 +23,7 @@ _with_shapes = jaxtyping.jaxtyped
 def install(package: str = "equiscope") -> None:
     """Check every function of the package that is imported from now on. Raises RuntimeError where it is imported already."""
     if package in sys.modules:
-        raise RuntimeError(
-            f"{package} is imported already, so its shapes cannot be checked. Call install() before that."
-        )
+        raise RuntimeError(f"{package} is imported already, so its shapes cannot be checked. Call install() before that.")
     jaxtyping.install_import_hook(package, "shape_checks.check")
     jaxtyping.jaxtyped = _decorated  # the name by which the import hook calls the decorator
 

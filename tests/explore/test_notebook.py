@@ -111,7 +111,7 @@ def test_drawings_audits_runs_and_records_have_their_pages(tmp_path):
     (tmp_path / "run.json").write_bytes(msgspec.json.encode(run))
     best_weights = [eq.show(one) for one in (made, made.spec, audit(), run, tmp_path, str(tmp_path), Choice("Love conquers all"))]
     kinds = [type(one.content).__name__ for one in best_weights]
-    assert kinds == ["Drawing", "Drawing", "Report", "Course", "Course", "Course", "Explorable"]
+    assert kinds == ["Drawing", "Drawing", "Report", "RunReport", "RunReport", "RunReport", "Explorable"]
     assert eq.show(best_weights[0].content).content is best_weights[0].content
     assert all("srcdoc=" in one.static() and repr(one).endswith("writes it as one file.") for one in best_weights)
 
