@@ -54,13 +54,15 @@ times that in float32. A violation does not shrink.
 | not applicable | it has no meaning for this model or these inputs, for example because there is no cache or only one token |
 | undecided | it could not be measured; the note says why |
 
-The exit code is 1 if a row is approximate or broken and the model claims it, you requested it by name, or every correct model has it
-(*expected*). It is also 1 if nothing could be decided, for example because the model returns NaN. If n samples show no violation,
-violations occur with 95 % confidence in less than 3/n of all cases. If a model has several outputs, a row has a verdict for each.
+The exit code is 1 if a row is approximate or broken and the model claims it, you requested it by name, or every correct model has
+it (*expected*). It is also 1 if nothing could be decided, for example because the model returns NaN. If n samples show no
+violation, violations occur with 95 % confidence in less than 3/n of all cases. If a model has several outputs, a row has a
+verdict for each.
 
-The check always measures `pure`. It measures the other statements on copies of the inputs, and restores the state of the model before
-each call. It measures causality and caches also at other lengths than the given one: up to 257 tokens, and beyond if the model accepts
-them and a call is cheap. It tests causality at every position of the input, or at the number of positions that the table states.
+The check always measures `pure`. It measures the other statements on copies of the inputs, and restores the state of the model
+before each call. It measures causality and caches also at other lengths than the given one: up to 257 tokens, and beyond if the
+model accepts them and a call is cheap. It tests causality at every position of the input, or at the number of positions that the
+table states.
 
 For permute, causal and batch, the check also tries a proof on the exported graph, at the given sizes and at a larger one, and names
 both. It evaluates the graph in integers modulo 2^31 - 1, with random numbers as inputs and parameters, twice (once above a million
