@@ -2,8 +2,8 @@
 
 The columns of head h are h*K .. (h+1)*K - 1, as in torch and Hugging Face. With fewer key heads than query heads (grouped
 queries), key head g serves H/G consecutive query heads: kv-major, as in Hugging Face.
-All backends compute the same function. A backend that does not support an attention falls back to the next one; `runs_on` names
-the one that runs.
+All backends compute the same function. A backend that does not support a configuration falls back to the next one; `runs_on`
+returns the backend that runs.
 Sources: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (one key head); Ainslie et al. 2023 (grouped queries).
 """
 
@@ -27,13 +27,13 @@ from equiscope.positions.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 
-LONG = 2048  # queries from which FlexAttention beats a dense table: H100, bfloat16, forward and backward, 1.0 ms for 2.8
-WIDE = 2**26  # pairs up to which a dense table is faster in float32: 35 ms for 81 at 8192 tokens
-SMALL = 2**22  # pairs up to which all weights are computed at once; beyond, in blocks of queries
+LONG = 2048  # queries from which FlexAttention beats a dense mask: 1.0 ms instead of 2.8, forward and backward (H100, bfloat16)
+WIDE = 2**26  # query-key pairs up to which a dense mask is faster in float32: 35 ms instead of 81 at 8192 tokens
+SMALL = 2**22  # query-key pairs up to which all weights are computed at once; beyond, in chunks of queries
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
 BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # each falls back to the next
-LARGEST = 2**31  # numbers in a table of weights: beyond it, indices of 32 bits overflow
+LARGEST = 2**31  # attention weights in one tensor: beyond this number, 32-bit indices overflow
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class KeyValues:
 class MultiHeadAttention(nn.Module):
     """Self-attention or cross-attention: [..., N, D] to [..., N, D].
 
-    width         D of the queries' tokens; source_width: of the keys' tokens (cross-attention), D by default
+    width         D, the features of a query token; source_width: those of a key token (cross-attention), D by default
     heads         H; head_width: K (D / H by default); value_width: V (K by default)
     kv_heads      heads of keys and values, a divisor of H (H by default; 1 is multi-query attention)
-    mask          which pairs may attend, besides padding and documents
+    mask          which queries attend to which keys, in addition to padding and documents
     score         score function: ScaledDot(), Dot(), General(), Additive(), Concat()
     normalizer    maps scores to weights: Softmax(), Softmax(sink=True), Sigmoid()
-    norm          "rms" or "layer": queries and keys are normalised, with a weight, before rotation; eps: of that norm
-    output        whether a projection [H*V, D] follows; without it the output is [..., N, H*V]
-    bias          whether the projections have biases; "qkv" or "output": only those
-    backend       "auto" takes the fastest that supports the attention; "eager" is the step-by-step reference
-    raises        ShapeError where D is not a multiple of H and no head width is given, or H not of kv_heads
+    norm          "rms" or "layer": normalises queries and keys before rotation, with a weight (QK norm); eps: of this norm
+    output        whether an output projection [H*V, D] follows; without it the output is [..., N, H*V]
+    bias          whether the projections have biases; "qkv" or "output": only these projections
+    backend       "auto" selects the fastest backend that supports the call; "eager" is the step-by-step reference
+    raises        ShapeError if D is not a multiple of H and head_width is None, or if H is not a multiple of kv_heads
     """
 
     plain: ClassVar[dict[str, Any]] = {"backend": "eager"}  # attributes that `watch` sets, so that every step is recorded
@@ -120,11 +120,11 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:  # fmt: skip
         """Compute attention.
 
-        tokens    the queries' tokens
+        tokens    the query tokens
         position  scheme that acts on queries, keys and scores
-        source    the keys' tokens, or their `key_values`; the queries' tokens by default
+        source    the key tokens, or their `key_values`; the query tokens by default
         context   masks and biases shared by layers with the same tokens and scheme; computed here by default
-        cache     keys and values of earlier tokens: `tokens` then are the next ones
+        cache     keys and values of earlier tokens; `tokens` are then the next tokens
         """
         q, k, v, context = self._prepare(tokens, position, source, context, cache)  # project, rotate
         z = self._attention(q, k, v, context)
@@ -134,32 +134,32 @@ class MultiHeadAttention(nn.Module):
         self, tokens: Tokens, position: Position | None = None, source: Tokens | KeyValues | None = None,
         context: AttentionContext | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The output of `forward` and the attention weights [..., H, N, M]; [N, M] for one head without a batch."""
+        """Return the output of `forward` and the attention weights [..., H, N, M]; [N, M] for one head without a batch."""
         q, k, v, context = self._prepare(tokens, position, source, context, None)
         z, weights = self._step_by_step(q, k, v, context)
         return self._output(z), weights
 
     def key_values(self, source: Tokens, position: Position | None = None) -> KeyValues:
-        """Keys and values of a source, for repeated use as `source`, as an encoder's output in decoding."""
+        """Compute keys and values once, to pass them as `source` many times: for example those of an encoder's output."""
         position = position or NoPosition()
         position.check(source.positions)
         return KeyValues(*self.project_key_values(source, position), source)
 
     def cache(self) -> Cache:
-        """An empty cache for this layer. Raises InputError if decoding with it would differ from the full pass."""
+        """Return an empty cache for this layer. Raises InputError if decoding with it would differ from a full forward pass."""
         return Cache(self.mask)
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
     ) -> Runs:  # fmt: skip
-        """The backend that a forward pass would use now; without tokens, for plain ones on this module's device."""
+        """Return the backend that a forward pass would use; without tokens: for unpadded tokens on this module's device."""
         with torch.no_grad():
             tokens = tokens or Tokens.of(self.q_proj.weight.new_zeros(1, 2, self.q_proj.in_features))
         context = AttentionContext(position or NoPosition(), tokens, source or tokens)
         return self._runs(context, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
 
     def why_not(self, backend: Runs, context: AttentionContext, ndim: int = 4) -> str:
-        """Why a backend does not support this attention; empty if it does."""
+        """Return why a backend does not support this attention, or an empty string if it does."""
         position, x = context.position, context.queries.x
         if backend == "flex":
             reads = next((name for name in ("content_bias", "value_bias") if position.acts(name)), "")
@@ -221,7 +221,7 @@ class MultiHeadAttention(nn.Module):
             )
         if not alike(tokens.x.shape[:-2], source.positions.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
             raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot attend to one of {tuple(source.x.shape[:-2])}.")
-        if context is None:  # whoever creates a context checks the positions
+        if context is None:  # a caller that passes a context has checked the positions
             position.check(tokens.positions)
             if source is not tokens:
                 position.check(source.positions)
@@ -233,7 +233,7 @@ class MultiHeadAttention(nn.Module):
             k, v, source = cache.extend(k, v, source)
         if context is None or cache is not None:
             context = AttentionContext(position, tokens, source)
-        if not torch.compiler.is_compiling():  # comparing a size with a number would add a guard
+        if not torch.compiler.is_compiling():  # under torch.compile, the comparison would add a guard
             self._check_size(tokens.x.shape[:-1].numel() * source.positions.shape[-2] * self.heads, q, k, context)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
@@ -248,18 +248,18 @@ class MultiHeadAttention(nn.Module):
             )
 
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys (rotated) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
+        """Return rotated queries, rotated keys and values, each [..., H, N, K]; [N, K] for one head without a batch."""
         q, (k, v) = self._queries(tokens), self._keys_values(source)
         q = self._rotate(q, tokens, position, "query")
         k = self._rotate(k, source, position, "key")
         return q, k, v
 
     def project_queries(self, tokens: Tokens, position: Position) -> Tensor:
-        """Queries, rotated."""
+        """Return rotated queries."""
         return self._rotate(self._queries(tokens), tokens, position, "query")
 
     def project_key_values(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
-        """Keys, rotated, and values."""
+        """Return rotated keys, and values."""
         k, v = self._keys_values(source)
         return self._rotate(k, source, position, "key"), v
 
@@ -281,7 +281,7 @@ class MultiHeadAttention(nn.Module):
         return x if norm is None else norm(x)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        """[..., N, H*K] to [..., H, N, K]: one matrix a head."""
+        """[..., N, H*K] to [..., H, N, K]: one matrix per head."""
         if self.heads == 1 and x.ndim == 2:
             return x
         return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
@@ -322,7 +322,7 @@ class MultiHeadAttention(nn.Module):
         return z, weights
 
     def _bias(self, q: Tensor, k: Tensor, context: AttentionContext, mask: Tensor | None, plain: bool = False) -> Tensor | None:
-        """The scheme's bias on the scores, as a dense table."""
+        """Return the bias of the position scheme on the scores, as a dense tensor."""
         table = context.dense_bias(self.heads, q.ndim, plain)
         if not context.position.acts("content_bias"):
             return table
@@ -362,11 +362,11 @@ class MultiHeadAttention(nn.Module):
 
 
 def kv_major(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
-    """Rows of a query projection's weight [H*K, D] reordered from kv-minor heads (x-transformers) to kv-major ones, as here.
+    """Reorder the rows of a query projection's weight [H*K, D] from kv-minor heads (x-transformers) to kv-major heads.
 
     Kv-minor: query head h attends to key head h mod G; kv-major: key head h // (H/G). The columns of an output projection's weight
-    [D, H*V] are reordered alike: give its transpose.
-    raises  ShapeError where the rows do not make H heads, or G does not divide H
+    [D, H*V] are reordered in the same way: pass its transpose.
+    raises  ShapeError if H does not divide the number of rows, or G does not divide H
     """
     if heads < 1 or kv_heads < 1 or heads % kv_heads or len(weight) % heads:
         raise ShapeError(f"{len(weight)} rows do not make {heads} query heads for {kv_heads} key heads.")
@@ -379,12 +379,12 @@ def kv_minor(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
 
 
 def qk_norm(kind: Literal["rms", "layer"] | None, width: int, eps: float) -> nn.RMSNorm | nn.LayerNorm | None:
-    """Norm of each head's queries or keys."""
+    """Return the norm of the queries or keys of each head, or None."""
     return None if kind is None else nn.RMSNorm(width, eps) if kind == "rms" else nn.LayerNorm(width, eps, bias=False)
 
 
 def _checked_features(tokens: Tokens, width: int, name: str) -> Tensor:
-    """The tokens' features. Raises ShapeError for another width, InputError for a dtype that is not floating-point."""
+    """Return the features of the tokens. Raises ShapeError for another width, InputError for a dtype that is not floating-point."""
     if tokens.x.shape[-1] != width:
         raise ShapeError(f"This attention reads {name} of {width} features, but got {tokens.x.shape[-1]}.")
     if not tokens.x.is_floating_point():
@@ -393,7 +393,7 @@ def _checked_features(tokens: Tokens, width: int, name: str) -> Tensor:
 
 
 def _without_padding(source: Tokens, x: Tensor) -> Tensor:
-    """Features with 0 in rows of padding: their weight is 0, but 0 times infinity would be NaN."""
+    """Set the features of padding rows to 0: their attention weight is 0, but 0 times infinity would be NaN."""
     return x if source.valid is None else x.masked_fill(~source.valid.unsqueeze(-1), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Report row: turns the errors of a statement into its row of the audit."""
+"""Build the row of a statement in the audit from its errors."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from equiscope.record import OutputVerdict, Row
 
 @dataclass(frozen=True)
 class Reporter:
-    """Makes rows, given facts about the whole model: whether the check finished, whether the model is random or constant."""
+    """Builds rows from facts about the whole model: whether the check finished, whether the model is random or constant."""
 
     subject: Subject
     finished: bool
@@ -23,7 +23,7 @@ class Reporter:
     is_constant: dict[str, bool]
 
     def row(self, request: Request) -> Row:
-        """The row of one statement. Of an impure model it notes how side effects were excluded."""
+        """Return the row of one statement. If the model is impure, a note says how side effects were excluded."""
         row = self._row(request)
         if self.subject.workarounds and row.name != "pure" and row.verdict in BAD and row.error is not None:
             note = f"the model is not pure: measured {', '.join(self.subject.workarounds)}"
@@ -62,7 +62,7 @@ class Reporter:
                 else []
             ),
         ]
-        worst, parameters = max(measured, key=lambda t: BAD[t[0].verdict])  # a tie goes to the given ones
+        worst, parameters = max(measured, key=lambda t: BAD[t[0].verdict])  # the given ones in a tie
         verdict, notes = worst.verdict, [n for n in dict.fromkeys([*request.notes, statement.remark]) if n]
         samples = sum(len(f.high_errors) for f, _ in measured)
         holds = verdict == "holds"
@@ -85,7 +85,7 @@ class Reporter:
         )  # fmt: skip
 
     def _why_not_measured(self, request: Request) -> str:
-        """Why nothing was measured; empty where something was."""
+        """Return why nothing was measured, or an empty string if something was."""
         if request.given_errors is None or not request.given_errors.high_errors:
             noted = "; ".join(dict.fromkeys(request.notes))
             return noted or ("the check stopped before it was measured" if not self.finished else "nothing could be measured")
@@ -97,7 +97,7 @@ class Reporter:
         return ""
 
     def _notes(self, request: Request, worst: StatementErrors, parameters: str, claimed: str, notes: list[str]) -> list[str]:
-        """Notes on a row that was measured, the most important first."""
+        """Return the notes on a measured row, the most important one first."""
         verdict, holds = worst.verdict, worst.verdict == "holds"
         if self.is_random and not self.random_without_dropout:
             notes.append("the model draws random numbers in evaluation mode; measured with dropout off")
@@ -115,7 +115,7 @@ class Reporter:
         return notes
 
     def _location(self, request: Request) -> str:
-        """The module that breaks the statement. Where that is the whole model, the part that the model's own claim names."""
+        """Return the module that breaks the statement; if it is the whole model, the part that the model's own claim names."""
         if request.location is None:
             return ""
         whole = request.location.module == type(self.subject.model).__name__
@@ -128,7 +128,7 @@ class Reporter:
 
 
 def _outputs(measured: list[StatementErrors], secondary: dict[str, str]) -> list[OutputVerdict]:
-    """The verdict of each output, where there are several."""
+    """Return the verdict of each output, if there are several."""
     names = list(dict.fromkeys(name for errors in measured for s in errors.high_samples for name in s.errors))
     verdicts: list[OutputVerdict] = []
     for name in names if len(names) > 1 else ():
@@ -143,5 +143,5 @@ def _outputs(measured: list[StatementErrors], secondary: dict[str, str]) -> list
 
 
 def _finite_or_none(error: float) -> float | None:
-    """None in the place of inf and NaN, which JSON does not have."""
+    """Replace inf and NaN by None, because JSON does not support them."""
     return error if math.isfinite(error) else None

@@ -1,6 +1,6 @@
-"""Verdict: from errors in two precisions to a verdict. No tolerance is tuned to a case.
+"""Compute the verdict on a statement from its errors in two precisions. No tolerance is tuned to a model.
 
-A rounding error shrinks with the precision; a violation does not (as in `symmetry.measure.verdict`). Where n samples show no
+A rounding error shrinks with the precision; a violation does not (as in `symmetry.measure.verdict`). If n samples show no
 violation, violations occur with 95 % confidence in less than 3/n of all cases ("rule of three").
 """
 
@@ -19,10 +19,10 @@ BAD = {"broken": 4, "undecided": 3, "approximate": 2, "holds": 1, "not applicabl
 class StatementErrors:
     """Errors of one statement at one set of parameters.
 
-    high_errors        in high precision (float64, where the model runs in it); low_errors: in low precision
+    high_errors        in high precision (float64, if the model supports it); low_errors: in low precision
     low_floor          the rounding error of one pass in low precision
-    precision          rounding of the high precision over that of the low one
-    explaining_tables  float32 tables whose rounding is as large as the error
+    precision          machine epsilon of the high precision divided by that of the low precision
+    explaining_tables  float32 tables of the model whose rounding is as large as the error
     one_precision      whether there is only one precision: a small error may then be rounding or a violation
     high_samples       the pairs that were measured in high precision; low_samples: in low precision
     """
@@ -38,14 +38,14 @@ class StatementErrors:
     low_samples: list[MeasuredPair] = field(default_factory=list)
 
     def of_output(self, name: str) -> "StatementErrors":
-        """The errors of one output."""
+        """Return the errors of one output."""
         high_errors = [s.errors[name] for s in self.high_samples if name in s.errors]
         low_errors = [s.errors[name] for s in self.low_samples if name in s.errors]
         return replace(self, high_errors=high_errors, low_errors=low_errors, high_samples=[], low_samples=[])
 
     @property
     def error(self) -> float:
-        """The worst error in high precision; NaN where one is NaN and no other exceeds the tolerance."""
+        """The largest error in high precision; NaN if an error is NaN and no other error reaches the tolerance."""
         worst = max((e for e in self.high_errors if e == e), default=0.0)
         return worst if worst >= self.tolerance else next((e for e in self.high_errors if e != e), worst)
 
@@ -53,7 +53,7 @@ class StatementErrors:
     def verdict(self) -> Verdict:
         errors = [*self.high_errors, *self.low_errors]
         if not self.high_errors or (any(e != e for e in errors) and not self.error >= self.tolerance):
-            return "undecided"  # one broken sample decides, even beside NaN
+            return "undecided"  # a broken sample decides the verdict, even if other errors are NaN
         if float("inf") in self.high_errors:
             return "broken"
         if self.one_precision and 0 < self.error < self.tolerance:
@@ -64,19 +64,20 @@ class StatementErrors:
 
     @property
     def deciding_tables(self) -> str:
-        """The tables that explain the error, where it does not shrink with the precision."""
+        """The tables that explain the error, if it does not shrink with the precision."""
         return "" if self._shrinks or self.error == 0 else self.explaining_tables
 
     @property
     def _shrinks(self) -> bool:
-        low_errors = max([self.low_floor, *(e for e in self.low_errors if e < float("inf"))])  # a NaN is not less
+        low_errors = max([self.low_floor, *(e for e in self.low_errors if e < float("inf"))])  # NaN < inf is False
         return shrinks(self.error, low_errors, self.precision)
 
 
 def bound(samples: int) -> float:
-    """The share of violations that is excluded with 95 % confidence when none of these samples shows one."""
+    """Upper bound, with 95 % confidence, on the fraction of violations, if none of the samples shows one."""
     return min(1.0, 3 / samples) if samples else 1.0
 
 
 def median(errors: Sequence[float]) -> float | None:
+    """Return the median, or None without errors."""
     return statistics.median(errors) if errors else None

@@ -1,4 +1,4 @@
-"""Rotary positions (RoPE): queries and keys are rotated by their position, so their product depends on the difference only.
+"""Rotary position embedding (RoPE): rotates queries and keys by their position; their product depends on the difference only.
 
 Row m of Q is rotated by +m, row n of K by +n; the transpose of a rotation is its inverse, so q_m . k_n depends on m - n only.
 Two pair layouts exist: "interleaved" pairs columns (0,1), (2,3), ... as in the paper and Meta's Llama; "half" pairs (i, i + K/2)
@@ -23,9 +23,9 @@ class Rope(Position):
     base       the slowest pair makes about one rotation in 2 pi * base steps
     pairs      which columns form a pair: "interleaved" or "half"
     fraction   part of the head that is rotated (the rest passes unchanged)
-    key_speed  for study: factor on the angles of keys; anything but 1 breaks shift equivariance (0 rotates queries only)
+    key_speed  for experiments: factor on the angles of keys; other values than 1 break shift equivariance (0 rotates queries only)
     scaling    lower frequencies for longer texts, e.g. Yarn(factor=4, trained=4096)
-    raises     ShapeError where the rotated part of the head is odd or empty
+    raises     ShapeError if the rotated part of the head is odd or empty
     """
 
     name = "rope"
@@ -61,7 +61,7 @@ class Rope(Position):
         self.frequencies(head_width)
 
     def rotated_columns(self, head_width: int) -> int:
-        """Number of columns of a head that are rotated."""
+        """Return the number of columns of a head that are rotated."""
         columns = round(head_width * self.fraction)
         if columns % 2 or not 0 < columns <= head_width:
             raise ShapeError(
@@ -71,7 +71,7 @@ class Rope(Position):
         return columns
 
     def frequencies(self, head_width: int) -> Tensor:
-        """Radians a step of every rotated pair, scaled: [rotated / 2] float64."""
+        """Return the frequency of each rotated pair in radians per position, after scaling: [rotated / 2] float64."""
         columns = self.rotated_columns(head_width)
         return ladder(columns // 2, self.base) if self.scaling is None else self.scaling.frequencies(columns, self.base)
 
@@ -91,11 +91,11 @@ class Rope(Position):
 
 
 def half_from_interleaved(weight: Tensor, heads: int, rotated: int | None = None) -> Tensor:
-    """Rows of a projection's weight [H*K, D] or bias [H*K], trained with interleaved pairs, reordered for half-split pairs.
+    """Reorder the rows of a projection's weight [H*K, D] or bias [H*K] from interleaved pairs to half-split pairs.
 
     heads    of this projection: for the keys of grouped queries, the number of key heads
     rotated  rows of each head that are rotated (`Rope.rotated_columns`), if not all are
-    raises   ShapeError where the rows do not make this many heads, or have too few columns
+    raises   ShapeError if the rows do not form this many heads, or a head has too few rows
     """
     return weight[_order(len(weight), heads, rotated).to(weight.device)]
 
@@ -106,7 +106,7 @@ def interleaved_from_half(weight: Tensor, heads: int, rotated: int | None = None
 
 
 def _order(channels: int, heads: int, rotated: int | None) -> Tensor:
-    """Index of each row of a half-split projection in the interleaved one."""
+    """Return the index of each row of a half-split projection in the interleaved projection."""
     width = channels // heads
     columns = width if rotated is None else rotated
     if channels % heads or columns % 2 or not 0 < columns <= width:

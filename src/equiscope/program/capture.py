@@ -1,8 +1,8 @@
-"""Watch any module from outside: two torch modes record a running model, and every torch call belongs to exactly one step.
+"""Record a forward pass of any module: two torch modes record the calls, and every torch call belongs to exactly one step.
 
-The function mode records calls as the model makes them; Python functions of torch are entered, so that a step is a function that
+The function mode records the calls in the model's code. It enters Python functions of torch, so that each step is a function that
 torch implements in C. The dispatch mode records each ATen call outside of these: scripted modules, vmap, gradients, C++. The
-model's own call always runs; computation of the capture itself is hidden from both modes.
+model's own call always runs. Both modes ignore the computation of the recorder itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def watch(model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = Non
 
 @contextmanager
 def _written_out(model: nn.Module) -> Iterator[None]:
-    """Inside, modules with a fast path take their plain path: those that list its attributes in `plain`."""
+    """Context in which modules run step by step: sets the attributes in the `plain` of each module, and restores them on exit."""
     with ExitStack() as stack:
         for module in model.modules():
             plain = getattr(type(module), "plain", None)

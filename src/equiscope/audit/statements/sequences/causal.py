@@ -243,7 +243,7 @@ def change_later(inputs: Inputs, j: int, generator: Generator, count: int | None
     """Change token j and those after it, or `count` of them."""
     n = inputs.length or 0
     end = n if count is None else j + count
-    text = f"change the tokens {j} to {n - 1} of {n}" if end - j > 1 else f"change the token {j} of {n}"
+    text = f"change the tokens {j} to {n - 1} of {n}" if end - j > 1 else f"change token {j} of {n}"
     transformed, relation = changed_tokens(inputs, slice(j, end), generator), SameRows(slice(0, j), slice(0, j), (n, n))
     return RunPair(inputs, transformed, relation, f"{text}, and compare the outputs before it", {"changed": j, "to": end})
 
