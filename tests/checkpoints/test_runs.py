@@ -53,7 +53,7 @@ def test_a_folder_without_a_run_or_a_checkpoint_says_the_next_step(run, tmp_path
         load_run(run)
     assert load_run(run, "last") is not None
     shutil.rmtree(run / "checkpoints")
-    with pytest.raises(InputError, match=r"has no checkpoint yet\. Let `equiscope train .*run` go on\."):
+    with pytest.raises(InputError, match=r"has no checkpoint yet\. Resume it with `equiscope train .*run`\."):
         load_run(run)
 
 

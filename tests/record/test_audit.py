@@ -8,7 +8,7 @@ from equiscope.record import Audit, Counterexample, Mark, Row
 ROW = Row(
     name="causal", kind="property", verdict="broken", error=0.5, errors=[0.5], where="attention", cause="the mask is off by one",
     fails=True,
-    counterexample=Counterexample(text="change the token 1 of 2", error=0.4, element={"changed": 1}),
+    counterexample=Counterexample(text="change token 1 of 2", error=0.4, element={"changed": 1}),
     trail=[Mark(module="attention", error=0.5)],
 )  # fmt: skip
 AUDIT = Audit(

@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_said_with_the_next_step(tmp_path):
         read_run(tmp_path / ("n" * 300))
     (tmp_path / RUN).rmdir()
     (tmp_path / RUN).write_text("{")
-    with pytest.raises(InputError, match=r"run\.json is damaged: .*\. Bring it back, or train again"):
+    with pytest.raises(InputError, match=r"run\.json is damaged: .*\. Restore it, or train again"):
         read_run(tmp_path)
     (tmp_path / METRICS).mkdir()
     with pytest.raises(InputError, match=r"metrics\.jsonl cannot be read: Is a directory"):

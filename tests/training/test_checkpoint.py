@@ -146,7 +146,7 @@ def test_weights_of_another_shape_are_refused_before_any_is_taken(finished, run,
     for folder in checkpoints(run):
         found = read_checkpoint(folder, identity(read_run(run))).tensors(WEIGHTS)
         replaced(folder, WEIGHTS, save(found | {"output_layer.lm_head.weight": torch.zeros(2, 2)}))
-    with pytest.raises(InputError, match=r"No checkpoint of .* is whole\."):
+    with pytest.raises(InputError, match=r"No checkpoint of .* is complete\."):
         fit(recipe, task, run)
 
 
@@ -155,7 +155,7 @@ def test_where_none_is_whole_it_is_refused_with_the_next_step(finished, run):
     for folder in checkpoints(run):
         flipped(folder / WEIGHTS)
     said = []
-    with pytest.raises(InputError, match=r"No checkpoint of .* is whole.*--out"):
+    with pytest.raises(InputError, match=r"No checkpoint of .* is complete.*--out"):
         fit(recipe, task, run, Watcher(say=said.append))
     assert len(said) == 3
 

@@ -106,7 +106,7 @@ def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_on
     fit(found, task, tmp_path / "undisturbed")
     said: list[str] = []
     made = fit(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), say=said.append))
-    assert any(sentence.startswith("Stopping as soon as a step is whole") for sentence in said)
+    assert any(sentence.startswith("Stopping after the current step") for sentence in said)
     assert (made.state, made.reason) == ("stopped", "SIGTERM after the last step, which is saved, before the last measurement")
     assert fit(found, task, tmp_path / "run").state == "finished"
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
@@ -389,7 +389,7 @@ def test_data_that_goes_while_it_is_read_stops_the_run_and_it_goes_on_later(begu
 
     with monkeypatch.context() as patch:
         patch.setattr(LanguageTask, "batch", gone)
-        with pytest.raises(InputError, match=r"picture-17\.png: No such file or directory.*is whole.*the same command"):
+        with pytest.raises(InputError, match=r"picture-17\.png: No such file or directory.*is complete.*the same command"):
             fit(found, task, begun / "run")
     assert fit(found, task, begun / "run").state == "finished"
 

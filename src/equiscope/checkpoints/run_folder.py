@@ -196,7 +196,7 @@ def latest(run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None
             wrong.append(str(error))
             say(f"{error} It is left out.")
     if wrong:
-        raise InputError(f"No checkpoint of {run} is whole. {wrong[0]} Bring it back, or begin again with another --out.")
+        raise InputError(f"No checkpoint of {run} is complete. {wrong[0]} Restore it, or start again with another --out.")
     return None
 
 
@@ -254,7 +254,7 @@ def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tenso
             raise InputError(f"{error} These were the best weights; the last ones are in {folder / STEPS}.") from error
     made = checkpoints(folder)
     if not made:
-        raise InputError(f"{folder} has no checkpoint yet. Let `equiscope train {folder}` go on.")
+        raise InputError(f"{folder} has no checkpoint yet. Resume it with `equiscope train {folder}`.")
     latest = read_checkpoint(made[0], identity(run))
     if weights == "best" and latest.facts.get("best") is not None:  # none are kept where no loss was ever a number
         raise InputError(f"{folder / BEST} is gone, where the best weights were; the last ones are in {folder / STEPS}.")

@@ -146,7 +146,7 @@ def read_plan(folder: Path) -> Plan:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{path} is damaged: {error}. Bring it back, or compare again in another folder.") from error
+        raise InputError(f"{path} is damaged: {error}. Restore it, or compare again in another folder.") from error
     if plan.version != VERSION:
         raise InputError(
             f"{path} has version {plan.version}, but this equiscope reads version {VERSION}. Compare again in another folder."

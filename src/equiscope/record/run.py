@@ -168,7 +168,7 @@ def read_run(folder: Path, entries: bool = True) -> Run:
             f"{path}, the record of a run, cannot be read: {error.strerror}. Give a folder that `equiscope train` has made."
         ) from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{path} is damaged: {error}. Bring it back, or train again in another folder.") from error
+        raise InputError(f"{path} is damaged: {error}. Restore it, or train again in another folder.") from error
     if run.version != VERSION:
         raise InputError(
             f"{path} has version {run.version}, but this equiscope reads version {VERSION}. Train again in another folder."

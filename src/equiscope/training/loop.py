@@ -1,7 +1,7 @@
 """The training loop: batches, steps, evaluation, checkpoints.
 
-A step depends on the recipe and the step's number alone, so a run that was killed at any moment and resumes is, bit for bit on a
-CPU, the run that would have been.
+A step depends only on the recipe and the number of the step. A run that is killed at any moment and resumed therefore equals an
+uninterrupted run; on a CPU, bit for bit.
 """
 
 import json
@@ -31,7 +31,7 @@ from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
 
 @dataclass
 class Watcher:
-    """Callbacks: `entry` gets each line of the run's metrics, `say` gets messages, `begin` gets the run."""
+    """Callbacks: `entry` gets each line of the metrics, `say` gets messages, `begin` gets the run before its first step."""
 
     entry: Callable[[Entry], None] = field(default=lambda entry: None)
     say: Callable[[str], None] = field(default=lambda sentence: None)
@@ -41,10 +41,10 @@ class Watcher:
 def fit(
     recipe: Recipe, task: Task, out: Path, watcher: Watcher | None = None, devices: int = 1, recipe_folder: Path | None = None
 ) -> Run:  # fmt: skip
-    """Train by a recipe in a folder, or resume the run that is there.
+    """Train a recipe in a folder, or resume the run in this folder.
 
     task     of this recipe, with its data; recipe_folder: recorded in the run
-    returns  the run: finished; or stopped, if SIGTERM or Ctrl-C requested it
+    returns  the run: finished, or stopped by SIGTERM or Ctrl-C
     raises   InputError if the folder holds another run, is damaged, or cannot be written; Diverged if a loss is NaN or infinite
     """
     if task.single and (count := process_count(devices)) > 1:
@@ -70,13 +70,13 @@ def fit(
     except OSError as error:
         kept = run_folder.checkpoints(out)
         raise InputError(
-            f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is whole' if kept else 'Nothing was saved yet'}; "
-            "put this right, and give the same command to go on."
+            f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is complete' if kept else 'Nothing was saved yet'}. "
+            "Fix the cause, and repeat the same command to resume."
         ) from error
 
 
 def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
-    """Weights initialised from the seed, or those of the checkpoint or run that the recipe starts from."""
+    """Build the model with weights from the seed, or from the checkpoint or run that the recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
         model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
@@ -85,9 +85,9 @@ def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
 
 @torch.no_grad()
 def checked_model(model: Built, task: Task) -> Built:
-    """The model, after a forward pass of one example and a check of the longest positions.
+    """Return the model after a forward pass of one example and a check of the longest positions.
 
-    raises  InputError for what does not fit, before anything is written
+    raises  InputError if the model does not fit the data, before anything is written
     """
     with forked_rng():
         task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
@@ -100,7 +100,7 @@ def checked_model(model: Built, task: Task) -> Built:
 
 
 def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, recipe_folder: Path | None) -> Run:
-    """The record of a run that has not started."""
+    """Return the record of a run that has not started."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
         seed=recipe.seed,
@@ -135,7 +135,7 @@ class _Loop:
             return self.run
         self._restore_best(step)
         try:
-            message = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
+            message = "Stopping after the current step. Press Ctrl-C again to stop at once."
             stopping = stop_requested(lambda: self.watcher.say(message))
             with self.engine.products(), stopping as stop_signal:
                 self._record(state="running", reason="", processes=self.engine.processes.count)
@@ -187,7 +187,7 @@ class _Loop:
         ) from error
 
     def _step(self, step: int, peak: float, stop_signal: Callable[[], int]) -> int:
-        """One step, counted from 0, and its line of metrics; returns the signal that requests a stop, or 0."""
+        """Run one step, counted from 0, and record its metrics. Returns the signal that requests a stop, or 0."""
         begin = time.perf_counter()
         try:
             done = self.engine.step(self.task, step, stop_signal)
@@ -197,7 +197,7 @@ class _Loop:
         self.seconds += took
         passes = 2 if self.recipe.optimiser.sharpness else 1
         cost = passes * sum(map(self._cost, done.read))
-        busy = 6 * cost / took / peak  # a multiply-add counts two, and twice as many on the way back
+        busy = 6 * cost / took / peak  # 2 operations per multiply-add, and twice as many backward as forward
         tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / took
         self._add(
             Point(
@@ -221,9 +221,7 @@ class _Loop:
     def _better(self, value: float) -> bool:
         if self.best is None or value != value:
             return value == value
-        return (
-            value < self.best if self.task.better == "less" else value >= self.best
-        )  # of equal shares the one that learned longer
+        return value < self.best if self.task.better == "less" else value >= self.best  # of equal accuracies the later one
 
     def _save(self, step: int, keep: int | None = None) -> None:
         if self.saved == step:
@@ -246,7 +244,7 @@ class _Loop:
         self.engine.processes.on_first(written)
 
     def _resume(self) -> int:
-        """The step to resume after, 0 if nothing was saved."""
+        """Restore the most recent checkpoint, and return its step; 0 without a checkpoint."""
 
         def fits(found: Checkpoint) -> int:
             self.engine.restore(found.tensors)
@@ -269,7 +267,7 @@ class _Loop:
         return step or 0
 
     def _restore_best(self, step: int) -> None:
-        """If the best weights are lost, the current ones take their place."""
+        """If the best weights are missing or damaged, save the current ones as the best."""
 
         def lost() -> str:
             try:
@@ -288,18 +286,18 @@ class _Loop:
             self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
 
     def _finish(self) -> Run:
-        """Evaluate every part with the best weights, once."""
+        """Evaluate the best weights on every part except the training data."""
         result = {}
         if self.engine.first:
             model = load_run(self.out).to(self.engine.device)
             with forked_rng():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
-            for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a kill may have left some
+            for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a killed run may have left more
                 run_folder.prune(self.out, keep, self.steps, kind)
         return self._record(state="finished", result=result)
 
     def _diverged(self, error: Diverged, step: int) -> Diverged:
-        """Save the last good state beside the other checkpoints, and say what to do."""
+        """Save the last finite state in addition to the other checkpoints, and return an error with advice."""
         with suppress(Diverged):
             self._save(step, keep=self.steps)
         return Diverged(f"{error} {self._saved_message()}")
@@ -324,7 +322,7 @@ class _Loop:
         return self.run
 
     def _cost(self, batch: Batch) -> float:
-        """Multiply-adds of a forward pass."""
+        """Return the multiply-adds of a forward pass of a batch."""
         key = (batch.length, batch.source)
         if key not in self.costs:
             self.costs[key] = self.task.multiply_adds(self.spec, batch) / max(batch.size, 1)
@@ -333,9 +331,9 @@ class _Loop:
 
 @contextmanager
 def stop_requested(on_signal: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
-    """Inside, SIGTERM and Ctrl-C are recorded: the yielded function returns the signal, or 0. A second Ctrl-C interrupts at once.
+    """Context that records SIGTERM and Ctrl-C: the yielded function returns the signal, or 0. A second Ctrl-C interrupts at once.
 
-    heard  called at the first signal
+    on_signal  called at the first signal
     """
     signals: list[int] = []
     before = {}
@@ -345,13 +343,13 @@ def stop_requested(on_signal: Callable[[], None] = lambda: None) -> Iterator[Cal
             raise KeyboardInterrupt
         signals.append(number)
         if len(signals) == 1:
-            with suppress(RuntimeError):  # in the middle of writing something else
+            with suppress(RuntimeError):  # a reentrant call: the signal interrupted a write to the same stream
                 on_signal()
 
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             before[number] = signal.signal(number, notice)
-    except ValueError:  # another thread than the first: its owner decides
+    except ValueError:  # only the main thread may set signal handlers
         pass
     try:
         yield lambda: signals[0] if signals else 0
@@ -362,6 +360,6 @@ def stop_requested(on_signal: Callable[[], None] = lambda: None) -> Iterator[Cal
 
 @contextmanager
 def forked_rng() -> Iterator[None]:
-    """Random numbers drawn inside do not change the generators outside."""
+    """Context that restores the global random generators on exit."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield

@@ -37,7 +37,7 @@ def test_the_message_says_what_broke_how_little_is_enough_and_where():
 
 def test_a_model_that_reads_the_future_is_found():
     assert_causal(Causal(), *features())
-    with pytest.raises(AssertionError, match=r"(?s)causal: broken.*change the token 1 of 2.*second"):
+    with pytest.raises(AssertionError, match=r"(?s)causal: broken.*change token 1 of 2.*second"):
         assert_causal(Layers(first=Causal(), second=Causal(reach=2)), *features())
 
 
