@@ -198,7 +198,7 @@ def heads_file(folder: Path) -> Path:
     _, task = load_task(folder / "run")
     model = load_run(folder / "run").eval()
     asked = task.asked(model, "To be, or not to be: that is the question")
-    looked = HeadsPage(model, asked.args, asked.kwargs, asked.lines, "A small model of letters", "run")
+    looked = HeadsPage(model, asked.args, asked.kwargs, asked.sequences, "A small model of letters", "run")
     return explore.write(looked.file(), folder / "heads.html")
 
 

@@ -34,8 +34,8 @@ def content(prefix_tokens=0):
     line = made.sequences[0]
     labels = ["class"][:prefix_tokens] + line.labels[: 120 - prefix_tokens]
     told = {
-        "heard": sound_clip(wave(), RATE),
-        "lasts": LASTS,
+        "sound": sound_clip(wave(), RATE),
+        "duration": LASTS,
         "labels": labels,
         "prefix_tokens": prefix_tokens,
         "seconds": line.seconds[: 120 - prefix_tokens],
@@ -77,7 +77,7 @@ def test_it_is_played_whole_and_slice_by_slice(read):
     tab.get_by_role("button", name="Play the slice at 0.80 s (25 ms)").click()
     tab.get_by_role("button", name="Play the slice at 0.39 s (25 ms)").click()
     whole, mine, other = tab.evaluate("played")
-    samples = np.frombuffer(b64decode(content().sequences[0].heard.samples), "<i2") / 32767
+    samples = np.frombuffer(b64decode(content().sequences[0].sound.samples), "<i2") / 32767
     assert (whole["from"], whole["sampleRate"]) == (0, RATE)
     assert whole["length"] == pytest.approx(len(samples) / RATE)
     assert whole["samples"] == pytest.approx(samples[:40].tolist(), abs=1e-6)

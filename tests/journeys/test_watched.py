@@ -103,4 +103,4 @@ def test_loops_say_that_they_explain_no_cell(opened):
     tab.locator("details summary").first.click()
     figure = tab.locator(".step", has=tab.locator(".equation", has_text="sum(")).locator("figure").last
     figure.locator(".cell").first.click()
-    assert "explain no cell" in tab.locator(".explain .note").inner_text()
+    assert "a cell of a loop has no explanation" in tab.locator(".explain .note").inner_text()

@@ -200,10 +200,12 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
         raise InputError(f"{folder} is a run of the task {task.name}, which takes {option}, but got {request.title!r}.")
     model = load_run(folder).eval()
     with torch.no_grad():
-        made = task.model_inputs(model, str(given))
-    lines = [_with_sound(line, request.audio) for line in made.lines] if request.audio is not None else made.lines
-    ready = PreparedModel(made.args, made.kwargs, lines, model=model, reader=_of_task(task))
-    if any(line.sound is not None and not any(b64decode(line.sound.samples)) for line in lines):
+        inputs = task.model_inputs(model, str(given))
+    sequences = inputs.sequences
+    if request.audio is not None:
+        sequences = [_with_sound(sequence, request.audio) for sequence in sequences]
+    ready = PreparedModel(inputs.args, inputs.kwargs, sequences, model=model, reader=_of_task(task))
+    if any(sequence.sound is not None and not any(b64decode(sequence.sound.samples)) for sequence in sequences):
         ready.notes.append(SILENT)
     _note_partial_letters(ready)
     return ready

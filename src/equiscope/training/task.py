@@ -102,7 +102,7 @@ class ModelInputs:
     """The arguments of the model for one input, and labels of its tokens."""
 
     args: tuple[Any, ...]
-    lines: list[TokenSequence]
+    sequences: list[TokenSequence]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
