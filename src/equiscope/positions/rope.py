@@ -33,7 +33,7 @@ class Rope(Position):
     summary = "Queries and keys are rotated by their position: their product depends on the difference only."
     source = "Su 2021, section 3.2"
     formula = "qᵢ′·kⱼ′ = qᵢᵀ R((j−i)ω) kⱼ"
-    longer = "alone not (Press 2022); with YaRN to 128 k tokens (Peng 2023), with LongRoPE to 2048 k (Ding 2024)"
+    longer = "not by itself (Press 2022); YaRN extends it to 128 k tokens (Peng 2023), LongRoPE to 2048 k (Ding 2024)"
     cost = "2·N·K products a head for queries, as many for keys"
 
     def __init__(
