@@ -3,8 +3,8 @@
     python -m benchmarks.computation                 ethanol and 60 atoms, both in float64, PyTorch with one thread; saved
     python -m benchmarks.computation --quick         ethanol and a small model, two turns, nothing saved
 
-Each time is the median of several answers, after a few that warm up; the first answer of a page, which plans and compiles, is reported
-apart. The largest difference to PyTorch is relative to the largest force.
+Each time is the median of several answers, after a few that warm up. The first answer of a page, which plans and compiles, is a
+separate number. The largest difference to PyTorch is relative to the largest force.
 """
 
 import argparse
