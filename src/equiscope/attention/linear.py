@@ -20,7 +20,7 @@ from equiscope import functional
 from equiscope.attention.chunks import chunked
 from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Causal, Everything, Mask
-from equiscope.attention.multihead import KeyValues, MultiHeadAttention, Runs
+from equiscope.attention.multihead import KeyValues, MultiHeadAttention, ResolvedBackend
 from equiscope.attention.scores import eager_attention
 from equiscope.errors import InputError
 from equiscope.positions import NoPosition, Position
@@ -151,7 +151,7 @@ class LinearAttention(MultiHeadAttention):
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
-    ) -> Runs:  # fmt: skip
+    ) -> ResolvedBackend:  # fmt: skip
         """ "eager" if `backend` is "eager", else "chunked": sums, or all pairs in chunks."""
         return "eager" if self.backend == "eager" else "chunked"
 

@@ -16,7 +16,7 @@ from equiscope import functional
 from equiscope.attention.cache import Cache
 from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Everything, Mask
-from equiscope.attention.multihead import KeyValues, MultiHeadAttention, Runs
+from equiscope.attention.multihead import KeyValues, MultiHeadAttention, ResolvedBackend
 from equiscope.attention.scores import attend, eager_attention
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import NoPosition, Position
@@ -74,7 +74,7 @@ class _LowRank(MultiHeadAttention):
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
-    ) -> Runs:  # fmt: skip
+    ) -> ResolvedBackend:  # fmt: skip
         """Always "eager": the matrices are thin."""
         return "eager"
 

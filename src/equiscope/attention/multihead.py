@@ -27,13 +27,15 @@ from equiscope.positions.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 
-LONG = 2048  # queries from which FlexAttention beats a dense mask: 1.0 ms instead of 2.8, forward and backward (H100, bfloat16)
-WIDE = 2**26  # query-key pairs up to which a dense mask is faster in float32: 35 ms instead of 81 at 8192 tokens
-SMALL = 2**22  # query-key pairs up to which all weights are computed at once; beyond, in chunks of queries
+FLEX_MIN_QUERIES = (
+    2048  # queries from which FlexAttention beats a dense mask: 1.0 ms instead of 2.8, forward and backward (H100, bfloat16)
+)
+DENSE_MAX_PAIRS = 2**26  # query-key pairs up to which a dense mask is faster in float32: 35 ms instead of 81 at 8192 tokens
+EAGER_MAX_PAIRS = 2**22  # query-key pairs up to which all weights are computed at once; beyond, in chunks of queries
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
-Runs = Literal["eager", "sdpa", "flex", "chunked"]
-BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # each falls back to the next
-LARGEST = 2**31  # attention weights in one tensor: beyond this number, 32-bit indices overflow
+ResolvedBackend = Literal["eager", "sdpa", "flex", "chunked"]
+BACKENDS: tuple[ResolvedBackend, ...] = ("flex", "sdpa", "chunked", "eager")  # each falls back to the next
+MAX_WEIGHTS = 2**31  # attention weights in one tensor: beyond this number, 32-bit indices overflow
 
 
 @dataclass(frozen=True)
@@ -151,14 +153,14 @@ class MultiHeadAttention(nn.Module):
 
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
-    ) -> Runs:  # fmt: skip
+    ) -> ResolvedBackend:  # fmt: skip
         """Return the backend that a forward pass would use; without tokens: for unpadded tokens on this module's device."""
         with torch.no_grad():
             tokens = tokens or Tokens.of(self.q_proj.weight.new_zeros(1, 2, self.q_proj.in_features))
         context = AttentionContext(position or NoPosition(), tokens, source or tokens)
         return self._runs(context, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
 
-    def why_not(self, backend: Runs, context: AttentionContext, ndim: int = 4) -> str:
+    def why_not(self, backend: ResolvedBackend, context: AttentionContext, ndim: int = 4) -> str:
         """Return why a backend does not support this attention, or an empty string if it does."""
         position, x = context.position, context.queries.x
         if backend == "flex":
@@ -182,23 +184,25 @@ class MultiHeadAttention(nn.Module):
                 return f"its scores are {self.score.name}, its weights {self.normalizer.name}"
         return ""
 
-    def _runs(self, context: AttentionContext, ndim: int) -> Runs:
+    def _runs(self, context: AttentionContext, ndim: int) -> ResolvedBackend:
         if self.backend == "eager":
             return "eager"
         if self.backend == "auto":
             able = [b for b in self._preferred(context) if not self.why_not(b, context, ndim)]
             if able:
                 return able[0]
-            return "eager" if context.queries.positions.shape[-2] * context.keys.positions.shape[-2] <= SMALL else "chunked"
+            return (
+                "eager" if context.queries.positions.shape[-2] * context.keys.positions.shape[-2] <= EAGER_MAX_PAIRS else "chunked"
+            )
         from_here = BACKENDS[BACKENDS.index(self.backend) :]
         return next(b for b in from_here if not self.why_not(b, context, ndim))
 
-    def _preferred(self, context: AttentionContext) -> tuple[Runs, ...]:
+    def _preferred(self, context: AttentionContext) -> tuple[ResolvedBackend, ...]:
         if not context.queries.x.is_cuda:
             return ("sdpa",)
         rows, keys = context.queries.positions.shape[-2], context.keys.positions.shape[-2]
         narrow = context.queries.x.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
-        table = rows < LONG if narrow else rows * keys <= WIDE
+        table = rows < FLEX_MIN_QUERIES if narrow else rows * keys <= DENSE_MAX_PAIRS
         return ("sdpa", "flex") if table or self._needs_no_table(context) else ("flex", "sdpa")
 
     def _needs_no_table(self, context: AttentionContext) -> bool:
@@ -241,7 +245,7 @@ class MultiHeadAttention(nn.Module):
         return q, k, v, context
 
     def _check_size(self, largest: int, q: Tensor, k: Tensor, context: AttentionContext) -> None:
-        if largest >= LARGEST and self._runs(context, q.ndim) == "eager":
+        if largest >= MAX_WEIGHTS and self._runs(context, q.ndim) == "eager":
             raise ShapeError(
                 f"{q.shape[-2]} queries and {k.shape[-2]} keys in {self.heads} heads make {largest:,} weights, more than 2^31. "
                 'Use backend="chunked", or a shorter sequence.'

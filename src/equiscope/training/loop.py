@@ -63,10 +63,10 @@ def fit(
             def begin() -> Run:
                 stack.enter_context(run_folder.locked(out))
                 task.folder = out
-                return folder.start_or_resume(out, fresh(recipe, task, spec, engine, recipe_folder), task)
+                return folder.start_or_resume(out, new_run(recipe, task, spec, engine, recipe_folder), task)
 
             run = engine.processes.on_first(begin)
-            return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
+            return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).train()
     except OSError as error:
         kept = run_folder.checkpoints(out)
         raise InputError(
@@ -99,7 +99,7 @@ def checked_model(model: Built, task: Task) -> Built:
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, recipe_folder: Path | None) -> Run:
+def new_run(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, recipe_folder: Path | None) -> Run:
     """Return the record of a run that has not started."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
@@ -127,7 +127,7 @@ class _Loop:
         self.entries: Entries | None = None
         self.costs: dict[tuple[int, int], float] = {}
 
-    def go(self) -> Run:
+    def train(self) -> Run:
         """Train until all steps are done, or until a stop is requested."""
         step = self._resume()
         if step == self.steps and self.run.state == "finished":
