@@ -567,7 +567,7 @@ describe("refusals", () => {
     ["take", [[[5, 6]], [[2]]], {}, "asks for column 2 of rows with columns 0..1"],
     ["bins", [[[5]], [[-1]]], { count: 2 }, "no bin -1: there are bins 0..1"],
     ["bins", [[[5, 6]], [[0]]], { count: 2 }, "2 columns need one bin each, found 1"],
-    ["later", [[[5, 6]], [[0]]], {}, "2 columns need one place each, found 1"],
+    ["later", [[[5, 6]], [[0]]], {}, "2 columns need one position each, but got 1"],
     ["columns", [[[1, 2]]], { start: 1, stop: 3 }, "asks for columns 1..2 of columns 0..1"],
     ["function", [[1]], { kind: "log" }, "There is no function called 'log'"],
     ["heads", [[[1, 2, 3]]], { count: 2 }, "2 heads do not divide 3 columns"],

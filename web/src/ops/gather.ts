@@ -11,7 +11,7 @@ export const gather: Op = {
       const row = Math.trunc(index.data[i]);
       if (!(row >= 0 && row < table.shape[0])) {
         throw new Error(
-          `asks for row ${row} of a table with rows 0..${table.shape[0] - 1}. Use fewer words or an earlier place, or a scheme without a table.`,
+          `asks for row ${row} of a table with rows 0..${table.shape[0] - 1}. Use fewer words, or an earlier position, or a scheme without a table.`,
         );
       }
       out.data.set(table.data.subarray(row * width, (row + 1) * width), i * width);

@@ -6,7 +6,7 @@ import { cell, listing, type Op, pieces, symbol } from "./op";
 export const later: Op = {
   evaluate([x, places]) {
     const [out, width] = [zeros(x.shape), x.shape[x.shape.length - 1]];
-    if (places.shape.at(-1) !== width) throw new Error(`${width} columns need one place each, found ${places.shape.at(-1)}.`);
+    if (places.shape.at(-1) !== width) throw new Error(`${width} columns need one position each, but got ${places.shape.at(-1)}.`);
     const rows = spread(places.shape.slice(0, -1), x.shape.slice(0, -1), width);
     const orders = new Map<number, number[]>();
     rows.forEach((row, r) => {

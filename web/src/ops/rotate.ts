@@ -29,7 +29,7 @@ export const rotate: Op = {
     const [row, column] = [index.slice(0, -1), index[index.length - 1]];
     const [, width] = widths(x, given);
     const rowX = aligned(row, x.shape.slice(0, -1));
-    if (column >= 2 * width) return moved(x, [...rowX, column], "this column is not turned");
+    if (column >= 2 * width) return moved(x, [...rowX, column], "this column is not rotated");
     const { w, first, second, isSecond } = pairOf(column, width, params);
     const [a, b] = [
       [...rowX, first],
@@ -60,7 +60,7 @@ function angleRow(row: number[], x: Tensor, given: Tensor): number[] {
 
 function widths(x: Tensor, angles: Tensor): [number, number] {
   const [wide, width] = [x.shape[x.shape.length - 1], angles.shape[angles.shape.length - 1]];
-  if (2 * width > wide) throw new Error(`${width} angles turn ${2 * width} columns, but there are ${wide}.`);
+  if (2 * width > wide) throw new Error(`${width} angles rotate ${2 * width} columns, but there are ${wide}.`);
   return [wide, width];
 }
 

@@ -29,4 +29,4 @@ export const take: Op = {
 };
 
 const refusal = (column: number, choice: number): string =>
-  `asks for column ${column} of rows with columns 0..${choice - 1}. Use fewer words or places nearer together, or a scheme that knows far ones.`;
+  `asks for column ${column} of rows with columns 0..${choice - 1}. Use fewer words, or positions closer together, or a scheme for larger distances.`;
