@@ -169,13 +169,13 @@ def test_the_counterexample_shows_what_was_changed(read):
     assert tab.locator(".tokens .marked").count() == 2 * moved * sequences, "in the order given, and in the order moved"
 
 
-def test_places_stay_where_words_are_moved(read):
+def test_positions_stay_where_words_are_moved(read):
     import numpy as np
 
     ids = pack(np.arange(6, dtype=np.int64).reshape(1, 6))
     inputs, element = {"ids": ids, "position_ids": ids}, {"order": [1, 0, 2, 3, 4, 5]}
     found = Counterexample(text="exchange 0 and 1", error=0.5, element=element, inputs=inputs)
-    made = audit(row("permute", kind="action", counterexample=found), inputs="ids: ids [1, 6], position_ids: places [1, 6]")
+    made = audit(row("permute", kind="action", counterexample=found), inputs="ids: ids [1, 6], position_ids: position_ids [1, 6]")
     tab = read(made=made)
     assert tab.locator(".input").nth(0).locator(".marked").count() == 4
     assert tab.locator(".input").nth(1).locator(".marked").count() == 0

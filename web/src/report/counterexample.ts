@@ -18,7 +18,7 @@ export interface Change {
 const WORDS_OF = ["ids", "features", "points", "tokens"]; // kinds of input that hold token content
 const WITH_WORDS = [...WORDS_OF, "flags", "vectors", "atoms"]; // and those that are permuted with the tokens
 
-/** What each input is, as the record tells it: "input_ids: ids [2, 9], position_ids: places [1, 9]". */
+/** What each input is, as in the record: "input_ids: ids [2, 9], position_ids: position_ids [1, 9]". */
 export const kinds = (told: string): Map<string, string> =>
   new Map([...told.matchAll(/(?:^|, )([^\s:,]+): (\w+)/g)].map(([, name, kind]) => [name, kind]));
 
