@@ -107,7 +107,7 @@ OURS = (
 # The head in the middle is opened by a click; then its map is hovered, and its tokens.
 BROWSE_HEADS = {
     "click": ".mosaic canvas",
-    "ready": ".map figcaption:has-text('Rows ask')",
+    "ready": ".map figcaption:has-text('Rows are queries')",
     "hover": ".map .field",
     "hover_first": ".text .token",
 }
