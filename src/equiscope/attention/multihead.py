@@ -27,9 +27,7 @@ from equiscope.positions.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 
-FLEX_MIN_QUERIES = (
-    2048  # queries from which FlexAttention beats a dense mask: 1.0 ms instead of 2.8, forward and backward (H100, bfloat16)
-)
+FLEX_MIN_QUERIES = 2048  # queries from which FlexAttention beats a dense mask: 1.0 ms, not 2.8, both passes (H100, bfloat16)
 DENSE_MAX_PAIRS = 2**26  # query-key pairs up to which a dense mask is faster in float32: 35 ms instead of 81 at 8192 tokens
 EAGER_MAX_PAIRS = 2**22  # query-key pairs up to which all weights are computed at once; beyond, in chunks of queries
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
