@@ -148,7 +148,7 @@ def test_a_mask_of_another_text_stays_where_it_is():
 
 def test_two_texts_of_different_length_do_not_move_together():
     given = torch.randint(0, 50, (2, 7)), torch.randint(0, 50, (2, 6))
-    with pytest.raises(InputError, match="'tgt' is called ids"):
+    with pytest.raises(InputError, match="'tgt' is declared as ids"):
         check(TwoTexts(), *given, kinds={"src": "ids", "tgt": "ids"}, proof=False)
 
 

@@ -96,7 +96,7 @@ def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
     refused(equi("train", "run", "--set", "seed=2"), "is a run, which goes on by its own recipe")
     refused(equi("train", "run", "--out", "other"), "is a run, which goes on by its own recipe, where it is", "--out")
     refused(equi("predict", "run", "to", "--top", 2), "There is no option of a text that goes on called 'top'")
-    refused(equi("predict", "run", ""), "There is no text to go on with")
+    refused(equi("predict", "run", ""), "There is no text to continue")
     refused(equi("predict", "run", "Ω"), "Ω")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")
@@ -116,7 +116,7 @@ def test_numbers_are_short():
 def test_a_mask_by_documents_takes_texts_that_have_some(equi, tmp_path):  # noqa: F811
     (tmp_path / "words.txt").write_text("to be or\n\nnot to be, that is the question\n\n" * 20)
     masked = ("train", "words.toml", "--out", "run", "--set", "model.block.attention.mask=documents")
-    refused(equi(*masked), "no data.separator says what stands between two", "Set it, such as")
+    refused(equi(*masked), "there is no data.separator", "Set it, such as")
     refused(equi("compare", "words.toml", "--vary", "mask=causal,documents", "--out", "both"), "Candidate 'documents'")
     assert not [path for path in (tmp_path / "run", tmp_path / "both") if path.exists()]
     assert equi(*masked, "--set", r'data.separator="\n\n"')[0] == 0

@@ -134,7 +134,7 @@ class Permute(Action):
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
-        return super().missing(inputs) or ("" if (inputs.length or 0) > 1 else "there is one token only")
+        return super().missing(inputs) or ("" if (inputs.length or 0) > 1 else "there is only one token")
 
     @classmethod
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:

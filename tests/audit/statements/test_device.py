@@ -34,12 +34,12 @@ class Elsewhere(nn.Linear):
 @pytest.fixture
 def second(monkeypatch):
     """A second device, on a machine that has none: the CPU under another name."""
-    moved = device._moved
+    moved = device._on_device
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(device, "_inputs", lambda inputs, where: inputs)
+    monkeypatch.setattr(device, "_inputs_on_device", lambda inputs, where: inputs)
     monkeypatch.setattr(
         device,
-        "_moved",
+        "_on_device",
         lambda model, where: moved(model.to("there") if where == "cuda" and isinstance(model, Elsewhere) else model, "cpu"),
     )
 

@@ -26,14 +26,14 @@ class Forces:
     """Which outputs of a subject are its energy and its forces.
 
     energy, forces  names of outputs; forces "": by autograd
-    answered        whether `model.answer` gives them
-    named_energy  whether the model calls it an energy, rather than that one number a set is taken for one
+    uses_own_forces whether `model.energy_and_forces` computes them
+    named_energy    whether the model calls it an energy, rather than that one number a set is taken for one
     """
 
     subject: Subject
     energy: str
     forces: str
-    uses_answer_method: bool
+    uses_own_forces: bool
     named_energy: bool
 
     @classmethod
@@ -43,15 +43,15 @@ class Forces:
         if points is None:
             return None
         run = subject.in_dtype(subject.dtype)
-        for uses_answer_method in (True, False) if callable(getattr(subject.model, "answer", None)) else (False,):
+        for uses_own_forces in (True, False) if callable(getattr(subject.model, "energy_and_forces", None)) else (False,):
             try:
-                outputs = _all_outputs(subject, run, run.inputs, uses_answer_method)
+                outputs = _all_outputs(subject, run, run.inputs, uses_own_forces)
             except ModelError:
-                if uses_answer_method:
+                if uses_own_forces:
                     continue
                 raise
             if (names := _energy_and_forces(outputs, points)) is not None:
-                return cls(subject, *names, uses_answer_method, names[0].rpartition(".")[2].lower() in ENERGY)
+                return cls(subject, *names, uses_own_forces, names[0].rpartition(".")[2].lower() in ENERGY)
         return None
 
     def energy_and_forces(self, run: Pass, inputs: Inputs) -> tuple[Tensor, Tensor]:
@@ -59,12 +59,12 @@ class Forces:
         if not self.forces:
             outputs = run.outputs_of(lambda model: self._differentiated(model, inputs))
             return outputs["energy"], outputs["forces"]
-        outputs = _all_outputs(self.subject, run, inputs, self.uses_answer_method)
+        outputs = _all_outputs(self.subject, run, inputs, self.uses_own_forces)
         return outputs[self.energy], outputs[self.forces].reshape(next(iter(inputs.of("points").values())).shape)
 
     def total_energy(self, run: Pass, inputs: Inputs) -> Tensor:
         """The energy, summed over all sets."""
-        return _all_outputs(self.subject, run, inputs, self.uses_answer_method)[self.energy].sum()
+        return _all_outputs(self.subject, run, inputs, self.uses_own_forces)[self.energy].sum()
 
     def _differentiated(self, model: Any, inputs: Inputs) -> Any:
         with torch.enable_grad():
@@ -96,18 +96,18 @@ def nearest_distance(inputs: Inputs) -> float:
 def outputs_with_forces(run: Pass, inputs: Inputs, forces: Forces | None) -> Outputs:
     """The outputs of the model, with forces added where it has an energy."""
     outputs = dict(run.outputs_of(lambda model: inputs.to(run.dtype).call(model)))
-    if forces is not None and (not forces.forces or forces.uses_answer_method):
+    if forces is not None and (not forces.forces or forces.uses_own_forces):
         outputs["forces"] = forces.energy_and_forces(run, inputs.to(run.dtype))[1]
     return outputs
 
 
-def _all_outputs(subject: Subject, run: Pass, inputs: Inputs, uses_answer_method: bool) -> Outputs:
+def _all_outputs(subject: Subject, run: Pass, inputs: Inputs, uses_own_forces: bool) -> Outputs:
     """All outputs, whichever were picked. Gradients are on, because forces are often computed from them."""
     every = copy.copy(subject)
     every.pick = None
     run.subject = every
     fresh = inputs.each(lambda t: t.detach().clone(), "points")
-    call: Callable[[Any], Any] = lambda model: fresh.call(model.answer if uses_answer_method else model)  # noqa: E731
+    call: Callable[[Any], Any] = lambda model: fresh.call(model.energy_and_forces if uses_own_forces else model)  # noqa: E731
     try:
         return run.outputs_of(call)
     finally:
