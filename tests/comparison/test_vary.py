@@ -134,7 +134,7 @@ def test_masks_are_told_as_a_person_reads_them():
         ("score=dot,dott", "Candidate 'dott': .*Did you mean dot?"),
         ("mask=everything,prefixx", "no mask called 'prefixx'.*Did you mean prefix?"),
         ("mask=everything,blocks", "blocks cannot be made from {}: missing a required argument: 'size'"),
-        ("mask=causal,documents", r"Candidate 'documents': .*one document: no data\.separator says what stands between two"),
+        ("mask=causal,documents", r"Candidate 'documents': .*one document: there is no data\.separator"),
     ],
 )
 def test_a_score_or_mask_that_there_is_not_is_refused_before_anything_is_trained(axis, said, tmp_path):

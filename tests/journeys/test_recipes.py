@@ -386,7 +386,7 @@ def test_fine_tuning_refuses_a_vocabulary_and_a_spec_that_do_not_fit(equi, tmp_p
         equi("train", "fine.toml", "--out", "run", "--set", "data.tokens=bytes"),
         "The checkpoint knows 65 ids, but this tokenizer has 25", 'data.tokens = "checkpoint"',
     )  # fmt: skip
-    refused(equi("train", "fine.toml", "--out", "run", "--set", "model.layers=3"), "brings its own spec", "layers")
+    refused(equi("train", "fine.toml", "--out", "run", "--set", "model.layers=3"), "has its own spec", "layers")
     refused(equi("train", "fine.toml", "--out", "run", "--set", "data.context=65"), "knows positions 0..63")
     (gpt2 / "tokenizer.json").unlink()
     refused(equi("train", "fine.toml", "--out", "run"), "There is no file", "tokenizer.json")

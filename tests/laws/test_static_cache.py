@@ -73,9 +73,9 @@ def test_what_does_not_fit_is_said():
     cache = StaticCache(Causal(), 5)
     with torch.no_grad():
         model.attention(rows(tokens, 0, 4), model.position, cache=cache)
-        with pytest.raises(InputError, match=r"room for 5 rows, but 4 \+ 2 came"):
+        with pytest.raises(InputError, match=r"holds 5 rows, but got 4 \+ 2"):
             model.attention(rows(tokens, 4, 6), model.position, cache=cache)
-    with pytest.raises(InputError, match="only 4 were read"):
+    with pytest.raises(InputError, match="only 4 are stored"):
         cache.back(5)
     with pytest.raises(InputError, match="needs a causal mask"):
         StaticCache(Everything(), 5)

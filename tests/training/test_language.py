@@ -201,7 +201,7 @@ def test_what_cannot_go_on_is_refused(tmp_path):
     model = build(resolve_spec(task)).eval()
     with pytest.raises(InputError, match=r"There is no text to continue\. Give at least one character"):
         task.predict(model, [""])
-    with pytest.raises(InputError, match=r"^Text 2 of 3: There is no text to go on with"):
+    with pytest.raises(InputError, match=r"^Text 2 of 3: There is no text to continue"):
         task.predict(model, ["To", "", "be"])
     with pytest.raises(InputError, match=r"'€' \(U\+20AC\) has no id\. This model knows the characters of its texts only"):
         task.predict(model, ["To €"])
