@@ -258,12 +258,12 @@ def test_a_drawing_shows_the_score_and_the_mask(mask):
     assert (f"{score.name} scores" in box.lines) == (not isinstance(score, ScaledDot))
     shown = [box for box in made.boxes if box.kind == "mask"]
     assert [one.lines for one in shown] == ([] if isinstance(mask, Everything) else [[mask.title]])
-    assert all(len(row) == len(one.seen) for one in shown for row in one.seen)
+    assert all(len(row) == len(one.mask) for one in shown for row in one.mask)
 
 
 def test_a_drawing_names_the_score_that_a_rotary_scheme_cannot_cancel():
     made = drawing(eq.Spec(16, 40, outputs=40, block=eq.Block(eq.Attention(heads=2, score=General(), position=Rope()))))
-    shift = next(stand for stand in made.stands if stand.action == "shift")
+    shift = next(stand for stand in made.claims if stand.action == "shift")
     assert (shift.holds, shift.boxes) == (False, ["blocks.0.attention"]), shift
     assert "general scores of rotated queries and keys" in shift.reason
 
@@ -299,7 +299,7 @@ def test_a_setting_that_is_the_default_is_left_out_of_a_kind():
 
 
 REFUSED = [
-    ({"score": ScaledDot(scale=2.0), "scale": 3.0}, "scale is 3.0, but its score says 2.0"),
+    ({"score": ScaledDot(scale=2.0), "scale": 3.0}, "scale is 3.0, but its score has 2.0"),
     ({"score": Dot(), "scale": 2.0}, "score dot has no scale"),
     ({"cap": 0.0}, "larger than 0, but got 0.0"),
     ({"cap": 5.0, "backend": "sdpa"}, "'sdpa' cannot compute capped scores"),
@@ -334,7 +334,7 @@ def test_attention_to_an_encoder_takes_no_mask_but_any_score():
 
 WRONG = [
     ({"kind": "linea"}, "no kind of attention called 'linea'. Known: softmax"),
-    ({"kind": {"kind": "linformer", "rnk": 2}}, "has no setting 'rnk'. Its settings are longest, rank"),
+    ({"kind": {"kind": "linformer", "rnk": 2}}, "has no setting 'rnk'. Its settings are max_length, rank"),
     ({"kind": {"kind": "linformer", "rank": "x"}}, "linformer.rank cannot be 'x'"),
     ({"kind": {"kind": "softmax", "sink": True}}, "has no setting 'sink'. It has none"),
     ({"score": "bilinear"}, "no score called 'bilinear'. Known: scaled-dot, dot, general, additive, concat"),
@@ -344,7 +344,7 @@ WRONG = [
     ({"mask": {"kind": "blocks", "size": 0}}, "size is at least 1, but got 0"),
     ({"mask": {"or": ["causal"]}}, '"or" joins a list of two masks or more'),
     ({"mask": {"not": "everything"}}, "lets no token attend"),
-    ({"mask": {"or": ["documents", "causal"]}}, "Documents are always kept apart"),
+    ({"mask": {"or": ["documents", "causal"]}}, "Documents are always separated"),
     ({"mask": 7}, 'joined by "and", "or" or "not", but got 7'),
     ({"score": {"hidden": 3}}, "an object with its kind and settings, but got"),
     ({"score": {"kind": "concat", "hidden": 2.5}}, r"concat\.hidden cannot be 2\.5"),

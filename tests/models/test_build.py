@@ -281,13 +281,13 @@ def test_words_and_a_picture_are_one_sequence():
     words, picture = torch.randint(20, (5,)), torch.rand(3, 4, 6, dtype=torch.float64)
     seen = eq.tokens.share_rank(model.tokens(picture))  # a picture sees all of itself
     parts = [model.tokens(words[:2]), seen, model.tokens(words[2:])]
-    joined = eq.tokens.join(parts, eq.tokens.one_after_another)
+    joined = eq.tokens.join(parts, eq.tokens.consecutive_positions)
     answer = model(joined)
     assert answer.shape == (5 + 6, 20)
     changed = picture.clone()
     changed[:, 3, 5] += 1  # in the last patch
     parts[1] = eq.tokens.share_rank(model.tokens(changed))
-    moved = (model(eq.tokens.join(parts, eq.tokens.one_after_another)) - answer).abs().amax(-1) > 1e-9
+    moved = (model(eq.tokens.join(parts, eq.tokens.consecutive_positions)) - answer).abs().amax(-1) > 1e-9
     assert moved.tolist() == [False, False] + [True] * 9  # not the words before it, but all of the picture, and what follows
 
 

@@ -29,7 +29,7 @@ class Box(Struct, frozen=True, kw_only=True):
     inside      the box around it; slot: where it acts in that box, on queries and keys, on scores, on values
     claims      claims of this part and the boxes in it about each action; empty for none
     where       paths of its modules, one per layer
-    steps       ids of what it computes in the drawing's trace
+    steps       ids of what it computes in the program of the drawing
     mask        of a mask: True where a row may attend to a column, for a few tokens
     """
 
@@ -88,9 +88,9 @@ class Drawing(Struct, frozen=True, kw_only=True):
 
     towers   headings of the columns, from left to right
     program_note  which model the numbers come from: this one, or a toy model of the same architecture
-    trace    its program on a small input; leaves name their numbers in the pool
-    axis_names  what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
-    heads    the most heads that an attention of the trace has
+    program  its program on a small input; leaves name their numbers in the pool
+    axis_names  what stands along an axis of that program: words of "token", of "source", of "vocabulary"
+    heads    the most heads that an attention of the program has
     """
 
     version: int = VERSION
