@@ -70,17 +70,17 @@ def stepper(size, position, bfloat16):
 def measured(kind, step, turns):
     """Seconds of each turn with the fast way and without; the first turn, which warms up, is not one."""
     module, spent = ROOMS[kind], {"fast": [], "public": []}
-    takes = module.takes
+    supports = module.supports
     try:
         for turn in range(turns + 1):
             for way, times in spent.items():
-                module.takes = takes if way == "fast" else lambda *_: False
+                module.supports = supports if way == "fast" else lambda *_: False
                 begin = time.process_time()
                 step()
                 if turn:
                     times.append(time.process_time() - begin)
     finally:
-        module.takes = takes
+        module.supports = supports
     return spent
 
 

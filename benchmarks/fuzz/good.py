@@ -42,16 +42,16 @@ budget = { steps = 1 }
 DATA = {
     "language": 'train = "words.txt"\ntokens = "characters"\ncontext = 8',
     "translation": 'train = ["a.en", "a.de"]\nvalidation = ["a.en", "a.de"]\nlanguages = ["en", "de"]\nvocabulary = 300',
-    "images": 'train = "pictures"\nsize = [8, 8]\nheld = 0.5',
-    "sounds": 'train = "sounds"\nrate = 8000\ntokens = "log-mel"\nmels = 8\nheld = 0.5',
-    "molecules": 'train = "a.xyz"\nunit = "eV"\nheld = 1',
+    "images": 'train = "pictures"\nsize = [8, 8]\nheld_out = 0.5',
+    "sounds": 'train = "sounds"\nrate = 8000\ntokens = "log-mel"\nmels = 8\nheld_out = 0.5',
+    "molecules": 'train = "a.xyz"\nunit = "eV"\nheld_out = 1',
 }
 RECIPES = {task: f'title = "{task}"\n\n[data]\ntask = "{task}"\n{said}\n{MODEL}' for task, said in DATA.items()}
 RECIPES["language"] = RECIPES["language"].replace("heads = 2", 'heads = 2\ncausal = true\nposition = "rope"')
 RECIPES["translation"] = RECIPES["translation"].replace(
     "heads = 2", "heads = 2\ncausal = true\n\n[model.block.cross]\nheads = 2\n\n[model.encoder]\nwidth = 8\nlayers = 1"
 )
-RECIPES["images"] = RECIPES["images"].replace("layers = 1", "layers = 1\nentry = { patch = [4, 4] }")
+RECIPES["images"] = RECIPES["images"].replace("layers = 1", "layers = 1\ninput = { patch = [4, 4] }")
 for _before, _after in (("layers = 1\n\n[model.block.attention]\nheads = 2\n", "cutoff = 2.0\n"), ("batch = 2", "batch = 1")):
     RECIPES["molecules"] = RECIPES["molecules"].replace(_before, _after)
 

@@ -99,7 +99,7 @@ def recipes(draw: random.Random, folder: Path) -> Case:
     name = f"{draw.choice(list(RECIPES))}.toml"
     (folder / name).write_bytes(toml_of(draw, (folder / name).read_text()))
     vary = draw.choice(("position=none,rope", "width=8,16", "model.width=8," + draw.choice(WORDS), draw.choice(WORDS)))
-    field = draw.choice(("budget.batch", "model.width", "data.context", "data.held", "optimiser.rate", "x.y", ".", "", "seed"))
+    field = draw.choice(("budget.batch", "model.width", "data.context", "data.held_out", "optimiser.rate", "x.y", ".", "", "seed"))
     change = [f"--set={field}={draw.choice(WORDS)}"] * (draw.random() < 0.3)
     arguments = draw.choice((
         ["data", name], ["data", name, "--json"], ["compare", name, f"--vary={vary}", "--jobs", "--out=out", *change],

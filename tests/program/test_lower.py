@@ -85,7 +85,7 @@ def test_what_is_left_is_loops_that_the_page_runs_or_a_leaf_that_says_so():
     loops = [step for step in page_program.steps if step.op == "loops"]
     assert {"einsum", "logsumexp"} <= {step.params["call"] for step in loops}
     left = [leaf for leaf in page_program.leaves if leaf.kind == "opaque"]
-    assert all("stays as it was" in leaf.label for leaf in left)
+    assert all("does not change" in leaf.label for leaf in left)
 
 
 def test_complex_calls_inside_loops_are_named_with_what_reads_them():

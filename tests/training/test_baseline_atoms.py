@@ -128,7 +128,7 @@ def test_cells_and_other_elements_are_refused(tmp_path, run):
     )
     (tmp_path / "a.extxyz").write_text(lines)
     data = {"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held_out": 2, "where": {}}
-    with pytest.raises(InputError, match="knows no cell, but the frames repeat in one"):
+    with pytest.raises(InputError, match="has no periodic cell, but the frames are periodic"):
         resolve_spec(open_task(ordinary(data=data)))
     _, task = load_task(run[1])
     with pytest.raises(InputError, match="is periodic, but this model has no cutoff"):
@@ -136,5 +136,5 @@ def test_cells_and_other_elements_are_refused(tmp_path, run):
     with pytest.raises(InputError, match=r"a\.xyz: This model knows H, C, O, but there is an atom of N\."):
         task.predict(load_run(run[1]), [written(tmp_path / "a.xyz", third="N")])
     one, t = answering()
-    with pytest.raises(InputError, match="knows no cell"):
+    with pytest.raises(InputError, match="has no periodic cell"):
         one(t["numbers"], t["positions"], torch.eye(3)[None])

@@ -268,7 +268,7 @@ def test_a_run_whose_best_weights_are_lost_goes_on_and_says_so(tmp_path, damage)
     said = []
     made = fit(found, task, tmp_path / "run", Watcher(say=said.append))
     assert made.state == "finished"
-    assert any("take their place, and what is better later" in sentence for sentence in said), said
+    assert any("replace them, and better ones later" in sentence for sentence in said), said
     later = [score.values["loss"] for score in read_run(tmp_path / "run").scores if score.step > 6]
     assert made.result["validation"]["loss"] <= min(later)
     assert made.result["validation"] == task.evaluate(load_run(tmp_path / "run"))
@@ -288,7 +288,7 @@ def test_what_is_measured_on_what_was_learned_is_said(tmp_path):
     said = []
     found, task = small(tmp_path, data={"validation": str(small_text(tmp_path))})
     fit(found, task, tmp_path / "run", Watcher(say=said.append))
-    assert "The validation part is also learned from" in said[0]
+    assert "The validation part is also in the training part" in said[0]
 
 
 def test_a_rate_that_is_far_too_high_is_said_and_the_best_weights_stay(tmp_path):
@@ -405,7 +405,7 @@ def test_lost_lines_are_said(begun):
     found, task = small(begun)
     said = []
     fit(found, task, begun / "run", Watcher(say=said.append))
-    assert any("has lines of 0 steps only" in sentence for sentence in said)
+    assert any("has lines for 0 steps only" in sentence for sentence in said)
 
 
 def test_a_line_that_was_cut_is_written_again(begun):
@@ -422,7 +422,7 @@ def test_another_machine_is_said(begun, monkeypatch):
     monkeypatch.setattr(loop.folder, "versions", lambda: {"equiscope": "9", "torch": "9.9"})
     said = []
     fit(found, task, begun / "run", Watcher(say=said.append))
-    assert "differ in rounding" in said[1]
+    assert "differ by rounding" in said[1]
     assert "torch" in said[1]
 
 

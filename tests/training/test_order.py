@@ -1,4 +1,4 @@
-"""A picture's patches have places unless a recipe says none; of any task, what knows no order says so in the run."""
+"""The patches of a picture have positions unless a recipe says none; of any task, a model that ignores the order says so in the run."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def test_patches_have_learned_places_unless_the_recipe_says_otherwise(pictures, 
 def test_a_model_of_pictures_without_places_says_so_in_the_run(pictures, tmp_path, position, readout):
     said = recipe(of_pictures(pictures, readout=readout, block={"attention": {"heads": 2, "position": position}}))
     run = fit(said, open_task(said), tmp_path / "run")
-    assert ["knows no order" in note and "learned-nd" in note for note in run.notes] == [True]
+    assert ["ignores the order" in note and "learned-nd" in note for note in run.notes] == [True]
     assert read_run(tmp_path / "run").notes == run.notes
 
 
@@ -103,7 +103,7 @@ def of_others(kind, folder):
 @pytest.mark.parametrize(
     ("kind", "who"),
     [
-        ("sounds", "The model knows no order"), ("translation", "The encoder knows no order"), ("texts", ""), ("molecules", ""),
+        ("sounds", "The model ignores the order"), ("translation", "The encoder ignores the order"), ("texts", ""), ("molecules", ""),
         ("points", ""), ("sounds, causal", ""), ("sounds, baseline", ""),
     ],
 )  # fmt: skip

@@ -172,7 +172,7 @@ def test_the_data_decides_the_first_map_and_the_answers():
     [
         ({"outputs": 4}, r"model\.outputs is 4, but the recordings have 10"),
         ({"input": {"features": 80}}, r"model\.input\.features is 80, but the recordings have 16"),
-        ({"vocabulary": 30}, r"model\.vocabulary is 30, but sounds are no words"),
+        ({"vocabulary": 30}, r"model\.vocabulary is 30, but sounds have no vocabulary"),
         ({"readout": "each"}, r'model\.readout "each" answers for every token'),
     ],
 )
