@@ -1,4 +1,4 @@
-"""The patches of a picture have positions unless a recipe says none; of any task, a model that ignores the order says so in the run."""
+"""The patches of a picture have positions unless a recipe says none; a model that ignores the order says so in the run."""
 
 from pathlib import Path
 
@@ -103,7 +103,8 @@ def of_others(kind, folder):
 @pytest.mark.parametrize(
     ("kind", "who"),
     [
-        ("sounds", "The model ignores the order"), ("translation", "The encoder ignores the order"), ("texts", ""), ("molecules", ""),
+        ("sounds", "The model ignores the order"), ("translation", "The encoder ignores the order"), ("texts", ""),
+        ("molecules", ""),
         ("points", ""), ("sounds, causal", ""), ("sounds, baseline", ""),
     ],
 )  # fmt: skip
