@@ -63,7 +63,8 @@ def test_a_type_checker_knows_what_the_package_has(tmp_path):
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600).stdout
     assert [line.split(": ", 1)[1].split("  [")[0] for line in said.splitlines()[:-1] if "defined in" not in line] == [
         'error: Unexpected keyword argument "widht" for "Spec"; did you mean "width"?',
-        'error: Argument "score" to "Attention" has incompatible type "int"; expected "ScoreFunction | str | dict[str, Any]"',
+        'error: Argument "score" to "Attention" has incompatible type "int"; '
+        'expected "ScoreFunction | str | dict[str, Any] | type[Any]"',
         'error: Unexpected keyword argument "actoins" for "check"; did you mean "actions"?',
         'error: "Audit" has no attribute "rowz"',
         'error: Module has no attribute "chekc"',

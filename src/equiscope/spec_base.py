@@ -50,14 +50,20 @@ T = TypeVar("T")
 class ByName(Generic[T]):
     """Type of a field that holds an object of T, and takes its name or its data as in a file: position="rope".
 
-    An annotation for type checkers, which read from the methods what the field takes and what it holds; nothing runs.
+    A kind of attention may be a class too; any other class is refused. Type checkers read from the methods what the field takes and
+    what it holds; nothing runs.
     """
 
     if TYPE_CHECKING:
 
         def __get__(self, instance: object, owner: object) -> T: ...
 
-        def __set__(self, instance: object, value: T | str | dict[str, Any]) -> None: ...
+        def __set__(self, instance: object, value: T | str | dict[str, Any] | type[Any]) -> None: ...
+
+    else:
+
+        def __class_getitem__(cls, held: type) -> Any:
+            return held | str | dict[str, Any] | type
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Union
+from typing import Any, ClassVar, Protocol, Union, runtime_checkable
 
 import torch
 from torch import Generator
@@ -16,6 +16,7 @@ from equiscope.symmetry import Action, Inputs
 Output = str | dict[str, str] | None
 
 
+@runtime_checkable
 class CustomAction(Protocol):
     """A user's own action: it transforms the inputs; `on_output` (optional) transforms the outputs, `sample` draws elements."""
 
