@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from equiscope.program.program import Kind, ValueLabel
 from equiscope.program.values import location
 
-NORM = {"weight": ("g", "feature", "gain of the norm"), "bias": ("s", "feature", "shift of the norm")}
+NORM = {"weight": ("g", "feature", "weight of the norm"), "bias": ("s", "feature", "bias of the norm")}
 TABLE = {"weight": ("E", "vocabulary feature", "embedding table")}
 
 

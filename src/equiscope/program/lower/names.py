@@ -83,7 +83,7 @@ def named_part(plan: Apply, symbol: str) -> tuple[str, str]:
     first = plan.inputs[0]
     match plan.op:
         case "norm":
-            return "N", "every row brought to one size"
+            return "N", "normalized rows"
         case "multiply" if isinstance(first, Apply) and first.op == "norm":
             return "N·g", "times the gain"
         case "matmul":

@@ -65,7 +65,7 @@ def names(program: ProgramRecord) -> dict[str, tuple[str, str]]:
         given = {look.product.id: ("QKᵀ", "products of queries and keys")}
         for step in look.chain:
             given |= _chain_symbols(step, {one.id for one in (look.product, *look.chain)}, maker)
-        given |= {look.weights.id: ("A", "attention weights"), look.output.id: ("Z", "mix of the values")}
+        given |= {look.weights.id: ("A", "attention weights"), look.output.id: ("Z", "weighted sum of the values")}
         for letter, word, x in (("Q", "queries", look.queries), ("K", "keys", look.keys), ("V", "values", look.values)):
             for ident, name in _path_symbols(letter, word, x, maker, fresh).items():
                 given[ident] = name if found.get(ident, name) == name and given.get(ident, name) == name else ("", "")
