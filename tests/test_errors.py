@@ -33,7 +33,7 @@ def test_an_error_is_the_same_in_another_process(error, way):
 def test_the_fields_say_what_the_sentence_says():
     error = UnknownField("spec.block", "hedas", ["heads", "bias"], "Correct it.")
     assert (error.path, error.found, error.known) == ("spec.block", "hedas", ["heads", "bias"])
-    assert str(error) == "There is no field of spec.block called 'hedas'. Correct it. Known: heads, bias."
+    assert str(error) == "There is no field of spec.block called 'hedas'. Did you mean heads? Correct it. Known: heads, bias."
     error = WrongValue("spec.width", -1, "it should be 1 or more.")
     assert (error.path, error.found, error.why) == ("spec.width", -1, "it should be 1 or more")
     assert str(error) == "spec.width cannot be -1: it should be 1 or more."

@@ -65,7 +65,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name in _NAMES:
         return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"equiscope has no {name!r}. It has: {', '.join(__all__)}.")
+    from equiscope.errors import suggestion
+
+    raise AttributeError(f"equiscope has no {name!r}. {suggestion(name, __all__)}")
 
 
 def __dir__() -> list[str]:

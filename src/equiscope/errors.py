@@ -4,7 +4,17 @@ Each message states what was requested, what was found, and the next step. A bug
 An error is an object: code reads its fields; the sentence for people is composed when it is printed.
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
+
+LISTED = 50  # of more names than these, a message has only those nearest to the unknown one
+OTHER_LIBRARIES = {  # names of fields elsewhere -> ours, where the two do not look alike
+    "d_model": "width", "hidden_size": "width", "n_embd": "width", "dim": "width", "embed_dim": "width", "hidden_dim": "inner",
+    "d_ff": "inner", "n_inner": "inner", "ffn_dim": "inner", "dim_feedforward": "inner", "intermediate_size": "inner",
+    "n_layer": "layers", "depth": "layers", "nhead": "heads", "n_head": "heads", "vocab_size": "vocabulary",
+    "n_positions": "length", "num_key_value_heads": "kv_heads", "lr": "rate", "learning_rate": "rate", "act_fn": "activation",
+    "epochs": "steps", "rotary": "rope", "nope": "none", "shuffle": "permute",
+}  # fmt: skip
 
 
 class EquiscopeError(Exception):
@@ -19,7 +29,7 @@ class InputError(EquiscopeError, ValueError):
     """A value is outside what a part can take."""
 
 
-class UnknownName(EquiscopeError, ValueError):
+class UnknownName(InputError):
     """A name is not in a list.
 
     kind   of object that was requested; found: the name
@@ -31,8 +41,8 @@ class UnknownName(EquiscopeError, ValueError):
         self.kind, self.found, self.known, self.hint = kind, found, list(known), hint
 
     def __str__(self) -> str:
-        sentences = [f"There is no {self.kind} called {short_repr(self.found)}.", self.hint, f"Known: {', '.join(self.known)}."]
-        return " ".join(filter(None, sentences))
+        unknown = f"There is no {self.kind} called {short_repr(self.found)}."
+        return sentences(unknown, suggestion(self.found, self.known, self.hint))
 
 
 class UnknownField(UnknownName):
@@ -56,7 +66,14 @@ class WrongValue(InputError):
         self.path, self.found, self.why = path, found, why.rstrip(".")
 
     def __str__(self) -> str:
-        return f"{self.path} cannot be {short_repr(self.found)}: {self.why}."
+        return f"{self.path} cannot be {short_repr(self.found)}: {self.why}{'' if self.why.endswith('?') else '.'}"
+
+
+def wrong_choice(path: str, found: object, choices: Sequence[object]) -> WrongValue:
+    """The error of a field with few valid values: it names them all, and the most similar one."""
+    *others, last = [f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices]
+    why = f"it should be {', '.join(others)} or {last}." if others else f"it should be {last}."
+    return WrongValue(path, found, sentences(why, did_you_mean(found, [choice for choice in choices if isinstance(choice, str)])))
 
 
 class OverBudget(InputError):
@@ -75,6 +92,39 @@ class Unwritable(InputError):
 
     def __str__(self) -> str:
         return f"{printable(self.path)} cannot be written: {self.why}. {self.hint}"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The question "Did you mean rope?"; empty where no known name is similar. Case, spaces and hyphens make no difference."""
+    near = _nearest(str(name), list(known))
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def suggestion(name: object, known: Sequence[str], hint: str = "") -> str:
+    """The sentences after an unknown name: the most similar known name, the hint, and the list, unless it is long."""
+    listed = f"Known: {', '.join(known)}." if 0 < len(known) <= LISTED else ""
+    return sentences(did_you_mean(name, known), hint, listed)
+
+
+def sentences(*parts: str) -> str:
+    """One text of several sentences; empty ones are left out."""
+    return " ".join(filter(None, parts))
+
+
+def _nearest(name: str, known: list[str]) -> list[str]:
+    """The most similar name, or three of a long list."""
+    if (ours := OTHER_LIBRARIES.get(name)) in known:
+        return [str(ours)]
+    plain = {_plain(one): one for one in reversed(known)}
+    word, (count, cutoff) = _plain(name), (3, 0.5) if len(known) > LISTED else (1, 0.6)
+    longer = sorted((one for one in plain if len(word) > 2 and one.startswith(word)), key=len)
+    similar = difflib.get_close_matches(word, list(plain), count, cutoff)
+    parts = [one for one in plain if one in word.split("_") or (len(word) > 2 and word in one)]
+    return [plain[one] for one in longer or similar or parts][:count]
+
+
+def _plain(name: str) -> str:
+    return name[:300].lower().replace("-", "_").replace(" ", "_")
 
 
 def short_repr(value: object, longest: int = 200) -> str:

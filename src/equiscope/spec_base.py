@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeV
 import msgspec
 
 from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
-from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, short_repr
+from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, short_repr, wrong_choice
 
 VERSION = 2
 MAX_SIZE = 2**31 - 1  # of any size in a model
@@ -102,6 +102,13 @@ def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
 
 class SpecPart:
     """Every field is validated on construction, in Python and from a file."""
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *values: Any, **fields_by_name: Any) -> Self:
+            if unknown := [name for name in fields_by_name if name not in cls.__dataclass_fields__]:
+                raise UnknownField(cls.__name__, unknown[0], [f.name for f in fields(cls)])
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for name, slot in _slots(type(self)).items():
@@ -272,7 +279,17 @@ def checked(value: Any, hint: Any, path: str) -> Any:
         RecursionError,
         UnicodeError,
     ) as error:  # TypeError: an object that no file holds
-        raise WrongValue(path, value, reason(error)) from error
+        choices = _choices(hint)
+        raise wrong_choice(path, value, choices) if choices else WrongValue(path, value, reason(error)) from error
+
+
+def _choices(hint: Any) -> list[Any]:
+    """The values of a type that is a choice of few values; empty for another type."""
+    parts = [part for part in (hint, *typing.get_args(hint)) if typing.get_origin(part) is typing.Literal]
+    choices = [value for part in parts for value in typing.get_args(part)]
+    others = [part for part in typing.get_args(hint) if part not in parts] if choices and parts[0] is not hint else []
+    more: dict[Any, list[Any]] = {type(None): [None], bool: [True, False]}
+    return [*choices, *(value for part in others for value in more[part])] if all(part in more for part in others) else []
 
 
 def folder(source: str | Path) -> Path | None:

@@ -181,7 +181,7 @@ def test_places_too_large_to_count_are_not_taken_for_steps_of_one(far):
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_norm_that_there_is_not_is_refused():
-    with pytest.raises(InputError, match='norm is "rms", "layer" or None, but got \'layernorm\''):
+    with pytest.raises(InputError, match=r'norm cannot be .*: it should be "rms", "layer" or None\. Did you mean layer\?'):
         MultiHeadAttention(8, 2, norm="layernorm")
 
 

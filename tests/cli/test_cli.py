@@ -42,7 +42,7 @@ def test_it_runs_as_a_program_and_a_mistake_is_one_sentence(module):
     found = subprocess.run([sys.executable, "-m", module, "table", "rop"], capture_output=True, text=True)
     assert found.returncode == 2
     assert found.stdout == ""
-    assert found.stderr.startswith("equiscope: There is no position scheme called 'rop'. Known: none, index")
+    assert found.stderr.startswith("equiscope: There is no position scheme called 'rop'. Did you mean rope? Known: none, index")
     assert found.stderr.count("\n") == 1
 
 

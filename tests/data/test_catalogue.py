@@ -122,5 +122,7 @@ def test_advice_is_the_next_step(name, sentence):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UnknownName, match=r"There is no data set called 'fsd'\. Known: tinyshakespeare, eltec_eng"):
+    with pytest.raises(
+        UnknownName, match=r"There is no data set called 'fsd'\. Did you mean fsdd\? Known: tinyshakespeare, eltec_eng"
+    ):
         dataset_named("fsd")

@@ -142,7 +142,7 @@ def test_a_scheme_that_does_not_fit_is_left_out_with_a_reason():
     [
         ({"sentence": "  "}, "The sentence has no words. Give at least one"),
         ({"heads": 3}, "3 heads do not divide a width of 2. Use --width 6"),
-        ({"position": "rop"}, "no position scheme called 'rop'. Known: none, index, sinusoidal"),
+        ({"position": "rop"}, "no position scheme called 'rop'. Did you mean rope. Known: none, index, sinusoidal"),
         ({"position": "rope", "width": 3}, "Rope rotates pairs of columns"),
         ({"position": "sinusoidal", "width": 5}, "the width is 5. Use 6 or 4"),
         ({"width": 2000}, "Use --width 1024 or less"),

@@ -333,10 +333,10 @@ def test_attention_to_an_encoder_takes_no_mask_but_any_score():
 
 
 WRONG = [
-    ({"kind": "linea"}, "no kind of attention called 'linea'. Known: softmax"),
-    ({"kind": {"kind": "linformer", "rnk": 2}}, "has no setting 'rnk'. Its settings are max_length, rank"),
+    ({"kind": "linea"}, "no kind of attention called 'linea'. Did you mean linear. Known: softmax"),
+    ({"kind": {"kind": "linformer", "rnk": 2}}, "no setting of linformer attention called 'rnk'. Did you mean rank"),
     ({"kind": {"kind": "linformer", "rank": "x"}}, "linformer.rank cannot be 'x'"),
-    ({"kind": {"kind": "softmax", "sink": True}}, "has no setting 'sink'. It has none"),
+    ({"kind": {"kind": "softmax", "sink": True}}, "no setting of softmax attention called 'sink'. It has none"),
     ({"score": "bilinear"}, "no score called 'bilinear'. Known: scaled-dot, dot, general, additive, concat"),
     ({"mask": "graph"}, "no mask called 'graph'. Known: everything, causal, window, dilated, blocks, prefix, edges, documents"),
     ({"mask": "dilated"}, "dilated cannot be made from {}: missing a required argument: 'step'. Its settings are step"),
@@ -348,7 +348,7 @@ WRONG = [
     ({"mask": 7}, 'joined by "and", "or" or "not", but got 7'),
     ({"score": {"hidden": 3}}, "an object with its kind and settings, but got"),
     ({"score": {"kind": "concat", "hidden": 2.5}}, r"concat\.hidden cannot be 2\.5"),
-    ({"score": {"kind": "dot", "hidden": 2}}, "dot cannot be made from"),
+    ({"score": {"kind": "dot", "hidden": 2}}, "no setting of dot called 'hidden'. Known: cap"),
     ({"mask": {"kind": "edges", "edges": [[0, 9]], "nodes": 4}}, r"nodes 0\.\.3, but got the edge"),
 ]  # fmt: skip
 

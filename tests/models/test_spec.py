@@ -54,13 +54,19 @@ def test_defaults_are_left_out_of_the_file():
 
 
 WRONG = [
-    ({"width": 8, "heigth": 2}, "field of spec called 'heigth'. Known: .*width"),
-    ({"width": 8, "block": {"atention": {}}}, "field of spec.block called 'atention'. Known: attention"),
-    ({"width": 8, "block": {"attention": {"head": 2}}}, "field of spec.block.attention called 'head'. Known: .*heads"),
+    ({"width": 8, "heigth": 2}, "field of spec called 'heigth'. .*Known: .*width"),
+    ({"width": 8, "block": {"atention": {}}}, "field of spec.block called 'atention'. Did you mean attention. Known: attention"),
+    (
+        {"width": 8, "block": {"attention": {"head": 2}}},
+        "field of spec.block.attention called 'head'. Did you mean heads. Known: .*heads",
+    ),
     ({"width": 8, "block": {"attention": {"position": "rop"}}}, "position scheme called 'rop'"),
-    ({"width": 8, "block": {"attention": {"position": {"scheme": "rope", "bass": 2}}}}, "rope cannot be made"),
+    (
+        {"width": 8, "block": {"attention": {"position": {"scheme": "rope", "bass": 2}}}},
+        "setting of rope called 'bass'. Did you mean base",
+    ),
     ({"width": 8, "block": {"norm": 3}}, "spec.block.norm cannot be 3: it should be an object"),
-    ({"width": 8, "readout": "median"}, "read-out called 'median'. Known: each, mean"),
+    ({"width": 8, "readout": "median"}, "read-out called 'median'. .*Known: each, mean"),
     ({"width": 8, "version": 1}, "version 1, but this equiscope reads version 2"),
     ({"width": 0}, "width cannot be 0: Expected `int` >= 1"),
     ({"width": 8, "layers": 0}, "layers cannot be 0: Expected `int` >= 1"),

@@ -111,7 +111,7 @@ def test_the_key_form_moves_every_score_of_a_row_alike():
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_kind_names_the_three():
-    with pytest.raises(InputError, match='"symmetric", "asymmetric" or "key", but got \'causal\''):
+    with pytest.raises(InputError, match=r'kind cannot be .causal.: it should be "symmetric", "asymmetric" or "key"'):
         Alibi(kind="causal")
 
 

@@ -35,12 +35,14 @@ def test_settings_that_are_not_the_defaults_are_written():
 
 
 def test_an_unknown_scheme_lists_the_known_ones():
-    with pytest.raises(UnknownName, match=r"no position scheme called 'rop'. Known: none, index, sinusoidal, learned"):
+    with pytest.raises(
+        UnknownName, match=r"no position scheme called 'rop'. Did you mean rope. Known: none, index, sinusoidal, learned"
+    ):
         make("rop")
 
 
 def test_an_unknown_setting_is_named():
-    with pytest.raises(InputError, match=r"rope cannot be made from .*'bass'"):
+    with pytest.raises(InputError, match=r"no setting of rope called 'bass'. Did you mean base"):
         from_json({"scheme": "rope", "bass": 1})
 
 

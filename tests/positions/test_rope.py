@@ -108,7 +108,7 @@ def test_columns_without_a_partner_are_refused(head_width, fraction):
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_layout_names_the_two():
-    with pytest.raises(InputError, match='"interleaved" or "half", but got \'quarter\''):
+    with pytest.raises(InputError, match=r'pairs cannot be .quarter.: it should be "interleaved" or "half"'):
         Rope(pairs="quarter")
 
 

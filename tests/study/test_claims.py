@@ -270,7 +270,7 @@ def test_the_list_names_every_claim_and_measures_nothing(equi):  # noqa: F811
 def test_an_unknown_claim_is_one_sentence_with_the_nearest_name(equi):  # noqa: F811
     code, out, err = equi("study", "claims", "rope-is-relativ")
     assert (code, out) == (2, "")
-    assert err.startswith("equiscope: The ledger has no claim called 'rope-is-relativ'. The nearest: rope-is-relative")
+    assert err.startswith("equiscope: There is no claim in the ledger called 'rope-is-relativ'. Did you mean rope-is-relative")
     assert err.count("\n") == 1
     with pytest.raises(InputError, match=rf"--list names all {len(LEDGER)}"):
         claim_named("zzz")

@@ -58,7 +58,7 @@ def test_a_negative_seed_is_refused():
 
 
 def test_an_unknown_study_lists_the_known_ones():
-    with pytest.raises(UnknownName, match=r"no study called 'scalling'. Known: lookup, scaling"):
+    with pytest.raises(UnknownName, match=r"no study called 'scalling'. Did you mean scaling. Known: lookup, scaling"):
         study_named("scalling")
 
 

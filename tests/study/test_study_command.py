@@ -48,7 +48,7 @@ def test_alone_it_lists_the_questions(equi):  # noqa: F811
 def test_an_unknown_name_is_one_sentence_with_the_list(equi):  # noqa: F811
     code, out, err = equi("study", "scalling")
     assert (code, out) == (2, "")
-    assert err.startswith("equiscope: There is no study called 'scalling'. Known: lookup, scaling, depth")
+    assert err.startswith("equiscope: There is no study called 'scalling'. Did you mean scaling? Known: lookup, scaling, depth")
     assert err.count("\n") == 1
 
 

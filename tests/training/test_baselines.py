@@ -174,7 +174,10 @@ def test_a_baseline_takes_the_place_of_a_recipes_transformer():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (["model.baseline=lstmm"], r'model\.baseline=lstmm: there is no baseline "lstmm"\. Did you mean lstm\? Known: lstm, mlp'),
+        (
+            ["model.baseline=lstmm"],
+            r"model\.baseline=lstmm: There is no baseline called 'lstmm'\. Did you mean lstm\? Known: lstm, mlp",
+        ),
         (
             ["model.baseline=lstm", "model.tied=true"],
             r"--set model\.tied=true: model\.tied belongs to a transformer, but model\.base",

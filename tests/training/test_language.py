@@ -205,7 +205,7 @@ def test_what_cannot_go_on_is_refused(tmp_path):
         task.predict(model, ["To", "", "be"])
     with pytest.raises(InputError, match=r"'€' \(U\+20AC\) has no id\. This model knows the characters of its texts only"):
         task.predict(model, ["To €"])
-    with pytest.raises(UnknownName, match=r"no option of a text that goes on called 'beams'\. Known: steps, stop, seed"):
+    with pytest.raises(UnknownName, match=r"no option of the task language called 'beams'\. Known: steps, stop, seed"):
         task.predict(model, ["To be"], beams=4)
     with pytest.raises(InputError, match=r"steps is 1 or more .* but got steps=0"):
         task.predict(model, ["To be"], steps=0)

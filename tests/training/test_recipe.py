@@ -110,15 +110,15 @@ WRONG = [
     ('task = "language"', 'task = "speech"', 'line 4: data.task is "speech", but takes "language" or "translation" or'),
     ('task = "language"', "", 'line 3: data.task is missing: it takes "language" or "translation" or'),
     ("width = 8", "", "line 8: model.width is missing: it takes a whole number of 1 or more. Or set a model.preset"),
-    ("width = 8", 'preset = "gpt3"', 'line 9: there is no preset "gpt3". Did you mean gpt2? Known:'),
+    ("width = 8", 'preset = "gpt3"', "line 9: There is no preset called 'gpt3'. Did you mean gpt2? Known:"),
     ("width = 8", "start = 3", "line 9: model.start is 3, but takes a folder, as a text in quotes."),
     ("width = 8", 'start = "nowhere"', 'line 9: model.start is "nowhere", but there is no such folder, beside the recipe or here.'),
     ("layers = 2", "layerz = 2", "line 10: there is no field model.layerz. Did you mean layers? Known:"),
     ("heads = 2", "heads = 0", "line 13: model.block.attention.heads is 0, but takes a whole number of 1 or more."),
     ("heads = 2", "headz = 2", "line 13: there is no field model.block.attention.headz. Did you mean heads? Known:"),
-    ('"rope"', '"rop"', 'line 14: model.block.attention.position: there is no position scheme "rop". Did you mean rope?'),
+    ('"rope"', '"rop"', "line 14: model.block.attention.position: There is no position scheme called 'rop'. Did you mean rope?"),
     ('"rope"', '{ name = "rope" }', "line 14: model.block.attention.position: The object of a position scheme"),
-    ('"rope"', '{ scheme = "rope", bas = 1 }', "line 14: model.block.attention.position: rope cannot be made from {'bas'"),
+    ('"rope"', '{ scheme = "rope", bas = 1 }', "line 14: model.block.attention.position: There is no setting of rope"),
     ("[model]", "[model", "FILE is not TOML: "),
 ]  # fmt: skip
 
@@ -138,7 +138,7 @@ SET = [
     ("bugdet.steps=3", "--set bugdet.steps=3: there is no field bugdet. Did you mean budget?"),
     ("optimiser.betas=[0.9", "--set: [0.9 is not a value of TOML:"),
     ("optimiser.warmup=30", "--set optimiser.warmup=30: optimiser.warmup is 30, but budget.steps is 20"),
-    ("model.layers=none", '--set model.layers=none: model.layers is \'none\', but takes a whole number of 1 or more.'),
+    ("model.layers=none", '--set model.layers=none: model.layers is "none", but takes a whole number of 1 or more.'),
 ]  # fmt: skip
 
 

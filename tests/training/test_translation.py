@@ -341,7 +341,7 @@ def test_a_vocabulary_that_is_not_the_texts_is_refused(tmp_path):
 
 
 def test_options_of_other_tasks_are_refused(task, model):
-    with pytest.raises(InputError, match="takes the option beams, but got temperature"):
+    with pytest.raises(InputError, match=r"no option of the task translation called 'temperature'\. Known: beams"):
         task.predict(model, ["a dog"], temperature=0.5)
 
 

@@ -54,8 +54,7 @@ class AttentionKind:
             raise UnknownName("kind of attention", name, list(registered))
         self.name, accepted = name, _own(*registered[name])
         if odd := next((one for one in settings if one not in accepted), None):
-            has = f"Its settings are {', '.join(accepted)}." if accepted else "It has none."
-            raise InputError(f"Attention of the kind {name!r} has no setting {odd!r}. {has}")
+            raise UnknownName(f"setting of {name} attention", odd, list(accepted), "" if accepted else "It has none.")
         checks = {one: checked(value, _hint(accepted[one]), f"{name}.{one}") for one, value in settings.items()}
         self.settings = {one: value for one, value in checks.items() if value != accepted[one].default}
 

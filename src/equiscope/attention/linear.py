@@ -22,7 +22,7 @@ from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Causal, Everything, Mask
 from equiscope.attention.multihead import KeyValues, MultiHeadAttention, ResolvedBackend
 from equiscope.attention.scores import eager_attention
-from equiscope.errors import InputError
+from equiscope.errors import InputError, wrong_choice
 from equiscope.positions import NoPosition, Position
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
@@ -102,7 +102,7 @@ class LinearAttention(MultiHeadAttention):
                 f"{self.mask.name!r}. Use MultiHeadAttention for others."
             )
         if feature not in FEATURES:
-            raise InputError(f"The features are {', '.join(map(repr, FEATURES))}, but got {feature!r}.")
+            raise wrong_choice("LinearAttention.feature", feature, list(FEATURES))
         self.feature = feature
 
     def forward(  # type: ignore[override]  # its cache is a RecurrentState

@@ -20,7 +20,7 @@ from equiscope.attention.context import AttentionContext
 from equiscope.attention.mask import Everything, Mask
 from equiscope.attention.normalizer import Normalizer, Softmax
 from equiscope.attention.scores import ScaledDot, ScoreFunction, attend
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.init import linear
 from equiscope.positions import NoPosition, Position
 from equiscope.positions.base import Role
@@ -94,9 +94,9 @@ class MultiHeadAttention(nn.Module):
         if heads < 1 or (head_width is None and width % heads):
             raise ShapeError(f"{heads} heads do not divide a width of {width}. Give head_width, or a width of {heads} x K.")
         if norm not in ("rms", "layer", None):
-            raise InputError(f'norm is "rms", "layer" or None, but got {norm!r}.')
+            raise wrong_choice("MultiHeadAttention.norm", norm, ["rms", "layer", None])
         if backend not in ("auto", *BACKENDS):
-            raise InputError(f'The backends are "auto", "eager", "sdpa", "flex" and "chunked", but got {backend!r}.')
+            raise wrong_choice("MultiHeadAttention.backend", backend, ["auto", *BACKENDS])
         self.heads, self.head_width = heads, head_width or width // heads
         self.kv_heads = heads if kv_heads is None else kv_heads
         if self.kv_heads < 1 or heads % self.kv_heads:

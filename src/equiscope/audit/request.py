@@ -13,6 +13,8 @@ from equiscope.audit.verdict import StatementErrors
 from equiscope.errors import InputError, UnknownName
 from equiscope.record import Counterexample, Coverage, Row
 from equiscope.symmetry import ACTIONS
+from equiscope.symmetry.registry import named
+from equiscope.symmetry.representations import family
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,9 @@ def requests_of(
     decoder  the same model as a subject whose tokens are those of its decoder, for statements about these
     """
     chosen_actions, chosen_properties = _as_list(actions), _as_list(properties)
+    if all(isinstance(choice, str) for choice in chosen_actions or ()):  # a class of the user may have its own representations
+        for representation in [] if output is None else [output] if isinstance(output, str) else output.values():
+            family(representation)  # raises UnknownName
     requests = []
     properties_by_name = {p.name: p for p in PROPERTIES}
     if chosen_properties is not None or chosen_actions is None:
@@ -118,10 +123,7 @@ def _as_list(choice: Any) -> list[Any] | None:
 
 def _action(choice: Any) -> Any:
     if isinstance(choice, str):
-        action = next((a for a in ACTIONS if a.name == choice), None)
-        if action is None:
-            raise UnknownName("action", choice, [a.name for a in ACTIONS])
-        return action
+        return named(choice)
     if not hasattr(choice, "on_input"):
         raise InputError(f"An action is a name, or a class with sample, on_input and on_output, but got {choice!r}.")
     return choice

@@ -13,7 +13,7 @@ import torch
 from equiscope import budgets, outputs
 from equiscope.comparison.measurements import MEASUREMENTS, measure_run, write_measurements
 from equiscope.comparison.plan import Job, Plan, read_plan
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
 from equiscope.record import Run, read_run
 from equiscope.training import Watcher, fit, open_task
 
@@ -58,8 +58,7 @@ def job_named(plan: Plan, name: str) -> Job:
     for job in plan.jobs():
         if job.folder.endswith(f"/{name}") or job.folder == name:
             return job
-    some = ", ".join(sorted(job.folder for job in plan.jobs())[:5])
-    raise InputError(f"This comparison has no run {name!r}. Its runs are in {some}, …")
+    raise UnknownName("run of this comparison", name, sorted(job.folder for job in plan.jobs()))
 
 
 def state_of(folder_: Path) -> str:

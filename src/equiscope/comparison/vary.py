@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, did_you_mean
 from equiscope.models import spec as specs
 from equiscope.training import fields
 from equiscope.training.reading import altered, value_of
@@ -83,7 +83,7 @@ def resolved(name: str, task: str) -> str:
         return name
     ends = [path for path in known if path.endswith(f".{name}")]
     if not ends:
-        near = fields.nearest(name, sorted({part for path in known for part in (path, path.rpartition(".")[2])}), listed=False)
+        near = did_you_mean(name, sorted({part for path in known for part in (path, path.rpartition(".")[2])}))
         raise InputError(f"A recipe has no field {name} that could vary. {near or 'See docs/reference/recipe.md.'}")
     if len(ends) > 1:
         raise InputError(f"{name} could be {' or '.join(ends)}. Write more of its name.")

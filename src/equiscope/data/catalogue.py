@@ -4,7 +4,6 @@ Nothing is downloaded: the commands are printed. Some archives were packed here 
 the named commit can replace them.
 """
 
-import difflib
 import hashlib
 import lzma
 import tarfile
@@ -17,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError, UnknownName, did_you_mean
 
 State = Literal["valid", "invalid", "missing", "unchecked"]
 
@@ -119,8 +118,7 @@ def advice(name: str) -> str:
         return f"`equiscope data {folder}` says how to get it: from github.com/{known[folder].pages[0].repository}."
     if folder == "samples":
         return "Samples come along in a clone, in recipes/samples."
-    near = difflib.get_close_matches(folder, list(known), 1)
-    return f"Did you mean {near[0]}?" if near else "Give a path, or set EQUISCOPE_DATA to the folder that has it."
+    return did_you_mean(folder, known) or "Give a path, or set EQUISCOPE_DATA to the folder that has it."
 
 
 def clone_files(name: str, folder: Path) -> list[Path]:

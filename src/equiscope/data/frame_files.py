@@ -22,7 +22,7 @@ from equiscope.budgets import DAMAGED, OPENERS, archive, undamaged
 from equiscope.data.files import find_files, is_archive, is_hidden, member_name, open_file
 from equiscope.data.frame import MoleculeFrame
 from equiscope.data.isolated_atoms import charge, is_isolated
-from equiscope.errors import InputError
+from equiscope.errors import InputError, did_you_mean, sentences
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
@@ -136,7 +136,8 @@ def _frame(
         energy: Any = energies[file]
     else:
         if keys.energy not in one.values:
-            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {names}. Set data.keys.energy.")
+            next_step = sentences(did_you_mean(keys.energy, one.values), "Set data.keys.energy.")
+            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {names}. {next_step}")
         energy = one.values[keys.energy]
         if isinstance(energy, bool) or not isinstance(energy, int | float):
             raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
@@ -202,7 +203,7 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
                     missing_forces = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
                     if field == "forces":
                         continue
-                    raise InputError(f"{missing_forces}. Set data.keys.{field}.")
+                    raise InputError(sentences(f"{missing_forces}.", did_you_mean(key, file.files), f"Set data.keys.{field}."))
                 arrays[field] = file[key]
     except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):

@@ -26,7 +26,7 @@ from equiscope.data.sound_augment import SoundAugment, changed, hidden
 from equiscope.data.sound_files import ENDINGS, contents, folder_of, is_sound, name_fields
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
-from equiscope.errors import InputError
+from equiscope.errors import InputError, did_you_mean
 from equiscope.record import DataFile
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
 from equiscope.tokens.sound import Mel
@@ -327,7 +327,7 @@ def _fits(recording: LabelledRecording, wanted: dict[str, str | int | list[str]]
         if value_of_name is None:
             raise InputError(
                 f"data.where uses {name}, but file names have only: {', '.join(recording.name_fields) or 'nothing'}. "
-                "Change data.pattern."
+                f"{did_you_mean(name, recording.name_fields) or 'Change data.pattern.'}"
             )
         bounds = re.fullmatch(r"(\d+)-(\d+)", value) if isinstance(value, str) else None
         if bounds:

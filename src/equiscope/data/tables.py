@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, did_you_mean, sentences
 
 CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
 SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -147,7 +147,8 @@ def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, ta
             f"The first line of {name} names no columns, but reads like data{how}: {shown}. "
             f"Put a line of names in front: {dialect.separator.join(wanted)}."
         )
-    return f"{name} has the columns {', '.join(columns)}{how}, but no {' and no '.join(map(repr, missing))}. {way}"
+    next_step = sentences(did_you_mean(missing[0], columns), way)
+    return f"{name} has the columns {', '.join(columns)}{how}, but no {' and no '.join(map(repr, missing))}. {next_step}"
 
 
 def _is_data(cell: str) -> bool:

@@ -16,7 +16,7 @@ from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
 from equiscope.data.files import is_archive, is_hidden, open_file
 from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
-from equiscope.errors import InputError
+from equiscope.errors import InputError, did_you_mean, sentences
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
 BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
@@ -236,7 +236,8 @@ def _rows(name: str, field: str) -> Iterator[str]:
         raise InputError(f"Reading {name} needs the package datasets. Install it: pip install datasets.") from error
     rows: Any = datasets.Dataset.from_file(name)
     if field not in rows.column_names:
-        raise InputError(f"{name} has the columns {', '.join(rows.column_names)}, but no {field!r}. Set data.field.")
+        next_step = sentences(did_you_mean(field, rows.column_names), "Set data.field.")
+        raise InputError(f"{name} has the columns {', '.join(rows.column_names)}, but no {field!r}. {next_step}")
     for number, row in enumerate(rows.select_columns([field]), 1):
         if not isinstance(row[field], str):
             raise InputError(

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, wrong_choice
 from equiscope.models.build import EncoderOutput
 from equiscope.models.decoding import Decoding, LanguageModel, Prompts, as_int, finite_scores, step_count, stop_ids
 from equiscope.models.sampling import ban, number
@@ -46,7 +46,7 @@ class Beams:
         if count is None or returned is None or not 1 <= returned <= count:
             raise InputError(f"A search has at least 1 beam and returns 1..count hypotheses, but got {self}.")
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
-            raise InputError(f'early_stopping is True, False or "never", but got {self.early_stopping!r}.')
+            raise wrong_choice("Beams.early_stopping", self.early_stopping, [True, False, "never"])
         power = number(self.length_penalty)
         if power is None or not -MAX_LENGTH_PENALTY <= power <= MAX_LENGTH_PENALTY:
             raise InputError(f"length_penalty is in -{MAX_LENGTH_PENALTY}..{MAX_LENGTH_PENALTY}, but got {self.length_penalty!r}.")

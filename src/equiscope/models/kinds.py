@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from equiscope import spec_base
-from equiscope.errors import InputError
+from equiscope.errors import InputError, did_you_mean, sentences
 from equiscope.geometry import describe as points
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.models import describe as sequences
@@ -53,7 +53,8 @@ def spec_of(source: Source) -> ModelSpec:
         raise InputError(
             f"A spec is a Spec, dict, preset or JSON file, but got {spec_base.short_repr(source)}. A checkpoint is read by load."
         )
-    hint = f" Give a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}."
+    near = did_you_mean(source, PRESETS) if isinstance(source, str) else ""
+    hint = f" {sentences(near, 'Give')} a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}."
     data = source if isinstance(source, dict) else read_object(Path(source), hint, "an object with the fields of Spec")
     return next(kind for kind in KINDS if kind.marker in data or not kind.marker).spec.of(data)
 

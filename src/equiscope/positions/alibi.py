@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import distances, gap
 from equiscope.symmetry import Action, Reverse, Shift
@@ -45,7 +45,7 @@ class Alibi(Position):
     ) -> None:
         super().__init__()
         if kind not in ("symmetric", "asymmetric", "key"):
-            raise InputError(f'kind is "symmetric", "asymmetric" or "key", but got {kind!r}.')
+            raise wrong_choice("Alibi.kind", kind, ["symmetric", "asymmetric", "key"])
         self.slopes = tuple(slopes) if slopes is not None else None
         self.kind, self.right = kind, tuple(right) if isinstance(right, Sequence) else right
         self.rates: tuple[float, ...] = ()

@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, concat, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import angles, ladder
@@ -51,7 +51,9 @@ class AxialRope(Position):
         if axes < 1 or not base > 0:
             raise InputError(f"axes and base are larger than 0, but got {axes} and {base}.")
         if pairs not in ("interleaved", "half"):
-            raise InputError(f'pairs is "interleaved" or "half", but got {pairs!r}.')
+            raise wrong_choice("AxialRope.pairs", pairs, ["interleaved", "half"])
+        if speeds not in ("own", "one", "dealt"):
+            raise wrong_choice("AxialRope.speeds", speeds, ["own", "one", "dealt"])
         if sections is not None and (len(sections) != axes or min(sections) < 1):
             raise InputError(
                 f"sections gives each of {axes} axes a pair or more, but got {tuple(sections)}. Use one number an axis."

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, wrong_choice
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, gap, network
 from equiscope.symmetry import Action, Shift
@@ -39,7 +39,7 @@ class DynamicBias(Position):
     def __init__(self, spacing: Spacing = "log", hidden: int = 32) -> None:
         super().__init__()
         if spacing not in ("log", "linear"):
-            raise InputError(f'spacing is "log" or "linear", but got {spacing!r}.')
+            raise wrong_choice("DynamicBias.spacing", spacing, ["log", "linear"])
         if hidden < 1:
             raise InputError(f"hidden is the width of the network and larger than 0, but got {hidden}.")
         self.spacing, self.hidden = spacing, hidden

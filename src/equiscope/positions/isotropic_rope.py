@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import directed
@@ -52,7 +52,7 @@ class IsotropicRope(Position):
         if not 0 < slowest <= fastest or sets < 1:
             raise InputError(f"0 < slowest <= fastest and sets >= 1, but got slowest={slowest}, fastest={fastest}, sets={sets}.")
         if pairs not in ("interleaved", "half"):
-            raise InputError(f'pairs is "interleaved" or "half", but got {pairs!r}.')
+            raise wrong_choice("IsotropicRope.pairs", pairs, ["interleaved", "half"])
         self.axes, self.slowest, self.fastest = axes, slowest, fastest  # type: ignore[misc]  # this one's own axes
         self.pairs, self.sets = pairs, sets
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.errors import InputError
+from equiscope.errors import wrong_choice
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, distances
 from equiscope.symmetry import Action, Reverse, Shift
@@ -44,7 +44,7 @@ class Kerple(Position):
     def __init__(self, kind: Kind = "log") -> None:
         super().__init__()
         if kind not in ("log", "power"):
-            raise InputError(f'kind is "log" or "power", but got {kind!r}.')
+            raise wrong_choice("Kerple.kind", kind, ["log", "power"])
         self.kind = kind
 
     @property

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import directed, ladder
@@ -46,7 +46,7 @@ class MixedRope(Position):
         if axes < 1 or not base > 0 or (sets is not None and sets < 1):
             raise InputError(f"axes, base and sets are larger than 0, but got {axes}, {base} and {sets}.")
         if pairs not in ("interleaved", "half"):
-            raise InputError(f'pairs is "interleaved" or "half", but got {pairs!r}.')
+            raise wrong_choice("MixedRope.pairs", pairs, ["interleaved", "half"])
         self.axes, self.base, self.pairs, self.sets = axes, base, pairs, sets  # type: ignore[misc]  # this one's own axes
 
     @property

@@ -21,16 +21,17 @@ def from_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, sett
     if not isinstance(name, str) or name not in classes:
         raise UnknownName(what, name, list(classes))
     signature = inspect.signature(classes[name])
+    known, open_ended = list(signature.parameters), any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    if not open_ended and (odd := next((setting for setting in settings if setting not in known), None)) is not None:
+        raise UnknownName(f"setting of {name}", odd, known, "" if known else "It has none.")
     try:
         fitting = signature.bind(**settings).arguments
     except TypeError as error:
-        raise InputError(f"{name} cannot be made from {short_repr(settings)}: {reason(error)}. {_settings(signature)}") from error
+        raise InputError(
+            f"{name} cannot be made from {short_repr(settings)}: {reason(error)}. Its settings are {', '.join(known)}."
+        ) from error
     plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
     return classes[name](**fitting | {k: checked(v, signature.parameters[k].annotation, f"{name}.{k}") for k, v in plain.items()})
-
-
-def _settings(signature: inspect.Signature) -> str:
-    return f"Its settings are {', '.join(signature.parameters)}." if signature.parameters else "It has no settings."
 
 
 def subclasses(base: type[T]) -> dict[str, type[T]]:

@@ -9,7 +9,7 @@ Source: Su et al. 2021, "RoFormer", section 3.2.
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, concat, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import angles, ladder
@@ -42,7 +42,7 @@ class Rope(Position):
     ) -> None:  # fmt: skip
         super().__init__()
         if pairs not in ("interleaved", "half"):
-            raise InputError(f'pairs is "interleaved" or "half", but got {pairs!r}.')
+            raise wrong_choice("Rope.pairs", pairs, ["interleaved", "half"])
         if not base > 0:
             raise InputError(f"base sets the longest period and is larger than 0, but got {base}.")
         self.base, self.pairs, self.fraction, self.key_speed, self.scaling = base, pairs, fraction, key_speed, scaling

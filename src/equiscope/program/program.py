@@ -173,8 +173,7 @@ class Program:
         """A value by its name. Raises UnknownName for one that the program does not have."""
         found = self.names.get(value) if isinstance(value, str) else value if value in self.values else None
         if found is None:
-            near = [name for name in self.names if str(value).split(".")[-1] in name][:12] or list(self.names)[:12]
-            raise UnknownName("value", value, near)
+            raise UnknownName("value of this program", value, list(self.names), "program.names has all.")
         return found
 
     def run(self, changes: Mapping[int | str, Tensor] | None = None, strict: bool = True) -> ProgramRun:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from equiscope.errors import sentences, suggestion
 from equiscope.record import display
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
@@ -216,7 +217,7 @@ class Audit(Struct, frozen=True, kw_only=True):
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(f"{name!r}. Rows: {', '.join(row.name for row in self.rows)}")
+        raise KeyError(sentences(f"{name!r}.", suggestion(name, [row.name for row in self.rows])))
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self.rows)

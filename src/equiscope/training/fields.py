@@ -1,6 +1,5 @@
 """Fields: the values that each field of a recipe accepts, in words, for errors and for the reference page."""
 
-import difflib
 import json
 import typing
 from typing import Any
@@ -9,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import inspect as types
 
-from equiscope.errors import short_repr
+from equiscope.errors import did_you_mean, sentences, short_repr, suggestion
 
 LONGEST = 200  # signs of a value in a message
 
@@ -60,11 +59,18 @@ def first_misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | Non
     if isinstance(info, types.ListType | types.TupleType | types.VarTupleType) and isinstance(value, list | tuple):
         each = typing.get_args(kind)
         for index, item in enumerate(value if len(value) == len(each) or not isinstance(info, types.TupleType) else ()):
-            if (
-                misfit := first_misfit(item, each[index if isinstance(info, types.TupleType) else 0], f"{path}[{index}]")
-            ) is not None:
-                return misfit
-    return path, f"{path} is {written(value)}, but takes {wanted(kind)}."
+            first = first_misfit(item, each[index if isinstance(info, types.TupleType) else 0], f"{path}[{index}]")
+            if first is not None:
+                return first
+    return path, misfit(value, kind, path)
+
+
+def misfit(value: Any, kind: Any, path: str) -> str:
+    """The error of a value that does not fit: what it is, and what the field takes."""
+    info = types.type_info(kind)
+    some = info.types if isinstance(info, types.UnionType) else (info,)
+    choices = [str(choice) for one in some if isinstance(one, types.LiteralType) for choice in one.values]
+    return sentences(f"{path} is {written(value)}, but takes {wanted(kind)}.", did_you_mean(value, choices))
 
 
 def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str) -> tuple[str, str]:
@@ -74,7 +80,9 @@ def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str)
         takes = " or ".join(json.dumps(name) for name in names)
         return (
             path,
-            f"{path} is {written(value[tag])}, but takes {takes}." if tag in value else f"{path} is missing: it takes {takes}.",
+            sentences(f"{path} is {written(value[tag])}, but takes {takes}.", did_you_mean(value[tag], map(str, names)))
+            if tag in value
+            else f"{path} is missing: it takes {takes}.",
         )
     table = next((one for one in some if tag is not None and one.__struct_config__.tag == value[tag]), some[0])
     fields_of_table = {f.name: f for f in msgspec.structs.fields(table)}
@@ -84,7 +92,7 @@ def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str)
             if (misfit := first_misfit(item, fields_of_table[name].type, item_path)) is not None:
                 return misfit
         elif name != tag and table.__struct_config__.forbid_unknown_fields:
-            return item_path, f"there is no field {item_path}. {nearest(name, list(fields_of_table))}"
+            return item_path, f"there is no field {item_path}. {suggestion(name, list(fields_of_table))}"
     name = next((name for name, f in fields_of_table.items() if f.required and name not in value), "")
     item_path = f"{path}.{name}".strip(".")
     return item_path, f"{item_path} is missing: it takes {_of_tag(fields_of_table[name].type) if name else 'a value'}."
@@ -110,7 +118,7 @@ def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, 
             if not fits(one, kind):
                 path, node = f"{path}.{key}", one
                 break
-    return path, f"{path} is {written(node)}, but takes {wanted(kind)}."
+    return path, misfit(node, kind, path)
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -143,12 +151,6 @@ def can_be_none(kind: Any) -> bool:
     """Whether the field accepts "none", which stands for None because TOML has no null."""
     info = types.type_info(kind)
     return isinstance(info, types.UnionType) and info.includes_none
-
-
-def nearest(name: str, names: list[str], listed: bool = True) -> str:
-    """The most similar known name, followed by a list of all known names if `listed`."""
-    near = difflib.get_close_matches(name, names, 1)
-    return " ".join([*([f"Did you mean {near[0]}?"] if near else []), *([f"Known: {', '.join(names)}."] if listed else [])])
 
 
 def _bounds(info: Any) -> str:

@@ -16,7 +16,7 @@ from equiscope.data.files import overlap_notes
 from equiscope.data.images import Pictures, normal, unlabelled_block
 from equiscope.data.picture_files import address, converted
 from equiscope.data.views import Views
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence, pack
 from equiscope.record.heads import patch_sequence
@@ -207,8 +207,10 @@ class ImagesTask(Task):
         and cropped as those of the run, and averaged over all views of the recipe.
         """
         top = min(int(options.pop("top", 3)), len(self.format.classes))
-        if options or top < 1:
-            raise InputError(f"Pictures are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
+        if options:
+            raise UnknownName("option of the task images", next(iter(options)), ["top"])
+        if top < 1:
+            raise InputError(f"top is the number of classes to return, 1 or more, but got {top}.")
         if not inputs:
             return []
         names, pictures = unlabelled_block(inputs, self.format.size, self.format.channels)

@@ -127,7 +127,7 @@ class LanguageTask(TextTask):
         stops = [stop] if isinstance(stop, str) else list(stop)
         sampling_options = [f.name for f in fields(Sampling)]
         if unknown := [name for name in options if name not in sampling_options]:
-            raise UnknownName("option of a text that goes on", unknown[0], ["steps", "stop", "seed", *sampling_options])
+            raise UnknownName("option of the task language", unknown[0], ["steps", "stop", "seed", *sampling_options])
         if steps < 1 or "" in stops:
             raise InputError(f"steps is 1 or more and stop a text of a character or more, but got steps={steps}, stop={stop!r}.")
         sampling = Sampling(**{"temperature": 0.8, **options})

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from equiscope.data.frame_files import frames
 from equiscope.data.molecules import EnergyStatistics, Frames, MoleculeFrame, Molecules, joined
 from equiscope.data.random_rotation import random_rotation
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
 from equiscope.geometry import SpaceModel
 from equiscope.geometry.forces import ForceLoss
 from equiscope.models import Built, Model
@@ -236,7 +236,7 @@ class MoleculesTask(Task):
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The energy of every frame in eV and, among the arrays, the forces in eV/Å. inputs: files, folders, archives of frames."""
         if options:
-            raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
+            raise UnknownName("option of the task molecules", next(iter(options)), [], "It has none.")
         space, device, predictions = _in_space(model, self.statistics), next(model.parameters()).device, []  # type: Any, Any, list[Prediction]
         inputs_read = [frame for name in inputs for frame in frames(name, self.config.frame_format, labelled=False)[0]]
         for frame in inputs_read:

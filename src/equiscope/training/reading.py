@@ -20,7 +20,7 @@ from msgspec import Struct
 from equiscope import budgets, positions
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
-from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, short_repr
+from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, short_repr, suggestion
 from equiscope.geometry import PointSpec
 from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, Spec
 from equiscope.models.baselines import foreign
@@ -245,8 +245,7 @@ def _check_model(model: dict[str, Any], origin: Origin) -> None:
         _check_baseline(model, origin)
         return
     if preset is not None and preset not in list(PRESETS):  # of a list, as a value of a file need not be hashable
-        known = fields.nearest(str(preset), list(PRESETS))
-        raise InputError(f"{origin.of('model.preset')}: there is no preset {written(preset)}. {known}")
+        raise InputError(f"{origin.of('model.preset')}: {UnknownName('preset', preset, list(PRESETS))}")
     if start is not None and not isinstance(start, str):
         raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
     if preset is None and start is None and "width" not in fields_:
@@ -257,9 +256,6 @@ def _check_model(model: dict[str, Any], origin: Origin) -> None:
     for path, value in _positions(fields_):
         try:
             positions.from_json(value)
-        except UnknownName as error:
-            near = fields.nearest(str(error.found), error.known)
-            raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {written(error.found)}. {near}") from error
         except InputError as error:
             raise InputError(f"{origin.of(path)}: {path}: {error}") from error
     _check_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, fields_), Spec, origin)
@@ -294,8 +290,7 @@ def _check_baseline(model: dict[str, Any], origin: Origin) -> None:
     """Refuse an unknown baseline, and fields that only a transformer has."""
     kind = model["baseline"]
     if kind not in BASELINES:
-        near = fields.nearest(str(kind), list(BASELINES))
-        raise InputError(f"{origin.of('model.baseline')}: there is no baseline {written(kind)}. {near}")
+        raise InputError(f"{origin.of('model.baseline')}: {UnknownName('baseline', kind, list(BASELINES))}")
     if others := [name for name in model if name in ("preset", "start")] + foreign(model):
         raise InputError(
             f"{origin.of(f'model.{others[0]}')}: model.{others[0]} belongs to a transformer, but model.baseline is "
@@ -315,31 +310,30 @@ def _check_fields(model: dict[str, Any], fields_: dict[str, Any], kind: Kind, or
         path, name = f"model{error.path.removeprefix('spec')}.{error.found}", str(error.found)
         if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
             raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Set model.baseline, or leave it out.") from error
-        raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(name, error.known)}") from error
+        raise InputError(f"{origin.of(path)}: there is no field {path}. {suggestion(name, error.known)}") from error
     except UnknownName as error:
-        near = fields.nearest(str(error.found), error.known, listed=False)
-        raise InputError(f"{origin.of(_path_to(model, error.found))}: {error} {near}".strip()) from error
+        raise InputError(f"{origin.of(_path_to(model, error.found))}: {error}") from error
     except WrongValue as error:
         if not error.path.startswith("spec."):
             raise InputError(f"{origin.of('model')}: {error}") from error
         place = re.sub(r"\[\d+\]", "", error.path.removeprefix("spec."))
         path = f"model.{place}"
-        raise InputError(
-            f"{origin.of(path)}: {path} is {short_repr(error.found)}, but takes {_wanted_by_spec(place, kind)}."
-        ) from error
+        raise InputError(f"{origin.of(path)}: {_misfit_of_spec(error.found, place, kind)}") from error
     except InputError as error:
         if kind is not Spec:
             raise InputError(f"{origin.of('model')}: {error}") from error
 
 
-def _wanted_by_spec(path: str, kind: Kind) -> str:
-    """What a field of a spec may be, in words."""
+def _misfit_of_spec(value: object, path: str, kind: Kind) -> str:
+    """The error of a value that does not fit a field of a spec."""
     hint: Any = kind
     for name in path.split("."):
         parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
         hint = typing.get_type_hints(parts[0], include_extras=True)[name]
     parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
-    return f"a table with {', '.join(f.name for f in dataclasses.fields(parts[0]))}" if parts else fields.wanted(hint)
+    if not parts:
+        return fields.misfit(value, hint, f"model.{path}")
+    return f"model.{path} is {written(value)}, but takes a table with {', '.join(f.name for f in dataclasses.fields(parts[0]))}."
 
 
 def _path_to(model: dict[str, Any], value: object, path: str = "model") -> str:

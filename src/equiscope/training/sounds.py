@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from equiscope.data import Sounds
 from equiscope.data.sound_augment import most_samples
 from equiscope.data.sounds import Recordings, SoundFormat, bands, check_samples, features, most_tokens, needed_samples, tokens_of
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens import Tokens, read_sound
@@ -178,8 +178,10 @@ class SoundsTask(Task):
         inputs: sound files, folders, archives, tables with a column path.
         """
         top = min(int(options.pop("top", 3)), len(self.format.classes))
-        if options or top < 1:
-            raise InputError(f"Sounds are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
+        if options:
+            raise UnknownName("option of the task sounds", next(iter(options)), ["top"])
+        if top < 1:
+            raise InputError(f"top is the number of classes to return, 1 or more, but got {top}.")
         if not inputs:
             return []
         recordings = Recordings.unlabelled(self.config, self.format, inputs)

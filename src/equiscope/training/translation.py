@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from equiscope.data.files import overlap_notes
 from equiscope.data.translation import END, PADDING, START, EncodedPair, Pairs, Translation, encoded, padded, special
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
 from equiscope.models import Beams, Built, CPUDecoder, Model, ModelSpec, describe, generate
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels, words
@@ -191,7 +191,7 @@ class TranslationTask(TextTask):
         """The translation of each line. options: beams (5 by default; 1 is greedy)."""
         beams = options.pop("beams", BEAMS)
         if options:
-            raise InputError(f"Translation takes the option beams, but got {', '.join(options)}. Leave it out.")
+            raise UnknownName("option of the task translation", next(iter(options)), ["beams"])
         translations = self.translated(model, inputs, beams)
         return [Prediction(text, translation, alone=True) for text, translation in zip(inputs, translations, strict=True)]
 

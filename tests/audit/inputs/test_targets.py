@@ -104,7 +104,7 @@ def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
         ("empty", "returned nothing (None), not a torch.nn.Module"),
         ("number", "a int, which is neither"),
         ("crowd", "returned 4 values"),
-        ("nobody", "has no 'nobody'. It has: Wide"),
+        ("nobody", "called 'nobody'. Known: Wide"),
         ("odd", "No inputs could be made for Odd. Tried: "),
         ("", "names no factory"),
     ],
@@ -238,7 +238,7 @@ def test_a_class_of_transformers_is_made_tiny_with_inputs_of_its_kind(hf, name, 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("LlamaForCausal", "Near it: "),
+        ("LlamaForCausal", "Did you mean LlamaForCausalLM"),
         ("AutoModel", "neither a model nor a configuration"),
         ("Gemma4AssistantForCausalLM", "has no default"),
     ],

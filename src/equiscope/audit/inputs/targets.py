@@ -26,7 +26,7 @@ from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.checkpoints import files, load
 from equiscope.checkpoints.transformers_models import load_with_transformers
-from equiscope.errors import EquiscopeError, InputError
+from equiscope.errors import EquiscopeError, InputError, UnknownName, did_you_mean, sentences
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
 
@@ -80,7 +80,7 @@ def _target(text: str, seed: int) -> Target:
         raise InputError(
             f"{text} is a file. Name what to check in it: {text}:NAME, a class, a module or a function that makes one."
         )
-    raise InputError(f"There is no model {text!r}. {USAGE}")
+    raise InputError(sentences(f"There is no model {text!r}.", did_you_mean(text, PRESETS), USAGE))
 
 
 def _is_folder(path: Path) -> bool:
@@ -106,7 +106,7 @@ def _factory(text: str, seed: int) -> Target:
     for part in name.split("."):
         if not hasattr(obj, part):
             names = [n for n, v in vars(obj).items() if not n.startswith("_") and callable(v)] if hasattr(obj, "__dict__") else []
-            raise InputError(f"{module_name} has no {part!r}. It has: {', '.join(names[:12]) or 'nothing that could be called'}.")
+            raise UnknownName(f"class or function of {module_name}", part, names, "" if names else "It has none.")
         obj = getattr(obj, part)
     return _from_object(obj, text, seed)
 
@@ -228,10 +228,8 @@ def _transformers(name: str) -> nn.Module:
     library = _library("transformers")
     cls = getattr(library, name, None)
     if not inspect.isclass(cls):
-        near = [
-            n for n in dir(library) if n.lower().startswith(name.lower()[:5]) and n.endswith(("Model", "ForCausalLM", "Config"))
-        ]
-        raise InputError(f"transformers has no class {name!r}. Near it: {', '.join(near[:8]) or 'none'}.")
+        known = [n for n in dir(library) if n.endswith(("Model", "ForCausalLM", "Config"))]
+        raise UnknownName("class of transformers", name, known, "Its documentation lists them.")
     if issubclass(cls, library.PreTrainedConfig):
         return _of_config(library, cls)
     if not issubclass(cls, library.PreTrainedModel):
@@ -274,8 +272,7 @@ def _timm(name: str) -> nn.Module:
     _torchvision()
     library = _library("timm")
     if not library.is_model(name):
-        near = library.list_models(f"*{name.split('_')[0]}*")[:8]
-        raise InputError(f"timm has no model {name!r}. Near it: {', '.join(near) or 'none; see timm.list_models()'}.")
+        raise UnknownName("model of timm", name, library.list_models(), "timm.list_models() lists them.")
     for sizes in ({"img_size": 64}, {}):
         try:
             model: nn.Module = library.create_model(name, pretrained=False, **sizes)

@@ -21,7 +21,7 @@ from equiscope.audit.subject.no_dropout import in_mode, no_dropout
 from equiscope.audit.subject.outputs import SelectedOutputs, differing, flat
 from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.subject.state import State
-from equiscope.errors import EquiscopeError
+from equiscope.errors import EquiscopeError, did_you_mean
 from equiscope.symmetry.inputs import WORDS, Inputs
 
 Outputs = dict[str, Tensor]
@@ -104,7 +104,9 @@ class Subject:
             picked = (self.pick,) if isinstance(self.pick, str) else self.pick
             missing = [n for n in picked if n not in outputs]
             if missing:
-                raise ModelError(f"the model returns no {missing[0]!r}; it returns {', '.join(map(repr, outputs)) or 'no tensor'}")
+                near = did_you_mean(missing[0], outputs)
+                names = ", ".join(map(repr, outputs)) or "no tensor"
+                raise ModelError(f"the model returns no {missing[0]!r}; it returns {names}" + (f". {near}" if near else ""))
             outputs = {n: outputs[n] for n in picked}
         if not outputs:
             raise ModelError(f"the model returned no tensor, but {type(output).__name__}")

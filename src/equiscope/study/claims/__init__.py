@@ -3,9 +3,7 @@
 `LEDGER` is the one list. A new claim is one decorated function in the file of its theme.
 """
 
-from difflib import get_close_matches
-
-from equiscope.errors import InputError
+from equiscope.errors import UnknownName
 from equiscope.study.claims import attention, biases, cases, cost, depth, models, rotations, sinusoids, symmetry, tokens
 from equiscope.study.claims.base import (
     ROUNDING,
@@ -55,10 +53,9 @@ __all__ = [
 
 
 def claim_named(name: str) -> LedgerClaim:
-    """The claim of this name. Raises InputError with the nearest names."""
+    """The claim of this name. Raises UnknownName with the nearest names."""
     for each in LEDGER:
         if each.name == name:
             return each
-    near = get_close_matches(name, [each.name for each in LEDGER], 3, 0.3)
-    hint = f"The nearest: {', '.join(near)}. " if near else ""
-    raise InputError(f"The ledger has no claim called {name!r}. {hint}equiscope study claims --list names all {len(LEDGER)}.")
+    hint = f"equiscope study claims --list names all {len(LEDGER)}."
+    raise UnknownName("claim in the ledger", name, [each.name for each in LEDGER], hint)
