@@ -57,7 +57,7 @@ class InputEmbedding(nn.Module):
         return mapped
 
     def cut(self, samples: Tensor) -> Tokens:
-        """One raw token for each cell; its position counts cells along each axis.
+        """One raw token for each cell; its position counts cells along each axis, or is its index in row-major order.
 
         samples  a sound [..., T] ([..., C, T] of several channels), a picture [..., C, H, W], a video [..., T, C, H, W]
         raises   ShapeError for other channels, or a size that is not a multiple of the cell
@@ -72,6 +72,10 @@ class InputEmbedding(nn.Module):
                 f"This model cuts {times(patch)} samples of {channels} channel{'s' if channels > 1 else ''} out of {named}, "
                 f"but got the shape {tuple(samples.shape)}."
             )
+        tokens = self._cells(samples, patch)
+        return tokens.by_index() if self.spec.positions == "index" else tokens
+
+    def _cells(self, samples: Tensor, patch: tuple[int, ...]) -> Tokens:
         if self.stem is not None:
             samples = samples.movedim(-3, -4) if len(patch) == 3 else samples
             made: Tokens = self.stem(samples)

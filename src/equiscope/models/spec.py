@@ -193,6 +193,8 @@ class InputLayer(SpecPart):
     features   number of raw features of a token, [..., N, features], mapped linearly to the width; None for none
     patch      whole inputs are cut into cells, one token each: (samples,) of a sound [..., T], (rows, columns) of an
                image [..., C, H, W], (frames, rows, columns) of a video [..., T, C, H, W]
+    positions  of the cells: "grid", one number for each axis; or "index", the one number of the cell in row-major order, which
+               schemes with one axis read
     stem       channels of the samples, then of convolutions before the map: kernel 3, stride 2, ReLU; so cells
                overlap (Xiao et al. 2021). n of them make cells of 2^n along each axis; features: channels of the last one.
                Of a sound, tokens that hold cells are taken too: their positions and padding are kept
@@ -206,6 +208,7 @@ class InputLayer(SpecPart):
 
     features: Size | None = None
     patch: tuple[Size, ...] | None = None
+    positions: Literal["grid", "index"] = "grid"
     stem: tuple[Size, ...] | None = None
     types: Size | None = None
     scale: float | None = None
@@ -223,6 +226,11 @@ class InputLayer(SpecPart):
             if not self.separator or self.features is not None:
                 found = "none" if not self.separator else f"features={self.features}, raw numbers"
                 raise InputError(f"A separator is one id or more of a vocabulary, but got {found}. Leave it out.")
+        if self.positions == "index" and self.patch is None:
+            raise InputError(
+                'positions="index" numbers the cells that whole inputs are cut into, but there is no patch. '
+                "Give patch=(rows, columns), or leave positions out."
+            )
         if self.patch is not None:
             object.__setattr__(self, "patch", tuple(self.patch))
             if not 1 <= len(self.patch) <= 3:

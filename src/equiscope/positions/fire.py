@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.positions.base import AxisPositions, Position
-from equiscope.positions.gaps import NETWORK, allocated, apply_network, distances, network
+from equiscope.positions.gaps import NETWORK, allocated, apply_network, distances, network, norm
 from equiscope.symmetry import Action
 
 SMALL = 1e-6  # of the paper's code: the first token's share is 0 / psi(0) if the threshold is 0
@@ -22,7 +22,8 @@ SMALL = 1e-6  # of the paper's code: the first token's share is 0 / psi(0) if th
 class Fire(Position):
     """Adds a network of one hidden layer, applied to the share. Made for a causal mask and positions that count from 0.
 
-    The paper defines it for keys before the query; for later keys |i - j| replaces i - j, so that nothing becomes NaN.
+    The paper defines it for keys before the query; for later keys |i - j| replaces i - j, so that nothing becomes NaN. On several
+    axes distances are Euclidean, also that of the query from position 0, which replaces i in the maximum: our extension.
 
     length  the threshold L at the start; a learned factor moves it
     hidden  width of the network
@@ -36,6 +37,7 @@ class Fire(Position):
     formula = "sᵢⱼ + f(ψ(i − j) / ψ(max(L, i))), ψ(x) = log(1 + c·x)"
     longer = "2.5 × the training length in arithmetic, as torchtune's issue 2325 reports it"
     cost = "a small network for N² pairs, again for the gradient; one table of N²·H for all layers"
+    axes = None
     because = "Fire divides the distance by the query's absolute position"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "rate": ("c", ".", "how early the logarithm bends"),
@@ -59,7 +61,7 @@ class Fire(Position):
 
     def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         allocated(self, "mlp")
-        (position,) = at_q
+        position = at_q[0] if len(at_q) == 1 else norm(at_q)
         least = size(self.threshold) * self.length
         room = torch.maximum(position, least)
         wide = torch.promote_types(position.dtype, torch.float32)  # positions may be integers

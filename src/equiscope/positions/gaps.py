@@ -1,5 +1,6 @@
 """Differences and distances of positions of queries and keys, on one axis or several. Shared by schemes that act on scores."""
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
@@ -39,7 +40,12 @@ def distances(at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
     """Distance of two positions: |i - j|, Euclidean on several axes."""
     if len(at_q) == 1:
         return (at_q[0] - at_k[0]).abs()
-    squares = [gap.square() for gap in gaps(at_q, at_k)]
+    return norm(gaps(at_q, at_k))
+
+
+def norm(vector: Sequence[Tensor]) -> Tensor:
+    """Euclidean length, from one tensor per axis."""
+    squares = [axis.square() for axis in vector]
     return reduce(add, squares).sqrt()
 
 

@@ -90,6 +90,10 @@ class Tokens:
         positions = torch.stack(steps, -1).flatten(0, -2)
         return cls(x=x.flatten(-axes - 1, -2), positions=positions, order=torch.arange(len(positions), device=x.device))
 
+    def by_index(self) -> Self:
+        """The same tokens with their rank as position, [N, 1]: cells of a grid as one line, in row-major order."""
+        return replace(self, positions=self.order.unsqueeze(-1).to(self.positions.dtype))
+
     @property
     def is_consecutive(self) -> bool:
         """Whether positions and ranks are known to grow by one from row to row, without reading their values.

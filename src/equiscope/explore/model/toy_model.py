@@ -147,7 +147,8 @@ def shrunk(spec: Spec, head_width: int) -> Spec:
         spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks,
         outputs=outputs,
         input=InputLayer(
-            features=features, map=input_layer.map, patch=patch, stem=stem, types=input_layer.types and min(input_layer.types, 2),
+            features=features, map=input_layer.map, patch=patch, stem=stem, positions=input_layer.positions,
+            types=input_layer.types and min(input_layer.types, 2),
             scale=_scale(input_layer.scale, spec.width, width), norm=input_layer.norm, registers=input_layer.registers,
         ),
         output=replace(spec.output, scale=_scale(spec.output.scale, spec.width, width)),
@@ -244,7 +245,8 @@ def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
         names = [f"cell {','.join(map(str, at))}" for at in _cells(grid)]
         if spec.input.stem and spec.input.patch:
             return spelled(names, spec.input.channels * math.prod(spec.input.patch)).reshape(_samples(spec.input, grid)), names
-        return Tokens.on_grid(spelled(names, wide).reshape(*grid, wide), axes), names
+        cells = Tokens.on_grid(spelled(names, wide).reshape(*grid, wide), axes)
+        return cells.by_index() if spec.input.positions == "index" else cells, names
     return Tokens.of(spelled(words, wide)), words
 
 

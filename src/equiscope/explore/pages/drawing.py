@@ -166,6 +166,7 @@ class _Tower:
             layer = self.model.input_layer
             lines = [f"cells of {' × '.join(map(str, e.patch))}"] if e.patch else []
             lines += [f"convolutions {' → '.join(map(str, e.stem))}"] if e.stem else []
+            lines += ["numbered row by row"] if e.positions == "index" else []
             lines += [f"{_count(e.features)} → {_count(spec.width)}"]
             own = _Bag(
                 *(layer.proj.parameters() if layer.proj is not None else ()),
