@@ -24,10 +24,23 @@ def compare(
     equal: Equal, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
 ) -> int:  # fmt: skip
     """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
-    from equiscope.comparison import outcome, workers
-    from equiscope.comparison.plan import write_plan
+    from equiscope.comparison import job, outcome, tuning, workers
+    from equiscope.comparison.plan import PLAN, Plan, write_plan
     from equiscope.comparison.question import parse_seeds
     from equiscope.comparison.verbs import compare_runs, nothing_else, plan_of, share_of_cores
+
+    def run(folder: Path, plan: Plan) -> None:
+        if redraw:
+            return
+        if not json or sys.stderr.isatty():
+            often = f"{len(plan.seeds)} seed{'s'[: len(plan.seeds) > 1]}"
+            print(f"{plan.title}: {len(plan.candidates)} candidates, {often}: {folder}", file=sys.stderr)
+        steps, quiet = plan.recipe["budget"]["steps"], not sys.stderr.isatty()
+        with ComparisonProgress(folder, list(plan.jobs()), steps, quiet) as progress:
+            if way == "ray":
+                workers.run_with_ray(folder, plan, progress.tick)
+            else:
+                workers.run_all(folder, plan, processes, progress.tick)
 
     source = sources[0]
     if len(sources) > 1 or (source / RUN).is_file():
@@ -44,20 +57,21 @@ def compare(
         source, vary, parse_seeds(seeds) if seeds else None, out, changes, small, equal, threads or share_of_cores(processes)
     )
     _ready(folder)
+    if plan.tune and not (source / PLAN).is_file():
+        trials = tuning.tuning_plan(plan)
+        if way == "jobs" and not all(job.done(folder / tuning.FOLDER, one) for one in trials.jobs()):
+            write_plan(trials, folder / tuning.FOLDER)
+            path = workers.write_job_list(folder / tuning.FOLDER, trials)
+            print(f"{path}: a command for each run that tunes {', '.join(plan.tune)}. When they are done, repeat this command.")
+            return 0
+        plan = tuning.tuned(folder, plan, run)
     write_plan(plan, folder)
+    for name, why in plan.removed.items():
+        print(f"Candidate {name!r} equals one without a position scheme: {why}.", file=sys.stderr)
     if way == "jobs":
         print(f"{workers.write_job_list(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
         return 0
-    if not redraw:
-        jobs = list(plan.jobs())
-        if not json or sys.stderr.isatty():
-            often = f"{len(plan.seeds)} seed{'s'[: len(plan.seeds) > 1]}"
-            print(f"{plan.title}: {len(plan.candidates)} candidates, {often}: {folder}", file=sys.stderr)
-        with ComparisonProgress(folder, jobs, plan.recipe["budget"]["steps"], quiet=not sys.stderr.isatty()) as progress:
-            if way == "ray":
-                workers.run_with_ray(folder, plan, progress.tick)
-            else:
-                workers.run_all(folder, plan, processes, progress.tick)
+    run(folder, plan)
     found = outcome.of_folder(folder)
     _tell(found, folder, json)
     return 0

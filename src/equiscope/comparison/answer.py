@@ -6,8 +6,10 @@ from statistics import fmean, stdev
 
 import msgspec
 
+from equiscope.comparison.vary import format_value
 from equiscope.record import Comparison, PairedDifference
 
+ALIKE = 1.02  # largest ratio of parameters, or of multiply-adds, that are called equal
 GENERALISES = 0.05  # largest relative loss at another size of a candidate that generalises to it
 
 
@@ -67,13 +69,35 @@ def notes(comparison: Comparison, left: int = 0) -> Iterator[str]:
     for trial in comparison.trials:
         if trial.value is None and trial.reason:
             yield f"{trial.candidate} with seed {trial.seed} has no result: {trial.reason}"
+    yield from _fairness(comparison)
     yield from _extrapolation(comparison)
     yield from _symmetry(comparison)
-    sizes = [c.parameters for c in comparison.candidates if c.parameters]
-    if comparison.equal != "parameters" and sizes and max(sizes) > 1.02 * min(sizes):
-        yield f"Parameters differ: {min(sizes):,} to {max(sizes):,}. With --equal parameters they would not."
-    if comparison.equal == "compute":
-        yield "Steps differ, so that each candidate computes as much as the recipe."
+
+
+def _fairness(comparison: Comparison) -> Iterator[str]:
+    """What is equal between the candidates and what is not; how they were tuned; and what a part of a model makes meaningless."""
+    known = [c for c in comparison.candidates if c.parameters]
+    if known:
+        sizes, costs = [c.parameters for c in known], [c.multiply_adds * c.steps for c in known]
+        equal = ["data", "seeds"] + ["steps"] * (len({c.steps for c in known}) == 1)
+        equal += ["parameters"] * (max(sizes) <= ALIKE * min(sizes)) + ["compute"] * (max(costs) <= ALIKE * min(costs))
+        other = []
+        if "parameters" not in equal:
+            other.append(f"parameters differ ({min(sizes):,} to {max(sizes):,})")
+        if "compute" not in equal:
+            other.append(f"the most expensive candidate computes {max(costs) / min(costs):.3g} times as much as the cheapest")
+        yield f"Equal for all candidates: {_and(equal)}{f'; {_and(other)}' if other else ''}."
+    if comparison.tune:
+        tried = _and([f"{path} ({', '.join(map(format_value, values))})" for path, values in comparison.tune.items()])
+        yield f"Each candidate was trained with every value of {tried} before, and takes the one that was best on validation."
+        for path, values in comparison.tune.items():
+            ends = [c.name for c in comparison.candidates if c.changes.get(path) in (min(values), max(values))]
+            if ends and len(values) > 2:
+                it = "it" if len(ends) == 1 else "them"
+                yield f"{_and(ends)} took the smallest or the largest value of {path}, so a wider grid may suit {it} better."
+    for candidate in comparison.candidates:
+        if candidate.removed:
+            yield f"{candidate.name} has no effect of its own here: {candidate.removed}."
 
 
 def _extrapolation(comparison: Comparison) -> Iterator[str]:
@@ -102,7 +126,7 @@ def _extrapolation(comparison: Comparison) -> Iterator[str]:
     ]
     if parts:
         size = "context" if comparison.axis == "tokens of context" else "size"
-        yield f"At {far:g} times the {size} of training, {'; '.join(parts)}."
+        yield f"At {far:.3g} times the {size} of training, {'; '.join(parts)}."
 
 
 def _symmetry(comparison: Comparison) -> Iterator[str]:

@@ -35,7 +35,8 @@ def run(folder: Path, job: Job, plan: Plan | None = None, watcher: Watcher | Non
     task = open_task(recipe, Path(plan.recipe_folder))
     run_record = fit(recipe, task, folder_, watcher, recipe_folder=Path(plan.recipe_folder))
     if run_record.state == "finished":
-        write_measurements(measure_run(folder_, run_record, task, check_symmetry=job.seed == plan.seeds[0]), folder_)
+        first = plan.check and job.seed == plan.seeds[0]
+        write_measurements(measure_run(folder_, run_record, task, check_symmetry=first, sizes=plan.sizes), folder_)
     return run_record
 
 

@@ -2,7 +2,7 @@
 
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,20 @@ class RunMeasurements(Struct, frozen=True, kw_only=True):
     memory: float | None = None
 
 
-def measure_run(folder: Path, run: Run, task: Task, check_symmetry: bool = True) -> RunMeasurements:
-    """Measure a finished run with its best weights. check_symmetry: whether to check symmetries, which do not depend on the
-    seed.
+def measure_run(
+    folder: Path, run: Run, task: Task, check_symmetry: bool = True, sizes: Sequence[float] | None = None
+) -> RunMeasurements:  # fmt: skip
+    """Measure a finished run with its best weights, on a GPU if there is one.
+
+    check_symmetry  whether to check symmetries, which do not depend on the seed
+    sizes           times the trained size at which the run is evaluated; by default LONGER or LARGER
     """
     memory = peak_memory()  # of training, before what follows adds to it
     model = load_run(folder)
-    return RunMeasurements(
-        extrapolation=list(extrapolations(model, task, Path(run.recipe_folder))),
-        verdicts=check_verdicts(model) if check_symmetry else {},
-        memory=memory,
-    )
+    verdicts = check_verdicts(model) if check_symmetry else {}
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    found = list(extrapolations(model, task, Path(run.recipe_folder), sizes))
+    return RunMeasurements(extrapolation=found, verdicts=verdicts, memory=memory)
 
 
 def part_of(task: Task) -> str:
@@ -65,23 +68,25 @@ def axis_of(data: Any) -> str:
     return "tokens of context" if isinstance(data, Language) else "pixels a side" if isinstance(data, Images) else ""
 
 
-def extrapolations(model: Any, task: Task, recipe_folder: Path) -> Iterator[Extrapolation]:
-    """The metric at other sizes than in training."""
+def extrapolations(
+    model: Any, task: Task, recipe_folder: Path, times: Sequence[float] | None = None
+) -> Iterator[Extrapolation]:  # fmt: skip
+    """The metric at other sizes than in training: at these times the trained size, by default LONGER or LARGER."""
     data = task.recipe.data
     if isinstance(data, Language):
-        for times in LONGER:
-            yield _evaluate_at(times, data.context * times, model, task, {"context": data.context * times}, recipe_folder)
+        for factor in LONGER if times is None else times:
+            context = round(data.context * factor)
+            yield _evaluate_at(factor, context, model, task, {"context": context}, recipe_folder)
     elif isinstance(data, Images):
         patch = model.spec.input.patch if isinstance(model, Model) else (1, 1)
-        sizes = model_sizes(task, patch)
-        for size in sizes:
+        for size in model_sizes(task, patch, LARGER if times is None else times):
             yield _evaluate_at(size[0] / _size(task)[0], size[0], model, task, {"size": list(size)}, recipe_folder)
 
 
-def model_sizes(task: Task, patch: Any) -> list[tuple[int, int]]:
-    """Sides of pictures near LARGER times those of training, in whole patches."""
+def model_sizes(task: Task, patch: Any, times: Sequence[float] = LARGER) -> list[tuple[int, int]]:
+    """Sides of pictures near these times those of training, in whole patches."""
     sides = _size(task)
-    found = [tuple(max(1, round(times * n / p)) * p for n, p in zip(sides, patch, strict=True)) for times in LARGER]
+    found = [tuple(max(1, round(factor * n / p)) * p for n, p in zip(sides, patch, strict=True)) for factor in times]
     return list(dict.fromkeys((down, across) for down, across in found))
 
 

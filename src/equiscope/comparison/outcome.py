@@ -38,7 +38,8 @@ def of_folder(folder: Path) -> Comparison:
     same_sources(rows, plan)
     return _comparison(
         folder, rows, title=plan.title, question=plan.question, changes=plan.candidates, varied=plan.varied, equal=plan.equal,
-        command=plan.command, shared=plan.recipe, left=sum(not job.done(folder, one) for one in plan.jobs()),
+        tune=plan.tune, removed=plan.removed, command=plan.command, shared=plan.recipe,
+        left=sum(not job.done(folder, one) for one in plan.jobs()),
     )  # fmt: skip
 
 
@@ -104,6 +105,7 @@ def _other_data(a: Run, b: Run) -> list[str]:
 def _comparison(
     folder: Path, rows: Sequence[RunRow], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
     shared: dict[str, Any], question: str = "", equal: Equal = "", command: str = "", left: int = 0,
+    tune: Mapping[str, list[Any]] | None = None, removed: Mapping[str, str] | None = None,
 ) -> Comparison:  # fmt: skip
     whole = [run for *_, run, _ in rows if run is not None]
     task, part = whole[0].task, deciding(next((run.result for run in whole if run.result), {}))
@@ -118,10 +120,10 @@ def _comparison(
     first = whole[0]
     comparison = Comparison(
         title=title, question=question, task=task, part=part, metric=metric, better=better, varied=varied, equal=equal,
-        axis=axis_of(recipe(first.recipe).data) if any(t.extrapolation for t in trials) else "",
+        tune=dict(tune or {}), axis=axis_of(recipe(first.recipe).data) if any(t.extrapolation for t in trials) else "",
         seeds=sorted({t.seed for t in trials}), command=command, recipe=shared, data=first.data,
         versions=first.versions, machine=first.machine, trials=trials, pairs=pairs,
-        candidates=[_candidate(name, dict(changes[name]), rows, folder) for name in ranked],
+        candidates=[_candidate(name, dict(changes[name]), rows, folder, (removed or {}).get(name, "")) for name in ranked],
     )  # fmt: skip
     return answer.with_answer(comparison, left)
 
@@ -156,15 +158,15 @@ def _trial(folder: Path, row: RunRow, part: str, metric: str) -> Trial:
     )  # fmt: skip
 
 
-def _candidate(name: str, changes: dict[str, Any], rows: Sequence[RunRow], folder: Path) -> Candidate:
+def _candidate(name: str, changes: dict[str, Any], rows: Sequence[RunRow], folder: Path, removed: str) -> Candidate:
     runs = [(folder / where, run) for candidate, _, where, run, _ in rows if candidate == name and run is not None]
     if not runs:
-        return Candidate(name=name, changes=changes)
+        return Candidate(name=name, changes=changes, removed=removed)
     run = runs[0][1]
     afters: list[RunMeasurements] = [read_measurements(place) for place, _ in runs]
     return Candidate(
         name=name, changes=changes, spec=run.spec, parameters=run.parameters, multiply_adds=run.multiply_adds, steps=run.steps,
-        claims=_claims(run.spec), verdicts=next((a.verdicts for a in afters if a.verdicts), {}),
+        claims=_claims(run.spec), removed=removed, verdicts=next((a.verdicts for a in afters if a.verdicts), {}),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
 from msgspec import Struct
 
 from equiscope import outputs
@@ -15,7 +16,7 @@ from equiscope.budgets import decoded, read
 from equiscope.comparison.equal import equalize
 from equiscope.comparison.vary import Change, apply_change, slug
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import describe
+from equiscope.models import Model, ModelSpec, Spec, describe
 from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, Task, open_task, recipe, resolve_spec
@@ -39,6 +40,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     recipe      common to all runs, with every field; recipe_folder: searched first for the data
     candidates  what each one changes, by the dotted names of fields
     varied      those names
+    sizes       times the trained size at which each run is evaluated; None for the usual ones
+    tune        fields whose values were chosen for each candidate before, from these; the candidates hold the choice
+    check       whether the symmetries of each candidate are checked
+    removed     candidates whose position scheme has no effect, and why: a norm subtracts what it adds
     threads     of one run: rounding depends on them, so they are part of the plan and not of the machine
     command     that made the plan
     """
@@ -51,6 +56,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     candidates: dict[str, Change]
     varied: list[str]
     seeds: list[int]
+    sizes: list[float] | None = None
+    tune: dict[str, list[Any]] = {}
+    check: bool = True
+    removed: dict[str, str] = {}
     equal: Equal = ""
     threads: int = 1
     command: str = ""
@@ -73,7 +82,8 @@ def candidate_recipe(base: Mapping[str, Any], change: Change, name: str, seed: i
 
 def make_plan(
     base: Recipe, recipe_folder: Path, candidates: Mapping[str, Change], seeds: Sequence[int], *,
-    question: str = "", equal: Equal = "", threads: int = 1, command: str = "",
+    question: str = "", equal: Equal = "", threads: int = 1, command: str = "", sizes: Sequence[float] | None = None,
+    tune: Mapping[str, list[Any]] | None = None, check: bool = True,
 ) -> Plan:  # fmt: skip
     """A plan in which every model has been built once on the meta device and fits the data.
 
@@ -98,10 +108,14 @@ def make_plan(
         opened[key].recipe = found
         return opened[key]
 
+    removed = {}
     for name, change in candidates.items():
         found = candidate_recipe(plain, change, name, seeds[0])  # an error of it says the name
         try:
-            describe(resolve_spec(opened_task(found)), 1, 1)  # which builds it, without numbers
+            spec = resolve_spec(opened_task(found))
+            describe(spec, 1, 1)  # which builds it, without numbers
+            if reason := _removed(spec):
+                removed[name] = reason
         except EquiscopeError as error:
             raise InputError(f"Candidate {name!r}: {error}") from error
     fitting = equalize(candidates, base, equal, task_of) if equal else dict(candidates)
@@ -109,7 +123,17 @@ def make_plan(
     return Plan(
         title=base.title, question=question, recipe=plain, recipe_folder=str(recipe_folder.absolute()),
         candidates=fitting, varied=varied, seeds=list(seeds), equal=equal, threads=threads, command=command,
+        sizes=None if sizes is None else list(sizes), tune=dict(tune or {}), check=check,
+        removed=removed,
     )  # fmt: skip
+
+
+def _removed(spec: ModelSpec) -> str:
+    """Why a part of the model removes what its position scheme adds; empty where none does."""
+    if not isinstance(spec, Spec):
+        return ""
+    with torch.device("meta"):
+        return Model(spec).because
 
 
 def write_plan(plan: Plan, folder: Path) -> None:

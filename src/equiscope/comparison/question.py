@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct, field
@@ -33,6 +33,9 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     vary       fields with their values: every combination is a candidate
     candidate  named candidates, instead of `vary`
     seeds      how many, counted from the recipe's seed; or a list of seeds
+    smallest_effect  the smallest difference of the metric that matters
+    sizes      times the trained context, or sides of pictures, at which every run is evaluated; by default the usual ones
+    tune       fields with values: for each candidate the best is chosen on the validation part, with seeds that are not reported
     equal      "parameters" or "compute", of all candidates
     """
 
@@ -42,6 +45,9 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     vary: dict[str, list[Any]] = field(default_factory=dict)
     candidate: list[NamedCandidate] = field(default_factory=list)
     seeds: int | list[int] = 3
+    smallest_effect: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    sizes: list[Annotated[float, msgspec.Meta(gt=0)]] | None = None
+    tune: dict[str, list[Any]] = field(default_factory=dict)
     equal: Equal = ""
 
     def candidates(self, task: str, where: Path) -> dict[str, Change]:

@@ -4,11 +4,13 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from equiscope.comparison.outcome import of_folder, of_runs
 from equiscope.comparison.plan import PLAN, Plan, make_plan, read_plan, write_plan
 from equiscope.comparison.question import is_question, read_question, seeds_of
-from equiscope.comparison.vary import parse_vary
+from equiscope.comparison.tuning import tuned
+from equiscope.comparison.vary import parse_vary, resolved
 from equiscope.comparison.workers import Tick, run_all
 from equiscope.errors import InputError
 from equiscope.record.comparison import Comparison, Equal
@@ -43,6 +45,8 @@ def compare(
         nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
         return compare_runs(sources)
     folder, plan = plan_of(sources[0], vary, seeds, out, changes, small, equal, threads or share_of_cores(processes))
+    if not (sources[0] / PLAN).is_file():
+        plan = tuned(folder, plan, lambda place, trials: run_all(place, trials, processes, tick))
     write_plan(plan, folder)
     run_all(folder, plan, processes, tick)
     return of_folder(folder)
@@ -67,12 +71,16 @@ def plan_of(
     parts = [*vary, *changes, *([number] if number else []), *(["small"] if small else [])]
     folder = Path(out or COMPARISONS / folder_name(source, False, [part.replace(" ", "") for part in parts]))
     question, count, goal = "", 3, equal  # type: str, int | Sequence[int], Equal
+    sizes: Sequence[float] | None = None
+    tune: dict[str, list[Any]] = {}
     if is_question(source):
         if vary:
             raise InputError(f"{source} says itself what varies. Leave --vary out, or give its recipe.")
         read, recipe, recipe_folder = read_question(source, list(changes), small)
         question, count, goal = read.question, read.seeds, equal or read.equal
-        candidates = read.candidates(recipe.to_dict()["data"]["task"], source)
+        task = recipe.to_dict()["data"]["task"]
+        sizes, tune = read.sizes, {resolved(name, task): values for name, values in read.tune.items()}
+        candidates = read.candidates(task, source)
     else:
         recipe, recipe_folder = read_recipe(source, list(changes), small), source.parent
         if not vary:
@@ -84,7 +92,7 @@ def plan_of(
     words += ["--small"] * small + (["--seeds", number] if number else []) + (["--equal", equal] if equal else [])
     return folder, make_plan(
         recipe, recipe_folder, candidates, chosen, question=question, equal=goal, threads=threads,
-        command=shlex.join([*words, "--out", str(folder)]),
+        command=shlex.join([*words, "--out", str(folder)]), sizes=sizes, tune=tune,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     steps          of training, which differ if compute is made equal
     claims         actions that the model claims to respect
     verdicts       of a check of the trained model, by the names of actions and properties
+    removed        why a part of the model removes what the candidate's position scheme adds; empty where none does
     """
 
     name: str
@@ -36,6 +37,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     steps: int = 0
     claims: list[Claim] = field(default_factory=list)
     verdicts: Mapping[str, str] = field(default_factory=dict)
+    removed: str = ""
 
 
 class Extrapolation(Struct, frozen=True, kw_only=True):
@@ -107,6 +109,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     task        of the recipe; part: of the data that decides; metric: its first metric; better: which direction is better
     varied      names of the recipe's fields that differ
     equal       what is made equal between candidates beside data and seeds
+    tune        fields whose values were chosen for each candidate on the validation part, with other seeds; and the values tried
     axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
     command     that repeats the comparison; recipe: the fields that all runs share
     candidates  best first, those without a number last
@@ -123,6 +126,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     better: Literal["less", "more"]
     varied: list[str]
     equal: Equal = ""
+    tune: dict[str, list[Any]] = field(default_factory=dict)
     axis: str = ""
     seeds: list[int]
     command: str = ""

@@ -1,0 +1,79 @@
+"""Tuning: before candidates are compared, each gets its own values of some fields, chosen on the validation part.
+
+Every candidate is trained with every combination of the values, with seeds that the comparison does not report, so that all
+candidates are tuned with the same effort and the reported numbers are not those of the choice.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from equiscope.comparison import job
+from equiscope.comparison.plan import Plan, make_plan, write_plan
+from equiscope.comparison.vary import combinations
+from equiscope.errors import InputError
+from equiscope.record import read_run
+from equiscope.training import TASKS, recipe
+
+FOLDER = "tuning"  # of these runs, in the comparison's
+SEEDS = 2
+
+
+def tuned(folder: Path, plan: Plan, run: Callable[[Path, Plan], None]) -> Plan:
+    """The plan with each candidate's best values of the fields in `plan.tune`; a plan without such fields as it is.
+
+    run     trains the runs of a plan in a folder
+    raises  InputError if a candidate varies such a field itself, or has no result with any of the values
+    """
+    if not plan.tune:
+        return plan
+    trials = tuning_plan(plan)
+    write_plan(trials, folder / FOLDER)
+    run(folder / FOLDER, trials)
+    return chosen(folder, plan, trials)
+
+
+def tuning_plan(plan: Plan) -> Plan:
+    """A comparison of every candidate with every combination of the values, with the seeds that follow those of the plan."""
+    for name, change in plan.candidates.items():
+        if twice := sorted(set(change) & set(plan.tune)):
+            raise InputError(f"Candidate {name!r} sets {twice[0]}, which `tune` chooses. Leave it out of one of the two.")
+    candidates = {
+        f"{name}, {values}": change | chosen
+        for name, change in plan.candidates.items()
+        for values, chosen in combinations(plan.tune).items()
+    }  # fmt: skip
+    last = max(plan.seeds)
+    return make_plan(
+        recipe(plan.recipe), Path(plan.recipe_folder), candidates, range(last + 1, last + 1 + SEEDS), threads=plan.threads,
+        question=f"Which values suit each candidate of: {plan.question or plan.title}", sizes=[], check=False,
+    )  # fmt: skip
+
+
+def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:
+    """The plan with the values that were best on the validation part, by the mean over seeds.
+
+    raises  InputError for a candidate that did not finish with any value
+    """
+    less = next(kind.better for kind in TASKS if kind.name == plan.recipe["data"]["task"]) == "less"
+    values_of = combinations(plan.tune)
+    candidates = {}
+    for name, change in plan.candidates.items():
+        means = {}
+        for values in values_of:
+            found = [_result(folder / FOLDER / one.folder) for one in trials.jobs() if one.candidate == f"{name}, {values}"]
+            if None not in found:  # where a seed diverged, the value is not safe for others
+                means[values] = fmean(value for value in found if value is not None) * (1 if less else -1)
+        if not means:
+            raise InputError(f"Candidate {name!r} has no result with any value of {', '.join(plan.tune)}: see {folder / FOLDER}.")
+        candidates[name] = change | values_of[min(means, key=means.__getitem__)]
+    return msgspec.structs.replace(plan, candidates=candidates)
+
+
+def _result(folder: Path) -> float | None:
+    """The first metric of a finished run on the validation part."""
+    if job.state_of(folder) != "finished":
+        return None
+    return next(iter(read_run(folder, entries=False).result["validation"].values()))
