@@ -183,13 +183,18 @@ def restore(run: Path) -> None:
             old.rename(folder)
 
 
-def latest(run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None], identity: str) -> T | None:
+def latest(
+    run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None], identity: str, until: int | None = None
+) -> T | None:  # fmt: skip
     """The result of `fits` for the newest complete checkpoint; incomplete ones are reported. None where there is none.
 
+    until   the last step that counts; None: any
     raises  InputError where there are checkpoints, but none is complete
     """
     wrong = []
     for folder in checkpoints(run):
+        if until is not None and folder.name > step_name(until):
+            continue
         try:
             return fits(read_checkpoint(folder, identity))
         except InputError as error:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import semantic
+from equiscope.kernels.private import functorch_active
 
 
 def words(sentence: str) -> list[str]:
@@ -90,7 +91,7 @@ class Embedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             raise InputError(f"Ids are whole numbers, but got {ids.dtype}. Use ids.long().")
-        if not torch.compiler.is_compiling() and outside(ids, self.num_embeddings):
+        if not (torch.compiler.is_compiling() or functorch_active()) and outside(ids, self.num_embeddings):
             raise InputError(
                 f"The embedding has ids 0..{self.num_embeddings - 1}, but got {int(ids.min())}..{int(ids.max())}. "
                 "Use the vocabulary that the model was built with."

@@ -3,6 +3,7 @@
 All random numbers of a step are seeded by the run's seed, the step and the process, so no generator state has to be saved.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -30,13 +31,15 @@ from equiscope.training.task import Batch, Task
 class StepResult:
     """Results of a step: the loss before it, the gradient norm before clipping, the learning rate, and the batches of this process.
 
-    stop  the largest stop signal of all processes: all stop after the same step
+    stop     the largest stop signal of all processes: all stop after the same step
+    seconds  that the step took
     """
 
     loss: float
     norm: float
     rate: float
     read: list[Batch]
+    seconds: float
     stop: int = 0
 
 
@@ -115,7 +118,7 @@ class TrainingEngine:
 
         raises  Diverged if the loss or the gradient is NaN or infinite; the weights are then those before the step
         """
-        recipe = self.recipe
+        recipe, began = self.recipe, time.perf_counter()
         read = [self._next.pop(step, None) or self._batch(task, step, 0)]
         read += [self._batch(task, step, turn) for turn in range(1, recipe.budget.accumulate)]
         total = self._gradient(task, step, read)
@@ -140,7 +143,7 @@ class TrainingEngine:
             self._mixed.update_copy()
         if self.average is not None:
             self.average.follow(self.model, step + 1)
-        return StepResult(loss, length, rate, read, stop)
+        return StepResult(loss, length, rate, read, time.perf_counter() - began, stop)
 
     def _gradient(self, task: Task, step: int, read: Sequence[Batch]) -> Tensor:
         """Add the gradients of a step's batches to `.grad`; returns the loss. Dropout masks are the same in every call for a

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -58,6 +59,7 @@ class ImagesTask(Task):
     """A model learns to classify pictures."""
 
     name: ClassVar[str] = "images"
+    stackable: ClassVar[bool] = True
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
     ordered: ClassVar[str] = "learned-nd"
@@ -149,6 +151,13 @@ class ImagesTask(Task):
         tensors = self.pictures.batch(step, size, share, shares)
         own, tokens = len(tensors["wanted"]), self.grid[0] * self.grid[1]
         return Batch(tensors, size, own * tokens, own, tokens)
+
+    def stacked(self, parts: Sequence[Batch]) -> Batch:
+        """Where one seed's pictures are mixed in a step and another's are not, these are mixed with nothing."""
+        if any("other" in part.tensors for part in parts):
+            nothing = ({"other": part.tensors["wanted"], "part": torch.ones(part.size)} for part in parts)
+            parts = [replace(part, tensors=none | part.tensors) for part, none in zip(parts, nothing, strict=True)]
+        return super().stacked(parts)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy; for a mixture of two pictures, the targets are mixed in the same proportion."""

@@ -33,6 +33,7 @@ class LanguageTask(TextTask):
     """A decoder learns to continue texts."""
 
     name: ClassVar[str] = "language"
+    stackable: ClassVar[bool] = True
     baselines: ClassVar[tuple[str, ...]] = ("lstm",)
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:

@@ -6,8 +6,7 @@ uninterrupted run; on a CPU, bit for bit.
 
 import json
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,12 @@ from equiscope.models import Built, Model, ModelSpec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.training import folder, state
 from equiscope.training.cost import best_rate
-from equiscope.training.engine import Diverged, TrainingEngine
+from equiscope.training.engine import Diverged, StepResult, TrainingEngine
 from equiscope.training.processes import process_count
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
+
+STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 
 
 @dataclass
@@ -52,13 +53,10 @@ def fit(
             f"The task {task.name} is trained in one process, but {count} were requested. Start one, without --devices."
         )
     spec = resolve_spec(task)
-    torch.manual_seed(recipe.seed)
-    model = initial_model(recipe, spec)
-    if "start" not in recipe.model:
-        model = task.init_model(model)
-    engine = TrainingEngine(recipe, checked_model(model, task), devices)
+    engine = TrainingEngine(recipe, untrained_model(recipe, task, spec), devices)
+    watcher = watcher if watcher and engine.first else Watcher()
     try:
-        with ExitStack() as stack:
+        with ExitStack() as stack, engine.products():
 
             def begin() -> Run:
                 stack.enter_context(run_folder.locked(out))
@@ -66,13 +64,44 @@ def fit(
                 return folder.start_or_resume(out, new_run(recipe, task, spec, engine, recipe_folder), task)
 
             run = engine.processes.on_first(begin)
-            return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).train()
+            stop_signal = stack.enter_context(stop_requested(lambda: watcher.say(STOPPING)))
+            return _alone(Loop(recipe, task, spec, engine, out, run, watcher), stop_signal)
     except OSError as error:
-        kept = run_folder.checkpoints(out)
-        raise InputError(
-            f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is complete' if kept else 'Nothing was saved yet'}. "
-            "Fix the cause, and repeat the same command to resume."
-        ) from error
+        raise unwritable(error, out) from error
+
+
+def _alone(loop: "Loop", stop_signal: Callable[[], int]) -> Run:
+    """Compute the steps of one run."""
+    steps = loop.train(stop_signal)
+    try:
+        step = next(steps)
+        while True:
+            try:
+                done = loop.engine.step(loop.task, step, stop_signal)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(done)
+    except StopIteration as end:
+        return cast(Run, end.value)
+
+
+def unwritable(error: OSError, out: Path) -> InputError:
+    """The sentence for a run's folder that cannot be written: what is complete, and how to resume."""
+    kept = run_folder.checkpoints(out)
+    return InputError(
+        f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is complete' if kept else 'Nothing was saved yet'}. "
+        "Fix the cause, and repeat the same command to resume."
+    )
+
+
+def untrained_model(recipe: Recipe, task: Task, spec: ModelSpec) -> Built:
+    """The model of a run before its first step. Raises InputError if it does not fit the data, before anything is written."""
+    torch.manual_seed(recipe.seed)
+    model = initial_model(recipe, spec)
+    if "start" not in recipe.model:
+        model = task.init_model(model)
+    return checked_model(model, task)
 
 
 def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
@@ -110,7 +139,16 @@ def new_run(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine,
     )  # fmt: skip
 
 
-class _Loop:
+class Loop:
+    """One run: what is evaluated, recorded and saved after which step. Something else computes the steps.
+
+    until  newest checkpoint to resume from; None: the newest one
+    spare  checkpoints that are kept beyond those of the recipe, until the run is finished
+    """
+
+    until: int | None = None
+    spare = 0
+
     def __init__(
         self, recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, out: Path, run: Run, watcher: Watcher
     ) -> None:  # fmt: skip
@@ -127,25 +165,26 @@ class _Loop:
         self.entries: Entries | None = None
         self.costs: dict[tuple[int, int], float] = {}
 
-    def train(self) -> Run:
-        """Train until all steps are done, or until a stop is requested."""
+    def train(self, stop_signal: Callable[[], int]) -> Generator[int, StepResult, Run]:
+        """Train until all steps are done, or until a stop is requested.
+
+        yields   the number of the next step, counted from 0, and takes its result, or the error that it ended with
+        returns  the run
+        """
         step = self._resume()
         if step == self.steps and self.run.state == "finished":
             self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
             return self.run
         self._restore_best(step)
         try:
-            message = "Stopping after the current step. Press Ctrl-C again to stop at once."
-            stopping = stop_requested(lambda: self.watcher.say(message))
-            with self.engine.products(), stopping as stop_signal:
-                self._record(state="running", reason="", processes=self.engine.processes.count)
-                self.watcher.begin(self.run)
-                for note in self.run.notes:
-                    self.watcher.say(note)
-                try:
-                    return self._steps(step, stop_signal)
-                except Exception as error:
-                    return self._uncompiled(error, stop_signal())
+            self._record(state="running", reason="", processes=self.engine.processes.count)
+            self.watcher.begin(self.run)
+            for note in self.run.notes:
+                self.watcher.say(note)
+            try:
+                return (yield from self._steps(step, stop_signal))
+            except Exception as error:
+                return self._uncompiled(error, stop_signal())
         except (EquiscopeError, OSError) as error:
             with suppress(OSError):
                 self._record(state="failed", reason=str(error))
@@ -154,19 +193,23 @@ class _Loop:
             if self.entries is not None:
                 self.entries.close()
 
-    def _steps(self, step: int, stop_signal: Callable[[], int]) -> Run:
+    def _steps(self, step: int, stop_signal: Callable[[], int]) -> Generator[int, StepResult, Run]:
         peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
         if self.saved < 0:
             self._evaluate(0)
         while step < self.steps:
-            stop = self._step(step, peak, stop_signal)
+            try:
+                done = yield step
+            except Diverged as error:
+                raise self._diverged(error, step) from error
+            self._note(done, step, peak)
             step += 1
             if step % self.every == 0 or step == self.steps:
                 self._evaluate(step)
-            if step % self.save_every == 0 or step == self.steps or stop:
+            if step % self.save_every == 0 or step == self.steps or done.stop:
                 self._save(step)
-            if stop and step < self.steps:
-                name = signal.Signals(stop).name
+            if done.stop and step < self.steps:
+                name = signal.Signals(done.stop).name
                 return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
         if stop := stop_signal():
             name = signal.Signals(stop).name
@@ -186,25 +229,18 @@ class _Loop:
             "Use --set engine.compile=false, or another compiler (the variable CXX)."
         ) from error
 
-    def _step(self, step: int, peak: float, stop_signal: Callable[[], int]) -> int:
-        """Run one step, counted from 0, and record its metrics. Returns the signal that requests a stop, or 0."""
-        begin = time.perf_counter()
-        try:
-            done = self.engine.step(self.task, step, stop_signal)
-        except Diverged as error:
-            raise self._diverged(error, step) from error
-        took = time.perf_counter() - begin
-        self.seconds += took
+    def _note(self, done: StepResult, step: int, peak: float) -> None:
+        """Record the metrics of a step, counted from 0."""
+        self.seconds += done.seconds
         passes = 2 if self.recipe.optimiser.sharpness else 1
         cost = passes * sum(map(self._cost, done.read))
-        busy = 6 * cost / took / peak  # 2 operations per multiply-add, and twice as many backward as forward
-        tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / took
+        busy = 6 * cost / done.seconds / peak  # 2 operations per multiply-add, and twice as many backward as forward
+        tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / done.seconds
         self._add(
             Point(
                 step=step + 1, loss=done.loss, rate=done.rate, norm=done.norm, seconds=self.seconds, tokens=tokens, busy=busy,
             )
         )  # fmt: skip
-        return done.stop
 
     def _evaluate(self, step: int) -> None:
         with self.engine.evaluated() as model, forked_rng(), self.task.calibrated(model):
@@ -228,7 +264,7 @@ class _Loop:
             return
         facts = {"best": self.best, "seconds": self.seconds, "versions": folder.versions()}
         try:
-            self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep)
+            self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep + self.spare)
         except Diverged as error:
             raise Diverged(f"After step {step}: {error} {self._saved_message()}") from error
         self.saved = step
@@ -252,7 +288,7 @@ class _Loop:
             return found.step
 
         self.engine.processes.on_first(lambda: run_folder.restore(self.out))
-        step = run_folder.latest(self.out, fits, self.watcher.say, self.identity)
+        step = run_folder.latest(self.out, fits, self.watcher.say, self.identity, self.until)
         if len(set(self.engine.processes.gather_objects(step))) > 1:
             raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
         if self.engine.first:

@@ -1,7 +1,7 @@
 """Optimiser: which parameters follow which rule, the learning-rate schedule, and the average of the weights."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,19 +15,23 @@ from equiscope.training.recipe import Optimiser
 TINY = 1e-12  # beside the length of a gradient, where nothing pulls
 
 
-def optimisers(model: nn.Module, config: Optimiser) -> list[torch.optim.Optimizer]:
+def optimisers(model: nn.Module, config: Optimiser, members: Sequence[nn.Module] = ()) -> list[torch.optim.Optimizer]:
     """AdamW for all parameters; or Muon for the matrices of the layers and AdamW for the rest. 1-D parameters have no weight
     decay.
+
+    members  models whose parameters are stacked along a first axis in `model`, and are views of it: AdamW computes each number
+             by itself and updates the stack; Muon updates the matrices of each member
     """
-    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    if not named:
+    parameters, members = dict(model.named_parameters()), members or [model]
+    axes = {name: p.ndim for name, p in members[0].named_parameters() if p.requires_grad}
+    if not axes:
         raise InputError("This model has no parameter that could learn.")
-    matrices = [p for name, p in named if config.kind == "muon" and p.ndim == 2 and "blocks." in name]
-    muon_ids = set(map(id, matrices))
-    rest = [p for _, p in named if id(p) not in muon_ids]
+    names = [name for name, ndim in axes.items() if config.kind == "muon" and ndim == 2 and "blocks." in name]
+    matrices = [member.get_parameter(name) for name in names for member in members]
+    rest = [name for name in axes if name not in names]
     groups = [
-        {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.decay},
-        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [parameters[name] for name in rest if axes[name] >= 2], "weight_decay": config.decay},
+        {"params": [parameters[name] for name in rest if axes[name] < 2], "weight_decay": 0.0},
     ]
     optimisers_: list[torch.optim.Optimizer] = [
         torch.optim.AdamW([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, eps=config.eps, fused=True)

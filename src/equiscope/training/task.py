@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -111,6 +111,8 @@ class Task(ABC):
 
     baselines  that can replace the transformer
     single   whether training is limited to one process
+    stackable  whether batches have the same shapes for every seed, and the loss reads nothing else, so that the models of
+             several seeds can be computed as one (see `together`)
     better   whether a lower or a higher first metric of `evaluate` is better
     notes    messages about the data, such as what was left out
     signatures  how metrics of the last `final` were computed, where their names do not say it
@@ -123,6 +125,7 @@ class Task(ABC):
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
+    stackable: ClassVar[bool] = False
     sources: list[DataFile]
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = {}
@@ -152,6 +155,14 @@ class Task(ABC):
     @abstractmethod
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         """The examples share, share + shares, ... of a step, counted from 0; independent of the number of processes."""
+
+    def stacked(self, parts: Sequence[Batch]) -> Batch:
+        """The same step's batches of several seeds, stacked along a first axis; the counts are those of one of them.
+
+        For `stackable` tasks.
+        """
+        tensors = {name: torch.stack([part.tensors[name] for part in parts]) for name in parts[0].tensors}
+        return replace(parts[0], tensors=tensors)
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
