@@ -39,7 +39,7 @@ VARIANTS: list[Position] = [
     Sinusoidal(waves="pair"), Sinusoidal(waves="sine", period=50.5), Sinusoidal(base=100.0),
     Concatenated(of=Learned(PLACES)), Concatenated(of=Index()),
     Concatenated(width=4), Rope(pairs="half"), Rope(fraction=0.5), Rope(fraction=0.5, pairs="half"), Rope(base=50.0),
-    Rope(key_speed=0.0), Rope(key_speed=0.5), Rope(scaling=Yarn(8.0, 16)), Rope(fraction=0.5, scaling=Llama3(8.0)),
+    Rope(key_angle_factor=0.0), Rope(key_angle_factor=0.5), Rope(scaling=Yarn(8.0, 16)), Rope(fraction=0.5, scaling=Llama3(8.0)),
     Rope(scaling=Linear(8.0)), Rope(scaling=Ntk(8.0)), Rope(scaling=DynamicNtk(8.0, 16, length=64)),
     Rope(scaling=LongRope((1.0, 2.0), (3.0, 5.0), trained=16, length=64)), MixedRope(axes=3), LogCpb((3, 3, 3), hidden=8),
     XPos(pairs="half"), Learned(8, stretch=PLACES), Fourier(trained=True), Alibi(slopes=(0.5, 0.25)),

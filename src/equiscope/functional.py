@@ -91,20 +91,20 @@ def _complex(x: Tensor) -> Tensor:
 
 
 @semantic
-def bucket(gap: Tensor, buckets: int, far: float, both: bool) -> Tensor:
+def bucket(gap: Tensor, buckets: int, max_distance: float, bidirectional: bool) -> Tensor:
     """T5's bucket of each gap i - j between a query's and a key's position, a whole number in 0 .. buckets - 1.
 
-    Near gaps have one bucket each, farther ones share buckets that widen logarithmically, and all from `far` on share one. With
-    `both`, keys after the query (negative gaps) have the upper half of the buckets; without, they share bucket 0.
+    Near gaps have one bucket each, farther ones share buckets that widen logarithmically, and all from `max_distance` on share
+    one. If `bidirectional`, keys after the query (negative gaps) have the upper half of the buckets; otherwise they share bucket 0.
     Source: Raffel et al. 2020, appendix of their code; Hugging Face `_relative_position_bucket` (whose argument is j - i).
     """
     steps = gap.round()  # integer positions may be stored as floats
-    half = buckets // 2 if both else buckets
-    upper = (steps < 0) * half if both else torch.zeros_like(steps)
-    steps = steps.abs() if both else steps.clamp(min=0)
+    half = buckets // 2 if bidirectional else buckets
+    upper = (steps < 0) * half if bidirectional else torch.zeros_like(steps)
+    steps = steps.abs() if bidirectional else steps.clamp(min=0)
     exact = half // 2
     wide = torch.promote_types(gap.dtype, torch.float32)
-    ratio = torch.log(steps.to(wide).clamp(min=1) / exact) / math.log(far / exact)
+    ratio = torch.log(steps.to(wide).clamp(min=1) / exact) / math.log(max_distance / exact)
     # 1e-9: if the logarithm is an integer, rounding must not decide
     log = exact + (ratio * (half - exact) + 1e-9).floor().clamp(max=half - exact - 1)
     return (upper + torch.where(steps < exact, steps, log.to(steps.dtype))).long()

@@ -89,9 +89,10 @@ def test_a_check_that_was_stopped_says_so():
 
 def test_samples_are_reported_with_their_bound():
     assert (
-        samples(row(verdict="holds", samples=12, bound=0.25)) == "no violation in 12 samples (95 % interval: below 25 % of inputs)"
+        samples(row(verdict="holds", samples=12, violation_bound=0.25))
+        == "no violation in 12 samples (95 % interval: below 25 % of inputs)"
     )
-    assert samples(row(verdict="holds", samples=3, bound=1.0)) == "no violation in 3 samples: too few to bound the rest"
+    assert samples(row(verdict="holds", samples=3, violation_bound=1.0)) == "no violation in 3 samples: too few to bound the rest"
     assert samples(row(samples=12)) == "12 tried"
     assert samples(row(samples=0)) == "not measured"
 

@@ -300,7 +300,7 @@ def test_what_a_scheme_does_is_its_own_and_the_attention_has_all(drawn):
     content = drawn("llama-1b")
     [attention], [scheme], [mask] = (of(content, kind) for kind in ("attention", "position", "mask"))
     symbols = {step.id: step.symbol for step in content.program.steps}
-    assert [symbols[s] for s in scheme.steps] == ["clocks", "Q′", "K′"]
+    assert [symbols[s] for s in scheme.steps] == ["θ", "Q′", "K′"]
     assert [symbols[s] for s in mask.steps][-2:] == ["M", "S∘M"]
     assert set(scheme.steps) | set(mask.steps) < set(attention.steps)
     assert symbols[attention.steps[-1]] == "x"

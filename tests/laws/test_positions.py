@@ -143,7 +143,7 @@ def test_every_scheme_in_the_folder_is_listed():
 @pytest.mark.quick
 @pytest.mark.parametrize("speed", [0.0, 0.5, -1.0, 1.001])
 def test_turning_keys_at_another_speed_breaks_what_rope_is_for(speed):
-    tokens, broken = words(), attending(Rope(key_speed=speed))
+    tokens, broken = words(), attending(Rope(key_angle_factor=speed))
     moved = Shift(50).on_input(tokens)
     assert Shift not in broken.position.preserves
     assert relative_error(broken(moved), broken(tokens)) > NOTICED

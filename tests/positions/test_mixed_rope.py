@@ -7,7 +7,7 @@ import torch
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import MixedRope, from_json, to_json
-from equiscope.positions.frequencies import ladder
+from equiscope.positions.frequencies import geometric_frequencies
 
 pytestmark = pytest.mark.quick
 
@@ -39,7 +39,7 @@ def test_directions_begin_as_axial_ladders_turned_at_random(axes):
     torch.manual_seed(1)
     scheme = MixedRope(axes=axes).sized(HEADS * 12, HEADS, 12).double()
     blocks = scheme.directions.detach().unflatten(-1, (axes, -1)).permute(0, 2, 3, 1)  # head, block, pair, axis
-    assert (blocks.norm(dim=-1) - ladder(6 // axes, 10.0)).abs().max() < 1e-6  # drawn in float64, kept in float32
+    assert (blocks.norm(dim=-1) - geometric_frequencies(6 // axes, 10.0)).abs().max() < 1e-6  # drawn in float64, kept in float32
     units = torch.nn.functional.normalize(blocks, dim=-1)[:, :, 0]
     assert (units @ units.mT - torch.eye(axes)).abs().max() < 1e-6
     assert torch.linalg.det(units).sub(1).abs().max() < 1e-6  # rotations, not mirrors

@@ -8,7 +8,7 @@ from tests.recorded import angles_of, recorded
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Rope
-from equiscope.positions.frequencies import ladder
+from equiscope.positions.frequencies import geometric_frequencies
 from equiscope.positions.rope import half_from_interleaved, interleaved_from_half
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
@@ -135,7 +135,7 @@ def test_half_precision_does_not_spoil_far_places(pairs):
     tokens = Tokens.of(torch.randn(4, WIDTH), start=100_000).to(torch.bfloat16)
     program = recorded(model.bfloat16(), tokens)
     found = angles_of(program)
-    wanted = torch.arange(100_000, 100_004).double()[:, None] * ladder(2, 10000.0)
+    wanted = torch.arange(100_000, 100_004).double()[:, None] * geometric_frequencies(2, 10000.0)
     assert (found.double() - wanted).abs().max() < 1e-2  # float32 at 100 000: steps of 0.0078
     assert (wanted - (wanted.bfloat16()).double()).abs().max() > 10
 

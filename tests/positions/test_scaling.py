@@ -11,7 +11,7 @@ from transformers import LlamaConfig, modeling_rope_utils
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Rope, from_json, to_json
-from equiscope.positions.frequencies import ladder
+from equiscope.positions.frequencies import geometric_frequencies
 from equiscope.positions.scaling import DynamicNtk, Linear, Llama3, LongRope, Ntk, Scaled, Yarn
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
@@ -128,7 +128,7 @@ def test_their_functions_as_they_ship_are_ours_rounded_to_float32(monkeypatch, s
 
 # --- what scaling does -------------------------------------------------------------------------------------------------
 def test_the_slowest_clock_is_slower_and_the_fastest_as_before():
-    plain = ladder(HEAD // 2, BASE)
+    plain = geometric_frequencies(HEAD // 2, BASE)
     for scaling in (Ntk(4.0), Yarn(4.0, 4096)):
         found = scaling.frequencies(HEAD, BASE)
         assert found[0] == plain[0]

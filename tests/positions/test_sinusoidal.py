@@ -11,7 +11,7 @@ from equiscope.errors import ShapeError
 from equiscope.explore.sentence.clocks import best_map_error, facts
 from equiscope.functional import sinusoid
 from equiscope.positions import Sinusoidal, from_json, to_json
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.positions.sinusoidal import sinusoids_half_from_interleaved, sinusoids_interleaved_from_half
 from equiscope.tokens import Embedding, Tokens
 
@@ -93,12 +93,12 @@ def test_products_fall_but_not_steadily():
 
 
 def test_the_three_exponents_differ_as_their_names_say():
-    row = {e: ladder(4, 10000.0, e) for e in ("2k/D", "2(k+1)/D", "k/(D/2-1)")}
+    row = {e: geometric_frequencies(4, 10000.0, e) for e in ("2k/D", "2(k+1)/D", "k/(D/2-1)")}
     assert row["2k/D"].tolist() == pytest.approx([1, 0.1, 0.01, 0.001], rel=1e-14)
     assert row["2(k+1)/D"].tolist() == pytest.approx([0.1, 0.01, 0.001, 0.0001], rel=1e-14)
     assert row["k/(D/2-1)"].tolist() == pytest.approx([1, 10000 ** (-1 / 3), 10000 ** (-2 / 3), 0.0001], rel=1e-14)
     assert torch.equal(Sinusoidal(exponent="2(k+1)/D").frequencies(8), row["2(k+1)/D"])
-    assert ladder(1, 10000.0, "k/(D/2-1)").tolist() == [1.0]
+    assert geometric_frequencies(1, 10000.0, "k/(D/2-1)").tolist() == [1.0]
 
 
 def test_the_order_of_the_columns_is_only_a_permutation():
@@ -157,8 +157,8 @@ def test_without_cosines_no_linear_map_takes_a_step():
 
 
 def test_the_clock_view_is_the_angles_themselves():
-    turned = angles(places(10), ladder(4, 10000.0))
-    assert torch.equal(turned, places(10) * ladder(4, 10000.0))
+    turned = angles(places(10), geometric_frequencies(4, 10000.0))
+    assert torch.equal(turned, places(10) * geometric_frequencies(4, 10000.0))
     assert torch.equal(sinusoid(turned, "interleaved"), table(10, 8))
 
 

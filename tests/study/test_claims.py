@@ -167,7 +167,7 @@ def sigmoid_attention(*sizes, **more):
 
 
 BROKEN = {
-    "rope-is-relative": ("rotations", "Rope", lambda **_: Rope(key_speed=0.5), "false"),
+    "rope-is-relative": ("rotations", "Rope", lambda **_: Rope(key_angle_factor=0.5), "false"),
     "rotary-layouts-are-one": ("rotations", "half_from_interleaved", lambda weight, heads: weight, "false"),
     "outputs-are-convex-combinations": ("attention", "MultiHeadAttention", sigmoid_attention, "false"),
     "rows-sum-to-one": ("attention", "MultiHeadAttention", sigmoid_attention, "false"),

@@ -156,7 +156,7 @@ def test_where_none_is_whole_it_is_refused_with_the_next_step(finished, run):
         flipped(folder / WEIGHTS)
     said = []
     with pytest.raises(InputError, match=r"No checkpoint of .* is complete.*--out"):
-        fit(recipe, task, run, Watcher(say=said.append))
+        fit(recipe, task, run, Watcher(message=said.append))
     assert len(said) == 3
 
 
@@ -164,7 +164,7 @@ def test_going_on_from_the_one_before_makes_the_same_run(finished, run):
     recipe, task, undisturbed = finished
     flipped(checkpoints(run)[0] / OPTIMISER)
     said = []
-    fit(recipe, task, run, Watcher(say=said.append))
+    fit(recipe, task, run, Watcher(message=said.append))
     assert "damaged" in said[0]
     assert said[1] == "Resuming after step 9 of 12."
     assert files(run) == files(undisturbed)

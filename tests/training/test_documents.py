@@ -30,7 +30,7 @@ def test_the_loss_of_a_passage_is_that_of_its_documents_each_read_alone(tokens, 
     model = build(resolve_spec(task)).double()
     batch = task.batch(0)
     total, several = torch.zeros((), dtype=torch.float64), 0
-    for row, wanted in zip(batch.tensors["inputs"], batch.tensors["wanted"], strict=True):
+    for row, wanted in zip(batch.tensors["inputs"], batch.tensors["targets"], strict=True):
         documents = model.tokens(row).document
         several += int(documents[-1]) > 0
         text = task.tokenizer.decode(row.tolist())

@@ -128,7 +128,7 @@ def test_the_loss_is_the_cross_entropy_of_every_picture(tmp_path):
     made = task(tmp_path, data={"smoothing": 0.1})
     model, batch = model_of(made), made.batch(0)
     each = [model(x[None])[0].log_softmax(-1) for x in batch.tensors["inputs"]]
-    wanted = [0.9 * y[w] + 0.1 * y.mean() for y, w in zip(each, batch.tensors["wanted"], strict=True)]
+    wanted = [0.9 * y[w] + 0.1 * y.mean() for y, w in zip(each, batch.tensors["targets"], strict=True)]
     assert made.loss(model, batch).item() == pytest.approx(-sum(wanted).item(), rel=1e-5)
     assert (batch.terms, batch.size, batch.length, batch.read) == (6, 6, 4, 24)
 
@@ -138,7 +138,7 @@ def test_the_loss_of_a_mixture_is_mixed_as_its_pictures_are(tmp_path):
     model, batch = model_of(made), made.batch(0)
     t = batch.tensors
     answers = model(t["inputs"]).log_softmax(-1)
-    share = t["part"][:, None] * F.one_hot(t["wanted"], 3) + (1 - t["part"][:, None]) * F.one_hot(t["other"], 3)
+    share = t["part"][:, None] * F.one_hot(t["targets"], 3) + (1 - t["part"][:, None]) * F.one_hot(t["other"], 3)
     assert made.loss(model, batch).item() == pytest.approx(-(share * answers).sum().item(), rel=1e-5)
 
 
@@ -228,9 +228,9 @@ def test_what_cannot_be_answered_is_refused(tmp_path):
     for path, said in (("b.png", r"There is no .*b\.png"), ("a.png", "cannot be read as a picture"), ("", "cannot be read")):
         with pytest.raises(InputError, match=said):
             made.predict(model, [str(tmp_path / path)])
-    with pytest.raises(InputError, match="option top"):
+    with pytest.raises(InputError, match=r"no option of the task images called .*Known: top"):
         made.predict(model, [], temperature=1.0)
-    with pytest.raises(InputError, match="option top"):
+    with pytest.raises(InputError, match="top is the number of classes to return"):
         made.predict(model, [], top=0)
 
 

@@ -31,7 +31,7 @@ def test_learning_all_prefixes_at_once_is_learning_from_each_by_itself(tmp_path,
     at_once = task.loss(model, batch)
     weights = list(model.parameters())
     gradients = torch.autograd.grad(at_once, weights)
-    inputs, wanted = batch.tensors["inputs"], batch.tensors["wanted"]
+    inputs, wanted = batch.tensors["inputs"], batch.tensors["targets"]
     total = torch.zeros((), dtype=torch.float64)
     for row in range(len(inputs)):
         for end in range(1, inputs.shape[1] + 1):  # the prefix alone: no mask is needed to hide what is not there
@@ -47,7 +47,7 @@ def test_in_float64_the_two_are_equal_to_rounding(tmp_path):
     _, task = small(tmp_path, model=head(), data={"context": 7}, budget={"batch": 3})
     model = build(resolve_spec(task)).double()
     batch = task.batch(0)
-    inputs, wanted = batch.tensors["inputs"], batch.tensors["wanted"]
+    inputs, wanted = batch.tensors["inputs"], batch.tensors["targets"]
     at_once = F.cross_entropy(model(inputs).flatten(0, 1), wanted.flatten(), reduction="sum")
     each = torch.stack([
         F.cross_entropy(model(inputs[:, :end])[:, -1], wanted[:, end - 1], reduction="sum") for end in range(1, inputs.shape[1] + 1)
@@ -63,7 +63,7 @@ def test_without_the_mask_it_would_not_be(tmp_path):
     spec = resolve_spec(task)
     open_eyed = replace(spec.uniform_block, attention=replace(spec.uniform_block.attention, causal=False))
     model = build(replace(spec, block=open_eyed)).double()
-    inputs, wanted = task.batch(0).tensors["inputs"], task.batch(0).tensors["wanted"]
+    inputs, wanted = task.batch(0).tensors["inputs"], task.batch(0).tensors["targets"]
     at_once = F.cross_entropy(model(inputs).flatten(0, 1), wanted.flatten(), reduction="sum")
     each = sum(F.cross_entropy(model(inputs[:, :end])[:, -1], wanted[:, end - 1], reduction="sum") for end in range(1, 8))
     assert relative_error(at_once, each) > 1e-3

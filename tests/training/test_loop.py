@@ -47,7 +47,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     found, task = small(tmp_path)
     fit(found, task, tmp_path / "run")
     before, said = files(tmp_path / "run"), []
-    made = fit(found, task, tmp_path / "run", Watcher(say=said.append, entry=lambda entry: pytest.fail("a step was made")))
+    made = fit(found, task, tmp_path / "run", Watcher(message=said.append, entry=lambda entry: pytest.fail("a step was made")))
     assert made.state == "finished"
     assert "is finished" in said[0]
     assert files(tmp_path / "run") == before
@@ -105,7 +105,7 @@ def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_on
     found, task = small(tmp_path)
     fit(found, task, tmp_path / "undisturbed")
     said: list[str] = []
-    made = fit(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), say=said.append))
+    made = fit(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), message=said.append))
     assert any(sentence.startswith("Stopping after the current step") for sentence in said)
     assert (made.state, made.reason) == ("stopped", "SIGTERM after the last step, which is saved, before the last measurement")
     assert fit(found, task, tmp_path / "run").state == "finished"
@@ -266,7 +266,7 @@ def test_a_run_whose_best_weights_are_lost_goes_on_and_says_so(tmp_path, damage)
         content[-1] ^= 1
         weights.write_bytes(bytes(content))
     said = []
-    made = fit(found, task, tmp_path / "run", Watcher(say=said.append))
+    made = fit(found, task, tmp_path / "run", Watcher(message=said.append))
     assert made.state == "finished"
     assert any("replace them, and better ones later" in sentence for sentence in said), said
     later = [score.values["loss"] for score in read_run(tmp_path / "run").scores if score.step > 6]
@@ -287,7 +287,7 @@ def test_the_norm_of_a_feedforward_that_there_is_not_is_left_out():
 def test_what_is_measured_on_what_was_learned_is_said(tmp_path):
     said = []
     found, task = small(tmp_path, data={"validation": str(small_text(tmp_path))})
-    fit(found, task, tmp_path / "run", Watcher(say=said.append))
+    fit(found, task, tmp_path / "run", Watcher(message=said.append))
     assert "The validation part is also in the training part" in said[0]
 
 
@@ -404,7 +404,7 @@ def test_lost_lines_are_said(begun):
     (begun / "run" / "metrics.jsonl").unlink()
     found, task = small(begun)
     said = []
-    fit(found, task, begun / "run", Watcher(say=said.append))
+    fit(found, task, begun / "run", Watcher(message=said.append))
     assert any("has lines for 0 steps only" in sentence for sentence in said)
 
 
@@ -421,7 +421,7 @@ def test_another_machine_is_said(begun, monkeypatch):
     found, task = small(begun)
     monkeypatch.setattr(loop.folder, "versions", lambda: {"equiscope": "9", "torch": "9.9"})
     said = []
-    fit(found, task, begun / "run", Watcher(say=said.append))
+    fit(found, task, begun / "run", Watcher(message=said.append))
     assert "differ by rounding" in said[1]
     assert "torch" in said[1]
 
@@ -466,7 +466,7 @@ def test_a_run_begins_with_the_weights_of_a_checkpoint_of_the_world(tmp_path, fa
     batch = task.batch(0)
     with torch.no_grad():
         loss = theirs.eval()(batch.tensors["inputs"]).logits
-    mean = torch.nn.functional.cross_entropy(loss.flatten(0, 1), batch.tensors["wanted"].flatten())
+    mean = torch.nn.functional.cross_entropy(loss.flatten(0, 1), batch.tensors["targets"].flatten())
     assert run.points[0].loss == pytest.approx(float(mean), rel=1e-5)
     assert run.points[-1].loss < run.points[0].loss
     save(load_run(tmp_path / "run"), tmp_path / "back", family)  # and back into the world

@@ -251,7 +251,7 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     (tmp_path / "one.xyz").write_text("3\n\nH 0 0 1\nO 0 1 0\nC 0 0 1\n")
     with pytest.raises(InputError, match=r"one\.xyz: atoms 1 and 3 have the same position"):
         task.predict(model, [str(tmp_path / "one.xyz")])
-    with pytest.raises(InputError, match="without options, but got top"):
+    with pytest.raises(InputError, match=r"no option of the task molecules called .top.* It has none"):
         task.predict(model, [], top=3)
     (folder / "elements.json").rename(folder / "away.json")
     with pytest.raises(InputError, match=r"elements\.json, which says what atoms this run knows, cannot be read"):

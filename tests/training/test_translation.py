@@ -79,10 +79,10 @@ def test_shares_of_processes_join_to_the_one_batch(task, model, shares):
     whole, parts = task.batch(0), [task.batch(0, share, shares) for share in range(shares)]
     assert {part.terms for part in parts} == {whole.terms}
     assert sum(part.read for part in parts) == whole.read
-    assert whole.terms == int((whole.tensors["wanted"] != task.padding).sum())
+    assert whole.terms == int((whole.tensors["targets"] != task.padding).sum())
 
     def rows(batch):
-        both = zip(batch.tensors["source"], batch.tensors["wanted"], strict=True)
+        both = zip(batch.tensors["source"], batch.tensors["targets"], strict=True)
         found = [tuple(tuple(t for t in side.tolist() if t != task.padding) for side in pair) for pair in both]
         return sorted(pair for pair in found if pair[1])
 
@@ -123,7 +123,7 @@ def test_r_drop_is_the_papers_loss(tmp_path):
     found = task.loss(model.train(), batch)
     torch.manual_seed(3)
     answers = task._answers(model, batch.repeat(2)).unflatten(0, (2, -1))
-    wanted = batch.tensors["wanted"].flatten()
+    wanted = batch.tensors["targets"].flatten()
     assert not torch.equal(*answers)
     p, q = (each[wanted != task.padding].log_softmax(-1) for each in answers)
     nll = sum(F.cross_entropy(each, wanted, ignore_index=task.padding, reduction="sum", label_smoothing=0.1) for each in answers)

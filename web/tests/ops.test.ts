@@ -123,7 +123,7 @@ describe("facts worked out by hand", () => {
       "buckets behind",
       "bucket",
       [[-1, 0, 15, 16, 20, 127, 128, 999]],
-      { buckets: 32, far: 128, both: false },
+      { buckets: 32, max_distance: 128, bidirectional: false },
       [0, 0, 15, 16, 17, 31, 31, 31],
     ],
     // T5's encoder: 16 for each side, 8 and 8; ln(16 / 8) / ln(128 / 8) is a quarter of 8
@@ -131,15 +131,21 @@ describe("facts worked out by hand", () => {
       "buckets on both sides",
       "bucket",
       [[0, 7, 8, 16, 200, -1, -7, -8, -16, -200]],
-      { buckets: 32, far: 128, both: true },
+      { buckets: 32, max_distance: 128, bidirectional: true },
       [0, 7, 8, 10, 15, 17, 23, 24, 26, 31],
     ],
-    ["a bucket that begins where the logarithm is whole", "bucket", [[2, 3, -3]], { buckets: 6, far: 9, both: true }, [1, 2, 5]],
+    [
+      "a bucket that begins where the logarithm is whole",
+      "bucket",
+      [[2, 3, -3]],
+      { buckets: 6, max_distance: 9, bidirectional: true },
+      [1, 2, 5],
+    ],
     [
       "the bucket of a place that is no whole number",
       "bucket",
       [[2.9999999, 0.5, -1.5]],
-      { buckets: 8, far: 16, both: true },
+      { buckets: 8, max_distance: 16, bidirectional: true },
       [2, 0, 6],
     ],
     ["a quarter turn, side by side", "rotate", [[[1, 0, 0, 1]], [[Math.PI / 2, 0]]], { layout: "interleaved" }, [[0, 1, 0, 1]]],
@@ -515,13 +521,13 @@ test("a sum of more than eight products leaves out those that are 0, says so, an
 });
 
 test.each([
-  { buckets: 16, far: 40, both: true },
-  { buckets: 16, far: 40, both: false },
-  { buckets: 16, far: 36, both: true },
+  { buckets: 16, max_distance: 40, bidirectional: true },
+  { buckets: 16, max_distance: 40, bidirectional: false },
+  { buckets: 16, max_distance: 36, bidirectional: true },
 ])("the line of a bucket reads true for near, farther and farthest gaps: %j", (params) => {
   const gaps = of(Array.from({ length: 101 }, (_, i) => i - 50));
   const buckets = OPERATIONS.bucket.evaluate([gaps], params);
-  expect(new Set(buckets.data).size).toBe(params.both ? 15 : 16); // no gap is in the upper half and 0
+  expect(new Set(buckets.data).size).toBe(params.bidirectional ? 15 : 16); // no gap is in the upper half and 0
   buckets.data.forEach((bucket, i) => {
     expect(reading(OPERATIONS.bucket.explain([gaps], params, [i], buckets), [gaps])).toBe(bucket);
   });
@@ -653,8 +659,8 @@ const LAWS: [string, number[][], Params][] = [
   ["function", [[9]], { kind: "round" }],
   ["function", [[9]], { kind: "sigmoid" }],
   ["function", [[9]], { kind: "softplus" }],
-  ["bucket", [[30, 2]], { buckets: 12, far: 20, both: true }],
-  ["bucket", [[30, 2]], { buckets: 12, far: 20, both: false }],
+  ["bucket", [[30, 2]], { buckets: 12, max_distance: 20, bidirectional: true }],
+  ["bucket", [[30, 2]], { buckets: 12, max_distance: 20, bidirectional: false }],
   ["sinusoid", [[2, 3, 2]], { layout: "interleaved" }],
   ["sinusoid", [[3, 2]], { layout: "half" }],
   ["sinusoid", [[3, 2]], { layout: "sine" }],

@@ -8,7 +8,7 @@ import msgspec
 
 from equiscope.audit.request import Request
 from equiscope.audit.subject import Subject
-from equiscope.audit.verdict import BAD, StatementErrors, bound, median
+from equiscope.audit.verdict import SEVERITY, StatementErrors, median, violation_bound
 from equiscope.record import OutputVerdict, Row
 
 
@@ -25,7 +25,7 @@ class Reporter:
     def row(self, request: Request) -> Row:
         """Return the row of one statement. If the model is impure, a note says how side effects were excluded."""
         row = self._row(request)
-        if self.subject.workarounds and row.name != "pure" and row.verdict in BAD and row.error is not None:
+        if self.subject.workarounds and row.name != "pure" and row.error is not None:
             note = f"the model is not pure: measured {', '.join(self.subject.workarounds)}"
             row = msgspec.structs.replace(row, note="; ".join(filter(None, [row.note, note])))
         return row
@@ -62,7 +62,7 @@ class Reporter:
                 else []
             ),
         ]
-        worst, parameters = max(measured, key=lambda t: BAD[t[0].verdict])  # the given ones in a tie
+        worst, parameters = max(measured, key=lambda t: SEVERITY[t[0].verdict])  # the given ones in a tie
         verdict, notes = worst.verdict, [n for n in dict.fromkeys([*request.notes, statement.remark]) if n]
         samples = sum(len(f.high_errors) for f, _ in measured)
         holds = verdict == "holds"
@@ -76,12 +76,12 @@ class Reporter:
             verdict=verdict, output=statement.output(), error=_finite_or_none(worst.error), median=median(worst.high_errors),
             errors=[e if math.isfinite(e) else -1.0 for e in worst.high_errors],
             error32=_finite_or_none(max(worst.low_errors, default=math.nan)),
-            floor=worst.low_floor * worst.precision, samples=samples, bound=bound(samples) if holds else None,
+            floor=worst.low_floor * worst.precision, samples=samples, violation_bound=violation_bound(samples) if holds else None,
             where="" if holds else self._location(request), cause="" if holds else request.cause, parameters=parameters,
             subgroup="" if holds else request.subgroup, fails=self._fails(request, verdict, claimed),
             note="; ".join(self._notes(request, worst, parameters, claimed, notes)), outputs=outputs, coverage=request.coverage,
             counterexample=None if holds else request.counterexample, trail=[] if location is None else location.trail,
-            passes=request.passes, lie=request.lie, seconds=request.seconds, **common,
+            passes=request.passes, lie_derivative=request.lie_derivative, seconds=request.seconds, **common,
         )  # fmt: skip
 
     def _why_not_measured(self, request: Request) -> str:
@@ -132,7 +132,7 @@ def _outputs(measured: list[StatementErrors], secondary: dict[str, str]) -> list
     names = list(dict.fromkeys(name for errors in measured for s in errors.high_samples for name in s.errors))
     verdicts: list[OutputVerdict] = []
     for name in names if len(names) > 1 else ():
-        worst: Any = max((f.of_output(name) for f in measured if f.high_samples), key=lambda f: BAD[f.verdict])
+        worst: Any = max((f.of_output(name) for f in measured if f.high_samples), key=lambda f: SEVERITY[f.verdict])
         note = secondary.get(name, "")
         verdicts.append(
             OutputVerdict(

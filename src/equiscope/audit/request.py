@@ -67,7 +67,7 @@ class Request:
     location: BreakLocation | None = None
     subgroup: str = ""
     cause: str = ""
-    lie: float | None = None
+    lie_derivative: float | None = None
     own_row: Row | None = None
     crash: str = ""
     rejected: bool = False

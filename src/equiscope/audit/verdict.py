@@ -12,7 +12,7 @@ from equiscope.audit.statements.pairs import MeasuredPair
 from equiscope.record.audit import Verdict
 from equiscope.symmetry.measure import PRECISION, TOLERANCE, shrinks
 
-BAD = {"broken": 4, "undecided": 3, "approximate": 2, "holds": 1, "not applicable": 0}
+SEVERITY = {"broken": 4, "undecided": 3, "approximate": 2, "holds": 1, "not applicable": 0}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class StatementErrors:
         return shrinks(self.error, low_errors, self.precision)
 
 
-def bound(samples: int) -> float:
+def violation_bound(samples: int) -> float:
     """Upper bound, with 95 % confidence, on the fraction of violations, if none of the samples shows one."""
     return min(1.0, 3 / samples) if samples else 1.0
 

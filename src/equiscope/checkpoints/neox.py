@@ -53,7 +53,9 @@ def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Raises InputError for what GPT-NeoX has not."""
     a, n, f = spec.uniform_block.attention, spec.uniform_block.norm, spec.uniform_block.feedforward
     rope = a.position
-    refuse(not isinstance(rope, Rope) or rope.pairs != "half" or rope.key_speed != 1, 'places are RoPE with pairs="half" there.')
+    refuse(
+        not isinstance(rope, Rope) or rope.pairs != "half" or rope.key_angle_factor != 1, 'places are RoPE with pairs="half" there.'
+    )
     refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
     refuse(f is None or f.gated or not f.bias, "its feed-forward has biases and no gate.")
     refuse(

@@ -36,7 +36,7 @@ def train(
             progress.entry(entry)
             monitor.entry(entry)
 
-        watcher = Watcher(entry=entry, say=progress.say, begin=monitor.begin)
+        watcher = Watcher(entry=entry, message=progress.message, begin=monitor.begin)
         run = fit(recipe, task, folder, watcher, devices, recipe_folder)
     if alone:
         print(encoded(run_summary(run, folder)) if json else "\n".join(lines(run, folder)))
@@ -160,15 +160,15 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
             self.bar.stop()
 
     @property
-    def _say(self) -> Callable[[str], None]:
+    def _print(self) -> Callable[[str], None]:
         return self.bar.console.print if self.bar is not None else lambda sentence: print(sentence, file=sys.stderr, flush=True)
 
-    def say(self, sentence: str) -> None:
-        self._say(sentence)
+    def message(self, sentence: str) -> None:
+        self._print(sentence)
 
     def entry(self, entry: Entry) -> None:
         if isinstance(entry, Score):
-            self._say(f"step {entry.step}: {numbers(entry.values)}{' (best so far)' if entry.best else ''}")
+            self._print(f"step {entry.step}: {numbers(entry.values)}{' (best so far)' if entry.best else ''}")
         if isinstance(entry, Point) and self.bar is not None:
             busy = f", {entry.busy:.0%} busy" if entry.busy is not None else ""
             self.bar.update(

@@ -156,19 +156,19 @@ class Pictures:
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The pictures share, share + shares, ... of a step, as inputs of a model.
 
-        returns  inputs [B, C, H, W], wanted [B]; in a step with mixing also other [B], and part [B]: the weight of the target
-                 `wanted`
+        returns  inputs [B, C, H, W], targets [B]; in a step with mixing also other [B], the second target, and part [B], the
+                 weight of `targets`
         """
         config = self.config.augment
         examples = self.sampler.batch(step, size)
         own = list(range(share, size, shares))
         mixed = mixture(config, self.seed, step, size, *self.parts["train"].block.shape[-2:]) if config.mixes else None
-        x, wanted = self._augmented([examples[i] for i in own])
+        x, targets = self._augmented([examples[i] for i in own])
         if mixed is None:
-            return {"inputs": x, "wanted": wanted}
+            return {"inputs": x, "targets": targets}
         other, keep, part = (t[own] for t in mixed)
         y, others = self._augmented([examples[int(i)] for i in other])
-        return {"inputs": keep * x + (1 - keep) * y, "wanted": wanted, "other": others, "part": part}
+        return {"inputs": keep * x + (1 - keep) * y, "targets": targets, "other": others, "part": part}
 
     def _augmented(self, examples: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
         images, labels = self.parts["train"][torch.tensor([example for _, example in examples])]

@@ -14,7 +14,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, concat, rotate
 from equiscope.positions.base import Position, Role
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.symmetry import Action, Shift
 
 Speeds = Literal["own", "one", "dealt"]
@@ -74,8 +74,8 @@ class AxialRope(Position):
         """Radians a step of the pairs of each axis, float64."""
         parts = self._split(head_width)
         if self.speeds == "own":
-            return [ladder(part, self.base) for part in parts]
-        every = ladder(sum(parts), self.base)
+            return [geometric_frequencies(part, self.base) for part in parts]
+        every = geometric_frequencies(sum(parts), self.base)
         if self.speeds == "dealt":
             return [every[axis :: len(parts)] for axis in range(len(parts))]
         return list(every.split(parts))
@@ -92,5 +92,5 @@ class AxialRope(Position):
 
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         self.check(positions)
-        clocks = [angles(positions[..., axis : axis + 1], omega) for axis, omega in enumerate(self.frequencies(x.shape[-1]))]
-        return rotate(x, reduce(concat, clocks), self.pairs)
+        theta = [angles(positions[..., axis : axis + 1], omega) for axis, omega in enumerate(self.frequencies(x.shape[-1]))]
+        return rotate(x, reduce(concat, theta), self.pairs)

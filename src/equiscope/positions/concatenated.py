@@ -8,7 +8,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import concat, sinusoid
 from equiscope.positions.base import Added, Position
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 
 BASE = 10000.0
 
@@ -61,7 +61,7 @@ class Concatenated(Position):
         return (
             self.of.encode(positions, width)
             if self.of
-            else sinusoid(angles(positions, ladder(width // 2, self.base)), "interleaved")
+            else sinusoid(angles(positions, geometric_frequencies(width // 2, self.base)), "interleaved")
         )
 
     def put(self, x: Tensor, encoding: Tensor) -> Tensor:

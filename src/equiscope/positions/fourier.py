@@ -58,6 +58,6 @@ class Fourier(Added):
             )
         self.check(positions)
         dtype = torch.promote_types(positions.dtype, torch.float32)
-        clocks = positions.to(dtype) @ self.directions.to(positions.device, dtype)
-        waves, half = sinusoid(clocks, "half"), clocks.shape[-1]
+        theta = positions.to(dtype) @ self.directions.to(positions.device, dtype)
+        waves, half = sinusoid(theta, "half"), theta.shape[-1]
         return concat(waves[..., half:], waves[..., :half])

@@ -17,8 +17,8 @@ from equiscope.errors import ShapeError
 Exponent = Literal["2k/D", "2(k+1)/D", "k/(D/2-1)"]
 
 
-def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
-    """base^-e for k = 0 .. pairs-1, D = 2 * pairs: geometric frequencies from one radian a step down. [pairs] float64.
+def geometric_frequencies(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
+    """base^-e for k = 0 .. pairs-1, D = 2 * pairs: from one radian a step down, in a geometric progression. [pairs] float64.
 
     "2k/D" is Vaswani 2017; "2(k+1)/D" counts k from 1; "k/(D/2-1)" is tensor2tensor's and ends at exactly 1/base.
     """

@@ -76,8 +76,8 @@ class IsotropicRope(Position):
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         self.check(positions)
         omega = self.directions(x.shape[-1]).to(positions.device, torch.promote_types(positions.dtype, torch.float32))
-        clocks = directed(x, positions, omega)
-        return rotate(x, clocks, self.pairs)
+        theta = directed(x, positions, omega)
+        return rotate(x, theta, self.pairs)
 
 
 def spread(count: int, axes: int) -> Tensor:

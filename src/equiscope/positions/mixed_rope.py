@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
-from equiscope.positions.frequencies import directed, ladder
+from equiscope.positions.frequencies import directed, geometric_frequencies
 from equiscope.symmetry import Action, Shift
 
 
@@ -69,14 +69,14 @@ class MixedRope(Position):
                 "This MixedRope() has no directions yet. Call .sized(width, heads, head_width), or build a model with it."
             )
         self.check(positions)
-        clocks = directed(x, positions, self.directions)
-        return rotate(x, clocks, self.pairs)
+        theta = directed(x, positions, self.directions)
+        return rotate(x, theta, self.pairs)
 
 
 def axial_directions(axes: int, pairs: int, base: float) -> Tensor:
     """Frequencies along each axis, the first axis's pairs first: [A, pairs] float64."""
     each = -(-pairs // axes)
-    blocks = torch.einsum("ab,k->abk", torch.eye(axes, dtype=torch.float64), ladder(each, base))
+    blocks = torch.einsum("ab,k->abk", torch.eye(axes, dtype=torch.float64), geometric_frequencies(each, base))
     return blocks.reshape(axes, axes * each)[:, :pairs]
 
 

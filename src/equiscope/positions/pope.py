@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from equiscope.errors import InputError
 from equiscope.functional import concat, sinusoid
 from equiscope.positions.base import Position, Role
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.symmetry import Action, Shift
 
 Begin = Literal["zero", "uniform"]
@@ -61,13 +61,13 @@ class Pope(Position):
         """x [..., H, N, K] to [..., H, N, 2K]: K sines, then K cosines, each times its length."""
         if not hasattr(self, "phase"):
             raise InputError("This Pope() has no phases yet. Call .sized(width, heads, head_width), or build a model with it.")
-        hands = angles(positions, ladder(x.shape[-1], self.base))
-        if hands.ndim > 2 and hands.ndim < x.ndim:
-            hands = hands.unsqueeze(-3)
+        theta = angles(positions, geometric_frequencies(x.shape[-1], self.base))
+        if theta.ndim > 2 and theta.ndim < x.ndim:
+            theta = theta.unsqueeze(-3)
         if role == "query":
             phase = self.phase.clamp(-2 * math.pi, 0.0)
             phase = phase.unsqueeze(-2) if x.ndim > 2 else phase
-            hands = hands - phase
+            theta = theta - phase
         length = F.softplus(x)
-        ends = sinusoid(hands, "half")
+        ends = sinusoid(theta, "half")
         return (concat(length, length) * ends).to(x.dtype)

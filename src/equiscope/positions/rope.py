@@ -12,7 +12,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, concat, rotate
 from equiscope.positions.base import Position, Role
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.positions.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 
@@ -20,12 +20,13 @@ from equiscope.symmetry import Action, Shift
 class Rope(Position):
     """Rotates queries and keys.
 
-    base       the slowest pair makes about one rotation in 2 pi * base steps
-    pairs      which columns form a pair: "interleaved" or "half"
-    fraction   part of the head that is rotated (the rest passes unchanged)
-    key_speed  for experiments: factor on the angles of keys; other values than 1 break shift equivariance (0 rotates queries only)
-    scaling    lower frequencies for longer texts, e.g. Yarn(factor=4, trained=4096)
-    raises     ShapeError if the rotated part of the head is odd or empty
+    base              the slowest pair makes about one rotation in 2 pi * base steps
+    pairs             which columns form a pair: "interleaved" or "half"
+    fraction          part of the head that is rotated (the rest passes unchanged)
+    key_angle_factor  for experiments: factor on the angles of keys; other values than 1 break shift equivariance (0 rotates
+                      queries only)
+    scaling           lower frequencies for longer texts, e.g. Yarn(factor=4, trained=4096)
+    raises            ShapeError if the rotated part of the head is odd or empty
     """
 
     name = "rope"
@@ -37,7 +38,7 @@ class Rope(Position):
     cost = "2·N·K products a head for queries, as many for keys"
 
     def __init__(
-        self, base: float = 10000.0, pairs: Layout = "interleaved", fraction: float = 1.0, key_speed: float = 1.0,
+        self, base: float = 10000.0, pairs: Layout = "interleaved", fraction: float = 1.0, key_angle_factor: float = 1.0,
         scaling: Scaling | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -45,15 +46,15 @@ class Rope(Position):
             raise wrong_choice("Rope.pairs", pairs, ["interleaved", "half"])
         if not base > 0:
             raise InputError(f"base sets the longest period and is larger than 0, but got {base}.")
-        self.base, self.pairs, self.fraction, self.key_speed, self.scaling = base, pairs, fraction, key_speed, scaling
+        self.base, self.pairs, self.fraction, self.key_angle_factor, self.scaling = base, pairs, fraction, key_angle_factor, scaling
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift}) if self.key_speed == 1 else frozenset()
+        return frozenset({Shift}) if self.key_angle_factor == 1 else frozenset()
 
     @property
     def because(self) -> str:  # type: ignore[override]
-        if self.key_speed != 1:
+        if self.key_angle_factor != 1:
             return "queries and keys rotate at different speeds"
         return "Rope rotates queries and keys by their position: scores depend on the signed distance"
 
@@ -73,12 +74,14 @@ class Rope(Position):
     def frequencies(self, head_width: int) -> Tensor:
         """Return the frequency of each rotated pair in radians per position, after scaling: [rotated / 2] float64."""
         columns = self.rotated_columns(head_width)
-        return ladder(columns // 2, self.base) if self.scaling is None else self.scaling.frequencies(columns, self.base)
+        return (
+            geometric_frequencies(columns // 2, self.base) if self.scaling is None else self.scaling.frequencies(columns, self.base)
+        )
 
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
-        speed = self.key_speed if role == "key" else 1.0
-        clocks = angles(positions, self.frequencies(x.shape[-1]) * speed)
-        return rotate(self._sharpened(x), clocks, self.pairs)
+        factor = self.key_angle_factor if role == "key" else 1.0
+        theta = angles(positions, self.frequencies(x.shape[-1]) * factor)
+        return rotate(self._sharpened(x), theta, self.pairs)
 
     def _sharpened(self, x: Tensor) -> Tensor:
         """Multiply the rotated columns by the scaling's factor, as Hugging Face multiplies cosines and sines."""

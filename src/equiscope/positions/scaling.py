@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.positions.frequencies import ladder
+from equiscope.positions.frequencies import geometric_frequencies
 
 
 class Scaled(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
@@ -27,7 +27,7 @@ class Scaled(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
 
     def frequencies(self, columns: int, base: float) -> Tensor:
         """Radians a step of each rotated pair: [columns / 2] float64."""
-        return ladder(columns // 2, base)
+        return geometric_frequencies(columns // 2, base)
 
     @property
     def scale(self) -> float:
@@ -41,7 +41,7 @@ class Linear(Scaled, frozen=True, tag="linear"):
     factor: float
 
     def frequencies(self, columns: int, base: float) -> Tensor:
-        return ladder(columns // 2, base) / self.factor
+        return geometric_frequencies(columns // 2, base) / self.factor
 
 
 class Ntk(Scaled, frozen=True, tag="ntk"):
@@ -53,7 +53,7 @@ class Ntk(Scaled, frozen=True, tag="ntk"):
     factor: float
 
     def frequencies(self, columns: int, base: float) -> Tensor:
-        return ladder(columns // 2, _wider(base, self.factor, columns))
+        return geometric_frequencies(columns // 2, _wider(base, self.factor, columns))
 
 
 class DynamicNtk(Scaled, frozen=True, tag="dynamic-ntk"):
@@ -80,7 +80,7 @@ class DynamicNtk(Scaled, frozen=True, tag="dynamic-ntk"):
 
     def frequencies(self, columns: int, base: float) -> Tensor:
         longer = max(self.length or 0, self.trained) / self.trained
-        return ladder(columns // 2, _wider(base, self.factor * longer - (self.factor - 1), columns))
+        return geometric_frequencies(columns // 2, _wider(base, self.factor * longer - (self.factor - 1), columns))
 
 
 class Yarn(Scaled, frozen=True, tag="yarn"):
@@ -110,7 +110,7 @@ class Yarn(Scaled, frozen=True, tag="yarn"):
         low, high = max(low, 0), min(high, columns - 1)
         indices = torch.arange(columns // 2, dtype=torch.float64)
         slow = ((indices - low) / (high - low if high != low else 1e-3)).clamp(0, 1)
-        return ladder(columns // 2, base) * (1 - slow + slow / self.factor)
+        return geometric_frequencies(columns // 2, base) * (1 - slow + slow / self.factor)
 
     def index(self, rotations: float, columns: int, base: float) -> float:
         """Index (real) of the frequency with this number of rotations within the trained length."""
@@ -131,7 +131,7 @@ class Llama3(Scaled, frozen=True, tag="llama3"):
     def frequencies(self, columns: int, base: float) -> Tensor:
         if not self.low < self.high:
             raise InputError(f"Llama3 needs low below high, but got low={self.low} and high={self.high}.")
-        speed = ladder(columns // 2, base)
+        speed = geometric_frequencies(columns // 2, base)
         rotations = self.trained * speed / (2 * math.pi)
         fast = ((rotations - self.low) / (self.high - self.low)).clamp(0, 1)
         return speed * (fast + (1 - fast) / self.factor)
@@ -168,7 +168,7 @@ class LongRope(Scaled, frozen=True, tag="longrope"):
             raise ShapeError(
                 f"LongRope has {len(factors)} factors, but {columns} columns are rotated. Give {columns // 2}, one a pair."
             )
-        return ladder(columns // 2, base) / torch.tensor(factors, dtype=torch.float64)
+        return geometric_frequencies(columns // 2, base) / torch.tensor(factors, dtype=torch.float64)
 
 
 Scaling = Linear | Ntk | DynamicNtk | Yarn | Llama3 | LongRope

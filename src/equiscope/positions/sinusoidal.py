@@ -14,9 +14,9 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import Layout, sinusoid
 from equiscope.positions.base import Added
-from equiscope.positions.frequencies import Exponent, angles, ladder
+from equiscope.positions.frequencies import Exponent, angles, geometric_frequencies
 
-Waves = Literal["ladder", "pair", "sine"]
+Waves = Literal["geometric", "pair", "sine"]
 
 
 class Sinusoidal(Added):
@@ -25,7 +25,8 @@ class Sinusoidal(Added):
     base      the slowest pair makes about one period in 2 pi * base steps
     layout    "interleaved" (sine, cosine side by side, as in the paper) or "half" (all sines, then all cosines)
     exponent  how frequencies fall from pair to pair; values other than "2k/D" are for weights of other libraries
-    waves     for study: "pair" has a single frequency, "sine" a single frequency and no cosine
+    waves     "geometric": frequencies in a geometric progression; for study, "pair" has a single frequency, and "sine" a single
+              frequency and no cosine
     period    of that frequency, in steps; several periods are dealt to the pairs one by one
     raises    ShapeError for an odd width, where a sine would lack its cosine, and for more periods than pairs
     """
@@ -41,7 +42,7 @@ class Sinusoidal(Added):
 
     def __init__(
         self, base: float = 10000.0, layout: Layout = "interleaved", exponent: Exponent = "2k/D",
-        waves: Waves = "ladder", period: float | tuple[float, ...] = 36.0,
+        waves: Waves = "geometric", period: float | tuple[float, ...] = 36.0,
     ) -> None:  # fmt: skip
         super().__init__()
         periods = period if isinstance(period, tuple) else (period,)
@@ -60,8 +61,8 @@ class Sinusoidal(Added):
         """Radians a step of every pair, [width / 2] (of every sine, [width], for waves="sine")."""
         if self.waves != "sine" and width % 2:
             raise ShapeError(f"Sinusoidal pairs a sine with a cosine, but the width is {width}. Use {width + 1} or {width - 1}.")
-        if self.waves == "ladder":
-            return ladder(width // 2, self.base, self.exponent)
+        if self.waves == "geometric":
+            return geometric_frequencies(width // 2, self.base, self.exponent)
         count = width if self.waves == "sine" else width // 2
         periods = self.period if isinstance(self.period, tuple) else (self.period,)
         if len(periods) > count:

@@ -13,7 +13,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import Layout, concat, sinusoid
 from equiscope.positions.base import Added
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 
 
 class SinusoidalNd(Added):
@@ -64,7 +64,7 @@ class SinusoidalNd(Added):
 
     def encode(self, positions: Tensor, width: int) -> Tensor:
         self.check(positions)
-        speeds = ladder(self.part(width) // 2, self.base)
+        speeds = geometric_frequencies(self.part(width) // 2, self.base)
         parts = []
         for axis in self.order or range(self.axes or 1):
             coordinate = positions[..., axis : axis + 1]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import rotate, sinusoid
 from equiscope.positions.base import AxisPositions, Position
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.positions.gaps import allocated
 from equiscope.symmetry import Action, Shift
 
@@ -76,7 +76,7 @@ class TransformerXL(Position):
 
         a sin(i - j) + b cos(i - j) = (a cos i - b sin i) sin(-j) + (a sin i + b cos i) cos(-j).
         """
-        speeds = ladder(x.shape[-1] // 2, self.base)
+        speeds = geometric_frequencies(x.shape[-1] // 2, self.base)
         rotated = rotate(x, angles(at_q[0], speeds), "half")
         key_angles = angles(at_k[0].mT, speeds)
         waves = sinusoid(-key_angles, "half").to(x.dtype)

@@ -14,7 +14,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
-from equiscope.positions.frequencies import angles, ladder, one_axis
+from equiscope.positions.frequencies import angles, geometric_frequencies, one_axis
 from equiscope.symmetry import Action, Shift
 
 
@@ -60,8 +60,8 @@ class XPos(Position):
 
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         sign = 1.0 if role == "query" else -1.0
-        clocks = angles(positions, ladder(x.shape[-1] // 2, self.base))
-        rotated = rotate(x, clocks, self.pairs)
+        theta = angles(positions, geometric_frequencies(x.shape[-1] // 2, self.base))
+        rotated = rotate(x, theta, self.pairs)
         factors = self._factors(positions, sign * self.rates(x.shape[-1]))
         if factors.ndim > 2 and factors.ndim < x.ndim:
             factors = factors.unsqueeze(-3)

@@ -86,24 +86,26 @@ class Coverage(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One statement about a model, and what became of it.
+    """One statement about a model, and its verdict.
 
     name       of the action or property
-    output     how the output has to move: "invariant", "permuted", "vector", ...; what was found to hold where none was asked
-    claimed    yes, no or unknown; reason: which part decides
+    output     how the output transforms: "invariant", "permuted", "vector", ...: as requested, else as measured
+    claimed    yes, no or unknown; reason: the part that decides
     error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
     errors     of every sample
-    lie        of a continuous group: how fast it breaks at the identity, relative to the output, per unit of the group's direction
+    lie_derivative   of a continuous group: the rate of violation at the identity, relative to the output, per unit of the group's
+                     direction
     floor      the rounding error of one pass in that precision
-    samples    tried; bound: what that says of the rate of violations at 95 %, 3/n where none was found
-    where      first module at which it breaks; cause: in words
-    parameters at which it was worst: "given" or "random"
-    subgroup   what does hold, where the whole does not: "shifts by 4"
-    fails      whether this row makes the exit code 1: it was claimed, asked for or is expected of every model, and does not hold
-    note       what else was found: the reason of `undecided` or `not applicable`, a constant model, a float32 table
-    outputs    of a model with several outputs: what became of each
-    coverage   which positions and lengths were asked, where that is a part of the statement
-    passes     calls of the model that it took
+    samples    number of samples
+    violation_bound  upper bound on the rate of violations at 95 % confidence: 3/samples where no sample shows one
+    where      first module at which it breaks; cause: the operation there, in words
+    parameters at which the error is largest: "given" or "random"
+    subgroup   that holds where the whole group does not: "shifts by 4"
+    fails      whether this row makes the exit code 1: it is claimed, requested or expected of every model, and does not hold
+    note       the reason of `undecided` or `not applicable`, or a remark: a constant model, a float32 table
+    outputs    the verdict on each output of a model with several
+    coverage   the positions and lengths that were measured, where they are part of the statement
+    passes     number of calls of the model
     """
 
     name: str
@@ -117,10 +119,10 @@ class Row(Struct, frozen=True, kw_only=True):
     median: float | None = None
     errors: list[float] = field(default_factory=list)
     error32: float | None = None
-    lie: float | None = None
+    lie_derivative: float | None = None
     floor: float | None = None
     samples: int = 0
-    bound: float | None = None
+    violation_bound: float | None = None
     where: str = ""
     cause: str = ""
     parameters: str = ""

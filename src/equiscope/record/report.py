@@ -158,10 +158,10 @@ def samples(row: Row) -> str:
     """How often it was tried, and what that says of inputs that were not."""
     if not row.samples:
         return "not measured"
-    if row.holds and row.bound is not None and row.bound >= 1:
+    if row.holds and row.violation_bound is not None and row.violation_bound >= 1:
         return f"no violation in {row.samples} samples: too few to bound the rest"
-    if row.holds and row.bound is not None:
-        return f"no violation in {row.samples} samples (95 % interval: below {percent(row.bound)} of inputs)"
+    if row.holds and row.violation_bound is not None:
+        return f"no violation in {row.samples} samples (95 % interval: below {percent(row.violation_bound)} of inputs)"
     return f"{row.samples} tried"
 
 

@@ -21,19 +21,19 @@ class Scores:
     words: int | None = None
 
 
-def greedy(answers: Sequence[str], wanted: Sequence[str]) -> float:
+def greedy(answers: Sequence[str], references: Sequence[str]) -> float:
     """Cased, 13a: the one score that is computed during training."""
     metric = needed("sacrebleu", "train", "BLEU").metrics.BLEU()
-    return float(metric.corpus_score(list(answers), [list(wanted)]).score)
+    return float(metric.corpus_score(list(answers), [list(references)]).score)
 
 
-def scores(answers: Sequence[str], wanted: Sequence[str], language: str, lowered: bool = False) -> Scores:
+def scores(answers: Sequence[str], references: Sequence[str], language: str, lowered: bool = False) -> Scores:
     """All three scores; the tokenised one only if sacremoses is installed.
 
     language  of the translations, two letters
     lowered   whether both sides are lower-cased already: then no score is cased, and every signature says so
     """
-    result = _scores(answers, wanted, language)
+    result = _scores(answers, references, language)
     if not lowered:
         return result
     signatures = {
@@ -42,11 +42,11 @@ def scores(answers: Sequence[str], wanted: Sequence[str], language: str, lowered
     return replace(result, signatures=signatures)
 
 
-def _scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Scores:
+def _scores(answers: Sequence[str], references: Sequence[str], language: str) -> Scores:
     BLEU = needed("sacrebleu", "train", "BLEU").metrics.BLEU
     values, signatures = {}, {}
     for name, metric in (("bleu", BLEU()), ("bleu lower-cased", BLEU(lowercase=True))):
-        values[name] = float(metric.corpus_score(list(answers), [list(wanted)]).score)
+        values[name] = float(metric.corpus_score(list(answers), [list(references)]).score)
         signatures[name] = str(metric.get_signature())
     try:
         sacremoses = import_module("sacremoses")
@@ -55,7 +55,9 @@ def _scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Sco
         return Scores(values, signatures)
     cut = sacremoses.MosesTokenizer(language)
     normal = sacremoses.MosesPunctNormalizer(language)
-    sides = [[cut.tokenize(normal.normalize(t), return_str=True, escape=False).lower() for t in side] for side in (answers, wanted)]
+    sides = [
+        [cut.tokenize(normal.normalize(t), return_str=True, escape=False).lower() for t in side] for side in (answers, references)
+    ]
     metric = BLEU(tokenize="none", force=True, smooth_method="none")  # as Moses' multi-bleu
     values["bleu tokenised"] = float(metric.corpus_score(sides[0], [sides[1]]).score)
     how = f"sacremoses:{sacremoses.__version__}|lang:{language}|punctuation:normalised|case:lc"

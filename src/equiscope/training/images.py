@@ -149,13 +149,13 @@ class ImagesTask(Task):
         assert self.pictures is not None
         size = self.recipe.budget.batch
         tensors = self.pictures.batch(step, size, share, shares)
-        own, tokens = len(tensors["wanted"]), self.grid[0] * self.grid[1]
+        own, tokens = len(tensors["targets"]), self.grid[0] * self.grid[1]
         return Batch(tensors, size, own * tokens, own, tokens)
 
     def stacked(self, parts: Sequence[Batch]) -> Batch:
         """Where one seed's pictures are mixed in a step and another's are not, these are mixed with nothing."""
         if any("other" in part.tensors for part in parts):
-            nothing = ({"other": part.tensors["wanted"], "part": torch.ones(part.size)} for part in parts)
+            nothing = ({"other": part.tensors["targets"], "part": torch.ones(part.size)} for part in parts)
             parts = [replace(part, tensors=none | part.tensors) for part, none in zip(parts, nothing, strict=True)]
         return super().stacked(parts)
 
@@ -164,9 +164,9 @@ class ImagesTask(Task):
         answers, t = model(batch.tensors["inputs"]).float(), batch.tensors
         smoothing = self.config.smoothing
         if "other" not in t:
-            return F.cross_entropy(answers, t["wanted"], reduction="sum", label_smoothing=smoothing)
+            return F.cross_entropy(answers, t["targets"], reduction="sum", label_smoothing=smoothing)
         own, others = (
-            F.cross_entropy(answers, t[name], reduction="none", label_smoothing=smoothing) for name in ("wanted", "other")
+            F.cross_entropy(answers, t[name], reduction="none", label_smoothing=smoothing) for name in ("targets", "other")
         )
         return (t["part"] * own + (1 - t["part"]) * others).sum()
 
@@ -193,11 +193,11 @@ class ImagesTask(Task):
         correct, single_correct, total_loss = 0, 0, 0.0
         for first in range(0, len(pictures), AT_ONCE):
             images, labels = pictures[first : first + AT_ONCE]
-            view_outputs, wanted = self._answers(model, images, views), labels.to(device)
+            view_outputs, targets = self._answers(model, images, views), labels.to(device)
             answers = view_outputs.mean(0)
-            correct += int((answers.argmax(-1) == wanted).sum())
-            single_correct += int((view_outputs[0].argmax(-1) == wanted).sum())
-            total_loss += float(F.cross_entropy(answers, wanted, reduction="sum"))
+            correct += int((answers.argmax(-1) == targets).sum())
+            single_correct += int((view_outputs[0].argmax(-1) == targets).sum())
+            total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
         values = {"accuracy": correct / len(pictures), "loss": total_loss / len(pictures), "pictures": float(len(pictures))}
         return values | ({ALONE: single_correct / len(pictures)} if len(views) > 1 else {})
 
@@ -248,9 +248,9 @@ class ImagesTask(Task):
             probabilities = model(x).float().softmax(-1)[0]
             best = int(probabilities.argmax())
             answer = f"{self.format.classes[best]} ({float(probabilities[best]):.0%})"
-            wanted = self.format.classes[int(label)]
+            target = self.format.classes[int(label)]
             snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
-            samples.append(Sample(step=step, prompt=f"validation picture {index + 1}", answer=answer, target=wanted, **snapshot))
+            samples.append(Sample(step=step, prompt=f"validation picture {index + 1}", answer=answer, target=target, **snapshot))
         return samples
 
     def _attention_snapshot(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:

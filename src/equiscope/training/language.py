@@ -84,13 +84,13 @@ class LanguageTask(TextTask):
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.passages is not None
         size, span = self.recipe.budget.batch, self.config.context
-        inputs, wanted = (ids[share::shares] for ids in self.passages.batch(step, size))
-        return Batch({"inputs": inputs, "wanted": wanted}, size * span, inputs.numel(), len(inputs), span)
+        inputs, targets = (ids[share::shares] for ids in self.passages.batch(step, size))
+        return Batch({"inputs": inputs, "targets": targets}, size * span, inputs.numel(), len(inputs), span)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy at every position: under the causal mask, one pass trains on every prefix of a passage."""
         answers = model(batch.tensors["inputs"])
-        return F.cross_entropy(answers.flatten(0, -2).float(), batch.tensors["wanted"].flatten(), reduction="sum")
+        return F.cross_entropy(answers.flatten(0, -2).float(), batch.tensors["targets"].flatten(), reduction="sum")
 
     @property
     def parts(self) -> Sequence[str]:
@@ -106,11 +106,11 @@ class LanguageTask(TextTask):
         assert self.passages is not None
         device, span = next(model.parameters()).device, self.config.context
         total, count, hidden = 0.0, 0, not self.passages.whole
-        for inputs, wanted in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
+        for inputs, targets in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
             answers = model(inputs.to(device)).flatten(0, -2).float()
-            total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum", ignore_index=IGNORED))
-            count += int((wanted != IGNORED).sum())
-            hidden = hidden or (self.passages.unknown is not None and bool((wanted == self.passages.unknown).any()))
+            total += float(F.cross_entropy(answers, targets.flatten().to(device), reduction="sum", ignore_index=IGNORED))
+            count += int((targets != IGNORED).sum())
+            hidden = hidden or (self.passages.unknown is not None and bool((targets == self.passages.unknown).any()))
         loss = total / count
         first_token = self.tokenizer.decode(self.passages.ids[part][:1].tolist())  # the first token is never asked for
         characters = max(self.passages.characters[part] - len(first_token), 1)

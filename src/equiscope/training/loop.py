@@ -32,10 +32,10 @@ STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once.
 
 @dataclass
 class Watcher:
-    """Callbacks: `entry` gets each line of the metrics, `say` gets messages, `begin` gets the run before its first step."""
+    """Callbacks: `entry` gets each line of the metrics, `message` gets messages, `begin` gets the run before its first step."""
 
     entry: Callable[[Entry], None] = field(default=lambda entry: None)
-    say: Callable[[str], None] = field(default=lambda sentence: None)
+    message: Callable[[str], None] = field(default=lambda sentence: None)
     begin: Callable[[Run], None] = field(default=lambda run: None)
 
 
@@ -64,7 +64,7 @@ def fit(
                 return folder.start_or_resume(out, new_run(recipe, task, spec, engine, recipe_folder), task)
 
             run = engine.processes.on_first(begin)
-            stop_signal = stack.enter_context(stop_requested(lambda: watcher.say(STOPPING)))
+            stop_signal = stack.enter_context(stop_requested(lambda: watcher.message(STOPPING)))
             return _alone(Loop(recipe, task, spec, engine, out, run, watcher), stop_signal)
     except OSError as error:
         raise unwritable(error, out) from error
@@ -173,14 +173,14 @@ class Loop:
         """
         step = self._resume()
         if step == self.steps and self.run.state == "finished":
-            self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
+            self.watcher.message(f"{self.out} is finished: {self.steps} steps.")
             return self.run
         self._restore_best(step)
         try:
             self._record(state="running", reason="", processes=self.engine.processes.count)
             self.watcher.begin(self.run)
             for note in self.run.notes:
-                self.watcher.say(note)
+                self.watcher.message(note)
             try:
                 return (yield from self._steps(step, stop_signal))
             except Exception as error:
@@ -288,18 +288,18 @@ class Loop:
             return found.step
 
         self.engine.processes.on_first(lambda: run_folder.restore(self.out))
-        step = run_folder.latest(self.out, fits, self.watcher.say, self.identity, self.until)
+        step = run_folder.latest(self.out, fits, self.watcher.message, self.identity, self.until)
         if len(set(self.engine.processes.gather_objects(step))) > 1:
             raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
         if self.engine.first:
             self.entries = Entries(self.out, -1 if step is None else step)
         self.saved = -1 if step is None else step
         if step and step < self.steps:
-            self.watcher.say(f"Resuming after step {step} of {self.steps}.")
+            self.watcher.message(f"Resuming after step {step} of {self.steps}.")
             if other := folder.moved(self.run):
-                self.watcher.say(f"From here on, numbers may differ by rounding: {'; '.join(other)}.")
+                self.watcher.message(f"From here on, numbers may differ by rounding: {'; '.join(other)}.")
         if step and self.entries is not None and self.entries.steps < step:
-            self.watcher.say(f"metrics.jsonl has lines for {self.entries.steps} steps only, although {step} were done.")
+            self.watcher.message(f"metrics.jsonl has lines for {self.entries.steps} steps only, although {step} were done.")
         return step or 0
 
     def _restore_best(self, step: int) -> None:
@@ -314,7 +314,7 @@ class Loop:
 
         if self.saved < 0 or not (why := self.engine.processes.on_first(lost)):
             return
-        self.watcher.say(f"{why} The weights of step {step} replace them, and better ones later.")
+        self.watcher.message(f"{why} The weights of step {step} replace them, and better ones later.")
         with self.engine.evaluated() as model, forked_rng(), self.task.calibrated(model):
             values = self.engine.processes.gather_objects(self.task.evaluate(model))[0]
             first = next(iter(values.values()))

@@ -139,21 +139,21 @@ class SoundsTask(Task):
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
         size = self.recipe.budget.batch
-        tokens, wanted = self.recordings.batch(step, size, share, shares)
+        tokens, targets = self.recordings.batch(step, size, share, shares)
         assert tokens.valid is not None
         tensors = {
             "inputs": tokens.x,
             "positions": tokens.positions,
             "order": tokens.order,
             "valid": tokens.valid,
-            "wanted": wanted,
+            "targets": targets,
         }
-        return Batch(tensors, size, int(tokens.valid.sum()), len(wanted), tokens.x.shape[-2])
+        return Batch(tensors, size, int(tokens.valid.sum()), len(targets), tokens.x.shape[-2])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors
         answers = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
-        return F.cross_entropy(answers.float(), t["wanted"], reduction="sum", label_smoothing=self.config.smoothing)
+        return F.cross_entropy(answers.float(), t["targets"], reduction="sum", label_smoothing=self.config.smoothing)
 
     @property
     def parts(self) -> Sequence[str]:
@@ -164,10 +164,10 @@ class SoundsTask(Task):
         """accuracy: share of recordings whose most probable class is correct; loss: in nats per recording."""
         assert self.recordings is not None
         device, correct, total_loss = next(model.parameters()).device, 0, 0.0
-        for tokens, wanted, _ in self.recordings.recordings(part, AT_ONCE):
-            answers, wanted = model(tokens.to(device=device)).float(), wanted.to(device)
-            correct += int((answers.argmax(-1) == wanted).sum())
-            total_loss += float(F.cross_entropy(answers, wanted, reduction="sum"))
+        for tokens, targets, _ in self.recordings.recordings(part, AT_ONCE):
+            answers, targets = model(tokens.to(device=device)).float(), targets.to(device)
+            correct += int((answers.argmax(-1) == targets).sum())
+            total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
         count = len(self.recordings.parts[part])
         return {"accuracy": correct / count, "loss": total_loss / count, "recordings": float(count)}
 

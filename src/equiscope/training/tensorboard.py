@@ -59,8 +59,8 @@ def _writer() -> Any:
 
 
 def _quoted(sample: Sample) -> str:
-    wanted = "" if sample.target is None else f"\n\nwanted: {sample.target}"
-    return f"{sample.prompt}**{sample.answer}**{wanted}"
+    target = "" if sample.target is None else f"\n\ntarget: {sample.target}"
+    return f"{sample.prompt}**{sample.answer}**{target}"
 
 
 def _lines(fields: dict[str, Any], before: str = "") -> list[str]:

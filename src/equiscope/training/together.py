@@ -86,7 +86,7 @@ def fit_together(
         until = common_step(loops)
         for loop in loops:
             loop.until, loop.spare = until, 1  # a kill between two runs' checkpoints leaves the one before to both
-        stop_signal = context.enter_context(stop_requested(lambda: watcher.say(STOPPING)))
+        stop_signal = context.enter_context(stop_requested(lambda: watcher.message(STOPPING)))
         return _in_step(stack, loops, stop_signal)
 
 

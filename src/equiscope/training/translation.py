@@ -112,11 +112,11 @@ class TranslationTask(TextTask):
         chosen = rows or [instead]
         source = padded([row.source for row in chosen], self.padding)
         inputs = padded([[self.start, *row.target[:-1].tolist()] for row in chosen], self.padding)
-        wanted = padded([row.target for row in chosen], self.padding)
+        targets = padded([row.target for row in chosen], self.padding)
         if not rows:
-            wanted = torch.full_like(wanted, self.padding)
+            targets = torch.full_like(targets, self.padding)
         tokens = sum(len(row.source) + len(row.target) for row in rows)
-        tensors = {"source": source, "inputs": inputs, "wanted": wanted}
+        tensors = {"source": source, "inputs": inputs, "targets": targets}
         return Batch(tensors, terms, tokens, len(chosen), inputs.shape[1], source.shape[1])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -127,8 +127,8 @@ class TranslationTask(TextTask):
         if not self.data.rdrop:
             return self._lost(self._answers(model, batch), batch, self.data.smoothing)
         answers = self._answers(model, batch.repeat(2))
-        wanted = batch.tensors["wanted"].flatten()
-        return rdrop_loss(answers.unflatten(0, (2, -1)), wanted, self.padding, self.data.smoothing, self.data.rdrop)
+        targets = batch.tensors["targets"].flatten()
+        return rdrop_loss(answers.unflatten(0, (2, -1)), targets, self.padding, self.data.smoothing, self.data.rdrop)
 
     def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
         source = batch.tensors["source"]
@@ -136,9 +136,9 @@ class TranslationTask(TextTask):
         return answers.flatten(0, -2)
 
     def _lost(self, answers: Tensor, batch: Batch, smoothing: float) -> Tensor:
-        wanted = batch.tensors["wanted"].flatten()
+        targets = batch.tensors["targets"].flatten()
         wide = torch.promote_types(answers.dtype, torch.float32)
-        return F.cross_entropy(answers.to(wide), wanted, ignore_index=self.padding, reduction="sum", label_smoothing=smoothing)
+        return F.cross_entropy(answers.to(wide), targets, ignore_index=self.padding, reduction="sum", label_smoothing=smoothing)
 
     @property
     def parts(self) -> Sequence[str]:
@@ -179,10 +179,10 @@ class TranslationTask(TextTask):
         for some in self.pairs.ordered(part, AT_ONCE):
             rows = [EncodedPair(i, source[i], target[i]) for i in some.tolist()]
             batch = self.batched(rows, 1, rows[0]).to(device)
-            answers, wanted = self._answers(model, batch), batch.tensors["wanted"].flatten()
+            answers, targets = self._answers(model, batch), batch.tensors["targets"].flatten()
             total += float(self._lost(answers, batch, 0.0))
-            counted = wanted != self.padding
-            right += float((answers.argmax(-1) == wanted)[counted].sum())
+            counted = targets != self.padding
+            right += float((answers.argmax(-1) == targets)[counted].sum())
             count += float(counted.sum())
         loss = total / count
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "accuracy": right / count}
@@ -279,23 +279,23 @@ def _powers(target: int, source: int) -> np.ndarray:
     return np.array([target, target**2, source, source**2, target * source], dtype=np.float64)
 
 
-def rdrop_loss(answers: Tensor, wanted: Tensor, left_out: int, smoothing: float, weight: float) -> Tensor:
+def rdrop_loss(answers: Tensor, targets: Tensor, left_out: int, smoothing: float, weight: float) -> Tensor:
     """R-Drop: two forward passes with different dropout; both are trained on the targets, and their outputs are pulled together.
 
     Half of the paper's loss, so that it is comparable to the loss of one pass: mean cross-entropy + weight/2 * mean KL divergence.
 
     answers    logits [2, N, C] for the same N targets; computed in float32 at least
-    wanted     classes [N]; `left_out` has no target
+    targets    classes [N]; `left_out` has no target
     smoothing  label smoothing
     weight     the paper's alpha (5 for translation there)
 
     returns    the sum over targets, in nats
     source     Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"
     """
-    counted = wanted != left_out
+    counted = targets != left_out
     wide = torch.promote_types(answers.dtype, torch.float32)
-    logs, targets = answers[:, counted].to(wide).log_softmax(-1), wanted[counted, None].expand(2, -1, 1)
-    cross_entropy = (smoothing - 1) * logs.gather(-1, targets).squeeze(-1) - smoothing * logs.mean(-1)
+    logs, classes = answers[:, counted].to(wide).log_softmax(-1), targets[counted, None].expand(2, -1, 1)
+    cross_entropy = (smoothing - 1) * logs.gather(-1, classes).squeeze(-1) - smoothing * logs.mean(-1)
     first, second = logs
     divergence = ((first.exp() - second.exp()) * (first - second)).sum(-1)  # of both ways: p log(p/q) + q log(q/p)
     return (cross_entropy.mean(0) + weight / 4 * divergence).sum()

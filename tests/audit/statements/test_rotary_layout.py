@@ -60,7 +60,7 @@ def test_keys_that_are_rotated_differently_are_found_in_our_models(ids, speed, c
     from dataclasses import replace
 
     spec = llama(32, 2, 4, 2, 64, 50)
-    attention = replace(spec.block.attention, position=Rope(key_speed=speed))
+    attention = replace(spec.block.attention, position=Rope(key_angle_factor=speed))
     row = check(build(replace(spec, block=replace(spec.block, attention=attention))), ids, properties=["rotary-layout"])
     assert row["rotary-layout"].verdict == "broken"
     assert cause in row["rotary-layout"].cause

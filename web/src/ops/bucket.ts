@@ -1,6 +1,6 @@
 // bucket: T5's bucket of each gap i − j between a query's and a key's position. Near gaps have a bucket each, farther ones share
-// buckets that widen with the logarithm, from `far` on there is one. With `both`, keys after the query (negative gaps) have the
-// upper half of the buckets; without, they share bucket 0.
+// buckets that widen with the logarithm, from `max_distance` on there is one. If `bidirectional`, keys after the query (negative
+// gaps) have the upper half of the buckets; otherwise they share bucket 0.
 import { at, map } from "../tensor";
 import { nearest } from "./nearest";
 import { cell, type Op, type Params, pieces, symbol, type Term, terms } from "./op";
@@ -29,19 +29,19 @@ const NOTES: Record<Kind, string> = {
   behind: "a key after the query: all share bucket 0",
 };
 
-function placed(gap: number, { buckets, far, both }: Params) {
-  const half = both ? Math.floor(Number(buckets) / 2) : Number(buckets);
-  const [exact, turned, end] = [Math.floor(half / 2), nearest(gap), Number(far)];
-  const upper = Boolean(both) && turned < 0;
-  const steps = both ? Math.abs(turned) : Math.max(turned, 0);
+function placed(gap: number, { buckets, max_distance, bidirectional }: Params) {
+  const half = bidirectional ? Math.floor(Number(buckets) / 2) : Number(buckets);
+  const [exact, turned, end] = [Math.floor(half / 2), nearest(gap), Number(max_distance)];
+  const upper = Boolean(bidirectional) && turned < 0;
+  const steps = bidirectional ? Math.abs(turned) : Math.max(turned, 0);
   const log = exact + Math.floor((Math.log(Math.max(steps, 1) / exact) / Math.log(end / exact)) * (half - exact) + ROUNDING);
-  const kind: Kind = !both && turned < 0 ? "behind" : steps < exact ? "near" : log < half ? "farther" : "farthest";
+  const kind: Kind = !bidirectional && turned < 0 ? "behind" : steps < exact ? "near" : log < half ? "farther" : "farthest";
   const bucket = (upper ? half : 0) + (steps < exact ? steps : Math.min(log, half - 1));
   return { bucket, kind, upper, half, exact, far: end };
 }
 
 /** Steps between query and key: a fractional gap is rounded. */
-function written(gap: number, index: number[], { both }: Params): Term[] {
+function written(gap: number, index: number[], { bidirectional }: Params): Term[] {
   const whole = Number.isInteger(gap) ? [cell(0, index)] : terms`round(${cell(0, index)})`;
-  return both ? terms`|${whole}|` : whole;
+  return bidirectional ? terms`|${whole}|` : whole;
 }

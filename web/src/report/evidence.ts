@@ -56,7 +56,7 @@ function facts(row: Row): HTMLElement {
     ["median error", row.median === null || row.median === undefined ? undefined : error(row.median)],
     ["in float32", row.error32 === null || row.error32 === undefined ? undefined : error(row.error32)],
     ["rounding alone", row.floor ? scientific(row.floor) : undefined],
-    ["Lie derivative", row.lie === null || row.lie === undefined ? undefined : error(row.lie)],
+    ["Lie derivative", row.lie_derivative === null || row.lie_derivative === undefined ? undefined : error(row.lie_derivative)],
     ["model calls", row.passes ? String(row.passes) : undefined],
     ["seconds", row.seconds ? row.seconds.toFixed(2) : undefined],
   ];

@@ -142,12 +142,12 @@ def differentiate(run: Pass, request: Request) -> None:
     if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.is_builtin:
         return
     try:
-        request.lie = derivative(run, statement.action, statement.representations)
+        request.lie_derivative = derivative(run, statement.action, statement.representations)
     except ModelError as crash:
         request.notes.append(f"no Lie derivative: {crash}")
         return
-    if request.lie is not None and request.worst is None and not request.lie < EXACT:
-        request.notes.append(f"no sample breaks it, but its Lie derivative is {request.lie:.1e}, not 0")
+    if request.lie_derivative is not None and request.worst is None and not request.lie_derivative < EXACT:
+        request.notes.append(f"no sample breaks it, but its Lie derivative is {request.lie_derivative:.1e}, not 0")
 
 
 def _example(sample: MeasuredPair, parameters: str) -> Counterexample:

@@ -37,11 +37,11 @@ EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, titl
     ("rope-half", "RoPE, halves", "RoPE with columns paired as in Hugging Face: (i, i + K/2).", "", lambda: Rope(pairs="half")),
     (
         "rope-query-only", "RoPE, only queries rotated", "Broken on purpose: keys stay where they are.", "rope",
-        lambda: Rope(key_speed=0.0),
+        lambda: Rope(key_angle_factor=0.0),
     ),
     (
         "rope-two-speeds", "RoPE, two speeds", "Broken on purpose: keys turn at half the speed of queries.", "rope",
-        lambda: Rope(key_speed=0.5),
+        lambda: Rope(key_angle_factor=0.5),
     ),
 ]  # fmt: skip
 PARAGRAPH = (

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from equiscope.functional import rotate
 from equiscope.positions import Sinusoidal
-from equiscope.positions.frequencies import angles, ladder
+from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.record import Fact, ProgramRecord
@@ -53,10 +53,9 @@ class Carry(nn.Module):
 def tour(width: int = 8) -> dict[str, ProgramRecord]:
     """The programs by name: ladder, pair and sine (encodings of 48 places), and carry (places 10 and 30, k = 5)."""
     places = Tokens.of(torch.zeros(PLACES, 1, dtype=torch.float64))
-    kinds = {"ladder": width, "pair": 2, "sine": 1}
+    schemes = {"ladder": (Sinusoidal(), width), "pair": (Sinusoidal(waves="pair"), 2), "sine": (Sinusoidal(waves="sine"), 1)}
     programs = {
-        waves: lowered(watch(Ladder(Sinusoidal(waves=waves), size), places), arrays=False, title=waves)  # type: ignore[arg-type]
-        for waves, size in kinds.items()
+        name: lowered(watch(Ladder(scheme, size), places), arrays=False, title=name) for name, (scheme, size) in schemes.items()
     }
     two = Tokens(x=torch.zeros(2, 1), positions=torch.tensor([[10.0], [30.0]]).double(), order=torch.tensor([10, 30]))
     step = Displacement(torch.tensor([[5.0]]).double())
@@ -82,7 +81,7 @@ def best_map_error(encoding: Tensor, steps: int = 5) -> float:
 
 def facts() -> list[Fact]:
     """Why sines come with cosines: the best linear step with and without them, width 8, 105 places."""
-    turned = torch.arange(105, dtype=torch.float64)[:, None] * ladder(4, 10000.0)
+    turned = torch.arange(105, dtype=torch.float64)[:, None] * geometric_frequencies(4, 10000.0)
     sines, both = best_map_error(turned.sin()), best_map_error(torch.cat([turned.sin(), turned.cos()], 1))
     source = "equiscope.explore.sentence.clocks.best_map_error"
     return [

@@ -35,7 +35,7 @@ from equiscope.symmetry import relative_error
 def rope_is_relative(setting: Setting) -> ClaimMeasurement:
     q, k, at = normal(12, 16), normal(12, 16), position_column(12)
     moves = {by: relative_error(_scores(Rope(), q, k, at + by), _scores(Rope(), q, k, at)) for by in (1, 1000, 100_000)}
-    one_sided = relative_error(_scores(Rope(key_speed=0), q, k, at + 5), _scores(Rope(key_speed=0), q, k, at))
+    one_sided = relative_error(_scores(Rope(key_angle_factor=0), q, k, at + 5), _scores(Rope(key_angle_factor=0), q, k, at))
     narrow = relative_error(_scores(Rope(), q, k, (at + 4096).bfloat16().double()), _scores(Rope(), q, k, at))
     return ClaimMeasurement(
         f"Moved by 1, 1000 and 100 000 positions, scores change by {', '.join(fmt(e) for e in moves.values())}, the rounding of "

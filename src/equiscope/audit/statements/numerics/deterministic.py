@@ -3,7 +3,7 @@
 from equiscope.audit.statements.measured_property import MeasuredProperty, max_error
 from equiscope.audit.statements.numerics.pure import effects
 from equiscope.audit.subject import Subject
-from equiscope.audit.verdict import bound
+from equiscope.audit.verdict import violation_bound
 from equiscope.record import Row
 
 
@@ -26,7 +26,12 @@ class Deterministic(MeasuredProperty):
         side_effects = effects(subject) if subject.mode == "eval" else None  # in training, layers update statistics
         faults = [f for f in side_effects.faults if f.changes_output] if side_effects is not None else []
         if worst == 0 and not faults:
-            return self.row("holds", errors, bound=bound(len(errors)), note=side_effects.note() if side_effects is not None else "")
+            return self.row(
+                "holds",
+                errors,
+                violation_bound=violation_bound(len(errors)),
+                note=side_effects.note() if side_effects is not None else "",
+            )
         errors += [f.error for f in faults if f.error is not None]
         small = max(errors) < tolerance and all(f.error is not None for f in faults)
         cause = "; ".join(dict.fromkeys(f.cause for f in faults)) or "it draws random numbers"
