@@ -75,7 +75,7 @@ def rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
 def _rotated(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     cosine, sine = angles.cos(), angles.sin()
     if layout == "half":
-        return (x * torch.cat([cosine, cosine], -1)).addcmul_(x.roll(x.shape[-1] // 2, -1), torch.cat([-sine, sine], -1))
+        return torch.addcmul(x * torch.cat([cosine, cosine], -1), x.roll(x.shape[-1] // 2, -1), torch.cat([-sine, sine], -1))
     if not transformed(x, angles):  # (a + bi) e^(i angle), in one pass over x
         return torch.view_as_real(_complex(x) * torch.complex(cosine, sine)).flatten(-2)
     a, b = x[..., 0::2], x[..., 1::2]

@@ -175,6 +175,7 @@ def test_short_rows_in_bfloat16_are_as_exact_in_a_table_as_their_digits_are():
         assert relative_error(found.double(), wanted) < 2**-7  # 8 digits of a weight and a value
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 compiles its own kernel there, as exact and slower")
 def test_compiled_code_takes_the_table_for_short_rows_too():
     torch.manual_seed(0)
     called: list[str] = []
