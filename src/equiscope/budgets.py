@@ -60,33 +60,33 @@ def read(path: str | os.PathLike[str], most: int = WHOLE, patience: float = PATI
     name = os.fspath(path)
     handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
     with io.FileIO(handle) as file:
-        found = os.fstat(handle)
-        if stat.S_ISDIR(found.st_mode):
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(21, "Is a directory", name)
-        if stat.S_ISREG(found.st_mode):
-            if found.st_size > most:
+        if stat.S_ISREG(status.st_mode):
+            if status.st_size > most:
                 raise OverBudget(
-                    f"{printable(path)} has {size(found.st_size)}; at most {size(most)} are read here. Make it smaller."
+                    f"{printable(path)} has {size(status.st_size)}; at most {size(most)} are read here. Make it smaller."
                 )
             with io.BufferedReader(file) as whole:  # reads on where the system gives less than was asked
-                return whole.read(found.st_size or PIECE)  # memory is taken for what is asked; files of /proc say 0
+                return whole.read(status.st_size or PIECE)  # memory is taken for what is asked; files of /proc say 0
         return _piped(file, name, most, patience)
 
 
 def _piped(file: io.FileIO, name: str, most: int, patience: float) -> bytes:
     """What somebody writes into a pipe, to its end."""
-    found, last_read = bytearray(), time.monotonic()
+    content, last_read = bytearray(), time.monotonic()
     subject = f"{printable(name)} is no regular file"
     while True:
         ready = bool(select.select([file], [], [], 0.1)[0])
         piece = file.read(PIECE) if ready else None
         if piece:
-            found += piece
+            content += piece
             last_read = time.monotonic()
-            if len(found) > most:
+            if len(content) > most:
                 raise OverBudget(f"{subject}, and gives more than {size(most)}, which are read here at most. Give a smaller one.")
-        elif piece == b"" and found:
-            return bytes(found)
+        elif piece == b"" and content:
+            return bytes(content)
         elif time.monotonic() - last_read > patience:
             raise OverBudget(f"{subject}, and gave nothing for {patience:.0f} seconds. Write into it first, or give a file.")
         elif piece == b"":  # a pipe that nobody has opened to write
@@ -130,8 +130,8 @@ def unpacked(path: str | os.PathLike[str], most: int = WHOLE, least: int = UNFOL
     packed = read(path, most)
     limit = min(most, max(least, TIMES * len(packed)))
     with opener(io.BytesIO(packed), "rb") as file:
-        found: bytes = Limited(file, printable(path), limit).read()
-    return found
+        content: bytes = Limited(file, printable(path), limit).read()
+    return content
 
 
 class Limited(io.RawIOBase):
@@ -143,9 +143,9 @@ class Limited(io.RawIOBase):
 
     def read(self, count: int | None = -1, /) -> bytes:
         left = self.most + 1 - self.inner.tell()
-        found: bytes = self.inner.read(left if count is None or count < 0 else min(count, left))
+        content: bytes = self.inner.read(left if count is None or count < 0 else min(count, left))
         self._check()
-        return found
+        return content
 
     def readinto(self, into: Any, /) -> int:
         piece = self.read(len(into))
@@ -155,9 +155,9 @@ class Limited(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0, /) -> int:
         if whence == io.SEEK_SET and offset > self.most:
             self._refuse()
-        found: int = self.inner.seek(offset, whence) if whence != io.SEEK_END else self._end(offset)
+        position: int = self.inner.seek(offset, whence) if whence != io.SEEK_END else self._end(offset)
         self._check()
-        return found
+        return position
 
     def _end(self, offset: int) -> int:
         while self.read(PIECE):
@@ -243,24 +243,24 @@ def listed(paths: Iterable[T], where: object) -> Iterator[T]:
 def decoded(content: bytes | str, kind: Any = Any) -> Any:
     """What JSON says, as that type. Raises msgspec.DecodeError where it says something else, or is nested too deep."""
     try:
-        found = msgspec.json.decode(content, type=kind)
+        value = msgspec.json.decode(content, type=kind)
     except RecursionError as error:
         raise msgspec.DecodeError(TOO_DEEP) from error
     except UnicodeError as error:
         raise msgspec.DecodeError(f"it is not UTF-8: {error}") from error
-    return found
+    return value
 
 
 def parsed(content: str) -> Any:
     """What JSON says, also with NaN and Infinity, as configs have them. Raises ValueError where it says nothing."""
     try:
-        found = json.loads(content)
-        json.dumps(found, ensure_ascii=False).encode()  # half a sign, such as "\\ud800", is no text
+        value = json.loads(content)
+        json.dumps(value, ensure_ascii=False).encode()  # half a sign, such as "\\ud800", is no text
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     except UnicodeEncodeError as error:
         raise ValueError(f"it has half a sign, {error.object[error.start]!a}, which is no text") from error
-    return found
+    return value
 
 
 TOO_DEEP = f"more than {DEEP} brackets or tables stand within one another"

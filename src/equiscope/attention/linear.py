@@ -205,8 +205,8 @@ class LinearAttention(MultiHeadAttention):
         mask = mask if mask is None or mask.ndim == 2 else mask.unsqueeze(-3)
 
         def products(q: Tensor, k: Tensor) -> Tensor:
-            made = q @ k.mT
-            return made if mask is None else made * mask.to(made.dtype)
+            pairs = q @ k.mT
+            return pairs if mask is None else pairs * mask.to(pairs.dtype)
 
         scores = products(rows.rotated_q, rows.rotated_k)
         if rows.rotated_q is rows.q:

@@ -394,8 +394,8 @@ def _ranks(mask: Mask, tokens: Tokens) -> Tensor:
 def block_mask(allowed: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:
     """FlexAttention's block mask of allowed(batch, head, query row, key row); on a GPU no table of all pairs is computed."""
     make: Any = create_block_mask if device.type == "cpu" else torch.compile(create_block_mask)
-    made: BlockMask = make(allowed, batch, None, n, m, device=str(device))
-    return made
+    blocks: BlockMask = make(allowed, batch, None, n, m, device=str(device))
+    return blocks
 
 
 def _batched(flag: Tensor | None) -> Tensor | None:

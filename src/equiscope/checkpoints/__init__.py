@@ -82,11 +82,11 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
     if not isinstance(model, Model):
         raise InputError(f"A checkpoint is written of a model that build or load made, but got {type(model).__name__}.")
     folder = files.path_of(folder)
-    made = [f for f in FAMILIES if family is None or f.name == family]
-    if not made:
+    families = [f for f in FAMILIES if family is None or f.name == family]
+    if not families:
         raise UnknownName("family", family or "", [f.name for f in FAMILIES])
     reasons: list[str] = []
-    for one in sorted(made, key=lambda f: f.name != model.family):
+    for one in sorted(families, key=lambda f: f.name != model.family):
         try:
             config = one.config(model.spec.without_dropout)
         except InputError as error:
@@ -97,10 +97,10 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
             if name in FACTS and (name not in one.derived_fields or name not in config)
         }  # fmt: skip
         kept = _preserved_fields(one, config, model.facts) if one.name == model.family else {}
-        said = dict.fromkeys(FACTS[:3]) | config | kept | facts
-        if "id2label" in said and "label2id" not in facts:
-            said["label2id"] = {name: int(i) for i, name in cast(dict[str, str], said["id2label"]).items()}
-        files.write(folder, said, one.tensors_of(model))
+        full_config = dict.fromkeys(FACTS[:3]) | config | kept | facts
+        if "id2label" in full_config and "label2id" not in facts:
+            full_config["label2id"] = {name: int(i) for i, name in cast(dict[str, str], full_config["id2label"]).items()}
+        files.write(folder, full_config, one.tensors_of(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
 
@@ -134,23 +134,23 @@ def _common(family: Family, config: dict[str, Any], tensors: dict[str, Tensor]) 
     held = {tensor.dtype for name, tensor in tensors.items() if tensor.dtype in FLOATS and not family.ignores(name)}
     if len(held) < 2:
         return None
-    said = str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch.")
+    dtype_name = str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch.")
     named = {name: dtype for dtype, name in FLOATS.items()}
-    return named[said] if said in named else functools.reduce(torch.promote_types, held)
+    return named[dtype_name] if dtype_name in named else functools.reduce(torch.promote_types, held)
 
 
 def _family(config: dict[str, Any], folder: Path) -> Family:
     """The family of a config. Raises InputError where none here reads it, naming those that are read and what takes the others."""
     strict.refuse_code(config, folder)
-    said = config.get("model_type")
+    model_type = config.get("model_type")
     known = ", ".join(f.name for f in FAMILIES)
-    if not isinstance(said, str):
-        found = "names no model_type" if said is None else f"says model_type {said!r}, which is no word"
-        raise InputError(f"{folder / files.CONFIG} {found}. load reads {known}.")
-    family = next((f for f in FAMILIES if f.name == said), None)
+    if not isinstance(model_type, str):
+        problem = "names no model_type" if model_type is None else f"says model_type {model_type!r}, which is no word"
+        raise InputError(f"{folder / files.CONFIG} {problem}. load reads {known}.")
+    family = next((f for f in FAMILIES if f.name == model_type), None)
     if family is None:
         raise InputError(
-            f"{folder} holds a {said}, which is no family that load reads; it reads {known}. `equiscope check {folder}` and "
+            f"{folder} holds a {model_type}, which is no family that load reads; it reads {known}. `equiscope check {folder}` and "
             f"`equiscope explore TEXT --model {folder}` take it, where transformers is installed and has its class."
         )
     return family

@@ -107,7 +107,7 @@ def read(kind: BertVariant, config: dict[str, Any]) -> ParsedConfig:
     """The spec that config.json describes."""
     f = Fields(kind.name, config)
     f.architecture(*(kind.architecture + ending for ending in ENDINGS))
-    said = {ours: f.size(theirs) for ours, theirs in kind.fields.items() if ours != "activation"}
+    sizes = {ours: f.size(theirs) for ours, theirs in kind.fields.items() if ours != "activation"}
     f.require(kind.fields["activation"], "gelu", *ACTIVATIONS)
     activation = ACTIVATIONS[config.get(kind.fields["activation"], "gelu")]
     f.require("is_decoder", False)
@@ -135,10 +135,10 @@ def read(kind: BertVariant, config: dict[str, Any]) -> ParsedConfig:
             f"config.json: max_position_embeddings is {places + kind.before}, but the first {kind.before} are of nobody."
         )
     spec = Spec(
-        said["width"], vocabulary, InputLayer(types=None if distil else f.size("type_vocab_size", 2), norm=True), said["layers"],
+        sizes["width"], vocabulary, InputLayer(types=None if distil else f.size("type_vocab_size", 2), norm=True), sizes["layers"],
         Block(
-            Attention(heads=said["heads"], position=Learned(places), bias=True), Norm(order="post", eps=eps),
-            FeedForward(said["inner"], activation),
+            Attention(heads=sizes["heads"], position=Learned(places), bias=True), Norm(order="post", eps=eps),
+            FeedForward(sizes["inner"], activation),
         ),
         readout="first" if ends == "classes" else "each",
         outputs={"words": vocabulary, "classes": classes, "rows": None}[ends], tied=tied and ends == "words", output=heads[ends],
@@ -149,8 +149,8 @@ def read(kind: BertVariant, config: dict[str, Any]) -> ParsedConfig:
 
 
 def _ends(kind: BertVariant, config: dict[str, Any]) -> Ends:
-    said = config.get("architectures") or [f"{kind.architecture}Model"]
-    return ENDINGS[said[0].removeprefix(kind.architecture)]
+    names = config.get("architectures") or [f"{kind.architecture}Model"]
+    return ENDINGS[names[0].removeprefix(kind.architecture)]
 
 
 def _ends_of(spec: Spec) -> Ends:
@@ -167,9 +167,9 @@ def write(kind: BertVariant, spec: Spec) -> dict[str, Any]:
     assert f is not None
     ends = _ends_of(spec)
     ending = next(e for e, kinds in ENDINGS.items() if kinds == ends)
-    said = {"width": spec.width, "heads": a.heads, "layers": spec.layers, "inner": f.inner or 4 * spec.width,
+    values = {"width": spec.width, "heads": a.heads, "layers": spec.layers, "inner": f.inner or 4 * spec.width,
             "activation": ACTIVATION_NAMES[f.activation]}  # fmt: skip
-    config = {theirs: said[ours] for ours, theirs in kind.fields.items()} | {
+    config = {theirs: values[ours] for ours, theirs in kind.fields.items()} | {
         "model_type": kind.name, "architectures": [kind.architecture + ending], "vocab_size": spec.vocabulary,
         "max_position_embeddings": a.position.length + kind.before, "pad_token_id": 1 if kind.before else 0,
         "tie_word_embeddings": spec.tied if ends == "words" else True,

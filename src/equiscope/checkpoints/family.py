@@ -126,7 +126,7 @@ class Family:
             stand_in = self._pop_table_copies(model.spec, rest)
             today = {name: self.table if now == stand_in else now for name, now in today.items()}
         for mapping in self.weight_maps(model.spec):
-            found, names, missing = self._pop_tensors(mapping, rest)
+            stored, names, missing = self._pop_tensors(mapping, rest)
             if missing:
                 bare = isinstance(mapping, WeightMap) and mapping.bare
                 fit.missing += [f"{'' if bare else self.prefix}{name}" for name in missing]
@@ -134,10 +134,10 @@ class Family:
             fit.used += names
             parts = [own.pop(name) for name in mapping.parameters]
             if isinstance(mapping, WeightTransform) and dtype is not None:  # computed in that precision
-                found = [tensor.to(dtype) for tensor in found]
-            made, wrong = _converted(mapping, names, found, parts)
+                stored = [tensor.to(dtype) for tensor in stored]
+            converted, wrong = _converted(mapping, names, stored, parts)
             fit.shapes += [wrong] if wrong else []
-            for name, part in zip(mapping.parameters, made, strict=False):
+            for name, part in zip(mapping.parameters, converted, strict=False):
                 _set_parameter(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
         named = {name.removeprefix(self.prefix): tensor for name, tensor in rest.items()} if model.spec.outputs is None else {}
         model.unused_tensors = {
@@ -163,18 +163,24 @@ class Family:
     def tensors_of(self, model: Model) -> dict[str, Tensor]:
         """The model's tensors by their names in the checkpoint."""
         own = dict(model.named_parameters())
-        made: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for mapping in self.weight_maps(model.spec):
             parts = [own[name].detach() for name in mapping.parameters]
             if isinstance(mapping, WeightTransform):
-                made |= {f"{self.prefix}{name}": tensor for name, tensor in zip(mapping.tensors, mapping.store(parts), strict=True)}
+                tensors |= {
+                    f"{self.prefix}{name}": tensor for name, tensor in zip(mapping.tensors, mapping.store(parts), strict=True)
+                }
                 continue
             joined = mapping.interleave(torch.cat(parts))
-            made[mapping.tensor if mapping.bare else f"{self.prefix}{mapping.tensor}"] = (
+            tensors[mapping.tensor if mapping.bare else f"{self.prefix}{mapping.tensor}"] = (
                 joined.mT.contiguous() if mapping.transposed else joined
             )
-        made |= {second: made[first].clone() for first, second in self.duplicates.items() if first in made and second not in made}
-        return made | ({f"{self.prefix}{n}": t for n, t in model.unused_tensors.items()} if model.family == self.name else {})
+        tensors |= {
+            second: tensors[first].clone()
+            for first, second in self.duplicates.items()
+            if first in tensors and second not in tensors
+        }
+        return tensors | ({f"{self.prefix}{n}": t for n, t in model.unused_tensors.items()} if model.family == self.name else {})
 
     def _current_name(self, name: str) -> str:
         for pattern, now in self.renamed:
@@ -230,9 +236,9 @@ def _converted(
             ShapeMismatch(mapping.tensors[0], tuple(tensors[0].shape), expected_names[0]),
         )
     wanted_shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
-    said = wanted_shape[::-1] if mapping.transposed else wanted_shape
-    if tuple(tensors[0].shape) != said:
-        return [], ShapeMismatch(names[0], tuple(tensors[0].shape), said)
+    expected_shape = wanted_shape[::-1] if mapping.transposed else wanted_shape
+    if tuple(tensors[0].shape) != expected_shape:
+        return [], ShapeMismatch(names[0], tuple(tensors[0].shape), expected_shape)
     joined = tensors[0].mT if mapping.transposed else tensors[0]
     return list(mapping.deinterleave(joined).split([p.shape[0] for p in parts])), None
 
@@ -248,7 +254,7 @@ def _difference(a: Any, b: Any, path: str) -> str:
             if isinstance(a, kind.base) and isinstance(b, kind.base):
                 a, b = kind.to_json(a), kind.to_json(b)
         return "" if a == b else f"{path.lstrip('.')} = {b!r}, this one has {a!r}"
-    return next((found for name, x, y in parts if (found := _difference(x, y, f"{path}{name}"))), "")
+    return next((difference for name, x, y in parts if (difference := _difference(x, y, f"{path}{name}"))), "")
 
 
 def affine(theirs: str, ours: str, bias: bool = True, bare: bool = False) -> Iterable[WeightMap]:

@@ -88,12 +88,12 @@ class ParsedConfig:
 
 def architectures(config: dict[str, Any]) -> list[str]:
     """The classes that a config names; none where it names none. Raises InputError where that is no list of names."""
-    said = config.get("architectures")
-    if said is None:
+    names = config.get("architectures")
+    if names is None:
         return []
-    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
-        raise InputError(f"config.json: architectures is {said!r}, but should be a list of names, such as ['LlamaForCausalLM'].")
-    return said
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"config.json: architectures is {names!r}, but should be a list of names, such as ['LlamaForCausalLM'].")
+    return names
 
 
 def labels(config: dict[str, Any]) -> int:
@@ -141,9 +141,9 @@ class Fields:
 
     def architecture(self, *names: str) -> None:
         """Raises InputError where `architectures` names another model than these: its head would be another one."""
-        said = architectures(self.config)
-        if said and said[0] not in names:
-            raise InputError(f"config.json: architectures is {said[0]!r}, but only {', '.join(names)} can be built.")
+        stated_names = architectures(self.config)
+        if stated_names and stated_names[0] not in names:
+            raise InputError(f"config.json: architectures is {stated_names[0]!r}, but only {', '.join(names)} can be built.")
 
     def ignore(self, *names: str) -> None:
         """Mark fields that change no number as read."""

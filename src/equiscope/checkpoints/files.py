@@ -56,7 +56,7 @@ def read_weights(folder: Path) -> Weights:
     raises  InputError where there are only pickles, a shard is missing, a file is damaged, or a name stands in two shards
     """
     names = [ONE] if (folder / ONE).exists() else shards(folder)
-    found, origin = dict[str, Tensor](), dict[str, str]()
+    weights, origin = dict[str, Tensor](), dict[str, str]()
     for name in names:
         path = folder / name
         if not path.exists():
@@ -66,11 +66,11 @@ def read_weights(folder: Path) -> Weights:
                 tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  # no mapping
         except (SafetensorError, OSError, RuntimeError) as error:
             raise InputError(f"{path} is damaged or incomplete ({error}). Fetch it again.") from error
-        if twice := sorted(found.keys() & tensors.keys()):
+        if twice := sorted(weights.keys() & tensors.keys()):
             raise InputError(f"{twice[0]} stands in two files of {folder}. Which one counts is not known: remove one.")
-        found |= tensors
+        weights |= tensors
         origin |= dict.fromkeys(tensors, name)
-    return Weights(found, origin)
+    return Weights(weights, origin)
 
 
 def shards(folder: Path) -> list[str]:

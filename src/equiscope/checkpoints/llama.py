@@ -134,8 +134,8 @@ def _rotary_layers(f: Fields, kind: LlamaVariant, layers: int) -> list[bool]:
     """Which layers rotate queries and keys: all, except that every nth layer of SmolLM3 has no positions."""
     if kind.name != "smollm3":
         return [True] * layers
-    every, said = f.size("no_rope_layer_interval", 4), f.get("no_rope_layers", list, None)
-    with_rope = [bool(t) for t in said] if said is not None else [(i + 1) % every != 0 for i in range(layers)]
+    every, flags = f.size("no_rope_layer_interval", 4), f.get("no_rope_layers", list, None)
+    with_rope = [bool(t) for t in flags] if flags is not None else [(i + 1) % every != 0 for i in range(layers)]
     if len(with_rope) != layers:
         raise InputError(f"config.json: no_rope_layers has {len(with_rope)} entries, but there are {layers} layers.")
     return with_rope

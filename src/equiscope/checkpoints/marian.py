@@ -63,15 +63,15 @@ def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Its files hold a table of so many places; the sinusoids themselves go on."""
     refuse(spec.encoder is None, "it has an encoder.")
     assert spec.encoder is not None
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, one in (("encoder", spec.encoder), ("decoder", spec)):
         f = one.uniform_block.feedforward
         refuse(f is None or f.activation not in ACTIVATION_NAMES, "every layer has a feed-forward there.")
         assert f is not None
-        said |= {f"{name}_layers": one.layers, f"{name}_attention_heads": one.uniform_block.attention.heads,
+        values |= {f"{name}_layers": one.layers, f"{name}_attention_heads": one.uniform_block.attention.heads,
                  f"{name}_ffn_dim": f.inner or 4 * spec.width, "activation_function": ACTIVATION_NAMES[f.activation]}  # fmt: skip
     last = (spec.vocabulary or 1) - 1  # where OPUS-MT has its padding, which begins the decoder's text
-    return said | {
+    return values | {
         "model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": spec.vocabulary, "d_model": spec.width,
         "scale_embedding": spec.input.scale is not None, "is_encoder_decoder": True, "tie_word_embeddings": True,
         "pad_token_id": last, "decoder_start_token_id": last, "eos_token_id": 0, "forced_eos_token_id": 0,

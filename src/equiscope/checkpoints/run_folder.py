@@ -75,8 +75,8 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
 
 def identity(run: Run) -> str:
     """A short hash of the recipe, the model and the data of a run."""
-    said = [run.recipe, run.spec, [(source.part, source.name, source.sha256) for source in run.data]]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    parts = [run.recipe, run.spec, [(source.part, source.name, source.sha256) for source in run.data]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_checkpoint(folder: Path, run: str) -> Checkpoint:
@@ -91,7 +91,7 @@ def read_checkpoint(folder: Path, run: str) -> Checkpoint:
         if manifest["sha256"] != manifest_digest(manifest):
             raise InputError(f"{path} is damaged: it is not as it was written.")
         files = {name: (int(size), str(digest)) for name, (size, digest) in manifest["files"].items()}
-        found = Checkpoint(folder, int(manifest["step"]), dict(manifest["facts"]), files)
+        checkpoint = Checkpoint(folder, int(manifest["step"]), dict(manifest["facts"]), files)
     except FileNotFoundError as error:
         raise InputError(f"{folder} has no {MANIFEST}, so it is no whole checkpoint.") from error
     except OSError as error:
@@ -100,9 +100,9 @@ def read_checkpoint(folder: Path, run: str) -> Checkpoint:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
-    if manifest.get("run") != run or folder.name != step_name(found.step):
+    if manifest.get("run") != run or folder.name != step_name(checkpoint.step):
         raise InputError(f"{path} is of another run, or of another step than its folder says.")
-    return found
+    return checkpoint
 
 
 def step_name(step: int) -> str:
@@ -149,14 +149,14 @@ def write_checkpoint(folder: Path, step: int, files: dict[str, dict[str, Tensor]
     shutil.rmtree(part, ignore_errors=True)
     try:
         part.mkdir(parents=True)
-        said = {}
+        file_digests = {}
         for name, tensors in files.items():
             if not tensors:
                 continue
             content = tensors_to_bytes({key: t.detach().contiguous() for key, t in tensors.items()}, {"format": "pt"})
             _put(part / name, content)
-            said[name] = [len(content), hashlib.sha256(content).hexdigest()]
-        manifest: dict[str, Any] = {"version": 1, "run": identity, "step": step, "files": said, "facts": facts}
+            file_digests[name] = [len(content), hashlib.sha256(content).hexdigest()]
+        manifest: dict[str, Any] = {"version": 1, "run": identity, "step": step, "files": file_digests, "facts": facts}
         _put(part / MANIFEST, json.dumps(manifest | {"sha256": manifest_digest(manifest)}, indent=1).encode())
         if folder.exists():  # of the same step, from before a kill; it stays until the new one is complete
             old = _replaced_path(folder)
@@ -257,10 +257,10 @@ def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tenso
             return read_checkpoint(best[0], identity(run)).tensors(WEIGHTS)
         except InputError as error:
             raise InputError(f"{error} These were the best weights; the last ones are in {folder / STEPS}.") from error
-    made = checkpoints(folder)
-    if not made:
+    folders = checkpoints(folder)
+    if not folders:
         raise InputError(f"{folder} has no checkpoint yet. Resume it with `equiscope train {folder}`.")
-    latest = read_checkpoint(made[0], identity(run))
+    latest = read_checkpoint(folders[0], identity(run))
     if weights == "best" and latest.facts.get("best") is not None:  # none are kept where no loss was ever a number
         raise InputError(f"{folder / BEST} is gone, where the best weights were; the last ones are in {folder / STEPS}.")
     return latest.tensors(WEIGHTS) | latest.tensors(AVERAGE)

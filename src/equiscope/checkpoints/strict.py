@@ -55,7 +55,7 @@ class WeightsError(InputError):
             [f"{name} belongs to no part" for name in fit.extra],
             [f"{name} holds {what}" for name, what in fit.nonfinite.items()],
         ]
-        listed = [said for kind in kinds for said in kind[:SHOWN]]
+        listed = [sentence for kind in kinds for sentence in kind[:SHOWN]]
         more = sum(map(len, kinds)) - len(listed)
         super().__init__(
             f"The weights do not fit {CONFIG} of {owner}: {'; '.join(listed)}{f', and {more} more' if more else ''}. No number is "
@@ -112,17 +112,17 @@ def unused_reason(name: str, has: Collection[str]) -> str:
 
 def nonfinite_tensors(tensors: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, str]:
     """Which of these tensors hold NaN or infinity."""
-    found = dict[str, str]()
+    kinds = dict[str, str]()
     for name in names:
         tensor = tensors[name]
         if tensor.dtype not in FLOATS or not tensor.numel():
             continue
         low, high = (float(end) for end in torch.aminmax(tensor.detach()))  # needs no second tensor of that size, and NaN wins
         if low != low or high != high:
-            found[name] = "NaN"
+            kinds[name] = "NaN"
         elif abs(low) == float("inf") or high == float("inf"):
-            found[name] = "infinity"
-    return found
+            kinds[name] = "infinity"
+    return kinds
 
 
 def require_float_dtypes(tensors: Mapping[str, Tensor], names: Iterable[str]) -> None:
@@ -154,8 +154,8 @@ def without_wrappers(weights: Weights, wanted: Collection[str]) -> tuple[Weights
         two = [name for name in names if best[name] == twice[0]]
         raise InputError(f"{two[0]} and {two[1]} are both {twice[0]} without what wrappers put before it. Remove one.")
     taken = sorted({_taken(name, now) for name, now in best.items() if name != now})
-    made = {best[name]: tensor for name, tensor in weights.tensors.items()}
-    return Weights(made, {best[name]: file for name, file in weights.files.items()}), ", ".join(taken)
+    tensors = {best[name]: tensor for name, tensor in weights.tensors.items()}
+    return Weights(tensors, {best[name]: file for name, file in weights.files.items()}), ", ".join(taken)
 
 
 def _without(name: str, parts: Collection[str]) -> str:
@@ -202,9 +202,9 @@ def refuse_counts(config: dict[str, Any], tensors: int, path: str = "") -> None:
 
 def refuse_quantised(config: Mapping[str, Any]) -> None:
     """Raises InputError for a config that says its weights are quantised."""
-    said = config.get("quantization_config")
-    if said:
-        method = said.get("quant_method") if isinstance(said, dict) else said
+    settings = config.get("quantization_config")
+    if settings:
+        method = settings.get("quant_method") if isinstance(settings, dict) else settings
         raise InputError(
             f"{CONFIG} says quantization_config (of {method!r}), but weights here are {', '.join(FLOATS.values())}. Take a "
             "checkpoint that is not quantised."
@@ -214,8 +214,8 @@ def refuse_quantised(config: Mapping[str, Any]) -> None:
 def refuse_code(config: Mapping[str, Any], folder: object) -> None:
     """Raises InputError for a folder whose model is code of its own: `auto_map` names it, and no class of a library is named."""
     if config.get("auto_map") and not config.get("architectures"):
-        said = config["auto_map"]
-        named = next(iter(said.values()), said) if isinstance(said, dict) else said
+        entry = config["auto_map"]
+        named = next(iter(entry.values()), entry) if isinstance(entry, dict) else entry
         raise InputError(
             f"{folder} needs code of its own: its {CONFIG} says auto_map ({named!r}) and names no class in architectures. Code of "
             "a folder is never run here: read it yourself, import its class, and give that as module:factory."
@@ -229,14 +229,14 @@ def origin(
     counted = Counter(weights.files[name] for name in fit.used)
     total, files = len(fit.used), sorted(counted)
     where = files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no file"
-    said = [f"{total} of {total} tensors from {where}", "none missing"]
+    sentences = [f"{total} of {total} tensors from {where}", "none missing"]
     if fit.ignored:
         names = ", ".join(list(fit.ignored)[:SHOWN])
         more = f" and {len(fit.ignored) - SHOWN} more" if len(fit.ignored) > SHOWN else ""
-        said.append(f"{len(fit.ignored)} extra ignored: {names}{more} ({'; '.join(sorted(set(fit.ignored.values())))})")
+        sentences.append(f"{len(fit.ignored)} extra ignored: {names}{more} ({'; '.join(sorted(set(fit.ignored.values())))})")
     if taken:
-        said.append(f"prefix {taken} taken off")
-    notes = [f"Weights: {'; '.join(said)}."]
+        sentences.append(f"prefix {taken} taken off")
+    notes = [f"Weights: {'; '.join(sentences)}."]
     plain = [name for name in ignored if name != "auto_map"]
     if plain:
         notes.append(f"Fields of {CONFIG} that change no number and were not read: {', '.join(plain)}.")

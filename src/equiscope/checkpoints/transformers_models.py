@@ -48,19 +48,19 @@ def load_with_transformers(folder: Path, library: ModuleType) -> tuple[nn.Module
     strict.refuse_counts(config, len(weights.tensors))
     with warnings.catch_warnings(), no_standard_input():
         warnings.simplefilter("ignore")
-        made, kind = _config_and_class(library, config, names, folder)
+        configuration, kind = _config_and_class(library, config, names, folder)
         pooled = {"add_pooling_layer": False} if _has_no_pooler(kind, weights.tensors) else {}
-        model, said = _loaded(kind, made, weights, pooled, folder)
+        model, report = _loaded(kind, configuration, weights, pooled, folder)
         wanted = _names(model)
         weights, taken = strict.without_wrappers(weights, wanted)
         if taken:
-            model, said = _loaded(kind, made, weights, pooled, folder)
-    fit = _fit(model, weights, said, wanted)
+            model, report = _loaded(kind, configuration, weights, pooled, folder)
+    fit = _fit(model, weights, report, wanted)
     fit.raise_on_mismatch(f"a {kind.__name__}")
     _set_generation_config(model, library, folder)
     notes = strict.origin(weights, fit, taken, config=config)
-    if unread := _unread(made, config):
-        lacks = f"that a {type(made).__name__} does not have, or that choose code, were not read"
+    if unread := _unread(configuration, config):
+        lacks = f"that a {type(configuration).__name__} does not have, or that choose code, were not read"
         notes.append(f"Fields of {files.CONFIG} {lacks}: {', '.join(unread)}.")
     if pooled:
         notes.append(f"The folder has no pooler, so this {kind.__name__} was made without one.")
@@ -82,32 +82,34 @@ def no_standard_input() -> Iterator[None]:
 def _config_and_class(library: ModuleType, config: dict[str, Any], names: list[str], folder: Path) -> tuple[Any, Any]:
     """The configuration and the class of a checkpoint."""
     path = folder / files.CONFIG
-    found = next(
+    model_class = next(
         (c for n in names if inspect.isclass(c := getattr(library, n, None)) and issubclass(c, library.PreTrainedModel)), None
     )
-    if names and found is None:
+    if names and model_class is None:
         raise InputError(
             f"{path} names {', '.join(names)}, which is no model of transformers {library.__version__}. "
             "Code of the folder is not run: check the class itself as module:factory."
         )
-    said = config.get("model_type")
+    model_type = config.get("model_type")
     mapping = library.models.auto.configuration_auto.CONFIG_MAPPING
-    if found is None and (not isinstance(said, str) or said not in mapping):
+    if model_class is None and (not isinstance(model_type, str) or model_type not in mapping):
         raise InputError(
-            f"{path} names no class in architectures, and its model_type is {said!r}, which transformers {library.__version__} "
-            "does not have. Say its class in architectures, or check the class itself as module:factory."
+            f"{path} names no class in architectures, and its model_type is {model_type!r}, which transformers "
+            f"{library.__version__} does not have. Say its class in architectures, or check the class itself as module:factory."
         )
-    kind = getattr(found, "config_class", None) or (mapping[said] if isinstance(said, str) and said in mapping else None)
+    kind = getattr(model_class, "config_class", None) or (
+        mapping[model_type] if isinstance(model_type, str) and model_type in mapping else None
+    )
     if kind is None:
         raise InputError(f"{path} names {names[0]}, whose configuration transformers does not say. Check it as module:factory.")
     try:
-        made = kind.from_dict(_part(_safe(config), kind))
-        if found is None:
-            plain = library.AutoModel._model_mapping[type(made)]
-            found = plain[0] if isinstance(plain, (tuple, list)) else plain
+        configuration = kind.from_dict(_part(_safe(config), kind))
+        if model_class is None:
+            plain = library.AutoModel._model_mapping[type(configuration)]
+            model_class = plain[0] if isinstance(plain, (tuple, list)) else plain
     except Exception as error:  # a field of another type, one that does not fit another, a configuration without a plain model
         raise InputError(f"{path} could not be read by transformers: {one_line(error)}.") from error
-    return made, found
+    return configuration, model_class
 
 
 def _unread(configuration: Any, config: dict[str, Any]) -> list[str]:
@@ -190,7 +192,9 @@ def _fit(model: Any, weights: files.Weights, report: dict[str, Any], wanted: set
                 model.get_parameter(name).zero_()
         else:
             fit.missing.append(name)
-    fit.shapes = [ShapeMismatch(name, tuple(found), tuple(asked)) for name, found, asked in sorted(report["mismatched_keys"])]
+    fit.shapes = [
+        ShapeMismatch(name, tuple(stored), tuple(expected)) for name, stored, expected in sorted(report["mismatched_keys"])
+    ]
     fit.nonfinite = strict.nonfinite_tensors(weights.tensors, fit.used)
     return fit
 

@@ -61,10 +61,10 @@ def read(name: str, config: dict[str, Any]) -> ParsedConfig:
 
 
 def _square(f: Fields, name: str, default: int) -> tuple[int, int]:
-    said = f.get(name, (int, list), default)
-    size = (said, said) if isinstance(said, int) else tuple(said)
+    value = f.get(name, (int, list), default)
+    size = (value, value) if isinstance(value, int) else tuple(value)
     if len(size) != 2 or not all(isinstance(n, int) and n > 0 for n in size):
-        raise InputError(f"config.json: {name} is {said!r}, but should be one size or [rows, columns].")
+        raise InputError(f"config.json: {name} is {value!r}, but should be one size or [rows, columns].")
     return size[0], size[1]
 
 

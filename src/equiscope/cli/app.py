@@ -84,18 +84,18 @@ def explore(
     if export is not None and not json:
         outputs.check(export, HINT)  # before anything slow
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
-    said = [option for option, given in options.items() if given]
+    own_options = [option for option, given in options.items() if given]
     if page is not None:
         from equiscope.cli import pages
 
-        others = said + [
+        others = own_options + [
             option for option, given in {"--model": model, "--side-by-side": side_by_side, "--compact": compact}.items() if given
         ]
         pages.run(page, pages.PageInputs(sentence, image, audio, video, seed), others, export, port, open_browser, json)
         return
     if sentence is not None and molecule.is_molecule(sentence):
         files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
-        others = said + [option for option, given in files.items() if given]
+        others = own_options + [option for option, given in files.items() if given]
         molecule.run(
             Path(sentence), model, side_by_side, 1 if frame is None else frame, others, seed, export, port, open_browser, json
         )
@@ -110,7 +110,7 @@ def explore(
     if numbers:
         from equiscope.cli import heads as heads_page
 
-        others = said + [option for option, given in {"--side-by-side": side_by_side, "--compact": compact}.items() if given]
+        others = own_options + [option for option, given in {"--side-by-side": side_by_side, "--compact": compact}.items() if given]
         heads_page.numbers(model, heads_page.ModelInput(sentence, image, audio), others, export, seed, port, open_browser, json)
         return
     if model is not None and (sentence is not None or image or audio or side_by_side or ":" in model):
@@ -119,7 +119,7 @@ def explore(
         heads_page.run(
             model,
             heads_page.ModelInput(sentence, image, audio),
-            said,
+            own_options,
             export,
             seed,
             port,
@@ -135,10 +135,10 @@ def explore(
         raise InputError("--compact is for the heads of a model. Add --model and an input, or leave it out.")
     sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
-        show_run(Path(sentence), said + ["--seed"] * (seed != 0), export, port, open_browser, json)
+        show_run(Path(sentence), own_options + ["--seed"] * (seed != 0), export, port, open_browser, json)
         return
     if model is not None or is_model(sentence):
-        draw(model or sentence, said, export, seed, port, open_browser, json)
+        draw(model or sentence, own_options, export, seed, port, open_browser, json)
         return
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 

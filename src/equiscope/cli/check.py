@@ -48,11 +48,11 @@ class Files:
         from equiscope.explore import html
 
         wrong: InputError | None = None
-        for path, made in ((self.html, lambda audit: html(report(audit))), (self.junit, junit), (self.save, _record)):
+        for path, text_of in ((self.html, lambda audit: html(report(audit))), (self.junit, junit), (self.save, _record)):
             if path is None:
                 continue
             try:
-                print(f"wrote {outputs.write(path, made(audit))}", file=sys.stderr)
+                print(f"wrote {outputs.write(path, text_of(audit))}", file=sys.stderr)
             except InputError as error:
                 wrong = wrong or error
         if wrong is not None:
@@ -74,15 +74,16 @@ def run(
     files = files.checked()
     if output is not None:
         family(output)  # raises UnknownName
-    found = target(text, seed=seed)
+    checked = target(text, seed=seed)
     names = ([a.name for a in ACTIONS], [p.name for p in PROPERTIES])
-    asked = names if everything else (actions or ([] if properties else None), properties or ([] if actions else None))
+    requested = names if everything else (actions or ([] if properties else None), properties or ([] if actions else None))
     with _progress(not json) as progress:
         audit = check(
-            found.model, *found.args, kwargs=found.kwargs, kinds=found.kinds, actions=asked[0], properties=asked[1], output=output,
-            effort=effort, mode=mode, tolerance=tolerance, seed=seed, seconds=seconds, progress=progress, target=found.title,
+            checked.model, *checked.args, kwargs=checked.kwargs, kinds=checked.kinds, actions=requested[0], properties=requested[1],
+            output=output, effort=effort, mode=mode, tolerance=tolerance, seed=seed, seconds=seconds, progress=progress,
+            target=checked.title,
         )  # fmt: skip
-    audit = msgspec.structs.replace(audit, notes=[*audit.notes, *found.notes])
+    audit = msgspec.structs.replace(audit, notes=[*audit.notes, *checked.notes])
     if everything:
         audit = _informative(audit)
     print(msgspec.json.encode(audit).decode() if json else "", end="\n" if json else "")

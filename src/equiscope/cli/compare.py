@@ -72,8 +72,8 @@ def compare(
         print(f"{workers.write_job_list(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
         return 0
     run(folder, plan)
-    found = outcome.of_folder(folder)
-    _tell(found, folder, json)
+    comparison = outcome.of_folder(folder)
+    _tell(comparison, folder, json)
     return 0
 
 

@@ -14,12 +14,12 @@ def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, 
         _list(json)
         return
     folder = folder_of(source)
-    found = spec_of(source) if folder is None else read_spec(folder)
+    spec_ = spec_of(source) if folder is None else read_spec(folder)
     if spec:
-        print(found.to_json(), end="")
+        print(spec_.to_json(), end="")
         return
-    said = describe(found, tokens, source_tokens)
-    print(json_text.dumps(said.to_dict()) if json else said)
+    description = describe(spec_, tokens, source_tokens)
+    print(json_text.dumps(description.to_dict()) if json else description)
 
 
 def _list(json: bool) -> None:

@@ -227,26 +227,29 @@ def _with_sound(line: TokenSequence, path: Path) -> TokenSequence:
 
 
 def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
-    found = target(source, seed=seed)
-    ready = PreparedModel(found.args, dict(found.kwargs), model=found.model.eval())
+    target_ = target(source, seed=seed)
+    ready = PreparedModel(target_.args, dict(target_.kwargs), model=target_.model.eval())
     folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
     if request.text is not None:
-        _set_text(ready, found, folder, request.text)
+        _set_text(ready, target_, folder, request.text)
     elif request.image is not None:
-        _set_image(ready, found, folder, request.image)
+        _set_image(ready, target_, folder, request.image)
     elif request.audio is not None:
-        _set_audio(ready, found, folder, request.audio)
+        _set_audio(ready, target_, folder, request.audio)
     else:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
-    ready.reader = model_reader(found.model, tokenizer(folder))
+    ready.reader = model_reader(target_.model, tokenizer(folder))
     _note_partial_letters(ready)
-    ready.origin = [f"This is {found.title}."] * (source in PRESETS) + list(found.notes)
+    ready.origin = [f"This is {target_.title}."] * (source in PRESETS) + list(target_.notes)
     return ready
 
 
 def _note_partial_letters(ready: PreparedModel) -> None:
     """A note where labels are no whole letters."""
-    note = next((said for line in ready.sequences if line.kind == "words" and (said := partial_letter_note(line.labels))), "")
+    note = next(
+        (note_of_line for line in ready.sequences if line.kind == "words" and (note_of_line := partial_letter_note(line.labels))),
+        "",
+    )
     ready.notes += [note] if note else []
 
 
@@ -275,16 +278,16 @@ def _set_answer(ready: PreparedModel, model: Any, folder: Path, ids: Tensor) -> 
     """What the decoder says, and then reads: the model's own answer."""
     try:
         with torch.no_grad():
-            said = model.generate(ids, max_new_tokens=ANSWER, do_sample=False, num_beams=1)[0].tolist()
+            answer = model.generate(ids, max_new_tokens=ANSWER, do_sample=False, num_beams=1)[0].tolist()
     except Exception as error:  # a model that has no head to write with
         ready.notes.append(f"The model could not answer ({type(error).__name__}), so its decoder reads made-up tokens.")
         ready.sequences.append(
             TokenSequence(name="decoder", kind="tokens", labels=[str(i) for i in ready.kwargs["decoder_input_ids"][0].tolist()])
         )
         return
-    said = said[:-1] if len(said) > 1 else said  # the last one is not read
-    ready.kwargs["decoder_input_ids"] = torch.tensor([said])
-    ready.sequences.append(token_sequence("answer", tokenizer(folder), said))
+    answer = answer[:-1] if len(answer) > 1 else answer  # the last one is not read
+    ready.kwargs["decoder_input_ids"] = torch.tensor([answer])
+    ready.sequences.append(token_sequence("answer", tokenizer(folder), answer))
 
 
 def _encoded(folder: Path, text: str) -> tuple[list[int], TokenSequence]:
@@ -325,8 +328,8 @@ def _image_slot(ready: PreparedModel, model: Any) -> tuple[Callable[[Tensor], No
         cells = getattr(model.position, "shape", (CELLS, CELLS))
         sides = (n * p for n, p in zip(cells, input_layer.patch or (), strict=True))
 
-        def put(made: Tensor) -> None:
-            ready.args = (made.to(next(model.parameters()).device), *ready.args[1:])
+        def put(value: Tensor) -> None:
+            ready.args = (value.to(next(model.parameters()).device), *ready.args[1:])
 
         return put, (input_layer.channels, *sides), ready.args[0].x.dtype
     name, slot = _slot(ready, lambda n, v: n == "pixel_values")
@@ -335,8 +338,8 @@ def _image_slot(ready: PreparedModel, model: Any) -> tuple[Callable[[Tensor], No
     if name is None:
         takes = f"tokens of {model.spec.width} numbers" if isinstance(model, Model) else _accepted_inputs(ready)
         raise InputError(f"{type(model).__name__} takes no picture, but {takes}.")
-    made = dict(ready.tensors())[name]
-    return slot, tuple(made.shape[-3:]), made.dtype
+    value = dict(ready.tensors())[name]
+    return slot, tuple(value.shape[-3:]), value.dtype
 
 
 def _config_size(model: Any) -> tuple[int, int] | None:
@@ -349,17 +352,17 @@ def _config_size(model: Any) -> tuple[int, int] | None:
 
 def _normal(folder: Path, model: Any, channels: int) -> tuple[Tensor, Tensor, bool]:
     """Mean and spread that pictures are brought to: the folder's, timm's, or 0.5; and whether any was said."""
-    path, said = folder / PREPROCESSOR, dict[str, Any]()
+    path, statistics = folder / PREPROCESSOR, dict[str, Any]()
     if path.exists():
         read = read_object(path)
-        said = {"mean": read.get("image_mean"), "std": read.get("image_std")}
+        statistics = {"mean": read.get("image_mean"), "std": read.get("image_std")}
     elif isinstance(getattr(model, "default_cfg", None), dict):
-        said = model.default_cfg
-    mean, spread = (_colours(path, said.get(key), key) for key in ("mean", "std"))
+        statistics = model.default_cfg
+    mean, spread = (_colours(path, statistics.get(key), key) for key in ("mean", "std"))
     return (
         torch.tensor(np.resize(mean, channels)),
         torch.tensor(np.resize(spread, channels)),
-        any(said.get(key) is not None for key in ("mean", "std")),
+        any(statistics.get(key) is not None for key in ("mean", "std")),
     )
 
 
@@ -400,9 +403,9 @@ def _set_audio(ready: PreparedModel, target: Target, folder: Path, path: Path) -
         whole = sound_clip(wave, rate)
         for count in range(max(1, len(wave) // hop - 2), len(wave) // hop + 2):
             times = [i * hop / rate for i in range(count)]
-            said = [f"{t:.3g} s" for t in times]
+            labels = [f"{t:.3g} s" for t in times]
             ready.sequences.append(
-                TokenSequence(name="sound", kind="slices", labels=said, seconds=times, duration=seen / rate, sound=whole)
+                TokenSequence(name="sound", kind="slices", labels=labels, seconds=times, duration=seen / rate, sound=whole)
             )
 
 
@@ -411,11 +414,11 @@ def _slot(ready: PreparedModel, fits: Any) -> tuple[str | None, Any]:
     for name, value in sorted(ready.tensors(), key=lambda one: one[0].isdigit()):  # the source of a translator has a name
         if fits(name, value):
 
-            def put(made: Tensor, name: str = name) -> None:
+            def put(new_value: Tensor, name: str = name) -> None:
                 if name.isdigit():
-                    ready.args = tuple(made if i == int(name) else a for i, a in enumerate(ready.args))
+                    ready.args = tuple(new_value if i == int(name) else a for i, a in enumerate(ready.args))
                 else:
-                    ready.kwargs[name] = made
+                    ready.kwargs[name] = new_value
 
             return name, put
     return None, None

@@ -59,14 +59,14 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     path, trained = Path(source), is_run(source)
     model = load(path) if trained else drawn(_spec(path), seed)
     if trained and isinstance(model, Model) and (path / STATISTICS).is_file():
-        found = learned(name, model, budgets.decoded(budgets.read(path / STATISTICS), EnergyStatistics), numbers)
-        return replace(found, title=f"{path.name} (plain)")
+        solver = learned(name, model, budgets.decoded(budgets.read(path / STATISTICS), EnergyStatistics), numbers)
+        return replace(solver, title=f"{path.name} (plain)")
     if not isinstance(model, SpaceModel):
         raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")
     if model.spec.readout != "energy":
         raise InputError(f'The page shows energies, but {source} reads "{model.spec.readout}". Give a model that reads an energy.')
-    made = in_space(name, model.double().eval(), numbers, None if trained else seed, "eV" if trained else "")
-    return replace(made, title=f"{path.stem} ({made.group})")
+    solver = in_space(name, model.double().eval(), numbers, None if trained else seed, "eV" if trained else "")
+    return replace(solver, title=f"{path.stem} ({solver.group})")
 
 
 def _spec(path: Path) -> "PointSpec":

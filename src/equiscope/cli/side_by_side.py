@@ -20,7 +20,7 @@ def align_inputs(one: LabelledInputs, other: LabelledInputs, generated: bool) ->
     """
     ours, theirs = dict(one.tensors()), dict(other.tensors())
     if generated:
-        shapes = [", ".join(f"{name} {list(v.shape)}" for name, v in found.items()) for found in (ours, theirs)]
+        shapes = [", ".join(f"{name} {list(v.shape)}" for name, v in inputs.items()) for inputs in (ours, theirs)]
         if shapes[0] != shapes[1]:
             raise InputError(f"The models bring inputs of their own that differ: {shapes[0]}, and {shapes[1]}. Give a text.")
         other.args, other.kwargs = one.args, dict(one.kwargs)
@@ -31,10 +31,10 @@ def align_inputs(one: LabelledInputs, other: LabelledInputs, generated: bool) ->
     other.sequences = list(one.sequences)
     if answers[0] is None or answers[1] is None:
         return
-    said = ours[answers[0]]
-    if not torch.equal(said, theirs[answers[1]]):
-        other.args = tuple(said if str(i) == answers[1] else a for i, a in enumerate(other.args))
-        other.kwargs |= {answers[1]: said} if answers[1] in other.kwargs else {}
+    answer = ours[answers[0]]
+    if not torch.equal(answer, theirs[answers[1]]):
+        other.args = tuple(answer if str(i) == answers[1] else a for i, a in enumerate(other.args))
+        other.kwargs |= {answers[1]: answer} if answers[1] in other.kwargs else {}
         one.notes.append(ANSWER)
 
 

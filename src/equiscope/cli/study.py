@@ -33,13 +33,13 @@ def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick:
         return
     study = study_named(name)
     ready(out, [f"{study.name}.{kind}" for kind in ("json", "png", "svg")])
-    found = study.run(seed, quick, terminal_progress)
+    result = study.run(seed, quick, terminal_progress)
     if json:
-        print(found.to_json())
+        print(result.to_json())
     else:
-        _text(found)
+        _text(result)
     if out is not None:
-        for path in write(found, out):
+        for path in write(result, out):
             print(f"wrote {path}", file=sys.stderr)
 
 

@@ -50,8 +50,8 @@ def measure_run(
     model = load_run(folder)
     verdicts = check_verdicts(model) if check_symmetry else {}
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    found = list(extrapolations(model, task, Path(run.recipe_folder), sizes))
-    return RunMeasurements(extrapolation=found, verdicts=verdicts, memory=memory)
+    extrapolated = list(extrapolations(model, task, Path(run.recipe_folder), sizes))
+    return RunMeasurements(extrapolation=extrapolated, verdicts=verdicts, memory=memory)
 
 
 def part_of(task: Task) -> str:
@@ -86,8 +86,8 @@ def extrapolations(
 def model_sizes(task: Task, patch: Any, times: Sequence[float] = LARGER) -> list[tuple[int, int]]:
     """Sides of pictures near these times those of training, in whole patches."""
     sides = _size(task)
-    found = [tuple(max(1, round(factor * n / p)) * p for n, p in zip(sides, patch, strict=True)) for factor in times]
-    return list(dict.fromkeys((down, across) for down, across in found))
+    sizes = [tuple(max(1, round(factor * n / p)) * p for n, p in zip(sides, patch, strict=True)) for factor in times]
+    return list(dict.fromkeys((down, across) for down, across in sizes))
 
 
 def _size(task: Task) -> tuple[int, int]:
@@ -97,12 +97,12 @@ def _size(task: Task) -> tuple[int, int]:
 
 def _evaluate_at(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], recipe_folder: Path) -> Extrapolation:
     try:
-        found = _values(model, task, change, recipe_folder)
+        values = _values(model, task, change, recipe_folder)
     except EquiscopeError as error:
         return Extrapolation(factor=factor, size=size, reason=str(error))
     except (RuntimeError, IndexError) as error:  # a baseline's own: "mat1 and mat2 shapes cannot be multiplied"
         return Extrapolation(factor=factor, size=size, reason=f"It cannot read inputs of this size: {str(error).splitlines()[0]}")
-    return Extrapolation(factor=factor, size=size, value=next(iter(found.values())), values=dict(found))
+    return Extrapolation(factor=factor, size=size, value=next(iter(values.values())), values=dict(values))
 
 
 def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path) -> dict[str, float]:

@@ -101,11 +101,11 @@ def make_plan(
     def task_of(change: Change, name: str) -> Task:
         return opened_task(candidate_recipe(plain, change, name, seeds[0]))
 
-    def opened_task(found: Recipe) -> Task:
+    def opened_task(recipe_: Recipe) -> Task:
         """The task of a candidate; candidates that read the same data share it."""
-        key = repr(found.to_dict()["data"])
-        opened[key] = opened.get(key) or open_task(found, recipe_folder)
-        opened[key].recipe = found
+        key = repr(recipe_.to_dict()["data"])
+        opened[key] = opened.get(key) or open_task(recipe_, recipe_folder)
+        opened[key].recipe = recipe_
         return opened[key]
 
     removed = {}

@@ -43,12 +43,12 @@ class BpeDropout:
 
     def words(self, text: str) -> np.ndarray:
         """The words of a text, each as an index."""
-        found = [word for word, _ in self.split(text)]
-        for word in found:
+        pieces = [word for word, _ in self.split(text)]
+        for word in pieces:
             if word not in self._numbers:
                 self._numbers[word] = len(self._words)
                 self._words.append(word)
-        return np.array([self._numbers[word] for word in found], dtype=np.uint32)
+        return np.array([self._numbers[word] for word in pieces], dtype=np.uint32)
 
     def cut(self, words: np.ndarray, draw: np.random.Generator) -> list[int]:
         """Ids of a text's words, each split at random."""

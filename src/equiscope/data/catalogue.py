@@ -101,14 +101,14 @@ def dataset_named(name: str) -> Dataset:
 
 def commands(name: str) -> list[str]:
     """Commands that fetch a data set, for the folder in which you train."""
-    found = []
+    lines = []
     for page in (pages := dataset_named(name).pages):
         folder = f"data/{name}" + (f"/{page.repository.partition('/')[2]}" if len(pages) > 1 else "")
-        found.append(
+        lines.append(
             f"git clone --filter=blob:none --no-checkout https://github.com/{page.repository} {folder} "
             f"&& git -C {folder} checkout {page.commit[:12]}"
         )
-    return found
+    return lines
 
 
 def advice(name: str) -> str:
@@ -139,7 +139,7 @@ def locate(name: str, folders: Iterable[Path], sums: bool = False) -> list[FileS
     raises  UnknownName with the list, if there is no such data set
     """
     name, _, single = name.partition("/")
-    found = []
+    statuses = []
     for file in dataset_named(name).files:
         if single not in ("", file.name):
             continue
@@ -147,8 +147,8 @@ def locate(name: str, folders: Iterable[Path], sums: bool = False) -> list[FileS
         state: State = "missing" if not paths else "unchecked"
         if paths and sums:
             state = "valid" if _is_valid(file, paths) else "invalid"
-        found.append(FileStatus(file, paths, state))
-    return found
+        statuses.append(FileStatus(file, paths, state))
+    return statuses
 
 
 def content(paths: list[Path]) -> str:
@@ -177,10 +177,10 @@ def _is_valid(file: CatalogueFile, paths: list[Path]) -> bool:
 def _contents(path: Path) -> list[str]:
     if ".tar" in path.suffixes:
         with tarfile.open(path) as archive:
-            found = [_sha256(archive.extractfile(member)) for member in archive if member.isfile()]
+            digests = [_sha256(archive.extractfile(member)) for member in archive if member.isfile()]
             while archive.fileobj is not None and archive.fileobj.read(2**20):  # to the end of what is compressed
                 pass
-            return found
+            return digests
     if path.suffix == ".xz":
         with lzma.open(path) as file:
             return [_sha256(file)]

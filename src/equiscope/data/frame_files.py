@@ -96,10 +96,10 @@ def frames(
 def _files(folder: Path) -> list[Path]:
     """The molecule files in a folder and its subfolders, sorted."""
     inner = budgets.listed(folder.rglob("*"), folder)
-    found = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not is_hidden(f.relative_to(folder)))
-    if not found:
+    files = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not is_hidden(f.relative_to(folder)))
+    if not files:
         raise InputError(f"{folder} has no file of molecules ({', '.join(ENDINGS)}).")
-    return found
+    return files
 
 
 def _kind(path: Path) -> str:
@@ -155,15 +155,15 @@ def cell_of(one: Points, name: str) -> Tensor | None:
 
     raises  InputError for points that are periodic along some vectors only, or without a cell, and if `pbc` is neither T nor F
     """
-    said = one.values.get("pbc", one.cell is not None)
-    words = said if isinstance(said, list) else re.findall(r"\w+", said) if isinstance(said, str) else [said]
+    pbc = one.values.get("pbc", one.cell is not None)
+    words = pbc if isinstance(pbc, list) else re.findall(r"\w+", pbc) if isinstance(pbc, str) else [pbc]
     words = list(words[0]) if len(words) == 1 and re.fullmatch("[TFtf]{3}", str(words[0])) else words
     words = [str(int(word)) if word in (0.0, 1.0) else str(word).lower() for word in words]  # 1.0 and True are 1
     if odd := [word for word in words if word not in REPEATS]:
-        raise InputError(f"{name} says pbc = {said}, but {odd[0]!r} is neither T nor F.")
+        raise InputError(f"{name} says pbc = {pbc}, but {odd[0]!r} is neither T nor F.")
     periodic = [REPEATS[word] for word in words]
     if any(periodic) and not all(periodic):
-        raise InputError(f"{name} repeats along some vectors of its cell only (pbc = {said}), but here along all or none.")
+        raise InputError(f"{name} repeats along some vectors of its cell only (pbc = {pbc}), but here along all or none.")
     if any(periodic) and one.cell is None:
         raise InputError(f'{name} is periodic, but says no Lattice. Add it, or say pbc="F F F".')
     return one.cell if periodic and all(periodic) else None

@@ -49,7 +49,7 @@ def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[
     Ions are left out. Of several atoms of one element, the lowest energy is the ground state.
     raises  InputError for an atom with a force on it
     """
-    found: dict[int, list[MoleculeFrame]] = {}
+    frames_by_element: dict[int, list[MoleculeFrame]] = {}
     notes = []
     for frame in isolated:
         if frame.forces is not None and (pull := float(frame.forces.norm())) > PULL:
@@ -60,15 +60,15 @@ def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[
         if frame.charge:
             notes.append(f"{frame.name} is an ion (charge {frame.charge:g}), so it is no reference; it is left out.")
         else:
-            found.setdefault(int(frame.numbers), []).append(frame)
-    for number, some in found.items():
+            frames_by_element.setdefault(int(frame.numbers), []).append(frame)
+    for number, some in frames_by_element.items():
         low, high = min(some, key=lambda f: f.energy), max(some, key=lambda f: f.energy)
         if high.energy - low.energy > 1e-6:
             notes.append(
                 f"{len(some)} isolated atoms of {SYMBOLS[number - 1]} have {low.energy:.6g} to {high.energy:.6g} eV; "
                 f"the lowest is the reference: {low.name}."
             )
-    return {number: min(frame.energy for frame in some) for number, some in found.items()}, notes
+    return {number: min(frame.energy for frame in some) for number, some in frames_by_element.items()}, notes
 
 
 def fit_bonds(offset: float, where: str) -> None:

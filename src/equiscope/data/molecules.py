@@ -363,13 +363,13 @@ def with_isolated_references(
         )
     if not own:
         return fitted, [*odd, *notes]
-    found = energy_statistics(config, train, own)
-    fit_bonds(found.offset, config.train if config.references in FITTED else config.references)
-    said = ", ".join(f"{SYMBOLS[n - 1]} {energy:.6g} eV" for n, energy in own.items())
+    statistics = energy_statistics(config, train, own)
+    fit_bonds(statistics.offset, config.train if config.references in FITTED else config.references)
+    listed = ", ".join(f"{SYMBOLS[n - 1]} {energy:.6g} eV" for n, energy in own.items())
     if config.references in FITTED:
         rest = f" No atom of {', '.join(missing)} is isolated there, so its reference is fitted." if missing else ""
-        notes = [f"The isolated atoms in {config.train} are the references, not training examples: {said}.{rest}", *notes]
-    return found, [*notes, *odd]
+        notes = [f"The isolated atoms in {config.train} are the references, not training examples: {listed}.{rest}", *notes]
+    return statistics, [*notes, *odd]
 
 
 def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[MoleculeFrame], list[Path]]:

@@ -245,7 +245,7 @@ def source_of(path: Path, files: list[Path], part: str) -> DataFile:
     """A file itself; or a folder or table as one source: the digest of the names and digests of all its files."""
     if files == [path]:
         return sources({part: files})[0]
-    said = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
+    listing = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
     size = sum(f.stat().st_size for f in files)
-    name, known = "/".join(path.absolute().parts[-2:]), hashlib.sha256(said.encode()).hexdigest()
+    name, known = "/".join(path.absolute().parts[-2:]), hashlib.sha256(listing.encode()).hexdigest()
     return DataFile(name=name, part=part, bytes=size, sha256=known)

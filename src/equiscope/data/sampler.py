@@ -11,8 +11,8 @@ from torch import Tensor
 
 def derived_seed(seed: int, *names: int | str) -> int:
     """A seed for the random numbers with these names: 63 bits of a digest."""
-    said = "/".join(map(str, (seed, *names))).encode()
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") >> 1
+    key = "/".join(map(str, (seed, *names))).encode()
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big") >> 1
 
 
 def generator(seed: int, *names: int | str) -> torch.Generator:

@@ -257,10 +257,10 @@ class Recordings:
         """All recordings of a name, sorted by name."""
         size, digests, read = 0, {}, []
         for where, given, content in contents(name, recipe_folder):
-            said = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
-            label = given or said.get("label") or folder_of(where)
+            fields_of_name = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
+            label = given or fields_of_name.get("label") or folder_of(where)
             wave, rate = read_sound(where, content=content)
-            read.append(LabelledRecording(where, label, self.waves.put(self._checked(wave, rate, where)), said))
+            read.append(LabelledRecording(where, label, self.waves.put(self._checked(wave, rate, where)), fields_of_name))
             digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
             size += len(content)
         if not read:
@@ -315,8 +315,8 @@ def parted(config: Sounds, whole: dict[str, list[LabelledRecording]], seed: int)
         parts["train"] = [r for r in parts["train"] if id(r) not in out]
     for name, recordings in parts.items():
         if not recordings:
-            said = next((f" where {wanted}" for part, wanted in config.where.items() if part == name), "")
-            raise InputError(f"No recording of {config.train} is left for the {name} part{said}. Change data.where.")
+            condition = next((f" where {wanted}" for part, wanted in config.where.items() if part == name), "")
+            raise InputError(f"No recording of {config.train} is left for the {name} part{condition}. Change data.where.")
     return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
 
 
@@ -378,21 +378,21 @@ def tokens_of(
     x = (x - torch.tensor(sound_format.mean)) / torch.tensor(sound_format.deviation)
     if hide is not None:
         x = torch.stack([torch.cat([hide(row[:n], i), row[n:]]) for i, (row, n) in enumerate(zip(x, counts.tolist(), strict=True))])
-    made = Tokens(x=x, positions=at.expand(len(waves), -1, -1), order=spectrogram.order)
+    tokens = Tokens(x=x, positions=at.expand(len(waves), -1, -1), order=spectrogram.order)
     if config.tokens == "patches":
         tall, bands = config.patch[0], config.mels // config.patch[1]
-        made = spectrogram_patches(made, config.patch)
+        tokens = spectrogram_patches(tokens, config.patch)
         counts = counts // tall * bands
-        at, seconds = made.positions, made.positions[..., :1]
+        at, seconds = tokens.positions, tokens.positions[..., :1]
         steps = torch.arange(seconds.shape[-2]).div(bands, rounding_mode="floor")
         if config.positions == "index":
             at = torch.stack([steps, torch.arange(len(steps)) % bands], -1).expand(len(waves), -1, -1).float()
     elif config.positions == "index":
         at = torch.arange(x.shape[1], dtype=torch.float32)[:, None].expand(len(waves), -1, -1)
     else:
-        at = made.positions
-    valid = torch.arange(made.x.shape[1]) < counts[:, None]
-    return Tokens(x=made.x * valid[..., None], positions=at.contiguous(), order=made.order, valid=valid)
+        at = tokens.positions
+    valid = torch.arange(tokens.x.shape[1]) < counts[:, None]
+    return Tokens(x=tokens.x * valid[..., None], positions=at.contiguous(), order=tokens.order, valid=valid)
 
 
 def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Tensor]:
@@ -403,11 +403,11 @@ def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Ten
     for row, wave in zip(sounds, waves, strict=True):
         row[: len(wave)] = wave
     if config.tokens == "raw":
-        made = frames(sounds, rate, config.window_ms, config.hop_ms)
+        tokens = frames(sounds, rate, config.window_ms, config.hop_ms)
     else:
-        made = log_mel(sounds, rate, config.window_ms, config.hop_ms, config.mels, config.scale)
+        tokens = log_mel(sounds, rate, config.window_ms, config.hop_ms, config.mels, config.scale)
     counts = (lengths - length).div(hop, rounding_mode="floor") + 1
-    return made, torch.arange(made.x.shape[1]) < counts[:, None]
+    return tokens, torch.arange(tokens.x.shape[1]) < counts[:, None]
 
 
 def _with_gaps(config: Sounds, windows: Tokens, real: Tensor, draws: Sequence[torch.Generator]) -> tuple[Tokens, Tensor]:
@@ -456,8 +456,8 @@ def band_statistics(config: Sounds, rate: int, recordings: Sequence[LabelledReco
     """Mean and standard deviation of each band over all windows; for raw samples, 0 and one number for all."""
     total, square, count = 0.0, 0.0, 0  # type: float | Tensor, float | Tensor, int
     for first in range(0, len(recordings), TOGETHER):
-        made, real = windows(config, rate, [r.wave for r in recordings[first : first + TOGETHER]])
-        x = (_centred(made.x, real) if config.center else made.x)[real].double()
+        tokens, real = windows(config, rate, [r.wave for r in recordings[first : first + TOGETHER]])
+        x = (_centred(tokens.x, real) if config.center else tokens.x)[real].double()
         total, square, count = total + x.sum(0), square + x.square().sum(0), count + len(x)
     mean, power = torch.as_tensor(total) / count, torch.as_tensor(square) / count
     if config.tokens == "raw":

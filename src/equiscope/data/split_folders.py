@@ -39,8 +39,8 @@ def spread(
                 f"The {part} part is defined twice: by the recipe, and by the folder {folder}. "
                 f'Leave one out: data.train = "{parts["train"]}" takes that folder alone.'
             )
-    said = ", ".join(f"{folder.name} is the {part} part" for part, folder in parts.items() if part != "train")
-    note = f"{paths[0]} is a folder of parts: {parts['train'].name} is the training part{', ' * bool(said)}{said}."
+    more = "".join(f", {folder.name} is the {part} part" for part, folder in parts.items() if part != "train")
+    note = f"{paths[0]} is a folder of parts: {parts['train'].name} is the training part{more}."
     return {**named, **{part: str(folder.absolute()) for part, folder in parts.items()}}, [note]
 
 

@@ -87,8 +87,8 @@ def separator_notes(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
         if path.suffix.lower() in (".csv", ".tsv") and path.is_file():
             with path.open(encoding="utf-8-sig", errors="replace") as file:
                 first = file.readline(CELL)
-            said, tab = EXCEL.fullmatch(first), _is_tsv(path.name)
-            sign = said[1] if said else detect_dialect(first, wanted, tab).separator
+            declared, tab = EXCEL.fullmatch(first), _is_tsv(path.name)
+            sign = declared[1] if declared else detect_dialect(first, wanted, tab).separator
             if sign != ("\t" if tab else ","):
                 notes.append(f"{path} has its columns between {SIGNS.get(sign, repr(sign))}, by its first line.")
     return notes

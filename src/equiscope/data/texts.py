@@ -38,20 +38,20 @@ def files(paths: Iterable[Path]) -> list[Path]:
 
     raises  InputError for a folder without texts
     """
-    found: list[Path] = []
+    text_files: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            found.append(path)
+            text_files.append(path)
             continue
         inner = sorted(p for p in budgets.listed(path.rglob("*"), path) if p.is_file() and not is_hidden(p.relative_to(path)))
         if (path / "state.json").is_file():
-            found += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
+            text_files += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
             continue
         some = [p for p in inner if _kind(p.name) in ENDINGS or is_archive(p)]
         if not some:
             raise _no_text(path)
-        found += some
-    return found
+        text_files += some
+    return text_files
 
 
 def is_text_file(path: Path) -> bool:

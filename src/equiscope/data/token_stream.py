@@ -95,11 +95,11 @@ def cached_facts(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]
     with suppress(OSError, ValueError):
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return known
-    made = make()
+    facts = make()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        outputs.put(path, json.dumps(made))
-    return made
+        outputs.put(path, json.dumps(facts))
+    return facts
 
 
 def encode_in_memory(
@@ -179,18 +179,18 @@ def unknown_id(tokenizer: Tokenizer) -> int | None:
     """The id of a tokenizer's unknown token; None if there is none."""
     model = json.loads(tokenizer.inner.to_str())["model"]
     if (sign := model.get("unk_token")) is not None:
-        found: int | None = tokenizer.inner.token_to_id(sign)
-        return found
+        token_id: int | None = tokenizer.inner.token_to_id(sign)
+        return token_id
     number: int | None = model.get("unk_id")
     return number
 
 
 def character_table(tokenizer: Tokenizer) -> np.ndarray | None:
     """The id of every character by its code point, -1 for none; None if the tokenizer does more than look up characters."""
-    said = json.loads(tokenizer.inner.to_str())
-    model, split = said["model"], said.get("pre_tokenizer") or {}
+    description = json.loads(tokenizer.inner.to_str())
+    model, split = description["model"], description.get("pre_tokenizer") or {}
     plain = model.get("type") == "WordLevel" and split.get("type") == "Split" and split.get("pattern") == {"Regex": r"[\s\S]"}
-    more = said.get("added_tokens") or said.get("normalizer") != {"type": "NFC"}
+    more = description.get("added_tokens") or description.get("normalizer") != {"type": "NFC"}
     if not plain or more or model.get("unk_token") in model["vocab"]:
         return None
     known = {sign: i for sign, i in model["vocab"].items() if len(sign) == 1}
@@ -201,16 +201,16 @@ def character_table(tokenizer: Tokenizer) -> np.ndarray | None:
 
 def byte_table(tokenizer: Tokenizer) -> np.ndarray | None:
     """The id of every byte; None if the tokenizer does more than look up bytes."""
-    said = json.loads(tokenizer.inner.to_str())
-    model, split = said["model"], said.get("pre_tokenizer") or {}
+    description = json.loads(tokenizer.inner.to_str())
+    model, split = description["model"], description.get("pre_tokenizer") or {}
     plain = (
         model.get("type") == "BPE" and not model["merges"] and split.get("type") == "ByteLevel" and not split["add_prefix_space"]
     )
     if (
         not plain
         or split["add_prefix_space"]
-        or said.get("normalizer")
-        or said.get("added_tokens")
+        or description.get("normalizer")
+        or description.get("added_tokens")
         or any(sign not in model["vocab"] for sign in BYTES)
     ):
         return None
@@ -222,8 +222,8 @@ def character_ids(table: np.ndarray, text: str) -> np.ndarray:
     ids = table[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
     if len(ids) and ids.min() < 0:
         raise UnknownCharacter(text[int((ids < 0).argmax())])
-    found: np.ndarray = ids
-    return found
+    known_ids: np.ndarray = ids
+    return known_ids
 
 
 class UnknownCharacter(InputError):

@@ -275,12 +275,12 @@ def selected(content: page.Content, link: str) -> dict[str, Any]:
     parts = dict(parse_qsl(link))
     if not isinstance(content, Heads):
         return parts
-    found: dict[str, Any] = dict.fromkeys(CHOSEN)
+    selection: dict[str, Any] = dict.fromkeys(CHOSEN)
     for name, fields in LINK.items():
         numbers = parts.get(name, "").split(".")
         if len(numbers) == len(fields) and all(re.fullmatch(r"0|[1-9][0-9]{0,6}", n) for n in numbers):
-            found |= {field: int(n) for field, n in zip(fields, numbers, strict=True)}
-    return found
+            selection |= {field: int(n) for field, n in zip(fields, numbers, strict=True)}
+    return selection
 
 
 def linked(content: page.Content, chosen: Mapping[str, Any], link: str) -> str:
@@ -295,7 +295,10 @@ def linked(content: page.Content, chosen: Mapping[str, Any], link: str) -> str:
         wanted = selected(content, link) | dict(chosen)
         _check_selection(content, wanted)
         numbers = {name: [wanted[field] for field in fields] for name, fields in LINK.items()}
-        chosen = {name: None if None in found else ".".join(str(n) for n in found) for name, found in numbers.items()}
+        chosen = {
+            name: None if None in chosen_numbers else ".".join(str(n) for n in chosen_numbers)
+            for name, chosen_numbers in numbers.items()
+        }
     kept = [(name, value) for name, value in parse_qsl(link, keep_blank_values=True) if name not in chosen]
     return urlencode([(name, value) for name, value in chosen.items() if value is not None] + kept)
 
@@ -334,7 +337,7 @@ def picture(layers: Sequence[AttentionLayer]) -> str:
     """A data: address of the thumbnails of all heads: one row per layer, dark is a large weight."""
     wide = max(len(layer.heads) for layer in layers)
     step = TILE + 2
-    made = np.full((1, len(layers) * step, wide * step), 255, np.uint8)
+    pixels = np.full((1, len(layers) * step, wide * step), 255, np.uint8)
     for i, layer in enumerate(layers):
         tiles = (
             np.frombuffer(b64decode(layer.thumbnail), np.uint8).reshape(-1, layer.thumbnail_side, layer.thumbnail_side)
@@ -343,8 +346,8 @@ def picture(layers: Sequence[AttentionLayer]) -> str:
         )
         at = np.arange(TILE) * layer.thumbnail_side // TILE
         for h, tile in enumerate(tiles):
-            made[0, i * step : i * step + TILE, h * step : h * step + TILE] = 255 - tile[np.ix_(at, at)]
-    return address(made)
+            pixels[0, i * step : i * step + TILE, h * step : h * step + TILE] = 255 - tile[np.ix_(at, at)]
+    return address(pixels)
 
 
 def _named(content: page.Content) -> str:

@@ -82,7 +82,7 @@ def html(content: Content, bare: str | None = None, policy: str | None = None, s
 
     bundle = OWN.get(type(content), "page")
     script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
-    told = {
+    fields = {
         "policy": policy or WORKS.get(type(content), POLICY), "version": __version__,
         "plain": plain(content) if bare is None else bare,
         "title": escape.escape(content.title),
@@ -92,9 +92,9 @@ def html(content: Content, bare: str | None = None, policy: str | None = None, s
     if small:
         both = msgspec.json.encode({"style": style, "script": script})
         packed = f'<script type="application/octet-stream" id="bundle">{_packed(both)}</script>\n'
-        return TEMPLATE.format(**told, style="", script=f"{packed}<script>{OPENER}</script>\n")
+        return TEMPLATE.format(**fields, style="", script=f"{packed}<script>{OPENER}</script>\n")
     script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return TEMPLATE.format(**told, style=f"<style>{style}</style>\n", script=f"<script>{script}</script>\n")
+    return TEMPLATE.format(**fields, style=f"<style>{style}</style>\n", script=f"<script>{script}</script>\n")
 
 
 def pack(content: Content) -> str:
@@ -104,11 +104,11 @@ def pack(content: Content) -> str:
 
 def _packed(text: bytes) -> str:
     """The shorter of two deflate streams: in random numbers, matches of short repetitions only cost."""
-    made = []
+    candidates = []
     for strategy, memory in ((zlib.Z_DEFAULT_STRATEGY, zlib.DEF_MEM_LEVEL), (zlib.Z_FILTERED, 9)):
         deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, memory, strategy)  # 16: in gzip's frame, without a time
-        made.append(deflate.compress(text) + deflate.flush())
-    return base64.b64encode(min(made, key=len)).decode("ascii")
+        candidates.append(deflate.compress(text) + deflate.flush())
+    return base64.b64encode(min(candidates, key=len)).decode("ascii")
 
 
 def write(content: Content, path: Path, small: bool = False) -> Path:
@@ -123,8 +123,8 @@ def plain(content: Content) -> str:
     """Markup for a browser without JavaScript: tables, for pages that have them."""
     if type(content) not in TABLES:
         return PLAIN
-    found: str = import_module(f"equiscope.explore.pages.{OWN[type(content)]}").plain(content)
-    return found
+    text: str = import_module(f"equiscope.explore.pages.{OWN[type(content)]}").plain(content)
+    return text
 
 
 def table(title: str, heads: list[str], rows: list[list[str]]) -> str:

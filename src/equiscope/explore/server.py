@@ -68,18 +68,18 @@ def server(
 
 def _listening(port: int) -> socket.socket | None:
     """A socket on the loopback interface; None where the port is not free."""
-    made = socket.socket(
+    listener = socket.socket(
         socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )  # explicit, so that asyncio sends small parts at once
     if os.name == "posix":  # a port whose last server was killed; elsewhere that would share a busy one
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
-        made.listen(CONNECTIONS)
+        listener.bind((HOST, port))
+        listener.listen(CONNECTIONS)
     except OSError:
-        made.close()
+        listener.close()
         return None
-    return made
+    return listener
 
 
 class Server(AbstractContextManager["Server"]):
@@ -262,10 +262,10 @@ def _refused(status: int, sentence: str) -> Reply:
 
 def _fields(query: bytes) -> dict[str, str]:
     try:
-        found = parse_qs(query.decode("latin-1"), max_num_fields=FIELDS)
+        values_by_name = parse_qs(query.decode("latin-1"), max_num_fields=FIELDS)
     except ValueError as error:
         raise InputError(f"A request has {FIELDS} fields at most.") from error
-    return {name: values[-1] for name, values in found.items()}
+    return {name: values[-1] for name, values in values_by_name.items()}
 
 
 # ------------------------------------------------------------------------------------------------------- requests and origins
@@ -286,16 +286,16 @@ def _app(makes: Mapping[str, tuple[Callable[[bytes], Reply], _Lane]], port: int)
 
 async def _while_wanted(request: Request, answer: Future[Reply]) -> Reply:
     """The response. Where the tab closes meanwhile, it is not started, or dropped."""
-    made: asyncio.Future[Reply] = asyncio.wrap_future(answer)
+    reply: asyncio.Future[Reply] = asyncio.wrap_future(answer)
     gone: asyncio.Future[None] = asyncio.ensure_future(_gone(request))
-    both: set[asyncio.Future[Reply] | asyncio.Future[None]] = {made, gone}
+    both: set[asyncio.Future[Reply] | asyncio.Future[None]] = {reply, gone}
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        return made.result() if made.done() else _refused(499, "The client closed the connection.")
+        return reply.result() if reply.done() else _refused(499, "The client closed the connection.")
     except asyncio.CancelledError:
         return _refused(503, "The command has ended.")
     finally:
-        made.cancel()
+        reply.cancel()
         gone.cancel()
 
 

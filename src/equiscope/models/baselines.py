@@ -61,11 +61,11 @@ class Baseline(ModelSpec):
     @property
     def sizes(self) -> list[tuple[int, int]]:
         """Rows and columns that each convolution gives."""
-        found, size = [], (self.shape or (1, 1, 1))[1:]
+        kernel_sizes, size = [], (self.shape or (1, 1, 1))[1:]
         for layer in range(self.layers):
             size = tuple((n + 1) // 2 for n in size) if layer % self.halve == 0 else size
-            found.append((size[0], size[1]))
-        return found
+            kernel_sizes.append((size[0], size[1]))
+        return kernel_sizes
 
     @classmethod
     def _of_data(cls, data: dict[str, Any]) -> Self:

@@ -114,11 +114,11 @@ class Model(nn.Module):
             across = {i: attention.AttentionContext(schemes[i], tokens, encoder_output.tokens) for i in set(self._crossing)}
         for layer, block in enumerate(self.blocks):
             i = self._own[layer]
-            asked: tuple[Any, ...] = ()
+            cross_arguments: tuple[Any, ...] = ()
             if encoder_output is not None:
                 j = self._crossing[layer]
-                asked = (encoder_output.key_values[layer], schemes[j], across[j])
-            x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
+                cross_arguments = (encoder_output.key_values[layer], schemes[j], across[j])
+            x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *cross_arguments)
             tokens = replace(tokens, x=x)
         y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
         y = y if self.norm is None else self.norm(y)

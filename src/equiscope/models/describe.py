@@ -77,28 +77,28 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
     if _count(model.readout):
         add("readout", model.readout.title, (rows, d), model.readout, 0)
     for first, times in _runs(spec.blocks):
-        block, said = cast(blocks.TransformerBlock, model.blocks[first]), spec.blocks[first]
+        block, block_spec = cast(blocks.TransformerBlock, model.blocks[first]), spec.blocks[first]
         wide = model.position.widened(d)
         name = f"blocks.{first}" if times == 1 else f"blocks.{first}-{first + times - 1}"
         add(
             f"{name}.attention",
-            _attention_text(said.attention),
+            _attention_text(block_spec.attention),
             (rows, wide),
             block.attention,
-            _attention(said.attention, wide, rows, rows, wide),
+            _attention(block_spec.attention, wide, rows, rows, wide),
             times,
         )
-        if said.cross is not None and spec.encoder is not None:
-            cost = _attention(said.cross, wide, rows, source, spec.encoder.width)
-            add(f"{name}.cross", _attention_text(said.cross) + ", of the source", (rows, wide), block.cross, cost, times)
-        if said.feedforward is not None:
-            f = said.feedforward
+        if block_spec.cross is not None and spec.encoder is not None:
+            cost = _attention(block_spec.cross, wide, rows, source, spec.encoder.width)
+            add(f"{name}.cross", _attention_text(block_spec.cross) + ", of the source", (rows, wide), block.cross, cost, times)
+        if block_spec.feedforward is not None:
+            f = block_spec.feedforward
             inner = f.inner or 4 * wide
             what = f"{f.activation}{', gated' if f.gated else ''}, {inner} inside"
             add(f"{name}.feedforward", what, (rows, wide), block.feedforward, rows * wide * inner * (3 if f.gated else 2), times)
         norms = [n for n in (block.attention_norm, block.cross_norm, block.feedforward_norm) if n is not None]
-        if norms and said.norm is not None:
-            add(f"{name}.norms", f"{said.norm.kind}, {said.norm.order}", (rows, wide), nn.ModuleList(norms), 0, times)
+        if norms and block_spec.norm is not None:
+            add(f"{name}.norms", f"{block_spec.norm.kind}, {block_spec.norm.order}", (rows, wide), nn.ModuleList(norms), 0, times)
     add("norm", "after the last layer", (rows, model.position.widened(d)), model.norm, 0)
     if model.output_layer is not None:
         out, wide = spec.outputs or 0, model.position.widened(d)

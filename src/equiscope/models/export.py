@@ -48,8 +48,8 @@ def _exported(model: Model, path: Path, inputs_by_name: dict[str, Tensor], onnxr
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     worst = 0.0
     for one in (inputs_by_name, {name: _another(t) for name, t in inputs_by_name.items()}):
-        found = torch.from_numpy(session.run(None, {name: t.numpy() for name, t in one.items()})[0])
-        worst = max(worst, relative_error(found, _answer(model, one)))
+        exported = torch.from_numpy(session.run(None, {name: t.numpy() for name, t in one.items()})[0])
+        worst = max(worst, relative_error(exported, _answer(model, one)))
     if not worst < ALLOWED:
         raise InputError(f"{path} was written, but its answers differ from the model's by {worst:.1e}. Do not use it.")
     return worst

@@ -53,7 +53,7 @@ def generate(
             raise InputError("Beam search samples nothing. Leave sampling or beams out.")
         if draft is not None:
             raise InputError("Beam search takes no draft. Leave one of them out.")
-        return [found[0].ids for found in search(model, prompts, steps, beams, stop, source)]
+        return [hypotheses[0].ids for hypotheses in search(model, prompts, steps, beams, stop, source)]
     if draft is not None:
         return _drafted(model, prompts, steps, sampling, stop, seed, source, draft)
     return _rows(model, prompts, steps, sampling, stop, seed, source)

@@ -78,8 +78,8 @@ class InputEmbedding(nn.Module):
     def _cells(self, samples: Tensor, patch: tuple[int, ...]) -> Tokens:
         if self.stem is not None:
             samples = samples.movedim(-3, -4) if len(patch) == 3 else samples
-            made: Tokens = self.stem(samples)
-            return made
+            cells: Tokens = self.stem(samples)
+            return cells
         if len(patch) == 1:
             check_whole(samples.shape[-1:], patch, "A sound", "samples", "samples a frame")
             return Tokens.on_grid(samples.unflatten(-1, (-1, *patch)).movedim(-2, -3).flatten(-2), axes=1)

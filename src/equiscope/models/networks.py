@@ -149,10 +149,10 @@ def _whole(tokens: Tokens, shape: tuple[int, ...]) -> Tensor:
 
 
 def _linear(before: int, after: int) -> nn.Linear:
-    made = nn.Linear(before, after)
-    nn.init.normal_(made.weight, std=math.sqrt(2 / before))
-    nn.init.zeros_(made.bias)
-    return made
+    layer = nn.Linear(before, after)
+    nn.init.normal_(layer.weight, std=math.sqrt(2 / before))
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 # --- cost, without building -----------------------------------------------------------------------------------------------

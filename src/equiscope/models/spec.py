@@ -109,8 +109,8 @@ class Attention(SpecPart):
     @property
     def joint_score(self) -> ScoreFunction:
         """The score with its scale and cap, before its size is set."""
-        said = {name: getattr(self, name) for name in ("scale", "cap") if name in self.score.settings}
-        return type(self.score)(**self.score.settings | said)
+        settings = {name: getattr(self, name) for name in ("scale", "cap") if name in self.score.settings}
+        return type(self.score)(**self.score.settings | settings)
 
     @property
     def joint_mask(self) -> Mask:
@@ -224,8 +224,8 @@ class InputLayer(SpecPart):
         if self.separator is not None:
             object.__setattr__(self, "separator", tuple(self.separator))
             if not self.separator or self.features is not None:
-                found = "none" if not self.separator else f"features={self.features}, raw numbers"
-                raise InputError(f"A separator is one id or more of a vocabulary, but got {found}. Leave it out.")
+                what = "none" if not self.separator else f"features={self.features}, raw numbers"
+                raise InputError(f"A separator is one id or more of a vocabulary, but got {what}. Leave it out.")
         if self.positions == "index" and self.patch is None:
             raise InputError(
                 'positions="index" numbers the cells that whole inputs are cut into, but there is no patch. '

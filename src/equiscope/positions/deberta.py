@@ -66,8 +66,8 @@ class Deberta(Position):
         s_cp = take(keys, self.index(steps))
         back = -steps.mT  # from the query to the key, a row for each key
         queries = k @ self.columns(self.query_table, k)
-        asked = take(queries * 3**-0.5, self.index(back))
-        s_pc = asked.mT
+        position_scores = take(queries * 3**-0.5, self.index(back))
+        s_pc = position_scores.mT
         width = q.shape[-1]
         return (s_cp + s_pc) * width**-0.5
 

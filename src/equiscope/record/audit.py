@@ -197,8 +197,8 @@ class Audit(Struct, frozen=True, kw_only=True):
 
         `pure` is always asked, so it counts only where nothing else was asked.
         """
-        asked = [row for row in self.rows if row.name != "pure"] or self.rows
-        return not self.rows or any(row.verdict not in ("undecided", "not applicable") for row in asked)
+        requested_rows = [row for row in self.rows if row.name != "pure"] or self.rows
+        return not self.rows or any(row.verdict not in ("undecided", "not applicable") for row in requested_rows)
 
     def __repr__(self) -> str:
         """A heading, and a line for each statement; `equiscope.audit.table` prints them with counterexamples."""

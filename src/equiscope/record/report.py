@@ -44,11 +44,11 @@ def report(audit: Audit) -> Report:
     for row in audit.rows:
         count = sum(1 for other in ids if other == row.name or other.startswith(f"{row.name}~"))
         ids.append(row.name if not count else f"{row.name}~{count + 1}")
-    said = [
+    report_rows = [
         ReportRow(id=i, finding=finding(audit, row, has_evidence=True), samples=samples(row), command=repeat_command(audit, row))
         for i, row in zip(ids, audit.rows, strict=True)
     ]
-    return Report(title=audit.target, summary=summary(audit), audit=audit, rows=said)
+    return Report(title=audit.target, summary=summary(audit), audit=audit, rows=report_rows)
 
 
 def summary(audit: Audit) -> str:
@@ -83,8 +83,10 @@ def finding(audit: Audit, row: Row, has_evidence: bool = False) -> list[str]:
 
 
 def _smallest(row: Row) -> str:
-    found = row.counterexample
-    return f"Smallest counterexample: {_bare(found.text)} (error {number(found.error)})." if found else ""
+    counterexample = row.counterexample
+    return (
+        f"Smallest counterexample: {_bare(counterexample.text)} (error {number(counterexample.error)})." if counterexample else ""
+    )
 
 
 def _details(row: Row) -> Iterator[str]:
@@ -94,8 +96,8 @@ def _details(row: Row) -> Iterator[str]:
         return
     if len(row.outputs) > 1:
         yield f"By output: {'; '.join(outputs(row))}."
-    if said := coverage(row.coverage):
-        yield f"It was asked {said}."
+    if covered := coverage(row.coverage):
+        yield f"It was asked {covered}."
     if row.claimed == "yes":
         yield f"The model promises it: {_bare(row.reason)}." if row.reason else "The model's spec promises it."
     elif row.claimed == "no":
@@ -111,8 +113,8 @@ def _size(row: Row) -> str:
     least = f" (rounding alone: {number(row.floor)})" if row.floor is not None else ""
     tried = f"{row.samples} sample{'s'[: row.samples != 1]}"
     if row.verdict in ("undecided", "not applicable"):
-        said = row.verdict.capitalize()
-        return f"{said}: {_bare(row.note)}." if row.note else f"{said}, and no reason was given."
+        verdict = row.verdict.capitalize()
+        return f"{verdict}: {_bare(row.note)}." if row.note else f"{verdict}, and no reason was given."
     worst = number(row.error)
     if row.holds and not row.error:
         return f"Not one bit differs in {tried}{random}." if row.samples else f"It holds without any error{random}."
@@ -136,11 +138,11 @@ def _location(audit: Audit, row: Row) -> str:
 
 def outputs(row: Row) -> list[str]:
     """Every output of a row with its verdict: "pooler_output: broken (98 %), it reads row 0, which is padding here"."""
-    made = []
+    lines = []
     for one in row.outputs:
         size = f" ({number(one.error)})" if one.verdict in ("approximate", "broken") else ""
-        made.append(f"{one.name or 'the output'}: {one.verdict}{size}" + (f", {one.note}" if one.note else ""))
-    return made
+        lines.append(f"{one.name or 'the output'}: {one.verdict}{size}" + (f", {one.note}" if one.note else ""))
+    return lines
 
 
 def coverage(of: Coverage | None) -> str:
@@ -168,9 +170,9 @@ def samples(row: Row) -> str:
 def repeat_command(audit: Audit, row: Row) -> str:
     """What repeats one row: on the command line where the check was made there, else in Python."""
     if audit.target == audit.model:
-        asked = "actions" if row.kind == "action" else "properties"
+        argument = "actions" if row.kind == "action" else "properties"
         mode = f", mode={audit.mode!r}" if audit.mode != "eval" else ""
-        return f"eq.check(model, ..., {asked}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed}{mode})"
+        return f"eq.check(model, ..., {argument}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed}{mode})"
     named = re.sub(r" \([^()]*\)$", "", audit.target)  # what stands in brackets behind it was said of it
     words = ["equiscope", "check", named, f"--{row.kind}", row.name, "--seed", str(audit.seed)]
     words += ["--effort", audit.effort] if audit.effort != "default" else []

@@ -196,7 +196,7 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
         return []
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Put that right, or move it away: the run goes on.") from error
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for number, line in enumerate(lines, 1):
         if not line:
             continue
@@ -210,8 +210,8 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
                 "Delete that line: what it said of one step is lost, and the run goes on."
             ) from error
         if until is None or entry.step <= until:
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 class Entries:

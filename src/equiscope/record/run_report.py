@@ -66,8 +66,8 @@ def summary(run: Run, points: list[Point] | None = None) -> str:
     """One sentence: where the run is, and the number that decides. points: the last ones, where the run does not hold them."""
     last = (points if points is not None else run.points)[-1:]
     if run.state == "finished":
-        told = "; ".join(f"{part} {_first(values)}" for part, values in run.result.items() if values)
-        return f"Finished after {run.steps:,} steps{f': {told}' if told else ''}."
+        results = "; ".join(f"{part} {_first(values)}" for part, values in run.result.items() if values)
+        return f"Finished after {run.steps:,} steps{f': {results}' if results else ''}."
     if run.state in ("stopped", "failed"):
         why, word = run.reason.rstrip("."), run.state.capitalize()
         return f"{word + why[len(word) :] if why.startswith(run.state) else f'{word}: {why}' if why else word}."

@@ -51,9 +51,9 @@ class Tokens:
             return  # as most tokens are
         rows = {"positions": self.positions.shape[-2], "order": self.order.shape[-1]}
         rows |= {n: t.shape[-1] for n, t in (("document", self.document), ("valid", self.valid)) if t is not None}
-        for name, found in rows.items():
-            if found != length:
-                raise ShapeError(f"x has {length} tokens, but {name} has {found}. Give one entry a token.")
+        for name, size in rows.items():
+            if size != length:
+                raise ShapeError(f"x has {length} tokens, but {name} has {size}. Give one entry a token.")
         for name, axes in (("positions", 2), ("order", 1), ("document", 1), ("valid", 1)):
             flag = getattr(self, name)
             if flag is not None and not alike(self.x.shape[:-2], flag.shape[:-axes]):

@@ -18,10 +18,10 @@ def obj(path: Path, content: bytes) -> list[Points]:
     """Vertices and faces of an OBJ file, all its objects together; normals, textures and materials are left out."""
     lines, places, faces = Lines(path, content), [], []
     while lines.left:
-        said = lines.next("a line")
-        while said.endswith("\\") and "#" not in said and lines.left:
-            said = said[:-1] + lines.next("the rest of a line")
-        kind, *words = said.partition("#")[0].split() or ("",)
+        text = lines.next("a line")
+        while text.endswith("\\") and "#" not in text and lines.left:
+            text = text[:-1] + lines.next("the rest of a line")
+        kind, *words = text.partition("#")[0].split() or ("",)
         if kind == "v":
             places.append(lines.floats(words[:3], 3, "a vertex", finite=True))
         elif kind == "f":
@@ -37,8 +37,8 @@ def _corners(lines: Lines, words: list[str], before: int) -> list[int]:
     """Rows of a face's corners, from `vertex/texture/normal`; files count from 1, or back from the last vertex so far."""
     if len(words) < 3:
         lines.fail(f"a face has three corners or more, but found {len(words)}.")
-    found = [lines.integer(word.split("/")[0], "the number of a vertex") for word in words]
-    return [corner - 1 if corner > 0 else before + corner if corner < 0 else -1 for corner in found]
+    numbers = [lines.integer(word.split("/")[0], "the number of a vertex") for word in words]
+    return [corner - 1 if corner > 0 else before + corner if corner < 0 else -1 for corner in numbers]
 
 
 def _triangles(corners: list[int]) -> list[tuple[int, int, int]]:

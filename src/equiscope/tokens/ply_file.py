@@ -65,7 +65,7 @@ def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]
     faces: list[list[int]] = []
     for element in elements:
         try:
-            found = next(rows)
+            element_rows = next(rows)
         except Truncated as cut:
             raise InputError(
                 f"{path} says that it has {element.rows} of element {element.name}, but has {cut.row}. The file is cut off."
@@ -74,9 +74,9 @@ def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]
             raise InputError(f"{path} cannot be read as PLY: element {element.name}: {str(error)[:200]}.") from error
         if element.name == "vertex":
             axes = [element.column(axis) for axis in "xyz"]
-            places = [[float(row[axis]) for axis in axes if axis is not None] for row in found]
+            places = [[float(row[axis]) for axis in axes if axis is not None] for row in element_rows]
         if element.name == "face" and (corners := element.column("vertex_indices", "vertex_index")) is not None:
-            faces = [list(row[corners]) for row in found]
+            faces = [list(row[corners]) for row in element_rows]
     return places, faces
 
 
@@ -135,57 +135,59 @@ def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
         return float(word) if kind[0] == "f" else int(word)
 
     for element in elements:
-        found = []
+        values = []
         for row in range(element.rows):
-            found.append([
+            values.append([
                 number(row, kind) if count is None else [number(row, kind) for _ in range(number(row, count))]
                 for _, kind, count in element.columns
             ])  # fmt: skip
-        yield found
+        yield values
 
 
 def _binary(body: bytes, elements: list[Element], order: str) -> Iterator[list[Any]]:
     """The same. Rows that follow one another with as many numbers are read at once."""
     offset = 0
     for element in elements:
-        found: list[Any] = []
+        values: list[Any] = []
         together = TOGETHER
-        while len(found) < element.rows:
+        while len(values) < element.rows:
             if together < SHORT:
-                for _ in range(min(TOGETHER, element.rows - len(found))):
-                    row, offset = _row(body, offset, element, order, len(found))
-                    found.append(row)
+                for _ in range(min(TOGETHER, element.rows - len(values))):
+                    row, offset = _row(body, offset, element, order, len(values))
+                    values.append(row)
                 together = TOGETHER
                 continue
-            counts = _counts(body, offset, element, order, len(found))
+            counts = _counts(body, offset, element, order, len(values))
             columns: list[Any] = []
             for i, ((_, kind, count), many) in enumerate(zip(element.columns, counts, strict=True)):
                 columns += [(f"n{i}", order + count)] if count else []
                 columns.append((f"c{i}", order + kind, (many,) if count else ()))
             each = np.dtype(columns)
-            fit = min(element.rows - len(found), (len(body) - offset) // each.itemsize if each.itemsize else element.rows, together)
+            fit = min(
+                element.rows - len(values), (len(body) - offset) // each.itemsize if each.itemsize else element.rows, together
+            )
             if fit < 1:
-                raise Truncated(len(found))
+                raise Truncated(len(values))
             table = np.frombuffer(body, each, fit, offset)
             alike = np.ones(fit, dtype=bool)
             for i, many in enumerate(counts):
                 alike &= table[f"n{i}"] == many if element.columns[i][2] else True
             same = fit if alike.all() else int(alike.argmin())
-            found += list(zip(*(table[f"c{i}"][:same].tolist() for i in range(len(counts))), strict=True)) or [()] * same
+            values += list(zip(*(table[f"c{i}"][:same].tolist() for i in range(len(counts))), strict=True)) or [()] * same
             offset += same * each.itemsize
             together = 2 * together if same == fit else TOGETHER if same >= SHORT else 0
-        yield found
+        yield values
 
 
 def _row(body: bytes, offset: int, element: Element, order: str, row: int) -> tuple[list[Any], int]:
     """One row, and where the next one begins."""
-    counts, found = _counts(body, offset, element, order, row), []
+    counts, values = _counts(body, offset, element, order, row), []
     for (_, kind, count), many in zip(element.columns, counts, strict=True):
         offset += int(count[1]) if count else 0
         numbers = struct.unpack_from(f"{order}{many}{SIGNS[kind]}", body, offset)
         offset += many * int(kind[1])
-        found.append(list(numbers) if count else numbers[0])
-    return found, offset
+        values.append(list(numbers) if count else numbers[0])
+    return values, offset
 
 
 def _counts(body: bytes, offset: int, element: Element, order: str, row: int) -> list[int]:

@@ -82,10 +82,10 @@ def vertices(points: Points) -> Tokens:
 
 def read_points(path: str | Path) -> Points:
     """The points of a file with a single frame; otherwise as `read_frames`."""
-    found = read_frames(path)
-    if len(found) > 1:
-        raise InputError(f"{path} holds {len(found)} sets of points. Read them all: read_frames(path).")
-    return found[0]
+    frames = read_frames(path)
+    if len(frames) > 1:
+        raise InputError(f"{path} holds {len(frames)} sets of points. Read them all: read_frames(path).")
+    return frames[0]
 
 
 def read_frames(path: str | Path) -> list[Points]:
@@ -105,10 +105,10 @@ def read_frames(path: str | Path) -> list[Points]:
         raise
     except DAMAGED as error:  # also of a path with a zero byte
         raise InputError(f"{printable(path)} cannot be read: {reason(error)}.") from error
-    found: list[Points] = reader(path, content)
-    if not found:
+    frames: list[Points] = reader(path, content)
+    if not frames:
         raise InputError(f"{path} holds no points.")
-    return found
+    return frames
 
 
 def _readers() -> dict[str, Callable[[Path, bytes], list[Points]]]:

@@ -51,7 +51,7 @@ def read_sound(
             )
         if longest is not None and declared.duration > longest:
             raise InputError(f"{path} lasts {declared.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
-        samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
+        samples, file_rate = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except InputError:
         raise
     except MemoryError as error:
@@ -64,11 +64,11 @@ def read_sound(
         raise InputError(f"{path} is a sound without samples. Give another file.")
     wave = torch.from_numpy(samples).mean(-1)
     if rate is None:
-        return wave, found
-    made = resampled(wave, found, rate)
-    if not len(made):
-        raise InputError(f"{path} has {len(wave)} samples at {found} Hz, which are none at {rate} Hz. Give a longer sound.")
-    return made, rate
+        return wave, file_rate
+    resampled_wave = resampled(wave, file_rate, rate)
+    if not len(resampled_wave):
+        raise InputError(f"{path} has {len(wave)} samples at {file_rate} Hz, which are none at {rate} Hz. Give a longer sound.")
+    return resampled_wave, rate
 
 
 def _check_end(path: str | Path, content: bytes | None, declared: Any, read: int) -> None:
@@ -108,8 +108,8 @@ def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tens
         raise InputError("soxr computes outside of torch, so no gradient passes. Resample wave.detach(), before what is learned.")
     wave = wave if wave.dtype in (torch.float32, torch.float64) else wave.float()
     channels = wave.reshape(-1, wave.shape[-1]).T.contiguous().detach().cpu().numpy()
-    made = needed("soxr", "sound", "Resampling").resample(channels, rate, to)
-    return torch.from_numpy(made).T.reshape(*wave.shape[:-1], -1).to(wave.device)
+    samples = needed("soxr", "sound", "Resampling").resample(channels, rate, to)
+    return torch.from_numpy(samples).T.reshape(*wave.shape[:-1], -1).to(wave.device)
 
 
 def frames(wave: Float[Tensor, "*batch T"], rate: int, frame_ms: float = 25.0, hop_ms: float | None = None) -> Tokens:
@@ -192,11 +192,11 @@ def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
         raise InputError("This spectrogram is padded or packed. Cut each sound into patches first, then pack(sounds).")
     check_size(size, 2, "patches")
     windows, bands = size
-    found = spectrogram.x.shape[-2:]
-    long = found[0] // max(windows, 1) * windows
-    check_whole((long or found[0], found[1]), size, "A spectrogram", "windows and bands", "patches")
+    shape = spectrogram.x.shape[-2:]
+    long = shape[0] // max(windows, 1) * windows
+    check_whole((long or shape[0], shape[1]), size, "A spectrogram", "windows and bands", "patches")
     cut = patches(spectrogram.x[..., :long, :].unsqueeze(-3), size)
-    seconds = spectrogram.positions[..., :long, 0].unflatten(-1, (-1, windows)).mean(-1).repeat_interleave(found[1] // bands, -1)
+    seconds = spectrogram.positions[..., :long, 0].unflatten(-1, (-1, windows)).mean(-1).repeat_interleave(shape[1] // bands, -1)
     middle = cut.positions[:, 1] * bands + (bands - 1) / 2
     return Tokens(x=cut.x, positions=torch.stack([seconds, middle.expand_as(seconds)], -1), order=cut.order)
 

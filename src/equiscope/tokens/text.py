@@ -18,18 +18,18 @@ def words(sentence: str) -> list[str]:
 
     raises  InputError for a text without words
     """
-    found = _text(sentence).split()
-    if not found:
+    pieces = _text(sentence).split()
+    if not pieces:
         raise InputError('The sentence has no words. Give at least one, e.g. "Love conquers all".')
-    return found
+    return pieces
 
 
 def characters(sentence: str) -> list[str]:
     """Every character a token, spaces included. Raises InputError for an empty text."""
-    found = list(_text(sentence))
-    if not found:
+    pieces = list(_text(sentence))
+    if not pieces:
         raise InputError("The text is empty. Give at least one character.")
-    return found
+    return pieces
 
 
 def readable(text: str) -> str:

@@ -39,11 +39,11 @@ def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] 
     # from the back, so that the axes in front keep their numbers: T, t, C, R, r, S, s
     cut = video.unflatten(-1, (wide // columns, columns)).unflatten(-3, (high // rows, rows)).unflatten(-6, (long // times, times))
     boxes = cut.movedim((-7, -4, -2), (-7, -6, -5)).transpose(-4, -3)  # T, R, S, C, t, r, s
-    made = Tokens.on_grid(boxes.flatten(-4), axes=3)
+    tokens = Tokens.on_grid(boxes.flatten(-4), axes=3)
     if fps is None:
-        return made
-    seconds = (made.positions[:, :1].double() + 0.5) * times / fps
-    return replace(made, positions=torch.cat([seconds.to(made.positions.dtype), made.positions[:, 1:]], -1))
+        return tokens
+    seconds = (tokens.positions[:, :1].double() + 0.5) * times / fps
+    return replace(tokens, positions=torch.cat([seconds.to(tokens.positions.dtype), tokens.positions[:, 1:]], -1))
 
 
 def read_video(
@@ -60,7 +60,7 @@ def read_video(
     if every < 1 or (frames is not None and frames < 1):
         raise InputError(f"frames and every are 1 or more, but got frames={frames}, every={every}.")
     regular(path, "a video that FFmpeg reads, e.g. MP4")
-    found: list[Tensor] = []
+    images: list[Tensor] = []
     try:
         # an absolute path, and of files alone: a name or a playlist could have FFmpeg ask a network
         with av.open(os.path.abspath(path), metadata_errors="replace", options={"protocol_whitelist": "file"}) as file:
@@ -73,16 +73,16 @@ def read_video(
             later = (frame for frame in file.decode(stream) if frame.time is None or frame.time - began >= start)
             picked = islice(later, 0, None if frames is None else frames * every, every)
             for frame in picked:
-                if len(found) == most:
+                if len(images) == most:
                     raise InputError(
                         f"{path} has more than {most} frames of {area} pixels to be read. Ask for fewer frames, or a smaller size."
                     )
-                found.append(torch.from_numpy(frame.to_ndarray(format="rgb24", width=width, height=height)))
+                images.append(torch.from_numpy(frame.to_ndarray(format="rgb24", width=width, height=height)))
             fps = float(stream.average_rate or stream.guessed_rate)
     except (av.error.FFmpegError, IndexError, ValueError, TypeError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read as a video: {error}. Give a file that FFmpeg reads, e.g. MP4.") from error
-    if not found:
+    if not images:
         raise InputError(f"{path} has no frame at {start:g} seconds or later. Use an earlier start.")
-    return torch.stack(found).movedim(-1, 1).to(torch.float32) / 255, fps / every
+    return torch.stack(images).movedim(-1, 1).to(torch.float32) / 255, fps / every

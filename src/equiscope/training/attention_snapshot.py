@@ -47,7 +47,7 @@ def attention_of(
     """
     if not isinstance(model, Model):
         return None
-    found: list[Tensor] = []
+    weights: list[Tensor] = []
     parts = [
         cast(TransformerBlock, block).cross if source is not None else cast(TransformerBlock, block).attention
         for block in model.blocks
@@ -55,11 +55,11 @@ def attention_of(
 
     def keep(_: int, module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         context = given[3] if len(given) > 3 else named.get("context")
-        found.append(module.attend(*given[:3], context=context)[1].float().cpu())
+        weights.append(module.attend(*given[:3], context=context)[1].float().cpu())
 
     with hooked([(i, part) for i, part in enumerate(parts) if part is not None], before=keep):
         model(inputs, source=source)
-    alike = [w.reshape(-1, *w.shape[-2:])[:, rows, columns] for w in found]
+    alike = [w.reshape(-1, *w.shape[-2:])[:, rows, columns] for w in weights]
     if not alike or len({w.shape for w in alike}) > 1:
         return None
     return pack(torch.stack(alike).double().round(decimals=DECIMALS).numpy())

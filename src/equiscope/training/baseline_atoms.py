@@ -29,18 +29,21 @@ def atom_transformer_spec(spec: dict[str, Any], statistics: EnergyStatistics, pe
         raise InputError(
             f"{LEARNED} has no periodic cell, but the frames are periodic. Use a model of points in space, with a cutoff."
         )
-    features, said = len(statistics.elements) + 3, dict(spec)
-    layer = {"features": features} | said.pop("input", {})
-    decided: dict[str, tuple[Any, Any]] = {"input.features": (layer["features"], features), "outputs": (said.get("outputs", 1), 1)}
-    decided |= {"readout": (said.get("readout", "mean"), "mean"), "vocabulary": (said.get("vocabulary"), None)}
-    for name, (found, wanted) in decided.items():
-        if found != wanted:
+    features, fields = len(statistics.elements) + 3, dict(spec)
+    layer = {"features": features} | fields.pop("input", {})
+    decided: dict[str, tuple[Any, Any]] = {
+        "input.features": (layer["features"], features),
+        "outputs": (fields.get("outputs", 1), 1),
+    }
+    decided |= {"readout": (fields.get("readout", "mean"), "mean"), "vocabulary": (fields.get("vocabulary"), None)}
+    for name, (stated, decided_value) in decided.items():
+        if stated != decided_value:
             raise InputError(
-                f"{LEARNED} has {name} = {wanted!r}, but model.{name} is {found!r}. Leave it out: the data determines it."
+                f"{LEARNED} has {name} = {decided_value!r}, but model.{name} is {stated!r}. Leave it out: the data determines it."
             )
-    block = said.pop("block", {})
-    made = [_with_eager_backend(one) for one in block] if isinstance(block, list | tuple) else _with_eager_backend(block)
-    return said | {"block": made, "input": layer, "readout": "mean", "outputs": 1}
+    block = fields.pop("block", {})
+    blocks = [_with_eager_backend(one) for one in block] if isinstance(block, list | tuple) else _with_eager_backend(block)
+    return fields | {"block": blocks, "input": layer, "readout": "mean", "outputs": 1}
 
 
 class AtomTransformer:

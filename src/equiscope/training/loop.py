@@ -282,10 +282,10 @@ class Loop:
     def _resume(self) -> int:
         """Restore the most recent checkpoint, and return its step; 0 without a checkpoint."""
 
-        def fits(found: Checkpoint) -> int:
-            self.engine.restore(found.tensors)
-            self.best, self.seconds = found.facts["best"], found.facts["seconds"]
-            return found.step
+        def fits(checkpoint: Checkpoint) -> int:
+            self.engine.restore(checkpoint.tensors)
+            self.best, self.seconds = checkpoint.facts["best"], checkpoint.facts["seconds"]
+            return checkpoint.step
 
         self.engine.processes.on_first(lambda: run_folder.restore(self.out))
         step = run_folder.latest(self.out, fits, self.watcher.message, self.identity, self.until)

@@ -227,10 +227,10 @@ class MoleculesTask(Task):
             energies.append(moved.energy - plain.energy)
             forces.append((moved.forces - plain.forces @ by.mT)[numbers > 0].flatten())
             first += many
-        found = {"rotated energy": _mean(MILLI * torch.cat(energies).cpu())}
+        errors = {"rotated energy": _mean(MILLI * torch.cat(energies).cpu())}
         if self.forceful:
-            found = {"rotated forces": _mean(MILLI * torch.cat(forces).cpu()), **found}
-        return self.evaluate(model, part) | found
+            errors = {"rotated forces": _mean(MILLI * torch.cat(forces).cpu()), **errors}
+        return self.evaluate(model, part) | errors
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:

@@ -55,11 +55,11 @@ def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float
 
 def _alike(params: list[Tensor], most: int) -> Iterator[list[Tensor]]:
     """Groups of parameters with a gradient and the same shape, dtype and device, of at most `AT_ONCE` numbers."""
-    found: dict[Any, list[Tensor]] = defaultdict(list)
+    groups: dict[Any, list[Tensor]] = defaultdict(list)
     for p in params:
         if p.grad is not None:
-            found[p.shape, p.dtype, p.device].append(p)
-    for some in found.values():
+            groups[p.shape, p.dtype, p.device].append(p)
+    for some in groups.values():
         many = max(1, most // max(1, some[0].numel()))
         yield from (some[first : first + many] for first in range(0, len(some), many))
 

@@ -105,10 +105,10 @@ class DistributedProcesses(SingleProcess):
             except (EquiscopeError, OSError) as error:
                 self.fabric.broadcast((None, str(error)))
                 raise
-        found, wrong = self.fabric.broadcast(answer)
+        result, wrong = self.fabric.broadcast(answer)
         if wrong is not None:
             raise InputError(wrong)
-        return cast(T, found)
+        return cast(T, result)
 
     def _sharded(self, model: Any, mesh: Any) -> Any:
         """Shard each layer's weights over the processes; they are gathered while the layer is computed.
@@ -120,11 +120,11 @@ class DistributedProcesses(SingleProcess):
         policy = (
             MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if self.half else MixedPrecisionPolicy()
         )
-        said = {"mesh": mesh["data_parallel"], "mp_policy": policy, "reshard_after_forward": True}
+        settings = {"mesh": mesh["data_parallel"], "mp_policy": policy, "reshard_after_forward": True}
         if model.encoder is None:
             for block in model.blocks:
-                fully_shard(block, **said)
-        return fully_shard(model, **said)
+                fully_shard(block, **settings)
+        return fully_shard(model, **settings)
 
 
 def processes(recipe: Recipe, devices: int = 1) -> SingleProcess:

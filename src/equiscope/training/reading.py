@@ -166,10 +166,10 @@ class Origin:
 
 def _validated(data: dict[str, Any], origin: Origin) -> Recipe:
     """The recipe of plain data. Raises InputError for the first mistake, with its location."""
-    made = _typed(data, origin)
-    for path, sentence in _impossible(made):
+    checked_recipe = _typed(data, origin)
+    for path, sentence in _impossible(checked_recipe):
         raise InputError(f"{origin.of(path)}: {sentence}")
-    return made
+    return checked_recipe
 
 
 def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
@@ -341,8 +341,8 @@ def _path_to(model: dict[str, Any], value: object, path: str = "model") -> str:
     for name, held in model.items():
         if held == value:
             return f"{path}.{name}"
-        if isinstance(held, dict) and (found := _path_to(held, value, f"{path}.{name}")) != f"{path}.{name}":
-            return found
+        if isinstance(held, dict) and (path_inside := _path_to(held, value, f"{path}.{name}")) != f"{path}.{name}":
+            return path_inside
     return path
 
 
@@ -411,8 +411,8 @@ def value_of(text: str, origin: str = "--set") -> Any:
 def _neighbours(path: Path) -> str:
     """The recipes in the folder of a missing recipe."""
     there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
-    found = [p.name for p in there if p.name != "pyproject.toml"]
-    return f" {path.parent} has {', '.join(found)}." if found else " Those that come along are in recipes/, in a clone."
+    names = [p.name for p in there if p.name != "pyproject.toml"]
+    return f" {path.parent} has {', '.join(names)}." if names else " Those that come along are in recipes/, in a clone."
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

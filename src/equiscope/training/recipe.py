@@ -127,5 +127,5 @@ class Recipe(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with every field and its value."""
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return found
+        data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return data

@@ -65,7 +65,7 @@ def _quoted(sample: Sample) -> str:
 
 def _lines(fields: dict[str, Any], before: str = "") -> list[str]:
     """ "optimiser.rate = 0.001", as --set writes it."""
-    found: list[str] = []
+    lines: list[str] = []
     for name, value in fields.items():
-        found += _lines(value, f"{before}{name}.") if isinstance(value, dict) else [f"{before}{name} = {value!r}"]
-    return found
+        lines += _lines(value, f"{before}{name}.") if isinstance(value, dict) else [f"{before}{name} = {value!r}"]
+    return lines

@@ -336,14 +336,14 @@ class MemberOptimiser(MutableMapping[nn.Parameter, dict[str, Tensor]]):
 
 def _different_buffers(models: Sequence[nn.Module]) -> dict[str, Tensor]:
     """The buffers that are not the same in every model, stacked."""
-    found = {}
+    differences = {}
     for name, first in models[0].named_buffers():
         others = [model.get_buffer(name) for model in models]
         if any(other.shape != first.shape for other in others):
             raise NotTogether(f"The models have a {name} of different shapes.")
         if not all(torch.equal(first, other) for other in others):
-            found[name] = torch.stack(others)
-    return found
+            differences[name] = torch.stack(others)
+    return differences
 
 
 def _first_line(error: Exception) -> str:

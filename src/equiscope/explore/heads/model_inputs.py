@@ -196,9 +196,9 @@ def _picture(prepared: LabelledInputs, model: nn.Module) -> None:
     values = pixels.detach().cpu().float()
     low, high = values.min(), values.max()
     shown = (255 * (values - low) / (high - low).clamp(min=1e-12)).byte().numpy()
-    found = patch_sequences(model, (pixels.shape[1], pixels.shape[2]), address(np.ascontiguousarray(shown)))
-    if found:
-        prepared.sequences += found
+    sequences = patch_sequences(model, (pixels.shape[1], pixels.shape[2]), address(np.ascontiguousarray(shown)))
+    if sequences:
+        prepared.sequences += sequences
         prepared.notes.append("The picture is shown as the model reads it: its smallest number is black, its largest white.")
 
 

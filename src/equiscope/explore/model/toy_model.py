@@ -98,13 +98,13 @@ def toy_run(spec: Spec, own: Model | None = None, seed: int = 0) -> ToyRun:
 
 def runs(spec: Spec) -> list[tuple[Block, int]]:
     """The alternating blocks, and the number of consecutive layers of each: three with RoPE and one without are two entries."""
-    found: list[tuple[Block, int]] = []
+    block_runs: list[tuple[Block, int]] = []
     for block in spec.cycle:
-        if found and alike(spec, found[-1][0], block):
-            found[-1] = (block, found[-1][1] + 1)
+        if block_runs and alike(spec, block_runs[-1][0], block):
+            block_runs[-1] = (block, block_runs[-1][1] + 1)
         else:
-            found.append((block, 1))
-    return [(found[0][0], spec.layers)] if len(found) == 1 else found
+            block_runs.append((block, 1))
+    return [(block_runs[0][0], spec.layers)] if len(block_runs) == 1 else block_runs
 
 
 def alike(spec: Spec, one: Block, other: Block) -> bool:

@@ -11,7 +11,7 @@ def plain(comparison: Comparison) -> str:
     """The answer, the candidates, the pairs, every run and the data, as markup."""
     sizes = sorted({(b.factor, b.size) for trial in comparison.trials for b in trial.extrapolation})
     metric = f"{comparison.part} {comparison.metric}"
-    said = "".join(f"<p>{escape(text)}</p>\n" for text in (comparison.question, *comparison.notes) if text)
+    paragraphs = "".join(f"<p>{escape(text)}</p>\n" for text in (comparison.question, *comparison.notes) if text)
     command = f"<p><code>{escape(comparison.command)}</code></p>\n" if comparison.command else ""
     candidates = [_candidate(candidate, comparison) for candidate in comparison.candidates]
     extrapolation = [f"{metric} at {size} {comparison.axis}" for _, size in sizes]
@@ -20,7 +20,7 @@ def plain(comparison: Comparison) -> str:
     data = [[d.name, d.part, f"{d.bytes:,}", d.sha256] for d in comparison.data]
     return (
         f'<div class="bare-report"><p>{escape(comparison.title)}</p>\n'
-        f"<h1>{escape(comparison.answer or comparison.title)}</h1>\n{said}"
+        f"<h1>{escape(comparison.answer or comparison.title)}</h1>\n{paragraphs}"
         + page.table("Candidates, best first", ["name", metric, "parameters", "steps"], candidates)
         + page.table("Pairs", ["first", "second", "difference", "95 % interval", "what it says"], [*map(_pair, comparison.pairs)])
         + page.table("Runs", heads, runs)
@@ -30,17 +30,17 @@ def plain(comparison: Comparison) -> str:
 
 
 def _candidate(candidate: Candidate, comparison: Comparison) -> list[str]:
-    found = [t.value for t in comparison.trials if t.candidate == candidate.name and t.value is not None]
-    spread = f" ± {stdev(found):.2g}" if len(found) > 1 else ""
-    value = f"{fmean(found):.6g}{spread}" if found else "no number"
+    values = [t.value for t in comparison.trials if t.candidate == candidate.name and t.value is not None]
+    spread = f" ± {stdev(values):.2g}" if len(values) > 1 else ""
+    value = f"{fmean(values):.6g}{spread}" if values else "no number"
     return [candidate.name, value, f"{candidate.parameters:,}", f"{candidate.steps:,}"]
 
 
 def _pair(pair: PairedDifference) -> list[str]:
     between = "" if pair.low is None or pair.high is None else f"{pair.low:.3g} to {pair.high:.3g}"
     more = f"not significant; {pair.seeds} seeds would decide" if pair.seeds else "not significant"
-    said = f"{pair.better} is better" if pair.decided else "identical" if pair.same else more
-    return [pair.first, pair.second, f"{pair.difference:.3g}", between, said]
+    conclusion = f"{pair.better} is better" if pair.decided else "identical" if pair.same else more
+    return [pair.first, pair.second, f"{pair.difference:.3g}", between, conclusion]
 
 
 def _trial(trial: Trial, sizes: list[int]) -> list[str]:

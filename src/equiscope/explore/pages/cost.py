@@ -180,12 +180,12 @@ def plain(page: Cost) -> str:
 
 def _sums(page: Cost, one: Preset) -> list[str]:
     """Multiply-adds of a pass, and parameters."""
-    found = []
+    totals = []
     for column in ("full_pass", "parameters"):
         parts = [w for w in page.parts if w.counted or column == "parameters"]
         layers = [one.sizes["L"] if w.per_layer else 1 for w in parts]
-        found.append(sum(amount(getattr(w, column), one.sizes, one.features) * n for w, n in zip(parts, layers, strict=True)))
-    return [f"{value:,}" for value in found]
+        totals.append(sum(amount(getattr(w, column), one.sizes, one.features) * n for w, n in zip(parts, layers, strict=True)))
+    return [f"{value:,}" for value in totals]
 
 
 def written(terms: list[CostTerm]) -> str:

@@ -84,15 +84,15 @@ class _Sketch:
 
     def add(self, box: record.Box, modules: Sequence[nn.Module | nn.Parameter | None] = (), claims: nn.Module | None = None) -> str:
         """A box for modules that are alike, one a layer; `claims` asks more parts than are counted here."""
-        found = [m for m in modules if m is not None]
-        sizes = [_parameters(m) for m in found]
+        present = [m for m in modules if m is not None]
+        sizes = [_parameters(m) for m in present]
         fresh = {id(p): p.numel() for ps in sizes for p in ps if id(p) not in self.counted}
         self.counted |= fresh.keys()
-        asked = claims or next((m for m in found if isinstance(m, nn.Module)), None)
+        owner = claims or next((m for m in present if isinstance(m, nn.Module)), None)
         self.boxes.append(
             msgspec.structs.replace(
                 box, about=box.about or ABOUT.get(box.kind, ""), parameters=sum(p.numel() for p in sizes[0]) if sizes else 0,
-                total=sum(fresh.values()), claims=derive(asked) if asked is not None else [],
+                total=sum(fresh.values()), claims=derive(owner) if owner is not None else [],
             )
         )  # fmt: skip
         return box.id
@@ -200,14 +200,14 @@ class _Tower:
 
     # --- the layers -----------------------------------------------------------------------------------------------------
     def _layers(self) -> None:
-        found = runs(self.spec)
-        period, outer, at = sum(count for _, count in found), "", 0
-        if len(found) > 1:
+        layer_runs = runs(self.spec)
+        period, outer, at = sum(count for _, count in layer_runs), "", 0
+        if len(layer_runs) > 1:
             outer = f"{self.prefix}turns"
             self.sketch.frames.append(
                 record.Frame(id=outer, title="alternating layers", repeat=self.spec.layers // period, tower=self.number)
             )
-        for i, (block, count) in enumerate(found):
+        for i, (block, count) in enumerate(layer_runs):
             frame = f"{self.prefix}layers.{i}"
             numbers = [n for start in range(0, self.spec.layers, period) for n in range(start + at, start + at + count)]
             self.sketch.frames.append(record.Frame(id=frame, title=_layers(numbers), repeat=count, tower=self.number, outer=outer))

@@ -274,9 +274,9 @@ def against_sum() -> float:
     q, k, v = (part.tolist() for part in graph.attention.project(tokens, tokens, NoPosition()))
     arrived = torch.zeros(HEADS, NODES, WIDE // HEADS, dtype=torch.float64)
     for head, node in product(range(HEADS), range(NODES)):
-        asked = [sum(map(mul, q[head][node], key)) / math.sqrt(WIDE // HEADS) for key in k[head]]
-        total = sum(map(math.exp, asked))
-        for score, value in zip(asked, v[head], strict=True):
+        scores = [sum(map(mul, q[head][node], key)) / math.sqrt(WIDE // HEADS) for key in k[head]]
+        total = sum(map(math.exp, scores))
+        for score, value in zip(scores, v[head], strict=True):
             arrived[head, node] += math.exp(score) / total * torch.tensor(value, dtype=torch.float64)
     assert graph.attention.o_proj is not None
     wanted = graph.attention.o_proj(arrived.transpose(-3, -2).flatten(-2))

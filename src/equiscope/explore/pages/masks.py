@@ -263,12 +263,12 @@ def training_examples(decoder: Model, ids: list[int], names: list[str]) -> list[
 # --- how far a word sees ----------------------------------------------------------------------------------------------
 def influence(names: list[str], ids: Tensor, seed: int) -> Tensor:
     """[layers, windows, layers + 1, words]: norm of d(last word's output) / d(a word after each layer)."""
-    found = torch.zeros(LAYERS, len(ids), LAYERS + 1, len(ids), dtype=torch.float64)
+    shares = torch.zeros(LAYERS, len(ids), LAYERS + 1, len(ids), dtype=torch.float64)
     for layers in range(1, LAYERS + 1):
         deep = model(names, seed, layers)
         for size in range(1, len(ids) + 1):
-            found[layers - 1, size - 1, : layers + 1] = _influence_of(windowed(deep, size), ids)
-    return found
+            shares[layers - 1, size - 1, : layers + 1] = _influence_of(windowed(deep, size), ids)
+    return shares
 
 
 def _influence_of(decoder: Model, ids: Tensor) -> Tensor:

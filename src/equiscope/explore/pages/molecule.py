@@ -95,25 +95,25 @@ def _caption(points: Points) -> str:
     text = points.values.get("comment") or points.values.get("title")
     if isinstance(text, str):
         return text.strip()[:80]
-    found = [f"{name} {value:.6g}" for name, value in points.values.items() if isinstance(value, float)]
-    return ", ".join(found)[:80]
+    energies = [f"{name} {value:.6g}" for name, value in points.values.items() if isinstance(value, float)]
+    return ", ".join(energies)[:80]
 
 
 def _notes(frames: list[Points], same: list[Points], displayed: list[Points], models: Sequence[Solving]) -> list[str]:
-    found = []
+    notes = []
     if drawn := [model for model in models if not model.trained]:
         who = "All models have" if len(drawn) == len(models) else f"The {' and '.join(model.title for model in drawn)} has"
-        found.append(
+        notes.append(
             f"{who} untrained weights, drawn with seed {drawn[0].seed}: the numbers mean nothing in nature, but what stays and "
             "what turns is true of any weights."
         )
     if len(same) < len(frames):
-        found.append(f"{len(frames) - len(same)} of {len(frames)} frames hold other atoms and are left out.")
+        notes.append(f"{len(frames) - len(same)} of {len(frames)} frames hold other atoms and are left out.")
     if len(displayed) < len(same):
-        found.append(f"The file has {len(same)} frames of these atoms, of which the page holds {len(displayed)}.")
+        notes.append(f"The file has {len(same)} frames of these atoms, of which the page holds {len(displayed)}.")
     if any(one.cell is not None for one in displayed):
-        found.append("The file has a periodic cell, which is left out: the molecule is drawn and computed alone.")
-    return found
+        notes.append("The file has a periodic cell, which is left out: the molecule is drawn and computed alone.")
+    return notes
 
 
 def solved(model: Solving, at: Tensor) -> Solver:

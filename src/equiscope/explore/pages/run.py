@@ -109,17 +109,17 @@ def following(folder: Path) -> Live:
             run = read_run(folder, entries=False)
             try:
                 with path.open("rb") as file:
-                    found = path.stat()
-                    if found.st_ino != at[0] or found.st_size < at[1]:
+                    status = path.stat()
+                    if status.st_ino != at[0] or status.st_size < at[1]:
                         live.begin(run, [])
-                        at = (found.st_ino, 0)
+                        at = (status.st_ino, 0)
                     file.seek(at[1])
                     text = file.read()
             except FileNotFoundError:
                 return
             whole = text[: text.rfind(b"\n") + 1]  # the last line may be on its way
             for entry in _entries(whole, path):
-                live.add(entry, found.st_mtime)
+                live.add(entry, status.st_mtime)
             at = (at[0], at[1] + len(whole))
             live.state(run)
 

@@ -35,14 +35,14 @@ def meadow(side: int = 224) -> np.ndarray:
 
 def bounce(frames: int = 16, side: int = 64) -> np.ndarray:
     """A ball that crosses the lawn in two jumps: bytes [frames, 3, side, side]."""
-    made = []
+    images = []
     for i in range(frames):
         canvas, y, x = _ground(side)
         through = (i + 0.5) / frames
         height = 1 - (4 * through % 2 - 1) ** 2
         _ellipse(canvas, y, x, BALL, 0.78 - 0.52 * height, 0.08 + 0.84 * through, 0.085, 0.085)
-        made.append(_bytes(canvas))
-    return np.stack(made)
+        images.append(_bytes(canvas))
+    return np.stack(images)
 
 
 def voice(rate: int = 8000) -> Tensor:

@@ -78,11 +78,11 @@ def offers(heads: int, length: int = 0) -> list[_SchemeOffer]:
     if heads == 1:
         special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
     listed = [(s.name, s.title, s.summary, "", special.get(s, s)) for s in SCHEMES if s().axes in (1, None)]
-    made = [
+    all_offers = [
         _SchemeOffer(_variant(make(), name, title, summary, switch), make) for name, title, summary, switch, make in listed + EXTRA
     ]
     groups = ["", *GROUPS.values(), BROKEN]
-    return sorted(made, key=lambda offer: groups.index(offer.variant.group))
+    return sorted(all_offers, key=lambda offer: groups.index(offer.variant.group))
 
 
 def explorable(choice: Choice) -> record.Explorable:
@@ -158,15 +158,15 @@ def _program(
     offer: _SchemeOffer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array],
     array_cache: dict[bytes, record.Array],
 ) -> record.SchemeProgram:  # fmt: skip
-    made = exhibit(
+    page = exhibit(
         offer.make(), choice.width, choice.heads, choice.seed, causal="causal" in setting, class_token="class" in setting
     )  # fmt: skip
     tokens = Tokens.of(rows(names[:TRACED], choice))
     if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
-    program = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, array_cache=array_cache)
+    program = lowered(watch(page, *page.inputs(tokens)), arrays=False, title=offer.variant.title, array_cache=array_cache)
     return record.SchemeProgram(
-        scheme=offer.variant.name, setting=setting, program=_pooled(program, offer.variant.name, pool), claims=derive(made.model),
+        scheme=offer.variant.name, setting=setting, program=_pooled(program, offer.variant.name, pool), claims=derive(page.model),
         roles=_roles(program),
     )  # fmt: skip
 

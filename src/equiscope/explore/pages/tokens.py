@@ -90,15 +90,15 @@ def _sound(path: Path | None) -> SoundTokens:
 
 def _sound_cuts(wave: Tensor, rate: int) -> list[SoundCut]:
     """Those that the sound is long enough for. Raises what the first one raises where there are none."""
-    made, why = [], list[InputError | ShapeError]()
+    cuts, why = [], list[InputError | ShapeError]()
     for window_ms, hop_ms in WINDOWS:
         try:
-            made.append(_sound_cut(wave, rate, window_ms, hop_ms))
+            cuts.append(_sound_cut(wave, rate, window_ms, hop_ms))
         except (InputError, ShapeError) as error:
             why.append(error)
-    if not made:
+    if not cuts:
         raise why[0]
-    return made
+    return cuts
 
 
 def _sound_cut(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> SoundCut:
@@ -147,12 +147,12 @@ def _picture(path: Path | None) -> PictureTokens:
     else:
         if not path.is_file():
             raise InputError(f"There is no picture {path}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
-        name, found = path.name, picture(path, str(path), most=PIXELS)
-        high, wide = _shape((found.height, found.width), 224)
-        pixels = converted(found, (high, wide), 3)
-        if (found.height, found.width) != (high, wide):
+        name, image = path.name, picture(path, str(path), most=PIXELS)
+        high, wide = _shape((image.height, image.width), 224)
+        pixels = converted(image, (high, wide), 3)
+        if (image.height, image.width) != (high, wide):
             note = (
-                f"It has {found.width}×{found.height} pixels; it was cut to its middle and brought to {wide}×{high}, "
+                f"It has {image.width}×{image.height} pixels; it was cut to its middle and brought to {wide}×{high}, "
                 "so that patches fill it."
             )
     shown = torch.from_numpy(np.ascontiguousarray(pixels)).float() / 255
@@ -170,14 +170,14 @@ def _shape(size: tuple[int, int], side: int, long: int = 2) -> tuple[int, int]:
 
 
 def _cut(image: Tensor, side: int) -> PictureCut:
-    found, grid = patches(image, (side, side)), [n // side for n in image.shape[-2:]]
+    cut, grid = patches(image, (side, side)), [n // side for n in image.shape[-2:]]
     weight = readable((3, side, side))
     kernel = weight.T.unflatten(1, (3, side, side))
     slid = F.conv2d(image[None].double(), kernel.double(), stride=side)[0].flatten(1).T
     ends = [[[i * side, (i + 1) * side] for i in range(n)] for n in grid]
     return PictureCut(
-        kind="patches", side=side, grid=grid, numbers=found.x.shape[-1], rows=ends[0], columns=ends[1],
-        projection=_mapped(found.x, weight, slid),
+        kind="patches", side=side, grid=grid, numbers=cut.x.shape[-1], rows=ends[0], columns=ends[1],
+        projection=_mapped(cut.x, weight, slid),
     )  # fmt: skip
 
 
@@ -201,12 +201,12 @@ def _reached(size: int) -> list[list[int]]:
         for parameter in stem.parameters():
             torch.nn.init.ones_(parameter)
         x = torch.ones(1, size, requires_grad=True)
-        found = []
+        ranges = []
         for cell in stem(x).x[:, 0]:
             (slope,) = torch.autograd.grad(cell, x, retain_graph=True)
             nonzero = slope[0].nonzero().flatten()
-            found.append([int(nonzero[0]), int(nonzero[-1]) + 1])
-    return found
+            ranges.append([int(nonzero[0]), int(nonzero[-1]) + 1])
+    return ranges
 
 
 def readable(shape: tuple[int, ...]) -> Tensor:
@@ -231,9 +231,9 @@ def _halves(shape: tuple[int, ...], axis: int) -> Tensor:
 
 
 def _mapped(x: Tensor, weight: Tensor, slid: Tensor) -> Projection:
-    made = x.double() @ weight.double()
-    error = (made - slid).abs().max() / slid.abs().max().clamp(min=1e-30)
-    return Projection(weight=_packed(weight), output=_packed(made.float()), error=float(error))
+    projected = x.double() @ weight.double()
+    error = (projected - slid).abs().max() / slid.abs().max().clamp(min=1e-30)
+    return Projection(weight=_packed(weight), output=_packed(projected.float()), error=float(error))
 
 
 # --------------------------------------------------------------------------------------------------------------------- film
@@ -242,16 +242,16 @@ def _mapped(x: Tensor, weight: Tensor, slid: Tensor) -> Projection:
 def _film(path: Path | None) -> FilmTokens:
     note = ""
     if path is None:
-        name, found, fps = "synthetic film", torch.from_numpy(sample_media.bounce()).float() / 255, 8.0
+        name, film, fps = "synthetic film", torch.from_numpy(sample_media.bounce()).float() / 255, 8.0
     else:
         if not path.is_file():
             raise InputError(f"There is no film {path}. Give the path of a file that FFmpeg reads, e.g. MP4.")
         name = path.name
-        found, fps, note = _read_film(path)
-    kept = len(found)
-    cuts = [_film_cut(found, size, fps) for size in BOXES if kept % size[0] == 0]
+        film, fps, note = _read_film(path)
+    kept = len(film)
+    cuts = [_film_cut(film, size, fps) for size in BOXES if kept % size[0] == 0]
     return FilmTokens(
-        name=name, size=[kept, *found.shape[-2:]], fps=fps, frames=_bytes((found * 255).round().byte().numpy()),
+        name=name, size=[kept, *film.shape[-2:]], fps=fps, frames=_bytes((film * 255).round().byte().numpy()),
         outputs=MOVED, cuts=cuts, note=note,
     )  # fmt: skip
 
@@ -264,15 +264,15 @@ def _read_film(path: Path) -> tuple[Tensor, float, str]:
     size = (max(rows, round(high * scale)), max(columns, round(wide * scale)))
     every = max(1, round(rate / EACH_SECOND))
     start = _liveliest(path, rate, every)
-    found, fps = read_video(path, start, frames=FRAMES, every=every, size=size)
-    found = found[: next(n for n in (FRAMES, 12, 8, 4, 2, 1) if n <= len(found))]  # so that tubelets fill it
+    film, fps = read_video(path, start, frames=FRAMES, every=every, size=size)
+    film = film[: next(n for n in (FRAMES, 12, 8, 4, 2, 1) if n <= len(film))]  # so that tubelets fill it
     top, left = (size[0] - rows) // 2, (size[1] - columns) // 2
     note = (
-        f"It has {wide}×{high} pixels and {rate:.4g} frames a second; here are {len(found)} of them, "
+        f"It has {wide}×{high} pixels and {rate:.4g} frames a second; here are {len(film)} of them, "
         f"{'one after another' if every == 1 else f'one of every {every}'}, from {start:.3g} s on, where most moves in the first "
         f"{min(SEARCHED, DECODED / rate):.3g} s, cut to the middle and brought to {columns}×{rows}."
     )
-    return found[..., top : top + rows, left : left + columns].contiguous(), fps, note
+    return film[..., top : top + rows, left : left + columns].contiguous(), fps, note
 
 
 def _liveliest(path: Path, rate: float, every: int) -> float:
@@ -310,14 +310,14 @@ def _video_size(path: Path) -> tuple[int, int, float]:
 
 
 def _film_cut(film: Tensor, size: tuple[int, int, int], fps: float) -> FilmCut:
-    found = tubelets(film, size, fps)
+    cut = tubelets(film, size, fps)
     weight = readable((3, *size))
     kernel = weight.T.unflatten(1, (3, *size))
     slid = F.conv3d(film.transpose(0, 1)[None].double(), kernel.double(), stride=size)[0].flatten(1).T
     axes = (film.shape[0], *film.shape[-2:])
     return FilmCut(
-        size=list(size), grid=[n // s for n, s in zip(axes, size, strict=True)], numbers=found.x.shape[-1],
-        positions=_packed(found.positions), projection=_mapped(found.x, weight, slid),
+        size=list(size), grid=[n // s for n, s in zip(axes, size, strict=True)], numbers=cut.x.shape[-1],
+        positions=_packed(cut.positions), projection=_mapped(cut.x, weight, slid),
     )  # fmt: skip
 
 

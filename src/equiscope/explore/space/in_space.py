@@ -43,21 +43,21 @@ def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computati
 
 def rotation_report(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor]:
     """Energy, and what lies on the way to it, of one molecule [N, 3]. rows: which of the model's elements its atoms are, [1, N]."""
-    found: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
     ends = [("features", model.norm), ("each", model.last)]
-    with hooked(ends, after=lambda name, _, made: found.update({name: made})), looking() as weights:
+    with hooked(ends, after=lambda name, _, output: outputs.update({name: output})), looking() as weights:
         energy = model.energies(rows, torch.ones_like(rows, dtype=torch.bool), positions.unsqueeze(0))
-    features: Features = found["features"]
+    features: Features = outputs["features"]
     plain, arrow = PLAIN[model.spec.group]
-    each = found["each"].squeeze(-1) * model.scale + model.references[rows]
-    made = {"energy": energy, "each": each[0], "numbers": features[plain][0], "weights": torch.cat(weights)}
-    return {**made, "arrows": features[arrow][0]} if arrow in features else made
+    each = outputs["each"].squeeze(-1) * model.scale + model.references[rows]
+    report = {"energy": energy, "each": each[0], "numbers": features[plain][0], "weights": torch.cat(weights)}
+    return {**report, "arrows": features[arrow][0]} if arrow in features else report
 
 
 @contextmanager
 def looking() -> Iterator[list[Tensor]]:
     """Inside, every attention in space also returns its weights [B, H, N, N]: its output for one-hot values."""
-    found: list[Tensor] = []
+    weights: list[Tensor] = []
     before = {name: getattr(attend, name) for name in ("dense", "local")}
 
     def asked(look: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -67,7 +67,7 @@ def looking() -> Iterator[list[Tensor]]:
             bound.arguments["v"] = torch.eye(q.shape[2], dtype=q.dtype, device=q.device).expand(*q.shape[:3], -1)
             for name in ("filters", "vectors"):  # what is done to messages, not who sends them
                 bound.arguments.pop(name, None)
-            found.append(look(*bound.args, **bound.kwargs)[0])
+            weights.append(look(*bound.args, **bound.kwargs)[0])
             return look(*given, **named)
 
         return both
@@ -75,7 +75,7 @@ def looking() -> Iterator[list[Tensor]]:
     try:
         for name, look in before.items():
             setattr(attend, name, asked(look))
-        yield found
+        yield weights
     finally:
         for name, look in before.items():
             setattr(attend, name, look)

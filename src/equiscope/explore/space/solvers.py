@@ -46,8 +46,8 @@ class Solving:
 
     def function(self, dtype: torch.dtype = torch.float64) -> Made:
         """The function in a precision; what it answers has no history."""
-        made = self.make(copy.deepcopy(self.model).to(dtype))
-        return lambda positions: {name: value.detach() for name, value in made(positions).items()}
+        energy_function = self.make(copy.deepcopy(self.model).to(dtype))
+        return lambda positions: {name: value.detach() for name, value in energy_function(positions).items()}
 
 
 def untrained(numbers: Tensor, seed: int) -> list[Solving]:
@@ -129,8 +129,8 @@ def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, s
         at = positions if own is None else positions - positions.mean(0)
         noted: list[Tensor] = []
         with _noting_softmax(noted):
-            made = model(Tokens(x=torch.cat([which.to(at.dtype), at], -1), positions=order[:, None], order=order)).squeeze(-1)
-        each = made if own is None else own + made.double() * scale
+            output = model(Tokens(x=torch.cat([which.to(at.dtype), at], -1), positions=order[:, None], order=order)).squeeze(-1)
+        each = output if own is None else own + output.double() * scale
         return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted]))
 
     def answers(positions: Tensor) -> Answers:
@@ -145,10 +145,10 @@ def _noting_softmax(weights: list[Tensor]) -> Functions:
     """Keeps what softmax gave: an ordinary attention computed step by step weighs with nothing else."""
 
     def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        made = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         if "softmax" in getattr(func, "__name__", ""):
-            weights.append(made)
-        return made
+            weights.append(result)
+        return result
 
     return Functions(answer)
 
