@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from tests.training.small import plain
 
+from equiscope import outputs
 from equiscope.comparison.measurements import RunMeasurements, write_measurements
 from equiscope.comparison.plan import Job, Plan, make_plan, write_plan
 from equiscope.models import Spec
@@ -26,6 +27,7 @@ def plan(
     folder: Path, candidates: dict[str, dict[str, Any]] | None = None, seeds: tuple[int, ...] = (1, 2, 3), **more: Any
 ) -> Plan:
     """A plan in folder/compared."""
+    outputs.make_folder(folder)
     made = make_plan(base(folder), folder, candidates or SCHEMES, seeds, threads=1, **more)
     write_plan(made, folder / "compared")
     return made

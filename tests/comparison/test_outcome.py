@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.comparison.synthetic_runs import DATA, finished, plan
+from tests.comparison.synthetic_runs import DATA, SCHEMES, finished, plan
 
 from equiscope.comparison import job, outcome
+from equiscope.comparison.plan import add_seeds, read_plan, write_plan
 from equiscope.errors import InputError
 from equiscope.record import Comparison, DataFile
 from equiscope.record.comparison import Extrapolation
@@ -21,13 +22,18 @@ def compared(folder: Path, losses=LOSSES, **more) -> Comparison:
     return outcome.of_folder(folder / "compared")
 
 
-def test_candidates_without_a_significant_difference_and_worse_ones(tmp_path):
+def test_an_undecided_pair_and_a_worse_candidate(tmp_path):
     found = compared(tmp_path)
     assert [c.name for c in found.candidates] == ["rope", "alibi", "none"]
     assert found.answer == (
-        "No significant difference between rope and alibi with 3 seeds (loss 1.503 to 1.507; about 76 would decide). "
-        "Both are better than none."
+        "It is undecided whether rope is better than alibi: its loss is 0.003 nats lower (95 % interval -0.048 to 0.054, "
+        "p = 0.67 after Holm, 3 seeds). Both are better than none (p at most 0.00096 after Holm)."
     )
+    assert found.notes[:2] == [
+        "To find a difference as large as the measured one in the undecided pair with probability 80 %, a new comparison needs "
+        "more than 128 seeds.",
+        "No smallest effect was fixed before the runs, so no pair can be called equivalent.",
+    ]
     assert (found.metric, found.part, found.better, found.seeds) == ("loss", "validation", "less", [1, 2, 3])
     one = next(t for t in found.trials if (t.candidate, t.seed) == ("none", 2))
     assert (one.value, one.tokens, one.memory) == (1.93, 102.0, 1e6)
@@ -36,24 +42,115 @@ def test_candidates_without_a_significant_difference_and_worse_ones(tmp_path):
     assert {c.action for c in found.candidates[0].claims} >= {"permute", "shift"}
 
 
-def test_one_that_is_best_is_named_with_the_gap(tmp_path):
+def test_the_best_is_named_with_effect_interval_and_p(tmp_path):
     found = compared(tmp_path, LOSSES | {"alibi": (1.70, 1.72, 1.71)})
-    assert found.answer == "rope is best: loss 1.503 ± 0.01528, 0.2067 less than alibi, the next (3 seeds)."
+    assert found.answer == (
+        "rope is best: its loss is 0.207 nats lower than that of alibi, the next (95 % interval 0.178 to 0.258, "
+        "p = 0.0017 after Holm, 3 seeds)."
+    )
+
+
+def test_one_pair_needs_no_correction(tmp_path):
+    found = compared(tmp_path, candidates={name: SCHEMES[name] for name in ("rope", "none")})
+    assert found.answer == (
+        "rope is better than none: its loss is 0.407 nats lower (95 % interval 0.392 to 0.421, p < 0.0001, 3 seeds)."
+    )
+
+
+def test_equivalence_is_said_where_the_question_states_a_smallest_effect(tmp_path):
+    found = compared(tmp_path, smallest_effect=0.1)
+    assert found.answer == (
+        "rope and alibi are equivalent: their loss differs by less than the smallest effect of 0.1 nats (95 % interval "
+        "-0.048 to 0.054, p = 0.014 after Bonferroni, 3 seeds). Both are better than none (p at most 0.00096 after Holm)."
+    )
+    assert found.notes == []
+    found = compared(tmp_path / "smaller", smallest_effect=0.01)
+    assert found.answer.startswith("It is undecided whether rope is better than alibi")
+    assert found.notes == [
+        "To decide the undecided pair with probability 80 %, if the true difference is 0 or at least the smallest effect, "
+        "a new comparison needs about 84 seeds."
+    ]
 
 
 def test_identical_numbers_are_called_identical(tmp_path):
     found = compared(tmp_path, LOSSES | {"alibi": LOSSES["rope"]})
     assert found.answer == (
-        "rope and alibi are identical: every seed gave exactly the same loss, 1.503 ± 0.01528. Both are better than none."
+        "rope and alibi are identical: every seed gave exactly the same loss. "
+        "Both are better than none (p at most 0.00013 after Holm)."
+    )
+
+
+def test_a_constant_difference_has_no_spread_to_be_tested_with(tmp_path):
+    found = compared(tmp_path, {"rope": (1.5, 1.6, 1.7), "none": (1.75, 1.85, 1.95)}, candidates=dict(list(SCHEMES.items())[:2]))
+    assert found.answer == (
+        "It is undecided whether rope is better than none: its loss is 0.250 nats lower with every seed they share, "
+        "so there is no spread to test it with."
     )
 
 
 def test_only_what_is_decided_is_said_of_each(tmp_path):
-    found = compared(tmp_path, LOSSES | {"alibi": (1.40, 1.60, 1.55), "none": (1.60, 1.62, 1.59)})
+    found = compared(tmp_path, LOSSES | {"alibi": (1.40, 1.60, 1.55), "none": (1.60, 1.62, 1.58)})
     assert found.answer == (
-        "No significant difference between rope and alibi with 3 seeds (loss 1.503 to 1.517; "
-        "no practical number of seeds would decide). rope is better than none."
+        "It is undecided whether rope is better than alibi: its loss is 0.01 nats lower (95 % interval -0.42 to 0.45, "
+        "p = 0.84 after Holm, 3 seeds). rope is better than none (p = 0.0036 after Holm)."
     )
+
+
+def looked(folder: Path, seeds: int, losses, **more) -> Comparison:
+    """A comparison with looks at 3 and 6 seeds of which so many are trained."""
+    made = plan(folder, seeds=(1, 2, 3, 4, 5, 6), looks=(3, 6), **more)
+    for one in made.until(seeds).jobs():
+        loss = losses[one.candidate][one.seed % 3]
+        finished(folder / "compared", made, one, loss)
+    return outcome.of_folder(folder / "compared")
+
+
+LOOKS = "Looks were planned at 3 seeds (0.625 %) and 6 seeds (4.38 %): together they spend the 5 % that a single look would."
+
+
+def test_a_look_is_tested_at_its_part_of_the_level(tmp_path):
+    two = dict(list(SCHEMES.items())[:2])
+    losses = {"rope": (1.5, 1.52, 1.49), "none": (1.9, 2.2, 1.9)}
+    once = compared(tmp_path / "once", losses, candidates=two)
+    first = looked(tmp_path / "first", 3, losses, candidates=two)
+    assert first.pairs[0].p == pytest.approx(8 * once.pairs[0].p)  # (3/6)^3 of the level
+    assert (once.pairs[0].verdict, first.pairs[0].verdict) == ("different", "undecided")
+    assert first.notes[:2] == [LOOKS, "The look at 3 seeds left pairs undecided. The same command goes on to the next look."]
+    last = looked(tmp_path / "last", 6, losses, candidates=two)
+    assert last.pairs[0].verdict == "different"
+    assert "6 seeds)" in last.answer
+    assert last.notes == [LOOKS]
+
+
+def test_a_look_that_decides_every_pair_ends_the_comparison(tmp_path):
+    losses = {"rope": (1.5, 1.52, 1.49), "none": (1.9, 1.921, 1.89), "alibi": (2.9, 2.922, 2.89)}
+    found = looked(tmp_path, 3, losses)
+    assert "3 of at most 6 seeds" in found.answer
+    assert found.notes == [LOOKS, "The look at 3 seeds decided every pair, so the comparison ended there."]
+
+
+def test_between_looks_the_verdicts_are_preliminary(tmp_path):
+    found = looked(tmp_path, 4, LOSSES)
+    assert found.notes[0] == "6 runs are not done yet: the same command goes on. Until then the verdicts are preliminary."
+
+
+def test_seeds_that_were_not_planned_are_reported(tmp_path):
+    made = plan(tmp_path)
+    more = add_seeds(tmp_path / "compared", 5)
+    assert (more.seeds, more.looks, more.added) == ([1, 2, 3, 4, 5], [3], [5])
+    write_plan(more, tmp_path / "compared")
+    assert made.seeds != read_plan(tmp_path / "compared").seeds == more.seeds
+    for one in more.jobs():
+        finished(tmp_path / "compared", more, one, LOSSES[one.candidate][one.seed % 3])
+    found = outcome.of_folder(tmp_path / "compared")
+    assert "5 seeds, 2 of them not planned" in found.answer
+    assert found.notes[0] == (
+        "2 seeds were added after the last planned look, at 3 seeds, which had spent the 5 %. "
+        "A difference is reported falsely in up to 10 % of such comparisons."
+    )
+    for seeds in (5, 4, [1, 2, 3, 4, 5, 5, 9], [9, 1, 2, 3, 4, 5]):
+        with pytest.raises(InputError, match=r"has the seeds \[1, 2, 3, 4, 5\]. --seeds adds to them"):
+            add_seeds(tmp_path / "compared", seeds)
 
 
 def test_one_seed_orders_and_decides_nothing(tmp_path):
@@ -73,7 +170,7 @@ def test_a_run_that_failed_is_a_result_and_one_that_is_missing_is_said(tmp_path)
     failed = next(t for t in found.trials if t.state == "failed")
     assert (failed.candidate, failed.seed, failed.value) == ("none", 3, None)
     assert found.notes[:2] == [
-        "1 run is not done yet. The same command goes on.",
+        "1 run is not done yet: the same command goes on. Until then the verdicts are preliminary.",
         "none with seed 3 has no result: the loss became no number after step 3",
     ]
     assert len(found.trials) == 8
@@ -131,10 +228,11 @@ def test_runs_of_other_data_are_refused(tmp_path):
 
 def test_runs_that_were_made_alone_are_compared_by_what_differs(tmp_path):
     made = plan(tmp_path)
-    places = [finished(tmp_path / "compared", made, one, LOSSES[one.candidate][0] + one.seed / 100) for one in made.jobs()]
+    places = [finished(tmp_path / "compared", made, one, LOSSES[one.candidate][one.seed - 1]) for one in made.jobs()]
     found = outcome.of_runs(places)
     assert [c.name for c in found.candidates] == ["rope", "alibi", "none"]
     assert found.varied == ["model.block.attention.position"]
+    assert found.notes[0].startswith("Whether the number of seeds was fixed before the runs is not recorded.")
     with pytest.raises(InputError, match="differ in nothing but their seeds"):
         outcome.of_runs([places[0], places[3]])
     with pytest.raises(InputError, match=r"rope with seed 1 is given twice"):

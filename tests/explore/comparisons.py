@@ -3,8 +3,8 @@
 import math
 from statistics import fmean
 
-from equiscope.comparison import significance
 from equiscope.comparison.answer import with_answer
+from equiscope.comparison.looks import looks_at
 from equiscope.record import Candidate, Claim, Comparison, DataFile, Extrapolation, Trial
 
 HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
@@ -72,18 +72,22 @@ def comparison(candidates: list[Candidate] | None = None, trials: list[Trial] | 
     values = {c.name: {t.seed: t.value for t in trials if t.candidate == c.name and t.value is not None} for c in candidates}
     sign = -1 if more.get("better") == "more" else 1
     ranked = sorted(candidates, key=lambda c: (not values[c.name], sign * fmean(values[c.name].values() or [0])))
-    known = {c.name: values[c.name] for c in ranked if values[c.name]}
     said = {
         "title": "Shakespeare, letter by letter", "question": "Which position scheme gives the least loss on this text?",
         "task": "language", "part": "validation", "metric": "loss", "better": "less", "varied": ["model.position.scheme"],
         "axis": "tokens of context", "seeds": sorted({t.seed for t in trials}), "candidates": ranked, "trials": trials,
-        "pairs": significance.compare_pairs(known, more.get("better", "less")), "command": COMMAND,
+        "looks": looks_at([len({t.seed for t in trials})]), "command": COMMAND,
         "recipe": {"title": "Shakespeare", "budget": {"steps": 2000}, "model": {"width": 128}},
         "data": [DataFile(name="tinyshakespeare.txt", part="train", bytes=1_115_394, sha256="ab" * 32)],
         "versions": {"python": "3.11", "torch": "2.13"}, "machine": {"cores": 2, "device": "cpu"},
     }  # fmt: skip
     made = Comparison(**(said | more))  # type: ignore[arg-type]
     return made if "answer" in more else with_answer(made)
+
+
+def equal() -> Comparison:
+    """A smallest effect, within which the two best are equivalent."""
+    return comparison(smallest_effect=0.02)
 
 
 def once() -> Comparison:
@@ -159,6 +163,6 @@ def hostile(text: str = HOSTILE) -> Comparison:
 
 
 COMPARISONS = {
-    "five": comparison, "once": once, "alone": alone, "failed": failed, "mixed": mixed, "twice": twice, "many": many,
-    "empty": empty, "hostile": hostile,
+    "five": comparison, "equal": equal, "once": once, "alone": alone, "failed": failed, "mixed": mixed, "twice": twice,
+    "many": many, "empty": empty, "hostile": hostile,
 }  # fmt: skip

@@ -74,21 +74,37 @@ def test_candidates_stand_in_the_order_of_the_record_with_every_seed(read, wide)
     assert tab.get_by_role("table", name="Candidates, best first").count() == 1
 
 
-def test_pairs_say_what_is_decided_and_what_is_not(read):
-    tab = read()
+@pytest.mark.parametrize("name", ["five", "equal"])
+def test_pairs_have_their_verdict_interval_and_p_value(read, name):
+    tab, pairs = read(name), COMPARISONS[name]().pairs
     rows = tab.locator("table.differences tbody tr")
-    assert rows.count() == len(comparison().pairs)
-    for row, pair in zip(rows.all(), comparison().pairs, strict=True):
-        wanted = (
-            f"{pair.better} is better" if pair.decided else f"no significant difference; about {pair.seeds} seeds would show one"
-        )
-        assert row.locator(".summary").inner_text() == wanted
-    assert tab.locator(".against [data-kind='better']").count() == sum(p.decided for p in comparison().pairs)
+    assert rows.count() == len(pairs)
+    for row, pair in zip(rows.all(), pairs, strict=True):
+        words = {
+            "different": f"{pair.better} is better",
+            "equivalent": "equivalent",
+            "undecided": "undecided; a new comparison needs",
+        }
+        assert row.locator(".summary").inner_text().startswith(words[pair.verdict])
+        p = pair.p_equivalent if pair.verdict == "equivalent" else pair.p
+        shown = row.locator(".p").inner_text()
+        assert p < 1e-4 if shown == "< 0.0001" else float(shown) == pytest.approx(p, rel=0.05)
+        low, high = (float(end.replace("−", "-")) for end in row.locator("td.interval").inner_text().split(" to "))
+        assert (low > 0 or high < 0) == (pair.verdict == "different")
+    different = sum(pair.verdict == "different" for pair in pairs)
+    assert tab.locator(".against [data-kind='better']").count() == different
+    assert tab.locator(".against [data-kind='equivalent']").count() == 2 * sum(pair.verdict == "equivalent" for pair in pairs)
+    assert tab.locator(".differences rect.limit").count() == (len(pairs) if name == "equal" else 0)
+
+
+def test_the_smallest_effect_is_a_fact_of_the_comparison(read):
+    assert "smallest effect that matters\n0.02" in read("equal").locator(".facts").first.inner_text()
+    assert "No smallest effect was fixed" in read().locator(".pairs .about").inner_text()
 
 
 def test_the_same_variant_twice_is_called_the_same(read):
     tab = read("twice")
-    assert tab.locator("table.differences .summary").all_inner_texts().count("identical results") == 1
+    assert tab.locator("table.differences .summary").all_inner_texts().count("identical") == 1
     assert "pre-norm again is better" in tab.locator("table.differences").inner_text()
 
 
@@ -194,7 +210,7 @@ def test_of_one_seed_no_spread_is_shown(read):
     tab = read("once")
     assert "there is no spread" in tab.locator(".candidates .about").inner_text()
     assert "±" not in tab.locator("table.standing").inner_text()
-    assert set(tab.locator("table.differences .summary").all_inner_texts()) == {"one seed: no test"}
+    assert set(tab.locator("table.differences .summary").all_inner_texts()) == {"undecided: no spread to test it with"}
     assert tab.locator(".plot .band, .strip .band").count() == 0
 
 

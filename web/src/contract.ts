@@ -660,10 +660,13 @@ export interface RunUpdate {
 /**
  * The compared candidates and the result.
  *
- *     question    in words; answer: a sentence that the spread over seeds supports; notes: caveats
+ *     question    in words; answer: the verdicts on the best candidates in a few sentences; notes: caveats
  *     task        of the recipe; part: of the data that decides; metric: its first metric; better: which direction is better
  *     varied      names of the recipe's fields that differ
  *     equal       what is made equal between candidates beside data and seeds
+ *     tune        fields whose values were chosen for each candidate on the validation part, with other seeds; and the values tried
+ *     smallest_effect  smallest difference of the metric that matters, fixed before the runs; without one no pair is equivalent
+ *     looks       numbers of seeds at which it is tested; empty if nobody recorded whether their number was fixed before the runs
  *     axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
  *     command     that repeats the comparison; recipe: the fields that all runs share
  *     candidates  best first, those without a number last
@@ -680,6 +683,11 @@ export interface Comparison {
   better: "less" | "more";
   varied: string[];
   equal?: "" | "compute" | "parameters";
+  tune?: {
+    [k: string]: unknown[];
+  };
+  smallest_effect?: number | null;
+  looks?: Look[];
   axis?: string;
   seeds: number[];
   command?: string;
@@ -694,6 +702,18 @@ export interface Comparison {
   pairs?: PairedDifference[];
 }
 /**
+ * One of the numbers of seeds at which the comparison is tested.
+ *
+ *     seeds    of each candidate
+ *     level    share of all comparisons without a difference in which this look may report one: what it spends of the 5 %
+ *     planned  before the first run; seeds that were added later make an unplanned look, beyond the 5 %
+ */
+export interface Look {
+  seeds: number;
+  level: number;
+  planned?: boolean;
+}
+/**
  * One of the models that are compared.
  *
  *     name           as a person reads it, e.g. "rope"
@@ -703,6 +723,7 @@ export interface Comparison {
  *     steps          of training, which differ if compute is made equal
  *     claims         actions that the model claims to respect
  *     verdicts       of a check of the trained model, by the names of actions and properties
+ *     removed        why a part of the model removes what the candidate's position scheme adds; empty where none does
  */
 export interface Candidate {
   name: string;
@@ -715,6 +736,7 @@ export interface Candidate {
   verdicts?: {
     [k: string]: string;
   };
+  removed?: string;
 }
 /**
  * One candidate with one seed.
@@ -760,14 +782,19 @@ export interface Extrapolation {
   reason?: string;
 }
 /**
- * The difference between two candidates over their common seeds.
+ * The difference between two candidates over their common seeds, and the verdict on it.
  *
- *     difference  mean over common seeds of the first's metric minus the second's
- *     low, high   95 % confidence interval of the difference, simultaneous for all pairs of the comparison; None with one seed
- *     p           of a t-test on the differences, adjusted for all pairs (Holm 1979)
- *     decided     whether the difference is significant: `better` names the better candidate
- *     same        whether both have exactly the same metric for every common seed
- *     seeds       about how many seeds would make the difference significant; None if no practical number would
+ *     difference    mean over common seeds of the first's metric minus the second's
+ *     low, high     confidence interval of the difference, adjusted for all pairs and looks; None without a test
+ *     p             of a paired t-test of no difference, adjusted for all pairs (Holm 1979) and looks; None without a test
+ *     p_equivalent  of two one-sided paired t-tests against the smallest effect, adjusted for all pairs and looks; None without
+ *                   a test or a smallest effect
+ *     verdict       read off the interval: "equivalent" if it lies within the smallest effect on both sides of 0, else
+ *                   "different" if it excludes 0, else "undecided". "identical" if every common seed gave both the same number
+ *     better        the better candidate of two that are different
+ *     seeds         of an undecided pair: seeds of a new comparison that decides such a pair with probability 80 %: which finds
+ *                   a difference as large as the smallest effect (without one, as the measured difference), and shows that
+ *                   equal candidates are equivalent; None if that takes more than 128
  */
 export interface PairedDifference {
   first: string;
@@ -776,9 +803,9 @@ export interface PairedDifference {
   low?: number | null;
   high?: number | null;
   p?: number | null;
-  decided?: boolean;
+  p_equivalent?: number | null;
+  verdict: "different" | "equivalent" | "identical" | "undecided";
   better?: string;
-  same?: boolean;
   seeds?: number | null;
 }
 /**

@@ -6,7 +6,7 @@ import { extrapolated, brief, curve, groups, unsupported, sizes, spread, unfinis
 import { colour, dashes } from "../src/compare/markers";
 import { equal } from "../src/compare/provenance";
 import { bytes, count, decimals, fixed, withSpread, signed, time, rangeText } from "../src/compare/numbers";
-import { paddedRange as interval, resultOf } from "../src/compare/pairs";
+import { paddedRange as interval, pOf, verdictOf } from "../src/compare/pairs";
 import { spaced, wantsLog, shortened, nearest, paddedRange, type Series, stepped } from "../src/compare/plot";
 import { csv, named } from "../src/compare/csv";
 import { fromHash, initial, toHash } from "../src/compare/state";
@@ -16,7 +16,13 @@ import { tone } from "../src/compare/symmetries";
 const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
 const trial = (name: string, seed: number, value: number | null, more: Partial<Trial> = {}): Trial => ({ candidate: name, seed, folder: `${name}/${seed}`, state: "finished", value, ...more }); // prettier-ignore
 const steps = (...pairs: [number, number | null][]) => pairs as unknown as never[][];
-const pair = (more: Partial<PairedDifference>): PairedDifference => ({ first: "a", second: "b", difference: -0.1, ...more });
+const pair = (more: Partial<PairedDifference>): PairedDifference => ({
+  first: "a",
+  second: "b",
+  difference: -0.1,
+  verdict: "undecided",
+  ...more,
+});
 const comparison = (more: Partial<Comparison> = {}): Comparison => ({ title: "", task: "language", part: "validation", metric: "loss", better: "less", varied: ["position"], seeds: [0, 1], candidates: [candidate("a"), candidate("b")], trials: [], ...more }); // prettier-ignore
 const series = (...marks: number[][]): Series[] => marks.map((xs, look) => ({ look, name: String(look), marks: xs.map((x) => ({ x, y: x, said: "" })) })); // prettier-ignore
 
@@ -106,12 +112,25 @@ test("a strip holds what is drawn around the means", () => {
 });
 
 describe("a pair", () => {
-  test("has the result of the record", () => {
-    expect(resultOf(pair({ decided: true, better: "a", seeds: 3 }))).toBe("a is better");
-    expect(resultOf(pair({ same: true, difference: 0, low: 0, high: 0 }))).toBe("identical results");
-    expect(resultOf(pair({ low: null }))).toBe("one seed: no test");
-    expect(resultOf(pair({ low: -1, high: 1, seeds: 1200 }))).toBe("no significant difference; about 1,200 seeds would show one");
-    expect(resultOf(pair({ low: -1, high: 1 }))).toMatch(/^no significant difference; no practical number of seeds/);
+  test("has the verdict of the record", () => {
+    expect(verdictOf(pair({ verdict: "different", better: "a" }))).toBe("a is better");
+    expect(verdictOf(pair({ verdict: "equivalent" }))).toBe("equivalent");
+    expect(verdictOf(pair({ verdict: "identical", difference: 0 }))).toBe("identical");
+    expect(verdictOf(pair({ low: null }))).toBe("undecided: no spread to test it with");
+    expect(verdictOf(pair({ low: -1, high: 1, p: 0.4, seeds: 12 }))).toBe("undecided; a new comparison needs about 12 seeds");
+    expect(verdictOf(pair({ low: -1, high: 1, p: 0.4 }))).toBe("undecided; a new comparison needs more than 128 seeds");
+  });
+
+  test("has the p-value of its verdict, never rounded across 5 %", () => {
+    expect(pOf(pair({ verdict: "different", p: 0.04981, p_equivalent: 0.9 }))).toBe("0.0498");
+    expect(pOf(pair({ p: 0.0502 }))).toBe("0.05");
+    expect(pOf(pair({ verdict: "equivalent", p: 0.9, p_equivalent: 0.0123 }))).toBe("0.012");
+    expect(pOf(pair({ p: 2e-7 }))).toBe("< 0.0001");
+    expect(pOf(pair({ p: null }))).toBe("–");
+  });
+
+  test("stands on an axis that shows the smallest effect", () => {
+    expect(interval([pair({ difference: 0.01, low: 0, high: 0.02 })], 0.5)[1]).toBeGreaterThan(0.5);
   });
 
   test("with a very wide interval does not hide the others", () => {

@@ -313,7 +313,18 @@ def compare(
         list[str] | None,
         typer.Option(help="FIELD=VALUE,VALUE, e.g. position=none,rope,alibi; may be repeated: every combination is a candidate."),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Number of seeds, or a list: 3 (default), or 1,5,9.")] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Number of seeds, or a list: 3 (default), or 1,5,9. For a folder: seeds in all; new ones are unplanned."),
+    ] = None,
+    looks: Annotated[
+        str | None,
+        typer.Option(help="4,8: test the pairs at 4 seeds, and train on to 8 only if a pair is undecided (default: all seeds)."),
+    ] = None,
+    smallest_effect: Annotated[
+        float | None,
+        typer.Option(help="Smallest difference of the metric that matters; smaller ones are equivalent (default: none)."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs and the report (default: comparisons/NAME).")] = None,
     change: Annotated[
         list[str] | None,
@@ -342,8 +353,11 @@ def compare(
         raise InputError("--ray runs the jobs, and --jobs only writes them. Give one of them.")
     way = "ray" if ray else "jobs" if jobs else ""
     raise typer.Exit(
-        run(sources, vary or [], seeds, out, change or [], small, equal or "", processes, threads, way, redraw, json)  # type: ignore[arg-type]
-    )
+        run(
+            sources, vary or [], seeds, looks, smallest_effect, out, change or [], small, equal or "",  # type: ignore[arg-type]
+            processes, threads, way, redraw, json,
+        )
+    )  # fmt: skip
 
 
 @app.command(short_help="Evaluate a run on its data, or on new data.")

@@ -20,14 +20,14 @@ WIDE = 160  # letters of a line that no terminal breaks
 
 
 def compare(
-    sources: list[Path], vary: list[str], seeds: str | None, out: Path | None, changes: list[str], small: bool,
-    equal: Equal, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
+    sources: list[Path], vary: list[str], seeds: str | None, looks: str | None, smallest_effect: float | None, out: Path | None,
+    changes: list[str], small: bool, equal: Equal, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
 ) -> int:  # fmt: skip
     """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
-    from equiscope.comparison import job, outcome, tuning, workers
+    from equiscope.comparison import outcome, tuning, workers
     from equiscope.comparison.plan import PLAN, Plan, write_plan
-    from equiscope.comparison.question import parse_seeds
-    from equiscope.comparison.verbs import compare_runs, nothing_else, plan_of, share_of_cores
+    from equiscope.comparison.question import parse_looks, parse_seeds
+    from equiscope.comparison.verbs import Options, compare_runs, parts, plan_of, share_of_cores
 
     def run(folder: Path, plan: Plan) -> None:
         if redraw:
@@ -43,23 +43,25 @@ def compare(
                 workers.run_all(folder, plan, processes, progress.tick)
 
     source = sources[0]
+    options = Options(
+        vary=vary, seeds=parse_seeds(seeds) if seeds else None, looks=parse_looks(looks) if looks else (),
+        smallest_effect=smallest_effect, changes=changes, small=small, equal=equal,
+    )  # fmt: skip
     if len(sources) > 1 or (source / RUN).is_file():
-        nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
+        options.only(why="Runs are compared as they are")
         _ready(out)
         _tell(compare_runs(sources), out, json)
         return 0
     if source.suffix == ".json":
-        nothing_else(vary, seeds, changes, small, equal, f"{source} is drawn as it is")
+        options.only(why=f"{source} is drawn as it is")
         _ready(out)
         _tell(_read(source), out, json)
         return 0
-    folder, plan = plan_of(
-        source, vary, parse_seeds(seeds) if seeds else None, out, changes, small, equal, threads or share_of_cores(processes)
-    )
+    folder, plan = plan_of(source, options, out, threads or share_of_cores(processes))
     _ready(folder)
     if plan.tune and not (source / PLAN).is_file():
         trials = tuning.tuning_plan(plan)
-        if way == "jobs" and not all(job.done(folder / tuning.FOLDER, one) for one in trials.jobs()):
+        if way == "jobs" and workers.left(folder / tuning.FOLDER, trials):
             write_plan(trials, folder / tuning.FOLDER)
             path = workers.write_job_list(folder / tuning.FOLDER, trials)
             print(f"{path}: a command for each run that tunes {', '.join(plan.tune)}. When they are done, repeat this command.")
@@ -69,9 +71,14 @@ def compare(
     for name, why in plan.removed.items():
         print(f"Candidate {name!r} equals one without a position scheme: {why}.", file=sys.stderr)
     if way == "jobs":
-        print(f"{workers.write_job_list(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
+        for part in parts(folder, plan):
+            if workers.left(folder, part):
+                break
+        print(f"{workers.write_job_list(folder, part)}: a command for each run. When they are done: equiscope compare {folder}")
         return 0
-    run(folder, plan)
+    if not redraw:
+        for part in parts(folder, plan):
+            run(folder, part)
     comparison = outcome.of_folder(folder)
     _tell(comparison, folder, json)
     return 0

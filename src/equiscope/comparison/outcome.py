@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from equiscope.comparison import answer, job, significance
+from equiscope.comparison import answer, job
+from equiscope.comparison.looks import current_look, looks_at
 from equiscope.comparison.measurements import RunMeasurements, axis_of, deciding, read_measurements
 from equiscope.comparison.plan import Plan, read_plan
 from equiscope.comparison.vary import format_value
 from equiscope.errors import InputError
 from equiscope.models import describe
-from equiscope.record import Candidate, Claim, Comparison, Run, Trial, read_run
+from equiscope.record import Candidate, Claim, Comparison, Look, Run, Trial, read_run
 from equiscope.record.comparison import Equal
 from equiscope.training import TASKS, recipe
 from equiscope.training.reading import differences
@@ -36,11 +37,15 @@ def of_folder(folder: Path) -> Comparison:
         why = f"No run of {folder} began: {rows[0][-1]}" if rows else f"{folder} has no run yet"
         raise InputError(f"{why.removesuffix('.')}. Put that right, and start it again: equiscope compare {folder}")
     same_sources(rows, plan)
-    return _comparison(
+    comparison = _comparison(
         folder, rows, title=plan.title, question=plan.question, changes=plan.candidates, varied=plan.varied, equal=plan.equal,
-        tune=plan.tune, removed=plan.removed, command=plan.command, shared=plan.recipe,
-        left=sum(not job.done(folder, one) for one in plan.jobs()),
+        tune=plan.tune, removed=plan.removed, command=plan.command, shared=plan.recipe, smallest_effect=plan.smallest_effect,
+        looks=looks_at(plan.planned_looks(), plan.added),
     )  # fmt: skip
+    look = current_look(comparison)
+    assert look is not None
+    left = [sum(not job.done(folder, one) for one in part.jobs()) for part in (plan.until(look.seeds), plan)]
+    return answer.with_answer(comparison, left[0], left[1] - left[0])
 
 
 def of_runs(folders: Sequence[Path]) -> Comparison:
@@ -65,10 +70,11 @@ def of_runs(folders: Sequence[Path]) -> Comparison:
     repeated = [f"{name} with seed {seed}" for name, seed, *_ in rows if [(n, s) for n, s, *_ in rows].count((name, seed)) > 1]
     if repeated:
         raise InputError(f"{repeated[0]} is given twice. Give each run once.")
-    return _comparison(
+    comparison = _comparison(
         Path(), rows, title=first.title, changes=dict(zip(names, changes, strict=True)), varied=varied, shared=plain[0],
         command=f"equiscope compare {' '.join(map(str, folders))}",
     )  # fmt: skip
+    return answer.with_answer(comparison)
 
 
 def same_sources(rows: Sequence[RunRow], plan: Plan) -> None:
@@ -104,28 +110,25 @@ def _other_data(a: Run, b: Run) -> list[str]:
 
 def _comparison(
     folder: Path, rows: Sequence[RunRow], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
-    shared: dict[str, Any], question: str = "", equal: Equal = "", command: str = "", left: int = 0,
-    tune: Mapping[str, list[Any]] | None = None, removed: Mapping[str, str] | None = None,
+    shared: dict[str, Any], question: str = "", equal: Equal = "", command: str = "", smallest_effect: float | None = None,
+    looks: Sequence[Look] = (), tune: Mapping[str, list[Any]] | None = None, removed: Mapping[str, str] | None = None,
 ) -> Comparison:  # fmt: skip
+    """Without the verdicts, the answer and the notes."""
     whole = [run for *_, run, _ in rows if run is not None]
     task, part = whole[0].task, deciding(next((run.result for run in whole if run.result), {}))
     metric, better = _metric(whole, part, varied)
     trials = [_trial(folder, one, part, metric) for one in rows]
-    values = {
-        name: {t.seed: t.value for t in trials if t.candidate == name and t.value is not None} for name in changes
-    }  # fmt: skip
-    known = {name: list(of.values()) for name, of in values.items()}
+    known = {name: [t.value for t in trials if t.candidate == name and t.value is not None] for name in changes}
     ranked = sorted(changes, key=lambda n: (not known[n], (sum(known[n]) / len(known[n]) if known[n] else 0) * _sign(better)))
-    pairs = significance.compare_pairs({name: values[name] for name in ranked if values[name]}, better)
     first = whole[0]
-    comparison = Comparison(
+    return Comparison(
         title=title, question=question, task=task, part=part, metric=metric, better=better, varied=varied, equal=equal,
-        tune=dict(tune or {}), axis=axis_of(recipe(first.recipe).data) if any(t.extrapolation for t in trials) else "",
+        smallest_effect=smallest_effect, looks=list(looks), tune=dict(tune or {}),
+        axis=axis_of(recipe(first.recipe).data) if any(t.extrapolation for t in trials) else "",
         seeds=sorted({t.seed for t in trials}), command=command, recipe=shared, data=first.data,
-        versions=first.versions, machine=first.machine, trials=trials, pairs=pairs,
+        versions=first.versions, machine=first.machine, trials=trials,
         candidates=[_candidate(name, dict(changes[name]), rows, folder, (removed or {}).get(name, "")) for name in ranked],
     )  # fmt: skip
-    return answer.with_answer(comparison, left)
 
 
 def _sign(better: str) -> int:

@@ -3,17 +3,19 @@
 A comparison that was killed resumes with the same command, and any process on any machine can do any of its runs.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from msgspec import Struct
+from msgspec import Struct, field
 
 from equiscope import outputs
 from equiscope.budgets import decoded, read
 from equiscope.comparison.equal import equalize
+from equiscope.comparison.looks import checked
 from equiscope.comparison.vary import Change, apply_change, slug
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Model, ModelSpec, Spec, describe
@@ -40,6 +42,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     recipe      common to all runs, with every field; recipe_folder: searched first for the data
     candidates  what each one changes, by the dotted names of fields
     varied      those names
+    looks       numbers of seeds at which the pairs are tested; empty for a single look at all seeds
+    added       numbers of seeds at unplanned looks after it
+    smallest_effect  smallest difference of the metric that matters
     sizes       times the trained size at which each run is evaluated; None for the usual ones
     tune        fields whose values were chosen for each candidate before, from these; the candidates hold the choice
     check       whether the symmetries of each candidate are checked
@@ -56,13 +61,24 @@ class Plan(Struct, frozen=True, kw_only=True):
     candidates: dict[str, Change]
     varied: list[str]
     seeds: list[int]
+    looks: list[int] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
+    smallest_effect: float | None = None
     sizes: list[float] | None = None
-    tune: dict[str, list[Any]] = {}
+    tune: dict[str, list[Any]] = field(default_factory=dict)
     check: bool = True
-    removed: dict[str, str] = {}
+    removed: dict[str, str] = field(default_factory=dict)
     equal: Equal = ""
     threads: int = 1
     command: str = ""
+
+    def planned_looks(self) -> list[int]:
+        """Without those that were added; the last is the number of planned seeds."""
+        return self.looks or [len(self.seeds)]
+
+    def until(self, seeds: int) -> "Plan":
+        """The part of the plan with the first so many seeds."""
+        return msgspec.structs.replace(self, seeds=self.seeds[:seeds])
 
     def jobs(self) -> Iterator[Job]:
         """Ordered by seed, so that every candidate has a first result soon."""
@@ -82,17 +98,24 @@ def candidate_recipe(base: Mapping[str, Any], change: Change, name: str, seed: i
 
 def make_plan(
     base: Recipe, recipe_folder: Path, candidates: Mapping[str, Change], seeds: Sequence[int], *,
-    question: str = "", equal: Equal = "", threads: int = 1, command: str = "", sizes: Sequence[float] | None = None,
-    tune: Mapping[str, list[Any]] | None = None, check: bool = True,
+    question: str = "", equal: Equal = "", looks: Sequence[int] = (), smallest_effect: float | None = None,
+    sizes: Sequence[float] | None = None, tune: Mapping[str, list[Any]] | None = None, check: bool = True, threads: int = 1,
+    command: str = "",
 ) -> Plan:  # fmt: skip
     """A plan in which every model has been built once on the meta device and fits the data.
 
-    raises  InputError if there are fewer than two candidates, a candidate does not fit, or two would share a folder
+    looks   numbers of seeds at which the pairs are tested; by default once, at all seeds
+    raises  InputError if there are fewer than two candidates, a candidate does not fit, two would share a folder, or the looks
+            or the smallest effect are impossible
     """
     if len(candidates) < 2:
         raise InputError(f"A comparison has two candidates or more, but got {len(candidates)}. Give --vary field=first,second.")
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"Seeds are different whole numbers, at least one, but got {list(seeds)}.")
+    if smallest_effect is not None and not 0 < smallest_effect < math.inf:
+        raise InputError(
+            f"The smallest effect is a positive number in units of the metric, such as 0.01, but got {smallest_effect}."
+        )
     slugs = [slug(name) for name in candidates]
     if len(set(slugs)) < len(slugs):
         raise InputError(f"Two candidates would have the same folder: {', '.join(slugs)}. Give them other names.")
@@ -122,9 +145,9 @@ def make_plan(
     varied = list(dict.fromkeys(path for change in candidates.values() for path in change))
     return Plan(
         title=base.title, question=question, recipe=plain, recipe_folder=str(recipe_folder.absolute()),
-        candidates=fitting, varied=varied, seeds=list(seeds), equal=equal, threads=threads, command=command,
-        sizes=None if sizes is None else list(sizes), tune=dict(tune or {}), check=check,
-        removed=removed,
+        candidates=fitting, varied=varied, seeds=list(seeds), looks=checked(looks, len(seeds)), smallest_effect=smallest_effect,
+        sizes=None if sizes is None else list(sizes), tune=dict(tune or {}), check=check, removed=removed, equal=equal,
+        threads=threads, command=command,
     )  # fmt: skip
 
 
@@ -136,10 +159,30 @@ def _removed(spec: ModelSpec) -> str:
         return Model(spec).because
 
 
+def add_seeds(folder: Path, seeds: int | Sequence[int]) -> Plan:
+    """The plan of a folder with more seeds, which make an unplanned look; it is not yet written.
+
+    seeds   how many in all, or which, beginning with those of the plan
+    raises  InputError if the plan has as many, or others
+    """
+    plan = read_plan(folder)
+    if isinstance(seeds, int):
+        seeds = [*plan.seeds, *range(max(plan.seeds) + 1, max(plan.seeds) + 1 + seeds - len(plan.seeds))]
+    if len(seeds) <= len(plan.seeds) or list(seeds[: len(plan.seeds)]) != plan.seeds or len(set(seeds)) < len(seeds):
+        raise InputError(
+            f"{folder} has the seeds {plan.seeds}. --seeds adds to them: give a larger number, or these and further ones; "
+            f"but got {list(seeds)}."
+        )
+    return msgspec.structs.replace(plan, seeds=list(seeds), looks=plan.planned_looks(), added=[*plan.added, len(seeds)])
+
+
 def write_plan(plan: Plan, folder: Path) -> None:
-    """Write the plan, or check that the folder has the same one. Raises InputError with the differences if it has another one."""
+    """Write the plan, or check that the folder has the same one. Raises InputError with the differences if it has another one.
+
+    A plan with added seeds replaces the one that it was made from.
+    """
     path = folder / PLAN
-    if path.exists():
+    if path.exists() and not plan.added:
         there = read_plan(folder)
         if other := _differences(there, plan):
             raise InputError(

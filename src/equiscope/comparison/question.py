@@ -33,7 +33,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     vary       fields with their values: every combination is a candidate
     candidate  named candidates, instead of `vary`
     seeds      how many, counted from the recipe's seed; or a list of seeds
-    smallest_effect  the smallest difference of the metric that matters
+    looks      [4, 8]: the pairs are tested at 4 seeds, and at 8 if a pair is undecided; by default once, at all seeds
+    smallest_effect  the smallest difference of the metric that matters; without one no pair is called equivalent
     sizes      times the trained context, or sides of pictures, at which every run is evaluated; by default the usual ones
     tune       fields with values: for each candidate the best is chosen on the validation part, with seeds that are not reported
     equal      "parameters" or "compute", of all candidates
@@ -45,6 +46,7 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     vary: dict[str, list[Any]] = field(default_factory=dict)
     candidate: list[NamedCandidate] = field(default_factory=list)
     seeds: int | list[int] = 3
+    looks: list[int] = field(default_factory=list)
     smallest_effect: Annotated[float, msgspec.Meta(gt=0)] | None = None
     sizes: list[Annotated[float, msgspec.Meta(gt=0)]] | None = None
     tune: dict[str, list[Any]] = field(default_factory=dict)
@@ -94,8 +96,17 @@ def seeds_of(seeds: int | Sequence[int], first: int) -> list[int]:
 
 def parse_seeds(text: str) -> int | list[int]:
     """ "3" is three seeds; "1,5,9" are these three."""
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(f"--seeds takes how many, or which: 3, or 1,5,9; but got {short_repr(text)}.") from error
+    numbers = _numbers(text, "--seeds takes how many, or which: 3, or 1,5,9")
     return numbers if "," in text else numbers[0]
+
+
+def parse_looks(text: str) -> list[int]:
+    """ "4,8" are looks at 4 and at 8 seeds."""
+    return _numbers(text, "--looks takes numbers of seeds, such as 4,8")
+
+
+def _numbers(text: str, takes: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"{takes}; but got {short_repr(text)}.") from error

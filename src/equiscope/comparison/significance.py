@@ -1,123 +1,187 @@
-"""Significance of differences between candidates: paired t-tests over seeds, corrected for all pairs. No torch.
+"""Significance: a verdict on every pair of candidates, from paired t-tests over seeds. No torch.
 
-All candidates are trained with the same seeds, so the effect of a seed on all of them cancels in the differences: Student's t-test
-on the paired differences, with p-values adjusted for the number of pairs by Holm's rule, and Bonferroni confidence intervals, which
-are a little wider.
+Every candidate is trained with the same seeds, so the effect of a seed on all of them cancels in their differences.
 
-Three seeds say little about the spread of one difference, and more about the pooled spread. So each pair is tested twice: against
-its own variance, and against the pooled variance of all pairs if that is larger (the residual of a two-way analysis of variance,
-times 2), whose degrees of freedom are those of all candidates together, capped at three times its own. A fifth of the error rate
-goes to the first test and the rest to the second. In the simulated comparisons of the tests without a true difference, even if one
-candidate spreads five times as far as the others, at most one in twenty reports a difference; of true differences with three seeds
-and five candidates it finds a third more than the paired test alone.
-Sources: Student 1908, "The Probable Error of a Mean"; Fisher 1925, "Statistical Methods for Research Workers"; Holm 1979, "A Simple
-Sequentially Rejective Multiple Test Procedure".
+difference   `scipy.stats.ttest_rel`, adjusted for all pairs by Holm's rule: at most 5 % of the comparisons in which some pairs
+             do not differ call one of these different
+equivalence  two one-sided paired t-tests (TOST) against the smallest effect that matters, each at 2.5 % over the number of
+             pairs: at most 2.5 % of comparisons call a pair equivalent whose difference is as large as that
+interval     of Bonferroni, 1 - 5 % over the number of pairs. If Holm's rule decides a pair, its end nearer to 0 is that of the
+             interval at the level at which Holm's rule tests the pair
+
+So the verdict can be read off the interval: within the smallest effect on both sides of 0, equivalent; else without 0, different;
+else undecided.
+
+Sources: Student 1908, "The Probable Error of a Mean"; Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure";
+Schuirmann 1987, "A Comparison of the Two One-Sided Tests Procedure"; Browne 1995, "On the Use of a Pilot Sample for Sample Size
+Determination".
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache
-from itertools import combinations
-from statistics import fmean, variance
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, groupby
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import stats
 
 from equiscope.record import PairedDifference
+from equiscope.record.comparison import Verdict
 
-LEVEL = 0.05  # how often a comparison in which nothing differs may name a difference
-OWN_SHARE = 0.2  # share of that rate for a pair's own variance, where there are others
-POOLED = 3  # times the degrees of freedom of one pair that the variance of all may have
-MOST_SEEDS = 128  # seeds; nobody would wait for more
+LEVEL = 0.05  # share of comparisons without a difference that may report one
+POWER = 0.8  # probability with which the recommended seeds find the smallest effect
+MOST_SEEDS = 128  # that are recommended
+QUANTILES = 512  # of a spread, over which a probability is averaged
+NO_SPREAD = 1e-12  # of the largest difference: what rounding alone would give
+Pair = tuple[str, str]
 
 
-def compare_pairs(values: Mapping[str, Mapping[int, float]], better: Literal["less", "more"]) -> list[PairedDifference]:
+class PairedTests(NamedTuple):
+    """Paired t-tests, one for each pair: mean difference, its standard error, degrees of freedom, p-value of no difference."""
+
+    pairs: list[Pair]
+    means: Float[np.ndarray, "pairs"]
+    errors: Float[np.ndarray, "pairs"]
+    freedom: Int[np.ndarray, "pairs"]
+    p: Float[np.ndarray, "pairs"]
+
+
+def compare_pairs(
+    values: Mapping[str, Mapping[int, float]], better: Literal["less", "more"], smallest_effect: float | None = None,
+    level: float = LEVEL, recommend: bool = True,
+) -> list[PairedDifference]:  # fmt: skip
     """Test every pair of candidates on the seeds that both have.
 
-    values  the metric, by candidate and seed
+    values           the metric, by candidate and seed
+    smallest_effect  smallest difference that matters; without it no pair is equivalent
+    level            that the current look spends (looks.py)
+    recommend        whether to compute how many seeds would decide an undecided pair
     """
-    of = {(a, b): [values[a][s] - values[b][s] for s in values[a] if s in values[b]] for a, b in combinations(values, 2)}
-    others = sum(len(seeds) > 1 for seeds in values.values()) - 1
-    shared = pooled_variance([d for d in of.values() if len(d) > 1 and any(d)])
-    tests = {pair: p_value(d, shared, others) for pair, d in of.items()}
-    strict = holm({pair: p for pair, p in tests.items() if p is not None})
-    many = max(len(strict), 1)
-    return [_pair(a, b, d, strict.get((a, b)), shared, others, many, better) for (a, b), d in of.items() if d]
+    common = {(a, b): [(values[a][s], values[b][s]) for s in values[a] if s in values[b]] for a, b in combinations(values, 2)}
+    tests = paired_tests({pair: numbers for pair, numbers in common.items() if has_spread(numbers)})
+    judged = {(one.first, one.second): one for one in _judged(tests, better, smallest_effect, level, recommend)}
+    return [judged.get(pair) or _untested(pair, numbers) for pair, numbers in common.items() if numbers]
 
 
-def _pair(
-    a: str, b: str, d: Sequence[float], p: float | None, shared: float, others: int, many: int, better: str
-) -> PairedDifference:  # fmt: skip
-    mean, same = fmean(d), not any(d)
-    if len(d) < 2:
-        return PairedDifference(first=a, second=b, difference=mean, same=same)
-    own = variance(d)
-    half = 0.0 if same else half_interval(own, shared, len(d), others, many)
-    decided = p is not None and p < LEVEL and mean != 0
-    return PairedDifference(
-        first=a, second=b, difference=mean, low=mean - half, high=mean + half, p=p, decided=decided, same=same,
-        better=(a if (mean < 0) == (better == "less") else b) if decided else "",
-        seeds=len(d) if decided else seeds_needed(mean, own, len(d), many, shared, others),
-    )  # fmt: skip
+def has_spread(numbers: Sequence[tuple[float, float]]) -> bool:
+    """Whether a t-test is defined: at least two differences, which are not all equal."""
+    differences = [a - b for a, b in numbers]
+    return len(numbers) > 1 and max(differences) - min(differences) > NO_SPREAD * max(map(abs, differences))
 
 
-def pooled_variance(differences: Sequence[Sequence[float]]) -> float:
-    """The mean variance of the differences of pairs, weighted by degrees of freedom; 0 if there is none."""
-    weights = [len(d) - 1 for d in differences]
-    return sum(w * variance(d) for w, d in zip(weights, differences, strict=True)) / sum(weights) if weights else 0.0
+def _untested(pair: Pair, numbers: Sequence[tuple[float, float]]) -> PairedDifference:
+    verdict: Verdict = "identical" if len(numbers) > 1 and all(a == b for a, b in numbers) else "undecided"
+    return PairedDifference(first=pair[0], second=pair[1], difference=fmean(a - b for a, b in numbers), verdict=verdict)
 
 
-def tests_of(own: float, shared: float, seeds: int, others: int) -> list[tuple[float, float, int]]:
-    """The tests of one pair: share of the error rate, variance, degrees of freedom.
+def paired_tests(numbers: Mapping[Pair, Sequence[tuple[float, float]]]) -> PairedTests:
+    """The tests of all pairs, from their numbers with each common seed; pairs with the same number of seeds in one call."""
+    pairs = sorted(numbers, key=lambda pair: len(numbers[pair]))
+    results = []
+    for count, group in groupby(pairs, key=lambda pair: len(numbers[pair])):
+        first, second = np.moveaxis(np.array([numbers[pair] for pair in group]), 2, 0)  # each [pairs, seeds]
+        difference, p = first - second, stats.ttest_rel(first, second, axis=1).pvalue
+        errors = difference.std(axis=1, ddof=1) / math.sqrt(count)
+        results.append((difference.mean(axis=1), errors, np.full(len(difference), count - 1), p))
+    columns = [np.concatenate(column) for column in zip(*results, strict=True)] or [np.zeros(0)] * 4
+    return PairedTests(pairs, *columns)
 
-    own     variance of its differences; shared: the pooled variance
-    others  number of other candidates; with a single pair there is one test
+
+def _judged(
+    tests: PairedTests, better: str, smallest_effect: float | None, level: float, recommend: bool
+) -> Iterator[PairedDifference]:  # fmt: skip
+    many, share = len(tests.pairs), level / LEVEL
+    adjusted, lows, highs = holm(tests.p / share), *intervals(tests, level)
+    equivalent = None if smallest_effect is None else np.minimum(1, 2 * many / share * tost(tests, smallest_effect))
+    for at, (a, b) in enumerate(tests.pairs):
+        mean, low, high = (float(column[at]) for column in (tests.means, lows, highs))
+        verdict = read_off(low, high, smallest_effect)
+        deviation = float(tests.errors[at]) * math.sqrt(tests.freedom[at] + 1)
+        yield PairedDifference(
+            first=a, second=b, difference=mean, low=low, high=high, p=float(adjusted[at]), verdict=verdict,
+            p_equivalent=None if equivalent is None else float(equivalent[at]),
+            better="" if verdict != "different" else a if (mean < 0) == (better == "less") else b,
+            seeds=recommended(deviation, int(tests.freedom[at]) + 1, smallest_effect, mean, many)
+            if recommend and verdict == "undecided" else None,
+        )  # fmt: skip
+
+
+def intervals(tests: PairedTests, level: float) -> tuple[Float[np.ndarray, "pairs"], Float[np.ndarray, "pairs"]]:
+    """Lower and upper ends of the confidence intervals, which are simultaneous for all pairs (Bonferroni).
+
+    If Holm's rule decides a pair, the end nearer to 0 is that of the interval at the level at which the rule tests the pair.
     """
-    if others < 2:
-        return [(1.0, own, seeds - 1)]
-    return [(OWN_SHARE, own, seeds - 1), (1 - OWN_SHARE, max(own, shared), (seeds - 1) * min(others, POOLED))]
+    if not tests.pairs:
+        return tests.means, tests.means
+    far = stats.t.isf(level / len(tests.pairs) / 2, tests.freedom) * tests.errors
+    near = stats.t.isf(holm_levels(tests.p, level) / 2, tests.freedom) * tests.errors
+    return tests.means - np.where(tests.means > 0, near, far), tests.means + np.where(tests.means > 0, far, near)
 
 
-def p_value(differences: Sequence[float], shared: float = 0.0, others: int = 1) -> float | None:
-    """Probability of a mean this far from 0 if there is no difference; None with one seed.
-
-    If all differences are equal and not 0, they have no spread, and the p-value is 0.
-    """
-    if len(differences) < 2:
-        return None
-    if not any(differences):
-        return 1.0
-    mean, count = abs(fmean(differences)), len(differences)
-    p_values = [
-        2 * (1 - cdf(mean / math.sqrt(square / count), freedom)) / share if square else 0.0
-        for share, square, freedom in tests_of(variance(differences), shared, count, others)
-    ]
-    return min(1.0, *p_values)
+def read_off(low: float, high: float, smallest_effect: float | None) -> Verdict:
+    """The verdict that an interval supports."""
+    if smallest_effect is not None and -smallest_effect < low and high < smallest_effect:
+        return "equivalent"
+    return "undecided" if low <= 0 <= high else "different"
 
 
-def half_interval(own: float, shared: float, seeds: int, others: int, many: int) -> float:
-    """Half the width of the confidence interval, simultaneous for all pairs: the shorter one of the tests."""
-    return min(
-        quantile(1 - LEVEL * share / many / 2, freedom) * math.sqrt(square / seeds)
-        for share, square, freedom in tests_of(own, shared, seeds, others)
-    )
+def tost(tests: PairedTests, smallest_effect: float) -> Float[np.ndarray, "pairs"]:
+    """The p-value of a difference of at least the smallest effect: the larger one of two one-sided tests (Schuirmann 1987)."""
+    return np.asarray(stats.t.sf((smallest_effect - np.abs(tests.means)) / tests.errors, tests.freedom))
 
 
-def holm(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm(p: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
     """p-values adjusted such that p < LEVEL keeps the family-wise error rate (Holm 1979)."""
-    order, low, adjusted = sorted(p_values, key=lambda pair: p_values[pair]), 0.0, {}
-    for rank, pair in enumerate(order):
-        low = max(low, min(1.0, p_values[pair] * (len(order) - rank)))
-        adjusted[pair] = low
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
     return adjusted
 
 
-def seeds_needed(mean: float, own: float, have: int, many: int, shared: float = 0.0, others: int = 1) -> int | None:
-    """Seeds with which a difference of this size and variance is found with probability 1/2; None beyond MOST_SEEDS."""
+def holm_levels(p: Float[np.ndarray, "pairs"], level: float) -> Float[np.ndarray, "pairs"]:
+    """The level at which Holm's rule tests each pair that it decides, from level / m to level; level / m for the others."""
+    order = np.argsort(p)
+    steps = level / np.arange(len(p), 0, -1)
+    decided = np.logical_and.accumulate(p[order] < steps)
+    levels = np.empty_like(p)
+    levels[order] = np.where(decided, steps, level / len(p))
+    return levels
+
+
+def recommended(deviation: float, seeds: int, smallest_effect: float | None, difference: float, pairs: int = 1) -> int | None:
+    """Seeds that decide a pair with probability POWER, from the spread of its differences in a comparison with few seeds.
+
+    These seeds do not say exactly how large the spread is: its upper confidence limit at POWER is used (Browne 1995).
+    Without a smallest effect they find a difference as large as the measured one.
+    """
+    limit = upper_deviation(deviation, seeds)
+    if smallest_effect is None:
+        return seeds_needed(limit, abs(difference), pairs)
+    return seeds_needed(limit, smallest_effect, pairs, equivalence=True)
+
+
+def upper_deviation(deviation: float, seeds: int) -> float:
+    """The upper confidence limit at POWER of a standard deviation that was measured with so few seeds."""
+    return deviation * math.sqrt((seeds - 1) / float(stats.chi2.ppf(1 - POWER, seeds - 1)))
+
+
+def seeds_needed(deviation: float, effect: float, pairs: int = 1, equivalence: bool = False) -> int | None:
+    """Least number of seeds that finds a difference as large as `effect` with probability POWER; None above MOST_SEEDS.
+
+    deviation    standard deviation of the differences over seeds
+    pairs        of the comparison: each is tested at LEVEL over their number, Holm's first step
+    equivalence  whether the seeds must also show with probability POWER that equal candidates are equivalent within `effect`
+    """
 
     def enough(seeds: int) -> bool:
-        return abs(mean) >= half_interval(own, shared, seeds, others, many)
+        level, scale = LEVEL / pairs, effect / deviation * math.sqrt(seeds)
+        finds = power(scale, seeds, level) >= POWER
+        return finds and (not equivalence or equivalence_power(scale, seeds, level) >= POWER)
 
-    low, high = max(have, 1), MOST_SEEDS
-    if mean == 0 or not enough(high):
+    low, high = 1, MOST_SEEDS
+    if effect <= 0 or not enough(high):
         return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -125,28 +189,18 @@ def seeds_needed(mean: float, own: float, have: int, many: int, shared: float = 
     return high
 
 
-def cdf(t: float, freedom: int) -> float:
-    """Of Student's distribution with a whole number of degrees of freedom: a finite sum.
-
-    source  Abramowitz & Stegun 1964, 26.7.3 and 26.7.4
-    """
-    angle = math.atan2(t, math.sqrt(freedom))
-    c2, term, total = math.cos(angle) ** 2, 1.0, 0.0
-    odd = freedom % 2
-    for k in range(1 + odd, freedom, 2):  # 1 + c2/2 + c2^2 3/(2*4) + ... even; c + c^3 2/3 + c^5 2*4/(3*5) + ... odd
-        total += term
-        term *= c2 * k / (k + 1)
-    area = 2 / math.pi * (angle + math.sin(angle) * math.cos(angle) * total) if odd else math.sin(angle) * total
-    return 0.5 + area / 2
+def power(scale: float, seeds: int, level: float) -> float:
+    """Probability that a paired t-test finds a difference of `scale` standard errors."""
+    bounds = float(stats.t.isf(level / 2, seeds - 1)) * _spreads(seeds)
+    return float(np.mean(stats.norm.cdf(scale - bounds) + stats.norm.cdf(-scale - bounds)))
 
 
-@cache
-def quantile(probability: float, freedom: int) -> float:
-    """The inverse of `cdf` for a probability above 0.5, by bisection."""
-    low, high = 0.0, 1.0
-    while cdf(high, freedom) < probability:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if cdf(middle, freedom) < probability else (low, middle)
-    return (low + high) / 2
+def equivalence_power(scale: float, seeds: int, level: float) -> float:
+    """Probability that the interval at 1 - level lies within `scale` standard errors on both sides of 0, without a difference."""
+    bounds = float(stats.t.isf(level / 2, seeds - 1)) * _spreads(seeds)
+    return float(np.mean(np.clip(2 * stats.norm.cdf(scale - bounds) - 1, 0, None)))
+
+
+def _spreads(seeds: int) -> Float[np.ndarray, "quantiles"]:
+    """Quantiles of a measured standard deviation, relative to the true one."""
+    return np.sqrt(stats.chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, seeds - 1) / (seeds - 1))

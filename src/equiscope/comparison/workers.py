@@ -24,6 +24,11 @@ EVERY = 0.25  # seconds between two looks
 Tick = Callable[[Sequence[Job]], None]
 
 
+def left(folder: Path, plan: Plan) -> list[Job]:
+    """The jobs that are not done yet."""
+    return [job for job in plan.jobs() if not done(folder, job)]
+
+
 def command(folder: Path, job: Job) -> list[str]:
     """The command line of one job."""
     return [sys.executable, "-m", "equiscope.comparison", str(folder.absolute()), job.folder]
@@ -40,13 +45,13 @@ def run_all(folder: Path, plan: Plan, processes: int = 1, tick: Tick = lambda ru
 
     tick  is called a few times a second with the running jobs
     """
-    left = [job for job in plan.jobs() if not done(folder, job)]
+    waiting = left(folder, plan)
     running: dict[str, tuple[Job, subprocess.Popen[bytes]]] = {}
     with _terminable():
         try:
-            while left or running:
-                while left and len(running) < processes:
-                    job = left.pop(0)
+            while waiting or running:
+                while waiting and len(running) < processes:
+                    job = waiting.pop(0)
                     running[job.folder] = job, _start(folder, job, plan.threads)
                 tick([job for job, _ in running.values()])
                 time.sleep(EVERY)
@@ -88,23 +93,23 @@ def run_with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) ->
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
     do = ray.remote(num_cpus=plan.threads, max_retries=0)(run_one)
-    left = {do.remote(folder.absolute(), job, plan.threads): job for job in plan.jobs() if not done(folder, job)}
+    remote = {do.remote(folder.absolute(), job, plan.threads): job for job in left(folder, plan)}
     try:
-        while left:
-            ready, _ = ray.wait(list(left), timeout=EVERY)
-            tick(list(left.values()))
+        while remote:
+            ready, _ = ray.wait(list(remote), timeout=EVERY)
+            tick(list(remote.values()))
             for one in ready:
                 ray.get(one)
-                del left[one]
+                del remote[one]
     finally:
-        for one in left:
+        for one in remote:
             ray.cancel(one, force=True)
         ray.shutdown()
 
 
 def write_job_list(folder: Path, plan: Plan) -> Path:
     """Write one command per line for every remaining job, and a Slurm array script. Returns the path of the list."""
-    commands = [shlex.join(command(folder, job)) for job in plan.jobs() if not done(folder, job)]
+    commands = [shlex.join(command(folder, job)) for job in left(folder, plan)]
     path = folder / "jobs.txt"
     outputs.write(path, "".join(f"OMP_NUM_THREADS={plan.threads} {one}\n" for one in commands))
     script = f"""#!/bin/sh

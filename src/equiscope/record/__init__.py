@@ -6,7 +6,7 @@ implements the closed list of operations can run it on other leaves: the page do
 
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row
-from equiscope.record.comparison import Candidate, Comparison, Extrapolation, PairedDifference, Trial
+from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Look, PairedDifference, Trial
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
 from equiscope.record.drawing import Box, Drawing, Frame, Link, ModelClaim
@@ -56,6 +56,7 @@ __all__ = [
     "Heads",
     "LeafRecord",
     "Link",
+    "Look",
     "Mark",
     "Masks",
     "Messages",

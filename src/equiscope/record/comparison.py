@@ -1,4 +1,4 @@
-"""Comparison: runs of one recipe that differ in the varied fields; their metrics, and which differences are significant. No torch.
+"""Comparison: runs of one recipe that differ in the varied fields; their metrics, and a verdict on each pair. No torch.
 
 It is computed from the folders of the runs, and can be recomputed without training.
 """
@@ -14,6 +14,7 @@ from equiscope.record.program import VERSION
 from equiscope.record.run import DataFile, State
 
 Equal = Literal["", "parameters", "compute"]
+Verdict = Literal["different", "equivalent", "identical", "undecided"]
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -80,14 +81,19 @@ class Trial(Struct, frozen=True, kw_only=True):
 
 
 class PairedDifference(Struct, frozen=True, kw_only=True):
-    """The difference between two candidates over their common seeds.
+    """The difference between two candidates over their common seeds, and the verdict on it.
 
-    difference  mean over common seeds of the first's metric minus the second's
-    low, high   95 % confidence interval of the difference, simultaneous for all pairs of the comparison; None with one seed
-    p           of a t-test on the differences, adjusted for all pairs (Holm 1979)
-    decided     whether the difference is significant: `better` names the better candidate
-    same        whether both have exactly the same metric for every common seed
-    seeds       about how many seeds would make the difference significant; None if no practical number would
+    difference    mean over common seeds of the first's metric minus the second's
+    low, high     confidence interval of the difference, adjusted for all pairs and looks; None without a test
+    p             of a paired t-test of no difference, adjusted for all pairs (Holm 1979) and looks; None without a test
+    p_equivalent  of two one-sided paired t-tests against the smallest effect, adjusted for all pairs and looks; None without
+                  a test or a smallest effect
+    verdict       read off the interval: "equivalent" if it lies within the smallest effect on both sides of 0, else
+                  "different" if it excludes 0, else "undecided". "identical" if every common seed gave both the same number
+    better        the better candidate of two that are different
+    seeds         of an undecided pair: seeds of a new comparison that decides such a pair with probability 80 %: which finds
+                  a difference as large as the smallest effect (without one, as the measured difference), and shows that
+                  equal candidates are equivalent; None if that takes more than 128
     """
 
     first: str
@@ -96,20 +102,35 @@ class PairedDifference(Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    decided: bool = False
+    p_equivalent: float | None = None
+    verdict: Verdict
     better: str = ""
-    same: bool = False
     seeds: int | None = None
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """One of the numbers of seeds at which the comparison is tested.
+
+    seeds    of each candidate
+    level    share of all comparisons without a difference in which this look may report one: what it spends of the 5 %
+    planned  before the first run; seeds that were added later make an unplanned look, beyond the 5 %
+    """
+
+    seeds: int
+    level: float
+    planned: bool = True
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
     """The compared candidates and the result.
 
-    question    in words; answer: a sentence that the spread over seeds supports; notes: caveats
+    question    in words; answer: the verdicts on the best candidates in a few sentences; notes: caveats
     task        of the recipe; part: of the data that decides; metric: its first metric; better: which direction is better
     varied      names of the recipe's fields that differ
     equal       what is made equal between candidates beside data and seeds
     tune        fields whose values were chosen for each candidate on the validation part, with other seeds; and the values tried
+    smallest_effect  smallest difference of the metric that matters, fixed before the runs; without one no pair is equivalent
+    looks       numbers of seeds at which it is tested; empty if nobody recorded whether their number was fixed before the runs
     axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
     command     that repeats the comparison; recipe: the fields that all runs share
     candidates  best first, those without a number last
@@ -127,6 +148,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     varied: list[str]
     equal: Equal = ""
     tune: dict[str, list[Any]] = field(default_factory=dict)
+    smallest_effect: float | None = None
+    looks: list[Look] = field(default_factory=list)
     axis: str = ""
     seeds: list[int]
     command: str = ""

@@ -1,4 +1,4 @@
-// Candidates with their runs, and the mean and spread over seeds. Whether a difference is significant is in the record; nothing is
+// Candidates with their runs, and the mean and spread over seeds. The verdict on a difference is in the record; nothing is
 // tested here.
 import type { Extrapolation, Candidate, Comparison, Trial } from "../contract";
 

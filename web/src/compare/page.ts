@@ -1,4 +1,4 @@
-// The page of a comparison: the answer, the candidates, the significance of their differences, the plots, the provenance.
+// The page of a comparison: the answer, the candidates, the verdicts on their differences, the plots, the provenance.
 import type { Comparison } from "../contract";
 import { spoken } from "../axis";
 import { button, h } from "../dom";
@@ -110,6 +110,7 @@ function facts({ comparison, groups }: ComparePage): HTMLElement {
   const known: [string, string][] = [
     ["metric", `${comparison.part} ${comparison.metric}, ${comparison.better} is better`],
     ["candidates", String(groups.length)],
+    ["smallest effect that matters", comparison.smallest_effect == null ? "" : String(comparison.smallest_effect)],
     [seeds.length === 1 ? "seed" : "seeds", seeds.length > 6 ? `${seeds.length} of them` : seeds.join(", ")],
     ["runs", done === trials.length ? String(done) : `${done} of ${trials.length} finished`],
     ["total training time", seconds ? spoken(seconds) : ""],

@@ -1,4 +1,4 @@
-// Pairwise differences: the difference of two candidates, its confidence interval, and whether it is significant.
+// Pairwise differences: the difference of two candidates, its confidence interval, its p-value, and the verdict of the record.
 import { axis, type Axis } from "../axis";
 import type { PairedDifference } from "../contract";
 import { button, h, svg } from "../dom";
@@ -9,12 +9,13 @@ import type { ComparePage } from "./page";
 import { percent, rules, scale } from "./strip";
 
 const [HEIGHT, AT_ONCE] = [30, 12]; // pixels; pairs that are shown at first
+const LEVEL = 0.05; // a p-value is never rounded across it
 
 export function pairs(page: ComparePage): HTMLElement | undefined {
   const found = page.comparison.pairs ?? [];
   if (!found.length) return undefined;
-  const { metric, better } = page.comparison;
-  const spread = axis(paddedRange(found), [4, 96], 4);
+  const { metric, better, smallest_effect: limit } = page.comparison;
+  const spread = axis(paddedRange(found, limit ?? 0), [4, 96], 4);
   const body = h("tbody", { role: "rowgroup" });
   const [least, most] = better === "less" ? ["the first is better", "the second is better"] : ["the second is better", "the first is better"]; // prettier-ignore
   const head = (...rest: Parameters<typeof h>[1][]) => h("th", { scope: "col", role: "columnheader" }, ...rest);
@@ -29,7 +30,7 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
   return h(
     "section.part.pairs",
     h("h2", "Pairwise differences"),
-    h("p.quiet.about", `Difference of ${metric} between two candidates on the same seeds, the first minus the second. The line is the 95 % confidence interval, simultaneous for all pairs. The test is a t-test on the differences by seed, with their own spread or that of all pairs, whichever is larger; for many pairs it is slightly less strict than the interval.`), // prettier-ignore
+    h("p.quiet.about", `Difference of ${metric} between two candidates on the same seeds, the first minus the second. The line is the 95 % confidence interval, adjusted for all pairs, and p is that of a paired t-test after Holm’s correction. The verdict can be read off the interval: it excludes 0, so they are different${limit ? `; it lies within ±${limit}, the smallest effect that matters, so they are equivalent, and p is that of two one-sided tests after Bonferroni’s correction` : ""}; else undecided.${limit ? "" : " No smallest effect was fixed, so no pair is called equivalent."}`), // prettier-ignore
     matrix(page, found),
     h(
       "table.differences",
@@ -45,7 +46,8 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
           head("difference"),
           h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "drawn"), h("span.ways", { "aria-hidden": "true" }, h("span", `← ${least}`), h("span", `${most} →`)), scale(spread)), // prettier-ignore
           head("95 % interval"),
-          head("result"),
+          head("p"),
+          head("verdict"),
         ),
       ),
       body,
@@ -55,22 +57,29 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
 }
 
 /** The range of the axis. A very wide interval leaves it, with an arrow, so that the others stay readable. */
-export function paddedRange(pairs: PairedDifference[]): [number, number] {
+export function paddedRange(pairs: PairedDifference[], smallest = 0): [number, number] {
   const ends = pairs.map(({ difference, low, high }) => Math.max(Math.abs(difference), Math.abs(low ?? 0), Math.abs(high ?? 0))).sort((a, b) => a - b); // prettier-ignore
   const apart = Math.max(...pairs.map(({ difference }) => Math.abs(difference)));
-  const limit = Math.min(ends.at(-1)!, Math.max(1.15 * apart, 2 * ends[ends.length >> 1])) || 1;
+  const limit = Math.max(Math.min(ends.at(-1)!, Math.max(1.15 * apart, 2 * ends[ends.length >> 1])), 1.1 * smallest) || 1;
   return [-1.05 * limit, 1.05 * limit];
 }
 
-/** The result of a pair in words. */
-export function resultOf(pair: PairedDifference): string {
-  if (pair.decided) return `${pair.better} is better`;
-  if (pair.same) return "identical results";
-  if (pair.low == null) return "one seed: no test";
-  return pair.seeds ? `no significant difference; about ${pair.seeds.toLocaleString("en")} seeds would show one` : "no significant difference; no practical number of seeds would show one"; // prettier-ignore
+/** The verdict on a pair in words. */
+export function verdictOf({ verdict, better, low, p, seeds }: PairedDifference): string {
+  if (verdict === "different") return `${better} is better`;
+  if (verdict !== "undecided") return verdict;
+  if (low == null || p == null) return "undecided: no spread to test it with";
+  return seeds ? `undecided; a new comparison needs about ${seeds.toLocaleString("en")} seeds` : "undecided; a new comparison needs more than 128 seeds"; // prettier-ignore
 }
 
-const outcome = (pair: PairedDifference): string => (pair.decided ? "significant" : pair.same ? "identical" : "none");
+/** The p-value of the verdict: of equivalence for an equivalent pair, else of no difference. */
+export function pOf({ verdict, p, p_equivalent }: PairedDifference): string {
+  const value = verdict === "equivalent" ? p_equivalent : p;
+  if (value == null) return "–";
+  if (value < 1e-4) return "< 0.0001";
+  const text = [2, 3, 4, 6].map((digits) => Number(value.toPrecision(digits))).find((one) => one < LEVEL === value < LEVEL);
+  return String(text ?? value);
+}
 
 function row(pair: PairedDifference, page: ComparePage, axis: Axis): HTMLElement {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
@@ -78,12 +87,13 @@ function row(pair: PairedDifference, page: ComparePage, axis: Axis): HTMLElement
   const interval = pair.low == null || pair.high == null ? "–" : `${write(pair.low)} to ${write(pair.high)}`;
   return h(
     "tr",
-    { role: "row", "data-outcome": outcome(pair) },
+    { role: "row", "data-outcome": pair.verdict },
     h("th", { scope: "row", role: "rowheader" }, who(pair.first, page), h("span.spoken", " and "), who(pair.second, page)),
     cell("value", write(pair.difference)),
     cell("plotted", drawn(pair, page, axis)),
     cell("interval", interval),
-    cell("summary", resultOf(pair)),
+    cell("p", pOf(pair)),
+    cell("summary", verdictOf(pair)),
   );
 }
 
@@ -96,13 +106,15 @@ function who(name: string, page: ComparePage): HTMLElement {
 
 function drawn(pair: PairedDifference, page: ComparePage, axis: Axis): SVGElement {
   const [middle, zero] = [HEIGHT / 2, percent(axis.place(0))];
-  const winner = pair.decided ? named(pair.better ?? "", page)?.index : undefined;
+  const winner = pair.better ? named(pair.better, page)?.index : undefined;
+  const limit = page.comparison.smallest_effect ?? 0;
   const place = (value: number) => Math.min(Math.max(axis.place(value), 1), 99);
   const arrow = (at: number, way: number) => svg("svg", { x: percent(at), y: middle, overflow: "visible" }, svg("path.arrow", { d: `M${-4 * way}-4L${2 * way} 0L${-4 * way} 4` })); // prettier-ignore
   const { low, high } = pair;
   return svg(
     "svg.strip",
     { width: "100%", height: HEIGHT, "aria-hidden": "true", ...(winner === undefined ? {} : { "data-look": colour(winner) }) },
+    limit > 0 && svg("rect.limit", { x: percent(axis.place(-limit)), width: percent(axis.place(limit) - axis.place(-limit)), y: 0, height: HEIGHT }), // prettier-ignore
     rules(axis),
     svg("line.zero", { x1: zero, x2: zero, y1: 0, y2: HEIGHT }),
     low != null && high != null && [
@@ -117,8 +129,9 @@ function drawn(pair: PairedDifference, page: ComparePage, axis: Axis): SVGElemen
 const SIGNS = {
   better: ["▲", "better"],
   worse: ["▽", "worse"],
-  none: ["·", "no significant difference"],
+  equivalent: ["≈", "equivalent"],
   identical: ["=", "identical"],
+  undecided: ["·", "undecided"],
 } as const;
 
 /** The results of all pairs as a matrix: row against column. */
@@ -126,8 +139,8 @@ function matrix(page: ComparePage, found: PairedDifference[]): HTMLElement | und
   const { groups } = page;
   if (groups.length < 3) return undefined;
   const of = new Map(found.flatMap((pair) => [[JSON.stringify([pair.first, pair.second]), pair], [JSON.stringify([pair.second, pair.first]), pair]])); // prettier-ignore
-  const kind = (pair: PairedDifference, name: string) =>
-    pair.decided ? (pair.better === name ? "better" : "worse") : pair.same ? "identical" : "none";
+  const kind = ({ verdict, better }: PairedDifference, name: string) =>
+    verdict === "different" ? (better === name ? "better" : "worse") : verdict;
   const cell = (a: string, b: string) => {
     const pair = a === b ? undefined : of.get(JSON.stringify([a, b]));
     if (!pair) return h("td", { "data-kind": "empty" }, h("span.spoken", a === b ? "itself" : "no seed in common"));

@@ -22,7 +22,7 @@ def plain(comparison: Comparison) -> str:
         f'<div class="bare-report"><p>{escape(comparison.title)}</p>\n'
         f"<h1>{escape(comparison.answer or comparison.title)}</h1>\n{paragraphs}"
         + page.table("Candidates, best first", ["name", metric, "parameters", "steps"], candidates)
-        + page.table("Pairs", ["first", "second", "difference", "95 % interval", "what it says"], [*map(_pair, comparison.pairs)])
+        + page.table("Pairs", ["first", "second", "difference", "95 % interval", "p", "verdict"], [*map(_pair, comparison.pairs)])
         + page.table("Runs", heads, runs)
         + page.table("Data", ["file", "part", "bytes", "sha256"], data)
         + f"{command}</div>"
@@ -37,10 +37,10 @@ def _candidate(candidate: Candidate, comparison: Comparison) -> list[str]:
 
 
 def _pair(pair: PairedDifference) -> list[str]:
-    between = "" if pair.low is None or pair.high is None else f"{pair.low:.3g} to {pair.high:.3g}"
-    more = f"not significant; {pair.seeds} seeds would decide" if pair.seeds else "not significant"
-    conclusion = f"{pair.better} is better" if pair.decided else "identical" if pair.same else more
-    return [pair.first, pair.second, f"{pair.difference:.3g}", between, conclusion]
+    interval = "" if pair.low is None or pair.high is None else f"{pair.low:.3g} to {pair.high:.3g}"
+    p = pair.p_equivalent if pair.verdict == "equivalent" else pair.p
+    verdict = f"{pair.better} is better" if pair.better else pair.verdict
+    return [pair.first, pair.second, f"{pair.difference:.3g}", interval, page.number(p), verdict]
 
 
 def _trial(trial: Trial, sizes: list[int]) -> list[str]:

@@ -1,0 +1,79 @@
+"""Looks: the numbers of seeds at which a comparison is tested, fixed before the runs; it ends at the first that decides every pair.
+
+Each look is tested at its part of the 5 %. Until a look, (its seeds / all seeds)^3 of the 5 % is spent, so most is left for the
+last one, as by O'Brien and Fleming's boundary. The parts add up to 5 %, so the rate of errors holds for any number of looks and any
+dependence between them.
+Sources: Lan & DeMets 1983, "Discrete Sequential Boundaries for Clinical Trials"; Kim & DeMets 1987, "Design and Analysis of Group
+Sequential Tests Based on the Type I Error Spending Rate Function".
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from equiscope.comparison.prose import listed
+from equiscope.comparison.significance import LEVEL
+from equiscope.errors import InputError
+from equiscope.record import Comparison, Look
+
+SPENDING = 3  # exponent
+
+
+def checked(looks: Sequence[int], seeds: int) -> list[int]:
+    """The looks of a comparison with so many seeds. Raises InputError unless they ascend from 2 or more to that number."""
+    if looks and (list(looks) != sorted(set(looks)) or looks[0] < 2 or looks[-1] != seeds):
+        raise InputError(
+            f"Looks are numbers of seeds that ascend from 2 or more to the number of all seeds, {seeds}, but got {list(looks)}. "
+            f"Give for example {[max(2, seeds // 2), seeds] if seeds > 2 else [seeds]}."
+        )
+    return list(looks)
+
+
+def looks_at(planned: Sequence[int], added: Sequence[int] = ()) -> list[Look]:
+    """The looks at these numbers of seeds. Those that were added after the planned ones are each tested at LEVEL."""
+    return [
+        *(Look(seeds=seeds, level=level) for seeds, level in zip(planned, spending(planned), strict=True)),
+        *(Look(seeds=seeds, level=LEVEL, planned=False) for seeds in added),
+    ]
+
+
+def spending(looks: Sequence[int]) -> list[float]:
+    """What each look spends of LEVEL. looks: numbers of seeds, ascending; the last is the number of all seeds."""
+    until = [0.0, *(LEVEL * (seeds / looks[-1]) ** SPENDING for seeds in looks)]
+    return [now - before for before, now in pairwise(until)]
+
+
+def current_look(comparison: Comparison) -> Look | None:
+    """The look that the seeds so far belong to; None if no look is recorded."""
+    reached = [look for look in comparison.looks if look.seeds >= len(comparison.seeds)]
+    return (reached or comparison.looks[-1:] or [None])[0]
+
+
+def all_decided(comparison: Comparison) -> bool:
+    """Whether there are pairs, and none is undecided."""
+    return bool(comparison.pairs) and all(pair.verdict != "undecided" for pair in comparison.pairs)
+
+
+def notes_of_looks(comparison: Comparison, later: int) -> Iterator[str]:
+    """Whether the number of seeds was fixed before the runs, and what several looks spend."""
+    if not any(pair.p is not None for pair in comparison.pairs):
+        return
+    if not comparison.looks:
+        yield "Whether the number of seeds was fixed before the runs is not recorded. The verdicts hold only if it was."
+        return
+    planned, look = [one for one in comparison.looks if one.planned], current_look(comparison)
+    if len(planned) > 1:
+        spent = listed([f"{one.seeds} seeds ({100 * one.level:.3g} %)" for one in planned])
+        yield f"Looks were planned at {spent}: together they spend the {100 * LEVEL:g} % that a single look would."
+    if look is not None and look.planned and later:
+        done = all_decided(comparison)
+        yield (
+            f"The look at {look.seeds} seeds decided every pair, so the comparison ended there."
+            if done
+            else f"The look at {look.seeds} seeds left pairs undecided. The same command goes on to the next look."
+        )
+    if look is not None and not look.planned:
+        level = LEVEL + sum(one.level for one in comparison.looks if not one.planned)
+        yield (
+            f"{look.seeds - planned[-1].seeds} seeds were added after the last planned look, at {planned[-1].seeds} seeds, which "
+            f"had spent the {100 * LEVEL:g} %. A difference is reported falsely in up to {100 * level:g} % of such comparisons."
+        )
