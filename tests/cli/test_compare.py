@@ -79,7 +79,7 @@ def test_jobs_are_only_written_down(equi, compared):  # noqa: F811
     ("words", "said"),
     [
         (("words.toml",), "There is nothing to compare. Say what varies, such as --vary position=none,sinusoidal,rope."),
-        (("words.toml", "--vary", "hedas=1,2"), "A recipe has no field hedas that could vary. Did you mean heads?"),
+        (("words.toml", "--vary", "hedas=1,2"), "A recipe has no field hedas that could vary. Did you mean heads"),
         (("words.toml", "--vary", "heads=1"), "A comparison has two candidates or more, but got 1."),
         (("words.toml", "--vary", "heads=2,3"), "Candidate '3': "),
         (("words.toml", *VARY, "--seeds", "x"), "--seeds takes how many, or which: 3, or 1,5,9; but got 'x'."),

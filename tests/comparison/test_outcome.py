@@ -8,6 +8,7 @@ from tests.comparison.synthetic_runs import DATA, SCHEMES, finished, plan
 
 from equiscope.comparison import job, outcome
 from equiscope.comparison.plan import add_seeds, read_plan, write_plan
+from equiscope.comparison.verbs import parts
 from equiscope.errors import InputError
 from equiscope.record import Comparison, DataFile
 from equiscope.record.comparison import Extrapolation
@@ -22,6 +23,12 @@ def compared(folder: Path, losses=LOSSES, **more) -> Comparison:
     return outcome.of_folder(folder / "compared")
 
 
+def caveats(comparison: Comparison) -> list[str]:
+    """The notes after the first, which says what is equal for all candidates."""
+    assert comparison.notes[0] == "Equal for all candidates: data, seeds, steps, parameters and compute."
+    return comparison.notes[1:]
+
+
 def test_an_undecided_pair_and_a_worse_candidate(tmp_path):
     found = compared(tmp_path)
     assert [c.name for c in found.candidates] == ["rope", "alibi", "none"]
@@ -29,7 +36,7 @@ def test_an_undecided_pair_and_a_worse_candidate(tmp_path):
         "It is undecided whether rope is better than alibi: its loss is 0.003 nats lower (95 % interval -0.048 to 0.054, "
         "p = 0.67 after Holm, 3 seeds). Both are better than none (p at most 0.00096 after Holm)."
     )
-    assert found.notes[:2] == [
+    assert caveats(found)[:2] == [
         "To find a difference as large as the measured one in the undecided pair with probability 80 %, a new comparison needs "
         "more than 128 seeds.",
         "No smallest effect was fixed before the runs, so no pair can be called equivalent.",
@@ -63,10 +70,10 @@ def test_equivalence_is_said_where_the_question_states_a_smallest_effect(tmp_pat
         "rope and alibi are equivalent: their loss differs by less than the smallest effect of 0.1 nats (95 % interval "
         "-0.048 to 0.054, p = 0.014 after Bonferroni, 3 seeds). Both are better than none (p at most 0.00096 after Holm)."
     )
-    assert found.notes == []
+    assert caveats(found) == []
     found = compared(tmp_path / "smaller", smallest_effect=0.01)
     assert found.answer.startswith("It is undecided whether rope is better than alibi")
-    assert found.notes == [
+    assert caveats(found) == [
         "To decide the undecided pair with probability 80 %, if the true difference is 0 or at least the smallest effect, "
         "a new comparison needs about 84 seeds."
     ]
@@ -115,18 +122,32 @@ def test_a_look_is_tested_at_its_part_of_the_level(tmp_path):
     first = looked(tmp_path / "first", 3, losses, candidates=two)
     assert first.pairs[0].p == pytest.approx(8 * once.pairs[0].p)  # (3/6)^3 of the level
     assert (once.pairs[0].verdict, first.pairs[0].verdict) == ("different", "undecided")
-    assert first.notes[:2] == [LOOKS, "The look at 3 seeds left pairs undecided. The same command goes on to the next look."]
+    assert caveats(first)[:2] == [LOOKS, "The look at 3 seeds left pairs undecided. The same command goes on to the next look."]
     last = looked(tmp_path / "last", 6, losses, candidates=two)
     assert last.pairs[0].verdict == "different"
     assert "6 seeds)" in last.answer
-    assert last.notes == [LOOKS]
+    assert caveats(last) == [LOOKS]
 
 
 def test_a_look_that_decides_every_pair_ends_the_comparison(tmp_path):
     losses = {"rope": (1.5, 1.52, 1.49), "none": (1.9, 1.921, 1.89), "alibi": (2.9, 2.922, 2.89)}
     found = looked(tmp_path, 3, losses)
     assert "3 of at most 6 seeds" in found.answer
-    assert found.notes == [LOOKS, "The look at 3 seeds decided every pair, so the comparison ended there."]
+    assert caveats(found) == [LOOKS, "The look at 3 seeds decided every pair, so the comparison ended there."]
+
+
+@pytest.mark.parametrize(("none", "trained"), [(2.9, [3]), (1.5, [3, 6])])
+def test_training_goes_on_to_the_next_look_only_if_a_pair_is_undecided(tmp_path, none, trained):
+    made = plan(tmp_path, dict(list(SCHEMES.items())[:2]), seeds=(1, 2, 3, 4, 5, 6), looks=(3, 6))
+    counts = []
+    for part in parts(tmp_path / "compared", made):
+        counts.append(len(part.seeds))
+        for one in part.jobs():
+            if not job.done(tmp_path / "compared", one):
+                loss = none + one.seed % 2 / 100 if one.candidate == "none" else 1.5 + one.seed % 3 / 100
+                finished(tmp_path / "compared", made, one, loss)
+    assert counts == trained
+    assert list(parts(tmp_path / "compared", made)) == [made.until(count) for count in trained]
 
 
 def test_between_looks_the_verdicts_are_preliminary(tmp_path):
@@ -144,7 +165,7 @@ def test_seeds_that_were_not_planned_are_reported(tmp_path):
         finished(tmp_path / "compared", more, one, LOSSES[one.candidate][one.seed % 3])
     found = outcome.of_folder(tmp_path / "compared")
     assert "5 seeds, 2 of them not planned" in found.answer
-    assert found.notes[0] == (
+    assert caveats(found)[0] == (
         "2 seeds were added after the last planned look, at 3 seeds, which had spent the 5 %. "
         "A difference is reported falsely in up to 10 % of such comparisons."
     )
@@ -232,7 +253,7 @@ def test_runs_that_were_made_alone_are_compared_by_what_differs(tmp_path):
     found = outcome.of_runs(places)
     assert [c.name for c in found.candidates] == ["rope", "alibi", "none"]
     assert found.varied == ["model.block.attention.position"]
-    assert found.notes[0].startswith("Whether the number of seeds was fixed before the runs is not recorded.")
+    assert caveats(found)[0].startswith("Whether the number of seeds was fixed before the runs is not recorded.")
     with pytest.raises(InputError, match="differ in nothing but their seeds"):
         outcome.of_runs([places[0], places[3]])
     with pytest.raises(InputError, match=r"rope with seed 1 is given twice"):

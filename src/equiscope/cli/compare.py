@@ -137,7 +137,8 @@ def _text(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equiscope.comparison.answer import mean_and_deviation, number, values_by_candidate
+    from equiscope.comparison.answer import values_by_candidate
+    from equiscope.comparison.prose import mean_and_deviation, number
 
     piped = not sys.stdout.isatty()
     console = Console(highlight=False, soft_wrap=piped, width=WIDE if piped else None)

@@ -7,7 +7,7 @@ import msgspec
 
 from equiscope.comparison.looks import current_look
 from equiscope.comparison.notes import notes
-from equiscope.comparison.prose import DECIMALS, alternatives, listed, mean_and_deviation, p_text, places
+from equiscope.comparison.prose import DECIMALS, alternatives, decimal_digits, listed, mean_and_deviation, p_text
 from equiscope.comparison.significance import LEVEL, compare_pairs
 from equiscope.record import Comparison, PairedDifference
 
@@ -135,9 +135,9 @@ def _interval(pair: PairedDifference, decimals: int) -> str:
 def _decimals(pair: PairedDifference, limit: float | None) -> int:
     """Digits after the point: two of half the interval, and enough that no end is rounded across 0 or the limit."""
     if pair.low is None or pair.high is None:
-        return places(abs(pair.difference), 3)
+        return decimal_digits(abs(pair.difference), 3)
     limits = [0.0] if limit is None else [-limit, limit]
-    decimals = places((pair.high - pair.low) / 2, 2)
+    decimals = decimal_digits((pair.high - pair.low) / 2, 2)
     while decimals < DECIMALS and any(
         (end < bound) != (round(end, decimals) < bound) or (end > bound) != (round(end, decimals) > bound)
         for end in (pair.low, pair.high)

@@ -44,8 +44,8 @@ def spending(looks: Sequence[int]) -> list[float]:
 
 def current_look(comparison: Comparison) -> Look | None:
     """The look that the seeds so far belong to; None if no look is recorded."""
-    reached = [look for look in comparison.looks if look.seeds >= len(comparison.seeds)]
-    return (reached or comparison.looks[-1:] or [None])[0]
+    reached = [look for look in comparison.looks if look.seeds >= len(comparison.seeds)] or comparison.looks[-1:]
+    return reached[0] if reached else None
 
 
 def all_decided(comparison: Comparison) -> bool:

@@ -18,7 +18,7 @@ def number(value: float) -> str:
     return f"{value:.4g}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
 
 
-def places(value: float, digits: int) -> int:
+def decimal_digits(value: float, digits: int) -> int:
     """Digits after the point that show so many significant digits of a value."""
     return min(DECIMALS, max(0, digits - 1 - math.floor(math.log10(value)))) if value > 0 else digits
 

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
 from equiscope.record import PairedDifference
 from equiscope.record.comparison import Verdict
