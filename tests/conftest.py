@@ -1,5 +1,6 @@
 """What holds for every test: one seed, one thread, shape checks where `--shapes` asks for them, and no judge is required."""
 
+import copy
 import importlib.util
 import re
 
@@ -12,8 +13,12 @@ JUDGES = ("e3nn", "onnxruntime", "peft", "timm", "torch_geometric", "transformer
 MISSING = [name for name in JUDGES if not importlib.util.find_spec(name)]
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser, pluginmanager):
+    """Installs the checks of `--shapes` here: a conftest.py of a subfolder may import the package before `pytest_configure`."""
     parser.addoption("--shapes", action="store_true", help="check shapes and types of every call of the package at run time")
+    config = pluginmanager.get_plugin("pytestconfig")
+    if parser.parse_known_args(config.invocation_params.args, copy.copy(config.option)).shapes:  # xdist's workers: in config.option
+        shape_checks.install()
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +34,6 @@ def unchecked(monkeypatch):
 
 def pytest_configure(config):
     torch.set_num_threads(1)  # the arrays are small, and xdist already uses every core
-    if config.getoption("shapes"):
-        shape_checks.install()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,5 +1,9 @@
 """The run-time checks of types and shapes that `pytest --shapes` installs: they bite, with shapes and without."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import shape_checks
 from beartype.roar import BeartypeCallHintParamViolation
@@ -52,3 +56,11 @@ def test_the_package_is_checked(request):
 def test_a_package_that_is_imported_already_cannot_be_checked():
     with pytest.raises(RuntimeError, match="imported already"):
         shape_checks.install()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("folder", ["tests/study", "tests/audit/statements"])
+def test_the_checks_come_before_the_imports_of_a_folder_that_is_named(folder):
+    command = [sys.executable, "-m", "pytest", "--shapes", "--collect-only", "-q", "-p", "no:cacheprovider", folder]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
