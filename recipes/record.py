@@ -21,9 +21,7 @@ from equiscope.record import Run, read_run
 from equiscope.training import load_task, read_recipe, recipe
 from equiscope.training.reading import differences
 
-FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
-README = FOLDER / "README.md"
+FOLDER = Path(__file__).parent  # of the recipes, results/ and README.md
 BEGIN, END = "<!-- table: python recipes/record.py --table -->", "<!-- end of the table -->"
 PUBLISHED = "<!-- beside published numbers: python recipes/record.py --table -->"
 # Of rMD17, forces in meV/Å and energy in meV: in the paper, and after 1,000 epochs in github.com/kcheng0407/mace-rmd17-benchmark
@@ -36,37 +34,37 @@ MACE = {
 POINTS = 60
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str], folder: Path = FOLDER) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--table", action="store_true", help="write the table of recipes/README.md")
     parser.add_argument("--check", action="store_true", help="only say whether that table has drifted")
     said = parser.parse_args(words)
     if said.runs:
-        name = record([read_run(folder) for folder in said.runs], signatures(said.runs[0]))
+        name = record([read_run(run) for run in said.runs], signatures(said.runs[0]), folder)
         print(f"wrote recipes/results/{name}.json")
     if said.runs or said.table or said.check:
-        return table(said.check)
+        return table(said.check, folder)
     parser.print_usage()
     return 2
 
 
-def record(runs: list[Run], signatures: dict[str, str]) -> str:
-    """Write what came of the runs of one recipe; the recipe is the one in this folder that they are of. Returns its name.
+def record(runs: list[Run], signatures: dict[str, str], folder: Path) -> str:
+    """Write what came of the runs of one recipe; the recipe is the one in the folder that they are of. Returns its name.
 
     signatures  how a number was computed, where that has to be said
     """
-    name = recipe_of(runs[0])
+    name = recipe_of(runs[0], folder)
     for run in runs:
         if run.state != "finished":
             sys.exit(f"A run is {run.state}, not finished: {run.title}, seed {run.seed}.")
         others = [d for d in differences(runs[0].recipe, run.recipe) if not d.startswith("seed:")]
         if others:
             sys.exit(f"These runs are of two recipes: {'; '.join(others)}.")
-    RESULTS.mkdir(exist_ok=True)
+    (folder / "results").mkdir(exist_ok=True)
     text = json.dumps({"recipe": name, **recorded(runs), "signatures": signatures}, ensure_ascii=False)
     text = msgspec.json.format(text, indent=1) + "\n"
-    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    (folder / "results" / f"{name}.json").write_text(text, encoding="utf-8")
     return name
 
 
@@ -79,11 +77,11 @@ def signatures(folder: Path) -> dict[str, str]:
     return said
 
 
-def recipe_of(run: Run) -> str:
-    """The recipe of this folder that a run is of: all fields but the seed and the title are the same."""
+def recipe_of(run: Run, folder: Path) -> str:
+    """The recipe of the folder that a run is of: all fields but the seed and the title are the same."""
     near: list[tuple[int, str, list[str]]] = []
     said = recipe(run.recipe).to_dict()  # fields that came later have their defaults
-    for path in sorted(FOLDER.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml")):
         wrong = [d for d in differences(read_recipe(path).to_dict(), said) if not d.startswith(("seed:", "title:"))]
         if not wrong:
             return path.stem
@@ -136,10 +134,11 @@ def short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def table(check: bool) -> int:
+def table(check: bool, folder: Path) -> int:
     """Write the table, or compare it."""
-    text = fresh = README.read_text(encoding="utf-8")
-    for begin, lines in ((BEGIN, rows()), (PUBLISHED, published_rows())):
+    readme = folder / "README.md"
+    text = fresh = readme.read_text(encoding="utf-8")
+    for begin, lines in ((BEGIN, rows(folder)), (PUBLISHED, published_rows(folder))):
         before, there, rest = fresh.partition(begin)
         _, _, after = rest.partition(END)
         if there or begin == BEGIN:
@@ -148,14 +147,14 @@ def table(check: bool) -> int:
         same = fresh == text
         print("recipes/README.md is up to date" if same else "recipes/README.md is stale: python recipes/record.py --table")
         return int(not same)
-    README.write_text(fresh, encoding="utf-8")
+    readme.write_text(fresh, encoding="utf-8")
     return 0
 
 
-def rows() -> str:
+def rows(folder: Path) -> str:
     lines = ["| recipe | task | parameters | result | took | on |", "| --- | --- | --- | --- | --- | --- |"]
-    for path in sorted(FOLDER.glob("*.toml")):
-        found = RESULTS / f"{path.stem}.json"
+    for path in sorted(folder.glob("*.toml")):
+        found = folder / "results" / f"{path.stem}.json"
         kept = json.loads(found.read_text(encoding="utf-8")) if found.exists() else None
         fields = read_recipe(path).to_dict()
         cells = [f"[{path.stem}]({path.name})", fields["data"]["task"]]
@@ -164,15 +163,15 @@ def rows() -> str:
     return "\n".join(lines) + "\n"
 
 
-def published_rows() -> str:
+def published_rows(folder: Path) -> str:
     """Molecules whose numbers others have published; on the test part, where there is one here."""
     lines = ["| forces / energy | ours | frames | MACE | MACE, made again |", "| --- | --- | --- | --- | --- |"]
     for name, published in MACE.items():
-        found = RESULTS / f"{name}.json"
+        found = folder / "results" / f"{name}.json"
         if not found.exists():
             continue
         kept = json.loads(found.read_text(encoding="utf-8"))
-        if changed(kept["fields"], read_recipe(FOLDER / f"{name}.toml").to_dict()):
+        if changed(kept["fields"], read_recipe(folder / f"{name}.toml").to_dict()):
             continue
         result = kept["result"]
         part = "test" if "test" in result else "validation"

@@ -18,17 +18,20 @@ evaluation = { every = 2 }
 
 
 @pytest.fixture
-def record(tmp_path, monkeypatch):
-    """The script, at work in another folder with one recipe."""
+def script():
     found = importlib.util.spec_from_file_location("record", RECIPES / "record.py")
-    script = importlib.util.module_from_spec(found)
-    found.loader.exec_module(script)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def record(script, tmp_path):
+    """The script's `main` on another folder, with one recipe."""
     (tmp_path / "README.md").write_text(f"Before\n{script.BEGIN}\n{script.END}\nAfter\n")
     (tmp_path / "words.toml").write_text(TEXT)
     (tmp_path / "words.txt").write_text("to be or not to be, that is the question\n" * 20)
-    for name, path in {"FOLDER": tmp_path, "RESULTS": tmp_path / "results", "README": tmp_path / "README.md"}.items():
-        monkeypatch.setattr(script, name, path)
-    return script
+    return lambda words: script.main(words, tmp_path)
 
 
 def trained(folder, *changes):
@@ -38,10 +41,7 @@ def trained(folder, *changes):
     return str(out)
 
 
-def test_the_table_of_results_is_up_to_date():
-    found = importlib.util.spec_from_file_location("record", RECIPES / "record.py")
-    script = importlib.util.module_from_spec(found)
-    found.loader.exec_module(script)
+def test_the_table_of_results_is_up_to_date(script):
     assert script.main(["--check"]) == 0
 
 
@@ -64,8 +64,8 @@ def test_every_sample_says_where_it_is_from_and_under_which_licence():
 
 def test_runs_of_several_seeds_become_one_record_and_a_line_of_the_table(record, tmp_path):
     runs = [trained(tmp_path), trained(tmp_path, "seed=1")]
-    assert record.main(["--check"]) == 1
-    assert record.main(runs) == record.main(["--check"]) == 0
+    assert record(["--check"]) == 1
+    assert record(runs) == record(["--check"]) == 0
     kept = json.loads((tmp_path / "results" / "words.json").read_text())
     assert kept["seeds"] == [0, 1]
     losses = [one["result"]["validation"]["loss"] for one in kept["each"]]
@@ -80,9 +80,9 @@ def test_runs_of_several_seeds_become_one_record_and_a_line_of_the_table(record,
 
 
 def test_the_table_says_where_a_recipe_has_changed_since(record, tmp_path):
-    record.main([trained(tmp_path)])
+    record([trained(tmp_path)])
     (tmp_path / "words.toml").write_text(TEXT.replace("steps = 4", "steps = 5"))
-    record.main(["--table"])
+    record(["--table"])
     assert "the recipe has changed since: budget.steps" in (tmp_path / "README.md").read_text()
 
 
@@ -91,10 +91,10 @@ def test_a_run_from_before_a_field_was_is_of_the_recipe_still(record, tmp_path):
     data = json.loads(run.read_text())
     del data["recipe"]["optimiser"]["fall"]
     run.write_text(json.dumps(data))
-    assert record.main([str(run.parent)]) == 0
+    assert record([str(run.parent)]) == 0
 
 
 def test_runs_of_another_recipe_are_not_recorded(record, tmp_path, capsys):
     with pytest.raises(SystemExit, match=r"No recipe here is that of Words\. The nearest is words; there: budget\.batch: 2, now 3"):
-        record.main([trained(tmp_path, "budget.batch=3")])
+        record([trained(tmp_path, "budget.batch=3")])
     assert not (tmp_path / "results").exists()

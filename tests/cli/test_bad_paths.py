@@ -31,7 +31,6 @@ NAMES = [
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(budgets, "PATIENCE", 0.1)
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("words")
     (tmp_path / "empty").write_text("")

@@ -11,7 +11,6 @@ import pytest
 
 import equiscope
 from equiscope.cli import main
-from equiscope.explore import page
 from equiscope.positions import SCHEMES
 
 
@@ -145,10 +144,7 @@ def test_explore_prints_the_pages_data(equi):
     )
 
 
-def test_explore_exports_one_file_and_its_notes(equi, tmp_path, monkeypatch):
-    (tmp_path / "page.js").write_text("1;", encoding="utf-8")
-    (tmp_path / "page.css").write_text("", encoding="utf-8")
-    monkeypatch.setattr(page, "BUNDLE", tmp_path)
+def test_explore_exports_one_file_and_its_notes(equi, tmp_path):
     target = tmp_path / "a page.html"
     code, out, err = equi("explore", "w " * 300, "--export", target)
     assert code == 0

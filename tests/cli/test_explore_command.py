@@ -8,7 +8,6 @@ from tests.cli.test_cli import equi, refused
 
 import equiscope as eq
 from equiscope.cli.explore import is_model
-from equiscope.explore import page
 from equiscope.models import PRESETS, Attention, Block, Spec
 from equiscope.positions import Learned
 
@@ -16,15 +15,6 @@ __all__ = ["equi"]  # the fixture
 GPT = Spec(
     16, 50, layers=2, block=Block(Attention(heads=2, position=Learned(32), causal=True, bias=True)), outputs=50, tied=True
 )  # fmt: skip
-
-
-@pytest.fixture
-def bundle(tmp_path, monkeypatch):
-    folder = tmp_path / "bundle"
-    folder.mkdir()
-    (folder / "page.js").write_text("1;", encoding="utf-8")
-    (folder / "page.css").write_text("", encoding="utf-8")
-    monkeypatch.setattr(page, "BUNDLE", folder)
 
 
 def test_a_spec_is_drawn(equi, tmp_path):
@@ -53,7 +43,6 @@ def test_a_folder_needs_no_weights_to_be_drawn(equi, tmp_path):
     assert "toy model of the same architecture" in data["program_note"]
 
 
-@pytest.mark.usefixtures("bundle")
 @pytest.mark.parametrize("option", ["--export", "--html"])
 def test_a_drawing_is_one_file(equi, tmp_path, option):
     target = tmp_path / "vit.html"
@@ -108,7 +97,7 @@ def test_a_sentence_stays_a_sentence(sentence, tmp_path, monkeypatch):
     assert not is_model(sentence)
 
 
-def test_a_sentence_that_is_a_presets_name_says_how_the_preset_is_drawn(equi, tmp_path, bundle):
+def test_a_sentence_that_is_a_presets_name_says_how_the_preset_is_drawn(equi, tmp_path):
     code, _, said = equi("explore", "bert-base", "--export", tmp_path / "page.html")
     assert (code, "To draw that model: equiscope explore --model bert-base" in said) == (0, True)
     assert "preset" not in equi("explore", "Love conquers all", "--export", tmp_path / "page.html")[2]

@@ -12,7 +12,6 @@ from tests.training.small import text
 
 from equiscope.cli import monitor
 from equiscope.cli.monitor import RunMonitor
-from equiscope.explore.pages import run as room
 from equiscope.record import RunReport, read_run, run_report
 from equiscope.record.run import read_entries
 
@@ -59,9 +58,8 @@ def test_a_damaged_run_is_said(equi, tmp_path):
     refused(equi("explore", tmp_path), "run.json is damaged")
 
 
-def test_training_serves_its_page_and_writes_for_tensorboard(equi, tmp_path, recipe, monkeypatch):
-    monkeypatch.setattr(room, "PATIENCE", 0.0)
-    out = tmp_path / "run"
+def test_training_serves_its_page_and_writes_for_tensorboard_with_the_same_losses(equi, tmp_path, recipe):
+    out, plain = tmp_path / "run", tmp_path / "plain"
     code, _, err = equi("train", recipe, "--out", out, "--live", "--no-browser", "--tensorboard", "--port", "18990")
     assert code == 0, err
     assert "The run can be watched at http://127.0.0.1:18" in err
@@ -70,6 +68,9 @@ def test_training_serves_its_page_and_writes_for_tensorboard(equi, tmp_path, rec
     assert [(e.step, e.value) for e in told["train/loss"]] == [(p.step, pytest.approx(p.loss)) for p in points]
     assert [e.step for e in told["validation/loss"]] == [0, 3, 6]
     assert {"train/rate", "train/norm", "train/tokens a second"} <= told.keys()
+    equi("train", recipe, "--out", plain)
+    assert [p.loss for p in points] == [p.loss for p in read_run(plain).points]
+    assert len(points) == 6
 
 
 def scalars(out):
@@ -113,16 +114,6 @@ def test_of_several_processes_only_the_first_is_watched(tmp_path, monkeypatch):
         monitoring.begin(run(done=3))
         monitoring.entry(run().points[0])
     assert not (tmp_path / "tensorboard").exists()
-
-
-def test_monitoring_changes_no_number(tmp_path, recipe, equi, monkeypatch):
-    monkeypatch.setattr(room, "PATIENCE", 0.0)
-    runs = [tmp_path / "plain", tmp_path / "watched"]
-    equi("train", recipe, "--out", runs[0])
-    equi("train", recipe, "--out", runs[1], "--live", "--no-browser", "--tensorboard", "--port", "18990")
-    losses = [[p.loss for p in read_run(folder).points] for folder in runs]
-    assert losses[0] == losses[1]
-    assert len(losses[0]) == 6
 
 
 def test_the_record_stays_small(tmp_path, recipe, equi):

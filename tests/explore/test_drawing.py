@@ -7,7 +7,7 @@ import torch
 import equiscope as eq
 from equiscope import attention
 from equiscope.errors import InputError
-from equiscope.explore import drawing, html, page
+from equiscope.explore import drawing, html
 from equiscope.explore.model.toy_model import runs
 from equiscope.models import PRESETS, Attention, Baseline, Block, FeedForward, InputLayer, Model, Norm, OutputLayer, Spec
 from equiscope.positions import SCHEMES, Alibi, Concatenated, Fire, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
@@ -311,10 +311,7 @@ def test_equal_requests_give_equal_drawings():
     assert drawing(SPECS["window"], seed=1).pool != drawing(SPECS["window"]).pool
 
 
-def test_the_page_holds_the_drawing_as_data(drawn, tmp_path, monkeypatch):
-    (tmp_path / "page.js").write_text("1;", encoding="utf-8")
-    (tmp_path / "page.css").write_text("", encoding="utf-8")
-    monkeypatch.setattr(page, "BUNDLE", tmp_path)
+def test_the_page_holds_the_drawing_as_data(drawn):
     text = html(drawn("vit-b"))
     assert 'id="drawing">' in text
     assert "<title>vit-b - equiscope</title>" in text

@@ -29,11 +29,11 @@ def love():
 
 
 @pytest.fixture
-def bundle(tmp_path, monkeypatch):
-    """A page bundle of a few letters: these tests are about what stands around it."""
+def bundles(tmp_path):
+    """A folder with a page bundle of a few letters: these tests are about what stands around it."""
     (tmp_path / "page.js").write_text("document.title += '</script><!--';", encoding="utf-8")
     (tmp_path / "page.css").write_text("body { margin: 0 }", encoding="utf-8")
-    monkeypatch.setattr(page, "BUNDLE", tmp_path)
+    return tmp_path
 
 
 def leaves(content, program):
@@ -174,10 +174,9 @@ def test_every_offer_says_what_it_is(width):
 EVIL = "<script>alert(1)</script> </title><img src=x onerror=alert(2)> {data} &amp; \u2028"
 
 
-@pytest.mark.usefixtures("bundle")
-def test_a_sentence_stays_data_whatever_it_says():
+def test_a_sentence_stays_data_whatever_it_says(bundles):
     content = explorable(Choice(sentence=EVIL))
-    text = html(content)
+    text = html(content, bundles=bundles)
     assert "alert(" not in text.replace("&lt;script&gt;alert(1)&lt;/script&gt;", "").replace("onerror=alert(2)&gt;", "")
     assert "<img" not in text
     assert text.count("<script") == text.count("</script>") == 2
@@ -187,9 +186,8 @@ def test_a_sentence_stays_data_whatever_it_says():
     assert json.loads(gzip.decompress(base64.b64decode(data)))["words"] == content.words == EVIL.split()
 
 
-@pytest.mark.usefixtures("bundle")
-def test_a_page_may_ask_nothing_of_any_network(love):
-    text = html(love)
+def test_a_page_may_ask_nothing_of_any_network(love, bundles):
+    text = html(love, bundles=bundles)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
     assert policy.startswith("default-src 'none'")
     assert "http" not in policy
@@ -198,13 +196,11 @@ def test_a_page_may_ask_nothing_of_any_network(love):
     assert "<title>Love conquers all - equiscope</title>" in text
 
 
-def test_without_a_bundle_the_way_to_one_is_named(love, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "BUNDLE", tmp_path)
+def test_without_a_bundle_the_way_to_one_is_named(love, tmp_path):
     with pytest.raises(InputError, match=r"no page bundle. From a clone run `python3 run.py setup`"):
-        html(love)
+        html(love, bundles=tmp_path)
 
 
-@pytest.mark.usefixtures("bundle")
 def test_a_file_is_written_whole_or_not_at_all(love, tmp_path, monkeypatch):
     target = tmp_path / "page.html"
     assert write(love, target) == target
@@ -221,7 +217,6 @@ def test_a_file_is_written_whole_or_not_at_all(love, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.part")), "what was begun is left behind"
 
 
-@pytest.mark.usefixtures("bundle")
 def test_a_folder_that_does_not_exist_is_named(love, tmp_path):
     with pytest.raises(InputError, match=r"nowhere.*there is no folder"):
         write(love, tmp_path / "nowhere" / "page.html")

@@ -13,6 +13,7 @@ from tests.cli.test_cli import equi  # noqa: F401
 
 from equiscope.attention import MultiHeadAttention, Sigmoid, convolution_as_attention
 from equiscope.blocks import norm
+from equiscope.cli import claims as claims_command
 from equiscope.errors import InputError
 from equiscope.positions import Rope, Sinusoidal, T5Bias
 from equiscope.positions.scaling import Yarn
@@ -202,14 +203,19 @@ def test_a_verdict_flips_when_the_thing_is_broken(monkeypatch, unchecked, name):
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
+FEW = ("rows-sum-to-one", "scores-have-rank-k", "bfloat16-breaks-rope")
+
+
 @pytest.fixture
-def short(monkeypatch):
-    """A ledger of three claims of two themes, so that the whole is measured in a moment."""
-    few = ("rows-sum-to-one", "scores-have-rank-k", "bfloat16-breaks-rope")
-    themes = {theme: tuple(c for c in found if c.name in few) for theme, found in claims.THEMES.items()}
-    monkeypatch.setattr("equiscope.cli.claims.THEMES", themes)
-    monkeypatch.setattr("equiscope.cli.claims.LEDGER", tuple(c for found in themes.values() for c in found))
-    return few
+def study_few(capsys):
+    """The command on a ledger of three claims of two themes, which is measured in a moment: what it printed, and its notes."""
+    few = {theme: tuple(c for c in found if c.name in FEW) for theme, found in claims.THEMES.items()}
+
+    def command(out=None, seed=0, json=False):
+        claims_command.run(None, out, seed, quick=True, json=json, names=False, themes=few)
+        return capsys.readouterr()
+
+    return command
 
 
 @pytest.mark.parametrize("name", ["rope-is-relative", "sinusoids-decay-monotonically", "byte-tokens-encode-any-text"])
@@ -228,26 +234,25 @@ def test_one_claim_as_json_is_its_ruling(equi, rulings):  # noqa: F811
     assert json.loads(out) == json.loads(rulings["rope-is-relative"].to_json())
 
 
-def test_the_whole_ledger_shows_each_verdict_and_counts_them(equi, short):  # noqa: F811
-    code, out, err = equi("study", "claims", "--quick")
-    assert (code, err) == (0, "")
-    assert all(name in out for name in short)
+def test_the_whole_ledger_shows_each_verdict_and_counts_them(study_few):
+    out, err = study_few()
+    assert err == ""
+    assert all(name in out for name in FEW)
     assert "3 sentences: 1 true, 2 true within limits, 0 false. Seed 0, quick form." in out
 
 
-def test_the_whole_ledger_as_json_is_data_alone(equi, short):  # noqa: F811
-    code, out, err = equi("study", "claims", "--quick", "--json", "--seed", 2)
-    assert (code, err) == (0, "")
+def test_the_whole_ledger_as_json_is_data_alone(study_few):
+    out, err = study_few(json=True, seed=2)
+    assert err == ""
     data = json.loads(out)
-    assert {c["name"] for c in data["claims"]} == set(short)
+    assert {c["name"] for c in data["claims"]} == set(FEW)
     assert data["counts"] == {"true": 1, "true within limits": 2, "false": 0}
     assert {c["seed"] for c in data["claims"]} == {2}
 
 
-def test_out_writes_the_ledger_and_its_plots(equi, short, tmp_path):  # noqa: F811
+def test_out_writes_the_ledger_and_its_plots(study_few, tmp_path):
     pytest.importorskip("matplotlib")
-    code, _, err = equi("study", "claims", "--quick", "--out", tmp_path / "new")
-    assert code == 0
+    _, err = study_few(out=tmp_path / "new")
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["bfloat16-breaks-rope.png", "claims.json"]
     assert len(json.loads((tmp_path / "new" / "claims.json").read_text(encoding="utf-8"))["claims"]) == 3
     assert err.count("wrote ") == 2

@@ -2,7 +2,7 @@
 
 import json as json_text
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,19 +16,24 @@ from equiscope.study.claims import LEDGER, THEMES, VERDICTS, ClaimResult, Ledger
 from equiscope.study.plot import draw
 
 COLOURS: dict[Verdict, str] = {"true": "green", "true within limits": "yellow", "false": "red"}
+Themes = Mapping[str, tuple[LedgerClaim, ...]]
 PIPE = 110  # columns, where the output is no terminal
 
 
-def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool, names: bool) -> None:
+def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool, names: bool, themes: Themes = THEMES) -> None:
     if names:
         if out is not None:
             raise InputError("--list measures nothing, so there is nothing to write. Leave out --list or --out.")
         _list(json)
         return
-    chosen = [claim_named(name)] if name is not None else list(LEDGER)
+    chosen = [claim_named(name)] if name is not None else [claim for claims in themes.values() for claim in claims]
     pictures = [f"{claim.name}.{kind}" for claim in chosen for kind in ("png", "svg")[: 1 + (name is not None)]]
     ready(out, [f"{name or 'claims'}.json", *pictures])
-    rulings = _measured(chosen, Setting(quick, seed), live=name is None and not json)
+    rulings = _measured(
+        {theme: [c for c in claims if c in chosen] for theme, claims in themes.items()},
+        Setting(quick, seed),
+        live=name is None and not json,
+    )
     if json:
         print(rulings[0].to_json() if name is not None else ledger_to_json(rulings))
     elif name is not None:
@@ -47,11 +52,10 @@ def write(rulings: Sequence[ClaimResult], folder: Path, name: str) -> list[Path]
     return [data, *(draw(r.to_draw(), folder / f"{r.name}.{kind}") for r in rulings if r.panels for kind in kinds)]
 
 
-def _measured(chosen: Sequence[LedgerClaim], setting: Setting, live: bool) -> list[ClaimResult]:
+def _measured(themes: Mapping[str, Sequence[LedgerClaim]], setting: Setting, live: bool) -> list[ClaimResult]:
     """One ruling a claim; live: each theme is shown as soon as it is measured."""
     console = _console()
     rulings: list[ClaimResult] = []
-    themes = {name: [c for c in claims if c in chosen] for name, claims in THEMES.items()}
     for theme, claims in themes.items():
         of_theme = [claim.run(setting) for claim in terminal_progress(claims, theme)] if claims else []
         rulings += of_theme

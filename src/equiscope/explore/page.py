@@ -29,7 +29,7 @@ Content = (
     Explorable | Drawing | Report | RunReport | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | ProgramRecord
 )
 
-BUNDLE = Path(__file__).parent / "page"
+BUNDLES = Path(__file__).parent / "page"
 OWN: dict[type, str] = {  # bundles of their own, named like the file in `pages` that writes the record; others share one
     Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", ProgramRecord: "watched",
@@ -71,17 +71,18 @@ OPENER = """(async () => {
 PLAIN = "This page computes every number in your browser, so it needs JavaScript. It makes no network requests."
 
 
-def html(content: Content, bare: str | None = None, policy: str | None = None, small: bool = False) -> str:
+def html(content: Content, bare: str | None = None, policy: str | None = None, small: bool = False, bundles: Path = BUNDLES) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package.
 
-    bare    markup for a browser without JavaScript, whose texts are escaped; by default `plain`
-    policy  what the page may request: nothing, unless it is served
-    small   style and script are compressed like the data; the source of the page is then not readable
+    bare     markup for a browser without JavaScript, whose texts are escaped; by default `plain`
+    policy   what the page may request: nothing, unless it is served
+    small    style and script are compressed like the data; the source of the page is then not readable
+    bundles  folder of the styles and scripts
     """
     from equiscope import __version__
 
     bundle = OWN.get(type(content), "page")
-    script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
+    script, style = (_bundled(bundles / f"{bundle}.{kind}") for kind in ("js", "css"))
     fields = {
         "policy": policy or WORKS.get(type(content), POLICY), "version": __version__,
         "plain": plain(content) if bare is None else bare,
@@ -141,9 +142,9 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _bundled(name: str) -> str:
+def _bundled(path: Path) -> str:
     try:
-        return (BUNDLE / name).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(
             "This installation has no page bundle. From a clone run `python3 run.py setup`, which builds it."
