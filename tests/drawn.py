@@ -46,6 +46,7 @@ VARIANTS: list[Position] = [
     Alibi(kind="asymmetric"), Alibi(kind="asymmetric", right=0.0), Alibi(kind="key"), T5Bias(bidirectional=False),
     Kerple(kind="power"), Shaw(values=False),
 ]  # fmt: skip
+VARIED = [*LISTED, *(pytest.param(scheme, marks=pytest.mark.thorough) for scheme in VARIANTS)]  # by default the listed ones
 
 
 def title(value: object) -> str:

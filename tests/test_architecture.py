@@ -14,14 +14,16 @@ pytestmark = pytest.mark.quick
 ROOT = Path(equiscope.__file__).parent
 
 
-TREES = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+@pytest.fixture(scope="module")
+def trees():
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
-def test_modules_and_public_classes_have_docstrings():
-    modules = [path for path, tree in TREES.items() if not (path.endswith("__main__.py") or ast.get_docstring(tree))]
+def test_modules_and_public_classes_have_docstrings(trees):
+    modules = [path for path, tree in trees.items() if not (path.endswith("__main__.py") or ast.get_docstring(tree))]
     classes = [
         f"{path}: {node.name}"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not ast.get_docstring(node)
     ]
@@ -55,10 +57,10 @@ def test_every_room_is_reachable_from_the_top():
 LAYERED = ("attention", "blocks", "data", "geometry", "models", "positions", "study", "training")
 
 
-def test_no_import_within_a_function_hides_a_circle():
+def test_no_import_within_a_function_hides_a_circle(trees):
     inner = [
         f"{path}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         if path.split("/")[0] in LAYERED
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.col_offset and (node.module or "").startswith("equiscope")
@@ -66,12 +68,12 @@ def test_no_import_within_a_function_hides_a_circle():
     assert inner == []
 
 
-def test_whoever_holds_a_spec_need_not_ask_of_which_kind_it_is():
+def test_whoever_holds_a_spec_need_not_ask_of_which_kind_it_is(trees):
     """The kinds are distinguished in `models/kinds.py`; elsewhere a spec is asked what it has."""
     kinds = {"Baseline", "PointSpec", "Spec"}
     questions = [
         f"{path}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         if path.split("/")[0] != "models"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"

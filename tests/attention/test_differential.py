@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
+from tests.judges import transformers
 from tests.recorded import recorded
-from transformers import DiffLlamaConfig
-from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention
 
 from equiscope.attention import Causal, DifferentialAttention, Everything, Prefix, Sigmoid, Softmax, Window
 from equiscope.attention.differential import initial_lambda
@@ -65,11 +64,11 @@ def test_it_is_the_loop_of_the_paper():
 def test_it_equals_hugging_faces_diffllama_on_the_same_weights(index, groups, implementation):
     """Theirs puts all first halves of queries and keys first, and splits values likewise."""
     heads, half, kv = 4, 6, 4 // groups
-    config = DiffLlamaConfig(
+    config = transformers.DiffLlamaConfig(
         hidden_size=WIDTH, num_attention_heads=2 * heads, num_key_value_heads=2 * kv, head_dim=half, attention_bias=False,
         attn_implementation=implementation,
     )  # fmt: skip
-    theirs = DiffLlamaAttention(config, index).double()
+    theirs = transformers.models.diffllama.modeling_diffllama.DiffLlamaAttention(config, index).double()
     ours = randomised(DifferentialAttention(WIDTH, heads, half, mask=Causal(), kv_heads=kv, layer=index + 1))
     ours.norm.weight.data.fill_(1.0)  # theirs has none
     with torch.no_grad():

@@ -7,12 +7,9 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, LISTED, WIDTH, Attending, attending, placed, randomised, title, words
+from tests.judges import transformers
 from tests.pairwise import each_value, pairwise
 from tests.recorded import recorded
-from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2
-from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
-from transformers.models.llama.modeling_llama import repeat_kv
-from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from equiscope.attention import (
     Additive,
@@ -84,7 +81,11 @@ def test_grouped_queries_are_full_attention_with_repeated_key_heads(kv_heads):
 def test_key_heads_lie_as_in_hugging_face():
     attention, tokens = made(4, kv_heads=2), words(batch=(2,))
     q, k, v = parts(attention, tokens)
-    wanted = closed(attention, (q @ repeat_kv(k, 2).mT / 2).softmax(-1) @ repeat_kv(v, 2))
+    wanted = closed(
+        attention,
+        (q @ transformers.models.llama.modeling_llama.repeat_kv(k, 2).mT / 2).softmax(-1)
+        @ transformers.models.llama.modeling_llama.repeat_kv(v, 2),
+    )
     assert relative_error(attention(tokens), wanted) < ROUNDING
     other = closed(attention, (q @ k.repeat(1, 2, 1, 1).mT / 2).softmax(-1) @ v.repeat(1, 2, 1, 1))  # (r kv), as in x-transformers
     assert relative_error(attention(tokens), other) > 0.01
@@ -141,7 +142,9 @@ def test_a_cap_is_gemma_2s():
     attention, tokens = made(4, score=ScaledDot(scale=0.7, cap=0.5), kv_heads=2, mask=Causal()), words(batch=(2,))
     q, k, v = parts(attention, tokens)
     hidden = torch.full((6, 6), -torch.inf).double().triu(1)
-    theirs = gemma2(SimpleNamespace(num_key_value_groups=2, training=False), q, k, v, hidden, scaling=0.7, softcap=0.5)[0]
+    theirs = transformers.models.gemma2.modeling_gemma2.eager_attention_forward(
+        SimpleNamespace(num_key_value_groups=2, training=False), q, k, v, hidden, scaling=0.7, softcap=0.5
+    )[0]
     assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.o_proj.weight.mT) < 1e-6  # their softmax is float32
 
 
@@ -158,7 +161,9 @@ def test_sinks_are_gpt_oss_and_a_plain_loop(causal):
     q, k, v = parts(attention, tokens)
     hidden = torch.full((6, 6), -torch.inf).double().triu(1) if causal else None
     sinks = attention.normalizer.sinks.flatten()
-    theirs, weights = gpt_oss(SimpleNamespace(num_key_value_groups=2, training=False, sinks=sinks), q, k, v, hidden, 0.5)
+    theirs, weights = transformers.models.gpt_oss.modeling_gpt_oss.eager_attention_forward(
+        SimpleNamespace(num_key_value_groups=2, training=False, sinks=sinks), q, k, v, hidden, 0.5
+    )
     assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.o_proj.weight.mT) < ROUNDING
     seen = attention.attend(tokens)[1]
     assert relative_error(seen, weights) < ROUNDING
@@ -204,7 +209,7 @@ def test_a_sigmoid_counts_only_the_keys_that_may_be_seen():
 # --- the norm of queries and keys ---------------------------------------------------------------------------------------
 def test_queries_and_keys_are_normed_per_head_before_they_turn_as_in_qwen_3():
     attention, tokens, rope = made(norm="rms", kv_heads=1), words(), Rope(pairs="half")
-    norm_q, norm_k = (Qwen3RMSNorm(4, eps=1e-6).double() for _ in range(2))
+    norm_q, norm_k = (transformers.models.qwen3.modeling_qwen3.Qwen3RMSNorm(4, eps=1e-6).double() for _ in range(2))
     norm_q.weight.data.copy_(attention.q_norm.weight)
     norm_k.weight.data.copy_(attention.k_norm.weight)
     # their norm passes through float32
@@ -233,7 +238,7 @@ def test_heads_that_count_the_other_way_round_are_reordered():
     minor = q @ k.repeat(heads // kv_heads, 1, 1).mT
     joined = q.mT.flatten(0, 1)  # rows of a projection
     ours = kv_major(joined, heads, kv_heads).unflatten(0, (heads, width)).mT
-    major = ours @ repeat_kv(k[None], heads // kv_heads)[0].mT  # Hugging Face's order
+    major = ours @ transformers.models.llama.modeling_llama.repeat_kv(k[None], heads // kv_heads)[0].mT  # Hugging Face's order
     assert torch.equal(major.unflatten(0, (kv_heads, -1)).transpose(0, 1).flatten(0, 1), minor)
     assert torch.equal(kv_minor(kv_major(joined, heads, kv_heads), heads, kv_heads), joined)
     with pytest.raises(ShapeError, match="24 rows do not make 6 query heads for 4 key heads"):

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, WIDTH, randomised, title, words
+from tests.judges import transformers
 from tests.recorded import recorded
-from transformers import NystromformerConfig
-from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 from equiscope.attention import Causal, Linformer, MultiHeadAttention, Nystrom
 from equiscope.errors import InputError, ShapeError
@@ -52,11 +51,11 @@ def test_linformer_is_attention_to_rows_of_mixed_keys():
 
 @pytest.mark.parametrize("heads", [1, HEADS])
 def test_nystrom_equals_hugging_faces_on_the_same_weights(heads):
-    config = NystromformerConfig(
+    config = transformers.NystromformerConfig(
         hidden_size=WIDTH, num_attention_heads=heads, num_landmarks=3, segment_means_seq_len=12,
         attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    theirs = NystromformerSelfAttention(config).double()
+    theirs = transformers.models.nystromformer.modeling_nystromformer.NystromformerSelfAttention(config).double()
     theirs.conv_kernel_size = None
     theirs.init_option = "exact"  # a norm for each table; the default takes the largest of the whole batch
     ours = randomised(Nystrom(WIDTH, heads, landmarks=3, bias=True, output=False))

@@ -7,23 +7,7 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    BertModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    RobertaModel,
-    T5Config,
-    T5ForConditionalGeneration,
-    ViTConfig,
-    ViTForImageClassification,
-    ViTModel,
-)
+from tests.judges import transformers
 
 import equiscope as eq
 from equiscope.checkpoints import read_spec
@@ -284,21 +268,23 @@ def test_a_rotation_of_a_part_is_not_written_where_transformers_would_turn_all(t
 def test_ids_and_names_of_classes_are_kept(tmp_path):
     """transformers would stop at token 2 where a Llama's config says nothing."""
     said = {"bos_token_id": 7, "eos_token_id": [3, 4], "pad_token_id": 0}
-    config = LlamaConfig(vocab_size=50, hidden_size=24, intermediate_size=40, num_hidden_layers=1, num_attention_heads=4, **said)
-    LlamaForCausalLM(config).save_pretrained(tmp_path / "theirs")
+    config = transformers.LlamaConfig(
+        vocab_size=50, hidden_size=24, intermediate_size=40, num_hidden_layers=1, num_attention_heads=4, **said
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "theirs")
     written = json.loads((eq.save(eq.load(tmp_path / "theirs"), tmp_path / "ours") / "config.json").read_text())
     assert {name: written[name] for name in said} == said
     fresh = eq.save(eq.build(eq.load(tmp_path / "theirs").spec), tmp_path / "fresh")
-    assert LlamaConfig.from_pretrained(fresh).eos_token_id is None
+    assert transformers.LlamaConfig.from_pretrained(fresh).eos_token_id is None
 
 
 def test_the_pooler_that_a_vit_came_with_is_written_back_as_it_was(tmp_path):
     """It computes nothing here, but transformers reads it: 16 wide, with a relu; a config that says nothing has 24 and a tanh."""
     said = {"pooler_act": "relu", "pooler_output_size": 16}
     sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
-    theirs = ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4, **said)).eval()
+    theirs = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=8, patch_size=4, **said)).eval()
     theirs.save_pretrained(tmp_path / "theirs")
-    again = ViTModel.from_pretrained(eq.save(eq.load(tmp_path / "theirs"), tmp_path / "ours")).eval()
+    again = transformers.ViTModel.from_pretrained(eq.save(eq.load(tmp_path / "theirs"), tmp_path / "ours")).eval()
     image = torch.randn(2, 3, 8, 8)
     with torch.no_grad():
         torch.testing.assert_close(again(image).pooler_output, theirs(image).pooler_output)
@@ -306,7 +292,7 @@ def test_the_pooler_that_a_vit_came_with_is_written_back_as_it_was(tmp_path):
 
 def test_a_bert_written_as_a_roberta_counts_places_as_one(tmp_path):
     sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4}
-    theirs = BertModel(BertConfig(**sizes, max_position_embeddings=30)).eval()
+    theirs = transformers.BertModel(transformers.BertConfig(**sizes, max_position_embeddings=30)).eval()
     theirs.save_pretrained(tmp_path / "bert")
     written = eq.save(eq.load(tmp_path / "bert"), tmp_path / "roberta", family="roberta")
     said = json.loads((written / "config.json").read_text())
@@ -314,20 +300,22 @@ def test_a_bert_written_as_a_roberta_counts_places_as_one(tmp_path):
     ids = torch.randint(2, 50, (2, 9))
     with torch.no_grad():
         wanted = theirs(ids).last_hidden_state
-        torch.testing.assert_close(RobertaModel.from_pretrained(written).eval()(ids).last_hidden_state, wanted)
+        torch.testing.assert_close(transformers.RobertaModel.from_pretrained(written).eval()(ids).last_hidden_state, wanted)
         torch.testing.assert_close(eq.load(written)(ids), wanted)
 
 
 def test_how_far_places_go_and_the_numbers_of_classes_are_written(tmp_path):
     sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4}
-    LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=131072)).save_pretrained(tmp_path / "llama")
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, max_position_embeddings=131072)).save_pretrained(
+        tmp_path / "llama"
+    )
     eq.save(eq.load(tmp_path / "llama"), tmp_path / "again")
-    assert LlamaConfig.from_pretrained(tmp_path / "again").max_position_embeddings == 131072
-    ViTForImageClassification(
-        ViTConfig(hidden_size=24, num_hidden_layers=1, num_attention_heads=4, image_size=8, patch_size=4)
+    assert transformers.LlamaConfig.from_pretrained(tmp_path / "again").max_position_embeddings == 131072
+    transformers.ViTForImageClassification(
+        transformers.ViTConfig(hidden_size=24, num_hidden_layers=1, num_attention_heads=4, image_size=8, patch_size=4)
     ).save_pretrained(tmp_path / "vit")
     eq.save(eq.load(tmp_path / "vit"), tmp_path / "vit again")
-    assert ViTConfig.from_pretrained(tmp_path / "vit again").label2id == {"LABEL_0": 0, "LABEL_1": 1}
+    assert transformers.ViTConfig.from_pretrained(tmp_path / "vit again").label2id == {"LABEL_0": 0, "LABEL_1": 1}
     said = json.loads((tmp_path / "vit" / "config.json").read_text()) | {"id2label": {"0": "cat", "1": "dog"}}
     said.pop("label2id", None)
     (tmp_path / "vit" / "config.json").write_text(json.dumps(said))
@@ -340,11 +328,11 @@ def test_what_a_config_says_of_training_is_written_back(name, tmp_path):
     """It changes no number of a forward pass, but fine-tuning goes another way without it."""
     small = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4}
     kinds = {
-        "gpt2": (GPT2LMHeadModel, GPT2Config, {"vocab_size": 50, "n_embd": 24, "n_layer": 1, "n_head": 4},
+        "gpt2": (transformers.GPT2LMHeadModel, transformers.GPT2Config, {"vocab_size": 50, "n_embd": 24, "n_layer": 1, "n_head": 4},
                  {"resid_pdrop": 0.3, "embd_pdrop": 0.0, "attn_pdrop": 0.25, "initializer_range": 0.1}),
-        "bert": (BertForSequenceClassification, BertConfig, small,
+        "bert": (transformers.BertForSequenceClassification, transformers.BertConfig, small,
                  {"problem_type": "regression", "hidden_dropout_prob": 0.0, "classifier_dropout": 0.5}),
-        "t5": (T5ForConditionalGeneration, T5Config,
+        "t5": (transformers.T5ForConditionalGeneration, transformers.T5Config,
                {"vocab_size": 50, "d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 1, "num_heads": 4},
                {"dropout_rate": 0.0, "initializer_factor": 0.5}),
     }  # fmt: skip
@@ -359,6 +347,6 @@ def test_what_a_config_says_of_training_is_written_back(name, tmp_path):
 
 def test_an_odd_number_of_columns_that_turn_is_said_by_its_field(tmp_path):
     said = {"hidden_size": 24, "num_attention_heads": 2, "rotary_pct": 0.25, "num_hidden_layers": 1, "vocab_size": 50}
-    GPTNeoXForCausalLM(GPTNeoXConfig(**said, intermediate_size=40)).save_pretrained(tmp_path)
+    transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**said, intermediate_size=40)).save_pretrained(tmp_path)
     with pytest.raises(InputError, match=r"rotary_pct is 0\.25, by which 3 of the 12 columns of a head turn"):
         eq.load(tmp_path)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
+from tests.judges import transformers
 
 import equiscope as eq
 from equiscope.audit.inputs.targets import target

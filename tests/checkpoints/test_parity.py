@@ -5,32 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
+from tests.judges import transformers
 from tests.lifted import Lifted, lifted
-from transformers import (
-    AutoModelForCausalLM,
-    BertConfig,
-    BloomConfig,
-    CamembertConfig,
-    Data2VecTextConfig,
-    DeiTConfig,
-    DistilBertConfig,
-    ErnieConfig,
-    GPT2Config,
-    GPTNeoXConfig,
-    LlamaConfig,
-    MarianConfig,
-    MinistralConfig,
-    MistralConfig,
-    MT5Config,
-    Qwen2Config,
-    Qwen3Config,
-    RobertaConfig,
-    SmolLM3Config,
-    T5Config,
-    ViTConfig,
-    XLMRobertaConfig,
-)  # fmt: skip
 
 import equiscope as eq
 from equiscope.positions import Rope
@@ -51,51 +27,53 @@ LLAMA3 = {
     "rope_theta": 5e5,
 }  # fmt: skip
 CONFIGS = {
-    "gpt2": lambda: GPT2Config(vocab_size=50, n_embd=24, n_layer=2, n_head=4, n_positions=64),
-    "gpt2, untied, exact gelu": lambda: GPT2Config(
+    "gpt2": lambda: transformers.GPT2Config(vocab_size=50, n_embd=24, n_layer=2, n_head=4, n_positions=64),
+    "gpt2, untied, exact gelu": lambda: transformers.GPT2Config(
         vocab_size=50, n_embd=24, n_layer=2, n_head=4, n_positions=64, n_inner=30, tie_word_embeddings=False,
         activation_function="gelu",
     ),
-    "llama": lambda: LlamaConfig(**SMALL),
-    "llama 3.1, tied": lambda: LlamaConfig(**SMALL, rope_parameters=LLAMA3, tie_word_embeddings=True),
-    "llama, yarn, biases, wide heads": lambda: LlamaConfig(
+    "llama": lambda: transformers.LlamaConfig(**SMALL),
+    "llama 3.1, tied": lambda: transformers.LlamaConfig(**SMALL, rope_parameters=LLAMA3, tie_word_embeddings=True),
+    "llama, yarn, biases, wide heads": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters=YARN, attention_bias=True, mlp_bias=True, head_dim=8
     ),
-    "llama, linear": lambda: LlamaConfig(**SMALL, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}),
-    "mistral, window": lambda: MistralConfig(**SMALL, sliding_window=5),
-    "mistral, no window": lambda: MistralConfig(**SMALL, sliding_window=None),
-    "qwen2": lambda: Qwen2Config(**SMALL),
-    "qwen2, window": lambda: Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=5, max_window_layers=0),
-    "gpt-neox": lambda: GPTNeoXConfig(**WIDE),
-    "gpt-neox, one part after the other": lambda: GPTNeoXConfig(
+    "llama, linear": lambda: transformers.LlamaConfig(
+        **SMALL, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}
+    ),
+    "mistral, window": lambda: transformers.MistralConfig(**SMALL, sliding_window=5),
+    "mistral, no window": lambda: transformers.MistralConfig(**SMALL, sliding_window=None),
+    "qwen2": lambda: transformers.Qwen2Config(**SMALL),
+    "qwen2, window": lambda: transformers.Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=5, max_window_layers=0),
+    "gpt-neox": lambda: transformers.GPTNeoXConfig(**WIDE),
+    "gpt-neox, one part after the other": lambda: transformers.GPTNeoXConfig(
         **WIDE, use_parallel_residual=False, attention_bias=False, rope_parameters={"rope_theta": 5e3, "partial_rotary_factor": 0.5}
     ),
-    "qwen3": lambda: Qwen3Config(**SMALL, head_dim=8),
-    "qwen3, window in every other layer": lambda: Qwen3Config(
+    "qwen3": lambda: transformers.Qwen3Config(**SMALL, head_dim=8),
+    "qwen3, window in every other layer": lambda: transformers.Qwen3Config(
         **SMALL | {"num_hidden_layers": 4}, head_dim=8, sliding_window=5, use_sliding_window=True,
         layer_types=["full_attention", "sliding_attention"] * 2,
     ),
-    "qwen2, window from the second layer on": lambda: Qwen2Config(
+    "qwen2, window from the second layer on": lambda: transformers.Qwen2Config(
         **SMALL | {"num_hidden_layers": 3}, use_sliding_window=True, sliding_window=5, max_window_layers=1
     ),
-    "smollm3": lambda: SmolLM3Config(**SMALL | {"num_hidden_layers": 8}, pad_token_id=0),
-    "smollm3, windows without places": lambda: SmolLM3Config(
+    "smollm3": lambda: transformers.SmolLM3Config(**SMALL | {"num_hidden_layers": 8}, pad_token_id=0),
+    "smollm3, windows without places": lambda: transformers.SmolLM3Config(
         **SMALL | {"num_hidden_layers": 4}, pad_token_id=0, no_rope_layers=[1, 0, 0, 1], use_sliding_window=True, sliding_window=5,
         attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
     ),
-    "smollm3, windows where layer_types says": lambda: SmolLM3Config(
+    "smollm3, windows where layer_types says": lambda: transformers.SmolLM3Config(
         **SMALL, pad_token_id=0, sliding_window=3, layer_types=["sliding_attention", "full_attention"]
     ),
-    "smollm3, no places at all": lambda: SmolLM3Config(**SMALL, pad_token_id=0, no_rope_layers=[0, 0]),
-    "gpt-neox, a share that is rounded": lambda: GPTNeoXConfig(
+    "smollm3, no places at all": lambda: transformers.SmolLM3Config(**SMALL, pad_token_id=0, no_rope_layers=[0, 0]),
+    "gpt-neox, a share that is rounded": lambda: transformers.GPTNeoXConfig(
         **WIDE | {"hidden_size": 40}, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 0.68}
     ),
-    "bloom": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=4),
-    "ministral, a window in one layer": lambda: MinistralConfig(
+    "bloom": lambda: transformers.BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=4),
+    "ministral, a window in one layer": lambda: transformers.MinistralConfig(
         **SMALL, head_dim=8, sliding_window=5, layer_types=["sliding_attention", "full_attention"]
     ),
-    "ministral, windows": lambda: MinistralConfig(**SMALL, head_dim=8, sliding_window=5),
-    "bloom, six heads": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=6),
+    "ministral, windows": lambda: transformers.MinistralConfig(**SMALL, head_dim=8, sliding_window=5),
+    "bloom, six heads": lambda: transformers.BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=6),
 }  # fmt: skip
 PLAIN = {
     "vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -106,26 +84,28 @@ SEEN = {
     "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "image_size": 32, "patch_size": 8,
 }  # fmt: skip
 ENCODERS = {
-    "bert, masked words": ("BertForMaskedLM", lambda: BertConfig(**PLAIN)),
-    "bert, masked words, untied": ("BertForMaskedLM", lambda: BertConfig(**PLAIN, tie_word_embeddings=False)),
-    "bert, classes": ("BertForSequenceClassification", lambda: BertConfig(**PLAIN, num_labels=3, hidden_act="gelu_new")),
-    "bert, rows": ("BertModel", lambda: BertConfig(**PLAIN)),
-    "roberta, masked words": ("RobertaForMaskedLM", lambda: RobertaConfig(**PLAIN, type_vocab_size=1)),
-    "roberta, classes": ("RobertaForSequenceClassification", lambda: RobertaConfig(**PLAIN)),
-    "distilbert, masked words": ("DistilBertForMaskedLM", lambda: DistilBertConfig(**DISTIL)),
-    "distilbert, classes": ("DistilBertForSequenceClassification", lambda: DistilBertConfig(**DISTIL, num_labels=4)),
-    "xlm-roberta, masked words": ("XLMRobertaForMaskedLM", lambda: XLMRobertaConfig(**PLAIN, type_vocab_size=1)),
-    "xlm-roberta, classes": ("XLMRobertaForSequenceClassification", lambda: XLMRobertaConfig(**PLAIN, num_labels=3)),
-    "xlm-roberta, rows": ("XLMRobertaModel", lambda: XLMRobertaConfig(**PLAIN)),
-    "camembert, masked words": ("CamembertForMaskedLM", lambda: CamembertConfig(**PLAIN)),
-    "data2vec-text, masked words": ("Data2VecTextForMaskedLM", lambda: Data2VecTextConfig(**PLAIN)),
-    "ernie, masked words": ("ErnieForMaskedLM", lambda: ErnieConfig(**PLAIN)),
-    "vit, classes": ("ViTForImageClassification", lambda: ViTConfig(**SEEN, num_labels=5)),
+    "bert, masked words": ("BertForMaskedLM", lambda: transformers.BertConfig(**PLAIN)),
+    "bert, masked words, untied": ("BertForMaskedLM", lambda: transformers.BertConfig(**PLAIN, tie_word_embeddings=False)),
+    "bert, classes": (
+        "BertForSequenceClassification", lambda: transformers.BertConfig(**PLAIN, num_labels=3, hidden_act="gelu_new")
+    ),
+    "bert, rows": ("BertModel", lambda: transformers.BertConfig(**PLAIN)),
+    "roberta, masked words": ("RobertaForMaskedLM", lambda: transformers.RobertaConfig(**PLAIN, type_vocab_size=1)),
+    "roberta, classes": ("RobertaForSequenceClassification", lambda: transformers.RobertaConfig(**PLAIN)),
+    "distilbert, masked words": ("DistilBertForMaskedLM", lambda: transformers.DistilBertConfig(**DISTIL)),
+    "distilbert, classes": ("DistilBertForSequenceClassification", lambda: transformers.DistilBertConfig(**DISTIL, num_labels=4)),
+    "xlm-roberta, masked words": ("XLMRobertaForMaskedLM", lambda: transformers.XLMRobertaConfig(**PLAIN, type_vocab_size=1)),
+    "xlm-roberta, classes": ("XLMRobertaForSequenceClassification", lambda: transformers.XLMRobertaConfig(**PLAIN, num_labels=3)),
+    "xlm-roberta, rows": ("XLMRobertaModel", lambda: transformers.XLMRobertaConfig(**PLAIN)),
+    "camembert, masked words": ("CamembertForMaskedLM", lambda: transformers.CamembertConfig(**PLAIN)),
+    "data2vec-text, masked words": ("Data2VecTextForMaskedLM", lambda: transformers.Data2VecTextConfig(**PLAIN)),
+    "ernie, masked words": ("ErnieForMaskedLM", lambda: transformers.ErnieConfig(**PLAIN)),
+    "vit, classes": ("ViTForImageClassification", lambda: transformers.ViTConfig(**SEEN, num_labels=5)),
     "vit, oblong, no biases of queries": (
         "ViTForImageClassification",
-        lambda: ViTConfig(**SEEN | {"image_size": [32, 48], "num_channels": 1}, qkv_bias=False),
+        lambda: transformers.ViTConfig(**SEEN | {"image_size": [32, 48], "num_channels": 1}, qkv_bias=False),
     ),
-    "deit, classes": ("DeiTForImageClassification", lambda: DeiTConfig(**SEEN)),
+    "deit, classes": ("DeiTForImageClassification", lambda: transformers.DeiTConfig(**SEEN)),
 }  # fmt: skip
 TRANSLATOR = {
     "vocab_size": 50, "d_model": 24, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 4,
@@ -134,16 +114,17 @@ TRANSLATOR = {
 }  # fmt: skip
 T5_SMALL = {"vocab_size": 50, "d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4, "num_decoder_layers": 3}
 PAIRED = {
-    "t5": ("T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL)),
+    "t5": ("T5ForConditionalGeneration", lambda: transformers.T5Config(**T5_SMALL)),
     "t5, gated, unscaled": (
-        "T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        "T5ForConditionalGeneration",
+        lambda: transformers.T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
     ),
     "t5, another activation than it is named after": (
-        "T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", dense_act_fn="gelu")
+        "T5ForConditionalGeneration", lambda: transformers.T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", dense_act_fn="gelu")
     ),
-    "mt5": ("MT5ForConditionalGeneration", lambda: MT5Config(**T5_SMALL)),
-    "marian": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR, scale_embedding=True, activation_function="swish")),
-    "marian, unscaled": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR)),
+    "mt5": ("MT5ForConditionalGeneration", lambda: transformers.MT5Config(**T5_SMALL)),
+    "marian": ("MarianMTModel", lambda: transformers.MarianConfig(**TRANSLATOR, scale_embedding=True, activation_function="swish")),
+    "marian, unscaled": ("MarianMTModel", lambda: transformers.MarianConfig(**TRANSLATOR)),
 }  # fmt: skip
 configs = pytest.mark.parametrize("name", CONFIGS)
 
@@ -152,7 +133,7 @@ def peer(name):
     """Their model with every parameter drawn, gains and biases too."""
     torch.manual_seed(3)
     if name in CONFIGS:
-        model = AutoModelForCausalLM.from_config(CONFIGS[name](), attn_implementation="eager").eval()
+        model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name](), attn_implementation="eager").eval()
     else:
         architecture, config = (ENCODERS | PAIRED)[name]
         model = getattr(transformers, architecture)._from_config(config(), attn_implementation="eager").eval()
@@ -232,7 +213,7 @@ def test_a_written_folder_is_read_by_them_and_by_us(name, folder, tmp_path):
     ours = eq.load(path)
     written = eq.save(ours, tmp_path / "ours", family=CONFIGS[name]().model_type)
     with torch.no_grad():
-        again = AutoModelForCausalLM.from_pretrained(written, attn_implementation="eager").eval()
+        again = transformers.AutoModelForCausalLM.from_pretrained(written, attn_implementation="eager").eval()
         assert torch.equal(again(ids()).logits, theirs(ids()).logits)
         assert torch.equal(eq.load(written)(ids()), ours(ids()))
     assert eq.load(written).spec == ours.spec
@@ -390,7 +371,7 @@ def test_the_old_way_to_say_the_rotation_is_read(folder):
 def test_the_older_of_two_ways_to_say_the_rotation_counts(folder):
     _, path = folder("llama, linear")
     change(path, rope_scaling={"type": "linear", "factor": 3.0}, rope_theta=90.0)
-    theirs = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
     with torch.no_grad():
         assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
 
@@ -399,7 +380,7 @@ def test_the_older_of_two_ways_to_say_the_rotation_counts(folder):
 def test_yarn_begins_at_the_length_that_transformers_takes_where_none_is_said(name, folder):
     _, path = folder(name)
     change(path, rope_parameters={"rope_type": "yarn", "factor": 4.0, "beta_fast": None}, max_position_embeddings=...)
-    theirs = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
     with torch.no_grad():
         assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
 
@@ -460,7 +441,7 @@ def test_a_model_of_ones_own_spec_becomes_a_folder_of_theirs(tmp_path):
         ),
     )  # fmt: skip
     model = eq.build(spec).eval()
-    theirs = AutoModelForCausalLM.from_pretrained(eq.save(model, tmp_path)).eval()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(eq.save(model, tmp_path)).eval()
     assert isinstance(theirs, transformers.LlamaForCausalLM)
     text = torch.randint(30, (2, 9))
     with torch.no_grad():

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from transformers import LlamaConfig
+from tests.judges import transformers
 from typer.testing import CliRunner
 
 import equiscope as eq
@@ -30,7 +30,7 @@ def test_without_a_name_all_presets_are_listed():
 
 
 def test_a_folder_is_described_by_its_config_alone(tmp_path):
-    LlamaConfig(vocab_size=50, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+    transformers.LlamaConfig(vocab_size=50, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
                 architectures=["LlamaForCausalLM"]).save_pretrained(tmp_path)  # fmt: skip
     data = json.loads(said(str(tmp_path), "--tokens", "9", "--json"))
     assert data["tokens"] == 9

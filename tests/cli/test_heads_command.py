@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-import transformers
 from tests.cli.test_cli import equi, refused
+from tests.judges import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from equiscope.cli.heads import _offer_compact

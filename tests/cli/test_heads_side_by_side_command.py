@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-import transformers
 from tests.cli.test_cli import equi, refused
 from tests.cli.test_heads_command import TINY, folders, letters, page, photo
+from tests.judges import transformers
 
 __all__ = ["equi", "folders", "photo"]  # fixtures
 

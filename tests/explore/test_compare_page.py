@@ -11,7 +11,7 @@ import pytest
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, hostile, mixed, once, twice
 
 from equiscope.errors import InputError
-from equiscope.explore.page import BUNDLE, html, write
+from equiscope.explore.page import BUNDLES, html, write
 from equiscope.explore.pages.compare import plain
 from equiscope.record import Comparison
 
@@ -75,7 +75,7 @@ def test_the_page_asks_for_nothing():
 
 
 def test_its_bundle_is_small():
-    assert sum((BUNDLE / f"compare.{kind}").stat().st_size for kind in ("js", "css")) < 600_000
+    assert sum((BUNDLES / f"compare.{kind}").stat().st_size for kind in ("js", "css")) < 600_000
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from tests.judges import transformers
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MarianConfig, MarianMTModel
 
 from equiscope.errors import InputError
 from equiscope.explore.pages.heads import HeadsPage
@@ -25,7 +25,7 @@ def line(name="text", labels=WORDS):
 
 def looked(model=None, args=(IDS,), kwargs=None, sequences=None):
     torch.manual_seed(0)
-    model = model or LlamaForCausalLM(LlamaConfig(**TINY, num_key_value_heads=2)).eval()
+    model = model or transformers.LlamaForCausalLM(transformers.LlamaConfig(**TINY, num_key_value_heads=2)).eval()
     return HeadsPage(model, args, kwargs or {}, [line()] if sequences is None else sequences, "a title", "llama")
 
 
@@ -42,9 +42,11 @@ def weights(numbers, head, group):
 
 def test_numbers_of_the_file_give_the_weights_of_the_model():
     made = looked()
-    told = LlamaForCausalLM._from_config(LlamaConfig(**TINY, num_key_value_heads=2), attn_implementation="eager").eval()
+    told = transformers.LlamaForCausalLM._from_config(
+        transformers.LlamaConfig(**TINY, num_key_value_heads=2), attn_implementation="eager"
+    ).eval()
     torch.manual_seed(0)
-    told.load_state_dict(LlamaForCausalLM(LlamaConfig(**TINY, num_key_value_heads=2)).state_dict())
+    told.load_state_dict(transformers.LlamaForCausalLM(transformers.LlamaConfig(**TINY, num_key_value_heads=2)).state_dict())
     attentions = told(IDS, output_attentions=True).attentions
     content = made.file()
     assert [layer.kv_heads for layer in content.layers] == [2, 2]
@@ -104,12 +106,12 @@ def test_what_is_too_large_for_a_file_is_left_out_and_says_so():
 
 
 def test_two_towers_have_two_lines_also_where_they_are_as_long():
-    config = MarianConfig(
+    config = transformers.MarianConfig(
         vocab_size=60, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=32, decoder_ffn_dim=32, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1,
     )  # fmt: skip
     torch.manual_seed(0)
-    model = MarianMTModel(config).eval()
+    model = transformers.MarianMTModel(config).eval()
     for length in (4, 6):
         given = {"input_ids": IDS, "decoder_input_ids": IDS[:, :length]}
         content = looked(model, (), given, [line(), line("answer", WORDS[:length])]).file()
@@ -133,7 +135,9 @@ def test_of_many_lines_that_a_picture_may_have_the_one_that_fits_is_kept():
 
 
 def test_learned_places_are_on_the_page():
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=1, n_head=4)).eval()
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=1, n_head=4)
+    ).eval()
     (found,) = looked(model).file().position_tables
     assert (found.where, found.rows) == ("transformer.wpe", 24)
 

@@ -179,7 +179,7 @@ def test_a_long_sentence_is_refused_with_its_length():
         masks("  ", 0)
 
 
-@pytest.mark.skipif(not (page.BUNDLE / "masks.js").exists(), reason="the page was not built: python3 run.py setup")
+@pytest.mark.skipif(not (page.BUNDLES / "masks.js").exists(), reason="the page was not built: python3 run.py setup")
 def test_a_file_of_three_words_is_small(tmp_path):
     assert page.write(masks("Love conquers all", 0), tmp_path / "masks.html").stat().st_size < 400_000
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.explore.audits import audit
 from tests.explore.runs import run as ran
+from tests.judges import transformers
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration, ViTConfig, ViTModel
 
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
@@ -26,8 +26,8 @@ HEADS = {"layer": None, "head": None, "row": None, "column": None}
 
 def gpt2():
     torch.manual_seed(0)
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
     ).eval()
 
 
@@ -81,14 +81,14 @@ def test_the_page_says_what_the_model_answers():
 def test_a_model_with_a_decoder_reads_its_own_answer():
     torch.manual_seed(0)
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "decoder_start_token_id": 0}
-    made = eq.show(T5ForConditionalGeneration(T5Config(vocab_size=50, **sizes)), IDS)
+    made = eq.show(transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=50, **sizes)), IDS)
     assert [line.name for line in made.content.sequences][-1] == "answer"
     assert any(layer.cross for layer in made.content.layers)
 
 
 def test_a_picture_is_shown_in_patches():
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
-    model = ViTModel(ViTConfig(image_size=32, patch_size=8, **sizes))
+    model = transformers.ViTModel(transformers.ViTConfig(image_size=32, patch_size=8, **sizes))
     (line,) = eq.show(model, {"pixel_values": torch.randn(1, 3, 32, 32)}).content.sequences
     assert (line.kind, line.grid, line.prefix_tokens) == ("patches", [4, 4], 1)
     assert line.picture.startswith("data:image/png;base64,")

@@ -2,18 +2,9 @@
 
 import pytest
 import torch
+from tests.judges import transformers
 from tests.pictures_of_timm import timm
 from tests.pictures_of_timm import vit as timm_vit
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
 
 from equiscope.explore.heads.predictions import model_reader
 from equiscope.models import PRESETS, build, tiny
@@ -22,15 +13,17 @@ from equiscope.tokens.tokenizer import by_bytes
 SIZES = {"vocab_size": 40, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 
 
-def bert(kind=BertForSequenceClassification, **more):
-    return kind(BertConfig(**SIZES, **more))
+def bert(kind="BertForSequenceClassification", **more):
+    return getattr(transformers, kind)(transformers.BertConfig(**SIZES, **more))
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        lambda: GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2)),
-        lambda: T5ForConditionalGeneration(T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)),
+        lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2)),
+        lambda: transformers.T5ForConditionalGeneration(
+            transformers.T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+        ),
         lambda: build(tiny(PRESETS["gpt2"]())),
     ],
 )
@@ -52,8 +45,8 @@ def test_classes_of_timm_are_numbered():
 @pytest.mark.parametrize(
     "model",
     [
-        lambda: bert(BertForMaskedLM),
-        lambda: bert(BertForTokenClassification),
+        lambda: bert("BertForMaskedLM"),
+        lambda: bert("BertForTokenClassification"),
         lambda: bert(problem_type="regression"),
         lambda: timm().models.vision_transformer.VisionTransformer(
             img_size=32, patch_size=8, embed_dim=32, depth=1, num_heads=4, num_classes=0

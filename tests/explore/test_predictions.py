@@ -4,15 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    MarianConfig,
-    MarianMTModel,
-    ViTConfig,
-    ViTForImageClassification,
-    ViTModel,
-)
+from tests.judges import transformers
 
 from equiscope.explore.heads.predictions import ROWS, PredictionReader, classes, predictions
 from equiscope.explore.pages.heads import HeadsPage
@@ -31,9 +23,9 @@ def chances(found, row=0):
     return {found.names[int(i)]: p for i, p in zip(unpack(found.indices)[row], unpack(found.probabilities)[row], strict=True)}
 
 
-def vit(kind=ViTForImageClassification, **more):
+def vit(kind="ViTForImageClassification", **more):
     torch.manual_seed(0)
-    model = kind(ViTConfig(image_size=32, patch_size=8, num_labels=7, **SIZES, **more)).eval()
+    model = getattr(transformers, kind)(transformers.ViTConfig(image_size=32, patch_size=8, num_labels=7, **SIZES, **more)).eval()
     return model, torch.randn(1, 3, 32, 32)
 
 
@@ -55,7 +47,9 @@ def test_the_classes_of_a_picture_are_those_of_the_model():
 
 def test_after_each_token_the_next_one_is_told():
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)).eval()
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)
+    ).eval()
     made = HeadsPage(model, (IDS,), {}, [line()], "a title", "gpt2", reader=PredictionReader("next", str)).content.predictions
     with torch.no_grad():
         wanted = model(IDS).logits[0].double().softmax(-1)
@@ -68,7 +62,9 @@ def test_after_each_token_the_next_one_is_told():
 
 def test_when_the_tokens_move_the_answer_is_that_of_the_moved_ones():
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)).eval()
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)
+    ).eval()
     order = [5, 0, 3, 1, 2, 4]
     looked = HeadsPage(model, (IDS,), {}, [line()], "a title", "gpt2", reader=PredictionReader("next", str))
     made = msgspec.json.decode(looked.answer_rerun({"order": ",".join(map(str, order))}), type=Heads).predictions
@@ -110,7 +106,7 @@ def test_what_is_no_such_answer_is_not_told(output, voice):
 
 
 def test_a_model_without_an_answer_says_nothing():
-    model, pixels = vit(ViTModel)
+    model, pixels = vit("ViTModel")
     assert HeadsPage(model, (), {"pixel_values": pixels}, [patch_sequence([4, 4], 1)], "a title", "vit").content.predictions is None
 
 
@@ -123,11 +119,11 @@ def test_a_class_without_a_name_has_its_number():
 
 def marian(page=HeadsPage):
     torch.manual_seed(0)
-    config = MarianConfig(
+    config = transformers.MarianConfig(
         vocab_size=60, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=32, decoder_ffn_dim=32, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1,
     )  # fmt: skip
-    model = MarianMTModel._from_config(config, attn_implementation="eager").eval()
+    model = transformers.MarianMTModel._from_config(config, attn_implementation="eager").eval()
     given = {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}
     return (
         model,

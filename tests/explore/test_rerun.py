@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 import torch
-import transformers
+from tests.judges import transformers
 from torch import nn
 
 import equiscope as eq

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5Model, ViTConfig, ViTModel
+from tests.judges import transformers
 
 from equiscope.errors import InputError
 from equiscope.explore.pages.heads import HeadsPage
@@ -17,7 +17,9 @@ IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 
 def gpt2(layers=3, page=HeadsPage):
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=4)).eval()
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=4)
+    ).eval()
     return page(model, (IDS,), {}, [TokenSequence(name="text", kind="words", labels=list(WORDS))], "a title", "a")
 
 
@@ -69,7 +71,7 @@ def test_of_many_tokens_it_is_made_when_it_is_asked_for():
 def test_patches_are_rolled_out_too():
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     torch.manual_seed(0)
-    model = ViTModel(ViTConfig(image_size=32, patch_size=8, **sizes)).eval()
+    model = transformers.ViTModel(transformers.ViTConfig(image_size=32, patch_size=8, **sizes)).eval()
     made = HeadsPage(model, (), {"pixel_values": torch.randn(1, 3, 32, 32)}, [patch_sequence([4, 4], 1)], "a title", "vit")
     assert unpack(made.file().rollout[0].tensors.weights).shape == (2, 17, 17)
 
@@ -77,9 +79,11 @@ def test_patches_are_rolled_out_too():
 def test_where_tokens_look_elsewhere_too_or_there_is_one_layer_nothing_is_rolled_out():
     assert gpt2(layers=1).content.rollout == []
     torch.manual_seed(0)
-    config = T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0)
+    config = transformers.T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0)
     lines = [TokenSequence(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
-    made = HeadsPage(T5Model(config).eval(), (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "t5")
+    made = HeadsPage(
+        transformers.T5Model(config).eval(), (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "t5"
+    )
     assert [layer.query_sequence for layer in made.content.rollout] == [0], "the encoder's"
 
 

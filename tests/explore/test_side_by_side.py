@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
+from tests.judges import transformers
 
 from equiscope.errors import InputError
 from equiscope.explore.pages.heads import HeadsPage
@@ -16,7 +16,9 @@ IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 
 def gpt2(seed=0, layers=2, heads=4):
     torch.manual_seed(seed)
-    return GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=heads)).eval()
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=heads)
+    ).eval()
 
 
 def looked(model, words=WORDS, target="a", ids=IDS):
@@ -69,14 +71,14 @@ def test_layers_without_a_partner_are_left_out_and_said():
 
 
 def test_towers_are_compared_with_their_like():
-    config = MarianConfig(
+    config = transformers.MarianConfig(
         vocab_size=60, d_model=32, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=32, decoder_ffn_dim=32, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1,
     )  # fmt: skip
     found = []
     for layers in (1, 2):
         torch.manual_seed(layers)
-        model = MarianMTModel(MarianConfig(**config.to_dict() | {"encoder_layers": layers})).eval()
+        model = transformers.MarianMTModel(transformers.MarianConfig(**config.to_dict() | {"encoder_layers": layers})).eval()
         lines = [TokenSequence(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
         found.append(HeadsPage(model, (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "marian"))
     made = both(*found).content

@@ -96,14 +96,12 @@ def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp
     assert json.loads(out)[0].keys() >= {"input", "answer"}
 
 
-def test_a_recipe_runs_as_a_program_from_any_folder_and_goes_on(tmp_path):
-    command = [sys.executable, "-m", "equiscope.cli"]
+def test_a_recipe_runs_as_a_program_from_any_folder_and_goes_on(equi, tmp_path):  # noqa: F811
     words = ["train", FOLDER / "shakespeare-char-cpu.toml", "--small", *QUICK]
-    first = subprocess.run([*command, *words], capture_output=True, text=True)
+    first = subprocess.run([sys.executable, "-m", "equiscope.cli", *words], capture_output=True, text=True)
     assert first.returncode == 0, first.stderr
-    again = subprocess.run([*command, *words], capture_output=True, text=True)
-    assert again.returncode == 0
-    assert "is finished: 6 steps" in again.stderr
+    code, _, err = equi(*words)
+    assert (code, "is finished: 6 steps" in err) == (0, True)
     folder = "shakespeare-char-cpu-small-budget.steps=6-optimiser.warmup=1-evaluation.every=6"
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder]
 

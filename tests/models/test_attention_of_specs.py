@@ -210,7 +210,7 @@ def test_every_way_to_compute_gives_the_same(case):
 def test_an_audit_confirms_what_a_mask_claims(mask):
     case = {"mask": mask, "score": Additive(hidden=3), "cap": 2.0}
     text, made = tokens(case, (0,) * LENGTH), randomised(eq.build(spec(case)))
-    audit = eq.check(made, text, actions=["permute", "shift", "reverse"])
+    audit = eq.check(made, text, actions=["permute", "shift", "reverse"], proof=False)
     claims = {claim.action: claim.holds for claim in derive(made)}
     rows = {row.name: row for row in audit.rows if row.name in claims}
     assert rows.keys() == claims.keys()

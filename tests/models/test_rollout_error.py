@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-import transformers
 from tests.checkpoints.test_parity import ENCODERS, asked, ids, peer
+from tests.judges import transformers
 
 import equiscope as eq
 from equiscope.errors import InputError

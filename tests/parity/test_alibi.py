@@ -8,8 +8,6 @@ from equiscope.symmetry import relative_error
 
 pytestmark = pytest.mark.quick
 
-pytest.importorskip("transformers")
-
 
 @pytest.mark.parametrize("heads", [1, 8, 12])
 def test_the_key_form_is_blooms(heads):

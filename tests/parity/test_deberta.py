@@ -9,8 +9,6 @@ from equiscope.symmetry import relative_error
 
 pytestmark = pytest.mark.quick
 
-pytest.importorskip("transformers")
-
 
 def both(length, far):
     """Our term and theirs [H, N, N], for the same queries and keys."""

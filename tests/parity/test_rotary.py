@@ -2,15 +2,12 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig
-from transformers.models.glm import modeling_glm as glm
-from transformers.models.gptj import modeling_gptj as gptj
-from transformers.models.llama import modeling_llama as llama
 
 from equiscope.positions import Rope
 from equiscope.positions.rope import half_from_interleaved, interleaved_from_half
 from equiscope.positions.scaling import Linear, Llama3, Yarn
 from equiscope.symmetry import relative_error
+from tests.judges import transformers
 
 pytestmark = pytest.mark.quick
 
@@ -45,12 +42,18 @@ def ours(x, query, key, scheme):
 
 def llamas(x, query, key):
     cosine, sine = (torch.cat([t, t], -1)[None] for t in clocks(HEAD))
-    return scores(*llama.apply_rotary_pos_emb(heads(x, query.T, HEADS), heads(x, key.T, SHARED), cosine, sine))
+    return scores(
+        *transformers.models.llama.modeling_llama.apply_rotary_pos_emb(
+            heads(x, query.T, HEADS), heads(x, key.T, SHARED), cosine, sine
+        )
+    )
 
 
 def glms(x, query, key, columns):
     cosine, sine = (torch.cat([t, t], -1)[None] for t in clocks(columns))
-    return scores(*glm.apply_rotary_pos_emb(heads(x, query.T, HEADS), heads(x, key.T, SHARED), cosine, sine))
+    return scores(
+        *transformers.models.glm.modeling_glm.apply_rotary_pos_emb(heads(x, query.T, HEADS), heads(x, key.T, SHARED), cosine, sine)
+    )
 
 
 def test_halves_are_llamas():
@@ -68,7 +71,7 @@ def test_interleaved_is_glms(fraction):
 def test_interleaved_is_gptjs():
     x = torch.randn(2, LENGTH, HEADS, HEAD).double()
     cosine, sine = clocks(HEAD)
-    theirs = gptj.apply_rotary_pos_emb(x, sine[None], cosine[None]).transpose(1, 2)
+    theirs = transformers.models.gptj.modeling_gptj.apply_rotary_pos_emb(x, sine[None], cosine[None]).transpose(1, 2)
     assert relative_error(Rope().rotate(x.transpose(1, 2), PLACES[:, None], "key"), theirs) < 1e-15
 
 
@@ -106,12 +109,14 @@ def test_llamas_weights_run_interleaved_after_conversion():
 )  # fmt: skip
 def test_a_whole_rotary_module_of_llama_gives_the_same(scaling, parameters):
     """Their module as it ships, in float32: frequencies, temperature, rotation."""
-    config = LlamaConfig(
+    config = transformers.LlamaConfig(
         hidden_size=HEADS * HEAD, num_attention_heads=HEADS, max_position_embeddings=64,
         rope_parameters={"rope_theta": 500.0, **parameters},
     )  # fmt: skip
     q, k = torch.randn(1, HEADS, LENGTH, HEAD), torch.randn(1, SHARED, LENGTH, HEAD)
-    theirs = llama.apply_rotary_pos_emb(q, k, *llama.LlamaRotaryEmbedding(config)(q, PLACES[None]))
+    theirs = transformers.models.llama.modeling_llama.apply_rotary_pos_emb(
+        q, k, *transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(config)(q, PLACES[None])
+    )
     scheme = Rope(base=500.0, pairs="half", scaling=scaling)
     for found, wanted in zip(
         (scheme.rotate(q, PLACES[:, None].float(), "query"), scheme.rotate(k, PLACES[:, None].float(), "key")), theirs, strict=True
@@ -121,7 +126,9 @@ def test_a_whole_rotary_module_of_llama_gives_the_same(scaling, parameters):
 
 def test_after_bfloat16_their_far_angles_are_wrong_and_ours_are_not():
     """Their frequencies are a buffer and are rounded with the weights; ours are nobody's."""
-    module = llama.LlamaRotaryEmbedding(LlamaConfig(hidden_size=128, num_attention_heads=2, head_dim=64)).bfloat16()
+    module = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(
+        transformers.LlamaConfig(hidden_size=128, num_attention_heads=2, head_dim=64)
+    ).bfloat16()
     wanted = 4096 * 10000.0 ** (-torch.arange(0, 64, 2).double() / 64)
     theirs = 4096 * module.inv_freq.double()
     assert (theirs - wanted).abs().max() > 1

@@ -5,15 +5,14 @@ import torch
 
 from equiscope.positions import Sinusoidal
 from equiscope.positions.sinusoidal import sinusoids_half_from_interleaved
+from tests.judges import transformers
 
 pytestmark = pytest.mark.quick
-
-marian = pytest.importorskip("transformers.models.marian.modeling_marian")
 
 
 @pytest.mark.parametrize("width", [4, 10, 64])
 def test_sines_then_cosines_are_marians_table(width):
-    table = marian.MarianSinusoidalPositionalEmbedding(50, width).create_weight()
+    table = transformers.models.marian.modeling_marian.MarianSinusoidalPositionalEmbedding(50, width).create_weight()
     at = torch.arange(50, dtype=torch.float64)[:, None]
     ours = Sinusoidal(layout="half").encode(at, width)
     assert (ours - table.detach().double()).abs().max() < 1e-6  # theirs is kept in float32

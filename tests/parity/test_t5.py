@@ -8,8 +8,6 @@ from tests.drawn import randomised
 
 pytestmark = pytest.mark.quick
 
-pytest.importorskip("transformers")
-
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(("buckets", "far"), [(32, 128), (16, 40)])

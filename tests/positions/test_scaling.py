@@ -5,9 +5,9 @@ import math
 
 import pytest
 import torch
+from tests.judges import transformers
 from tests.recorded import angles_of, recorded
 from torch import nn
-from transformers import LlamaConfig, modeling_rope_utils
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import Rope, from_json, to_json
@@ -43,11 +43,11 @@ def theirs(monkeypatch, kind, base=BASE, head=HEAD, trained=4096, length=None, s
         "original_max_position_embeddings": trained,
         "partial_rotary_factor": fraction,
     }
-    config = LlamaConfig(
+    config = transformers.LlamaConfig(
         hidden_size=2 * head, num_attention_heads=2, max_position_embeddings=length or trained, rope_parameters=parameters
     )
-    monkeypatch.setattr(modeling_rope_utils, "torch", source or InDouble())
-    return modeling_rope_utils.ROPE_INIT_FUNCTIONS[kind](config, None, seq_len=seen)
+    monkeypatch.setattr(transformers.modeling_rope_utils, "torch", source or InDouble())
+    return transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[kind](config, None, seq_len=seen)
 
 
 def agrees(scaling, wanted, base=BASE, head=HEAD, fraction=1.0, tolerance=1e-13):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
@@ -10,6 +9,7 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.positions import SCHEMES
 from equiscope.program.attended.attended import attended
+from tests.judges import transformers
 from tests.pictures_of_timm import vit
 
 IDS = torch.tensor([[5, 9, 14, 3, 22, 8, 31]])

@@ -1,7 +1,6 @@
 """Any module: watching changes nothing, and the program is the model, on the watched input and on another."""
 
 import copy
-import time
 
 import pytest
 import torch
@@ -104,26 +103,14 @@ def test_torchs_fast_path_is_off_and_the_program_says_so():
         torch.backends.mha.set_fastpath_enabled(True)
 
 
-@pytest.mark.slow
-def test_watching_gpt_2_takes_less_than_four_plain_passes(unchecked):
-    """A random model of the shape of GPT-2, 124 million parameters, on 64 tokens; measured 1.6 to 3."""
+def test_a_program_of_gpt_2_holds_the_weights_once_and_little_beside_them(unchecked):
+    """A random model of the shape of GPT-2, with two of its twelve layers, on 64 tokens."""
     hf = pytest.importorskip("transformers")
-    model, ids = hf.GPT2LMHeadModel(hf.GPT2Config()).eval(), torch.randint(0, 50000, (1, 64))
-
-    def least(run):
-        took = []
-        for _ in range(4):
-            begin = time.perf_counter()
-            with torch.no_grad():
-                run()
-            took.append(time.perf_counter() - begin)
-        return min(took)
-
-    assert least(lambda: watch(model, ids)) < 4 * least(lambda: model(ids))
+    model, ids = hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=2)).eval(), torch.randint(0, 50000, (1, 64))
     program = watch(model, ids)
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in program.values.values()}
     own = sum(p.nbytes for p in model.parameters())
-    assert sum(storages.values()) - own < 200e6  # what it holds beside the weights; measured 137 MB
+    assert sum(storages.values()) - own < 50e6  # in the output 64 x 50257 numbers, 13 MB
 
 
 def test_what_is_not_a_number_is_the_same_as_itself():

@@ -166,6 +166,7 @@ def test_every_operation_is_in_a_golden_case():
     assert set(OPERATIONS) - used <= {"broadcast_heads", "cast"}
 
 
+@pytest.mark.thorough  # `run.py check` does the same
 def test_golden_traces_agree():
     assert golden.stale() == []
 

@@ -17,13 +17,14 @@ from equiscope.program.replay import replay
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from tests.drawn import HEADS, LISTED, VARIANTS, WIDTH, placed, randomised, title, words
+from tests.drawn import HEADS, LISTED, VARIANTS, VARIED, WIDTH, placed, randomised, title, words
+from tests.pairwise import each_value
 from tests.recorded import recorded
 
 EXACT = 1e-12  # float64: a fused path against the readable one
 VALID = torch.tensor([True, True, True, True, True, False])
 
-schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
+schemes = pytest.mark.parametrize("scheme", VARIED, ids=title)
 settings = pytest.mark.parametrize("setting", ["plain", "causal", "padded", "class", "batch"])
 
 
@@ -64,8 +65,7 @@ def test_checks_of_ids_leave_no_note_and_still_raise():
         eq.watch(one, torch.zeros(4, dtype=torch.long))
 
 
-@settings
-@schemes
+@each_value(settings, pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title))
 def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting):
     """Other words, other places, other weights: had a number been frozen into the program, one of them would differ."""
     one, other, here = model(scheme, setting), model(scheme, setting, seed=1), given(setting, scheme=scheme)
@@ -89,8 +89,7 @@ def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting
     assert relative_error(moved, again) > 1e-3
 
 
-@settings
-@schemes
+@each_value(settings, schemes)
 def test_watching_changes_nothing_and_names_every_number(scheme, setting):
     made, tokens = model(scheme, setting), given(setting, scheme=scheme)
     before = made(tokens)
@@ -152,8 +151,10 @@ def test_axes_of_ids_and_of_a_second_sequence_are_named():
     assert next(step.axes for step in program.steps if step.symbol == "A") == ["head", "token", "source"]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@each_value(
+    pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str),
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+)
 def test_no_number_is_lost_between_dtypes(scheme, dtype):
     """float64 coordinates with a model of less: every cast is a step, so a slide still reaches the output."""
     made = model(scheme).to(dtype)

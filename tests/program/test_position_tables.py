@@ -3,12 +3,12 @@
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, ViTConfig, ViTModel
 
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.positions import Learned, Sinusoidal
 from equiscope.program.attended.position_tables import position_table, position_tables
 from equiscope.record import unpack
+from tests.judges import transformers
 
 
 def test_waves_shift_with_the_words_and_chance_does_not():
@@ -53,11 +53,11 @@ def test_tables_of_known_models_are_found_by_name():
     def of(model, grids=()):
         return [(p.where, p.rows, p.grid) for p in position_tables(model, grids)]
 
-    gpt = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=1, n_head=4))
+    gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=1, n_head=4))
     assert of(gpt) == [("transformer.wpe", 24, [])]
-    bert = BertModel(BertConfig(vocab_size=50, max_position_embeddings=30, **TINY))
+    bert = transformers.BertModel(transformers.BertConfig(vocab_size=50, max_position_embeddings=30, **TINY))
     assert of(bert) == [("embeddings.position_embeddings", 30, [])]
-    vit = ViTModel(ViTConfig(image_size=32, patch_size=8, **TINY))
+    vit = transformers.ViTModel(transformers.ViTConfig(image_size=32, patch_size=8, **TINY))
     assert of(vit, [(0, [4, 4]), (1, [4, 4])]) == [("embeddings.position_embeddings", 16, [4, 4])]
     ours = build(Spec(width=32, vocabulary=9, block=Block(attention=Attention(heads=4, position=Learned(length=12)))))
     assert [(rows, grid) for _, rows, grid in of(ours)] == [(12, [])]

@@ -82,7 +82,7 @@ def html(content: Content, bare: str | None = None, policy: str | None = None, s
     from equiscope import __version__
 
     bundle = OWN.get(type(content), "page")
-    script, style = (_bundled(bundles / f"{bundle}.{kind}") for kind in ("js", "css"))
+    script, style = (_bundled(f"{bundle}.{kind}", bundles) for kind in ("js", "css"))
     fields = {
         "policy": policy or WORKS.get(type(content), POLICY), "version": __version__,
         "plain": plain(content) if bare is None else bare,
@@ -142,9 +142,9 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _bundled(path: Path) -> str:
+def _bundled(name: str, folder: Path = BUNDLES) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return (folder / name).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(
             "This installation has no page bundle. From a clone run `python3 run.py setup`, which builds it."

@@ -29,16 +29,11 @@ def session(pytester, *arguments):
     return pytester.runpytest_subprocess(*ours, "-p", "no:cacheprovider", *arguments)
 
 
-def test_the_fixture_fails_a_test_with_the_evidence(pytester):
-    pytester.makepyfile(SUITE)
-    result = session(pytester)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*causal: broken*", "*Smallest counterexample*"])
-
-
-def test_every_audit_of_the_session_is_written_down_with_its_test(pytester):
+def test_a_test_fails_with_the_evidence_and_every_audit_is_written_down_with_its_test(pytester):
     pytester.makepyfile(SUITE)
     result = session(pytester, "--equiscope-report=out/audits.json")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*causal: broken*", "*Smallest counterexample*"])
     result.stdout.fnmatch_lines(["equiscope: 2 audits written to *audits.json"])
     written = json.loads((pytester.path / "out" / "audits.json").read_text())
     assert [one["test"].rpartition("::")[2] for one in written["audits"]] == [

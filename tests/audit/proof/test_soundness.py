@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -68,9 +69,26 @@ class Steps(nn.Module):
         return x.mean(1) if self.pooled else x
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3), st.booleans())
+def random_programs(count: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A test of so many programs; the same ones each time."""
+    some = given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3), st.booleans())
+    return lambda test: settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])(
+        some(test)
+    )
+
+
+@random_programs(6)
 def test_what_is_proved_holds_and_what_is_refuted_does_not(names: list[str], pooled: bool):
+    proofs_agree_with_runs(names, pooled)
+
+
+@pytest.mark.thorough
+@random_programs(25)
+def test_what_is_proved_of_more_programs_holds(names: list[str], pooled: bool):
+    proofs_agree_with_runs(names, pooled)
+
+
+def proofs_agree_with_runs(names: list[str], pooled: bool):
     torch.manual_seed(len(names))
     model = Steps(names, pooled)
     found = proofs(model, words(width=W))
@@ -82,6 +100,7 @@ def test_what_is_proved_holds_and_what_is_refuted_does_not(names: list[str], poo
             assert errors[statement] > 1e-9, (statement, proof)
 
 
+@pytest.mark.thorough
 def test_every_step_alone_is_decided_as_it_runs():
     undecided = []
     for name in STEPS:

@@ -1,5 +1,6 @@
 """For the small modules with proven truth, no proof contradicts it, and most are decided."""
 
+import pytest
 import torch
 
 from equiscope.audit.proof import STATEMENTS, prove
@@ -9,6 +10,8 @@ from tests.audit.case import Case
 from tests.audit.zoo import CASES
 
 ASKED = [case for case in CASES if case.statement in STATEMENTS]
+FIRST = {(case.statement, case.truth): case for case in reversed(ASKED)}.values()  # one of every statement and truth
+CONTRARY = [("broken", "proved"), ("holds", "refuted"), ("undecided", "refuted")]
 
 
 def answer(case: Case) -> str:
@@ -20,10 +23,14 @@ def answer(case: Case) -> str:
     ].answer
 
 
-def test_no_proof_contradicts_a_truth_and_most_are_decided():
+def test_no_proof_contradicts_a_truth():
+    assert not {case.name for case in FIRST if (case.truth, answer(case)) in CONTRARY}
+
+
+@pytest.mark.thorough
+def test_no_proof_of_all_contradicts_a_truth_and_most_are_decided():
     found = {case.name: (case.truth, answer(case)) for case in ASKED}
-    contrary = [("broken", "proved"), ("holds", "refuted"), ("undecided", "refuted")]
-    assert not {name: pair for name, pair in found.items() if pair in contrary}
+    assert not {name: pair for name, pair in found.items() if pair in CONTRARY}
     decided = [pair for pair in found.values() if pair[0] != "undecided"]
     unknown = [name for name, (truth, said) in found.items() if truth != "undecided" and said == "unknown"]
     assert len(unknown) * 8 <= len(decided), unknown

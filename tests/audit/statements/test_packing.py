@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from transformers import GptOssConfig, GptOssForCausalLM
 
 from equiscope.audit import check
 from tests.audit.statements.conftest import LLAMA
 from tests.drawn import SEEDS
+from tests.judges import transformers
 
 EVERY = pytest.mark.parametrize("seed", SEEDS)
 
@@ -45,9 +45,9 @@ def test_two_tokens_are_enough_and_one_is_not(made, ids):
 
 
 def test_gpt_oss_attends_to_other_documents_as_its_masks_do_not_get_the_positions(ids):
-    config = GptOssConfig(**LLAMA, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, pad_token_id=0)
+    config = transformers.GptOssConfig(**LLAMA, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, pad_token_id=0)
     torch.manual_seed(0)
-    model = GptOssForCausalLM(config).eval()
+    model = transformers.GptOssForCausalLM(config).eval()
     row = check(model, ids, properties=["packing"])["packing"]
     assert row.verdict == "broken"
     assert "restarting positions do not separate them" in row.cause

@@ -3,8 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM
-from transformers.models.llama import modeling_llama
 
 from equiscope.audit import check
 from equiscope.models import build
@@ -12,6 +10,7 @@ from equiscope.models.presets import llama
 from equiscope.positions import Rope
 from tests.audit.statements.conftest import LLAMA
 from tests.drawn import SEEDS
+from tests.judges import transformers
 
 FACTS = {
     "gpt2": ("none", "added or concatenated"),
@@ -34,7 +33,7 @@ def test_the_layout_of_known_models_is_what_their_code_says(made, ids, name, see
 
 @pytest.mark.parametrize("kind", ["eager", "sdpa"])
 def test_a_layout_does_not_depend_on_who_attends(ids, kind):
-    model = LlamaForCausalLM(LlamaConfig(**LLAMA, attn_implementation=kind)).eval()
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA, attn_implementation=kind)).eval()
     assert check(model, ids, properties=["rotary-layout"])["rotary-layout"].output == "half-split"
 
 
@@ -44,9 +43,9 @@ def test_keys_rotated_in_the_other_layout_are_found_in_a_llama(made, ids, monkey
         half = k.shape[-1] // 2
         c, s = cos[..., :half].repeat_interleave(2, -1), sin[..., :half].repeat_interleave(2, -1)
         neighbours = torch.stack([-k[..., 1::2], k[..., ::2]], -1).flatten(-2)
-        return q * cos + modeling_llama.rotate_half(q) * sin, k * c + neighbours * s
+        return q * cos + transformers.models.llama.modeling_llama.rotate_half(q) * sin, k * c + neighbours * s
 
-    monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", mixed)
+    monkeypatch.setattr(transformers.models.llama.modeling_llama, "apply_rotary_pos_emb", mixed)
     row = check(made("llama"), ids, properties=["rotary-layout"])["rotary-layout"]
     assert row.verdict == "broken"
     assert row.cause == "queries are rotated in the layout half-split, keys in the layout interleaved"
