@@ -100,6 +100,8 @@ def _evaluate_at(factor: float, size: int, model: Any, task: Task, change: dict[
         values = _values(model, task, change, recipe_folder)
     except EquiscopeError as error:
         return Extrapolation(factor=factor, size=size, reason=str(error))
+    except torch.OutOfMemoryError:  # of the machine, not of the model
+        raise
     except (RuntimeError, IndexError) as error:  # a baseline's own: "mat1 and mat2 shapes cannot be multiplied"
         return Extrapolation(factor=factor, size=size, reason=f"It cannot read inputs of this size: {str(error).splitlines()[0]}")
     return Extrapolation(factor=factor, size=size, value=next(iter(values.values())), values=dict(values))

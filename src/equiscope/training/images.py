@@ -27,7 +27,8 @@ from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, likeliest
 
-AT_ONCE = 250  # pictures that are evaluated together
+AT_ONCE = 250  # pictures that are evaluated together, at most
+PAIRS = 2**24  # pairs of their patches, at most
 IMAGE_FORMAT = "image_format.json"
 ALONE = "accuracy (one view)"
 
@@ -191,8 +192,9 @@ class ImagesTask(Task):
         assert self.pictures is not None
         device, pictures = next(model.parameters()).device, self.pictures.parts[part]
         correct, single_correct, total_loss = 0, 0, 0.0
-        for first in range(0, len(pictures), AT_ONCE):
-            images, labels = pictures[first : first + AT_ONCE]
+        many = self._at_once(model)
+        for first in range(0, len(pictures), many):
+            images, labels = pictures[first : first + many]
             view_outputs, targets = self._answers(model, images, views), labels.to(device)
             answers = view_outputs.mean(0)
             correct += int((answers.argmax(-1) == targets).sum())
@@ -200,6 +202,12 @@ class ImagesTask(Task):
             total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
         values = {"accuracy": correct / len(pictures), "loss": total_loss / len(pictures), "pictures": float(len(pictures))}
         return values | ({ALONE: single_correct / len(pictures)} if len(views) > 1 else {})
+
+    def _at_once(self, model: Built) -> int:
+        """Pictures that are evaluated together: fewer of many patches, as attention has a score for each pair of them."""
+        patch = model.spec.patch_size or self.format.size
+        tokens = math.prod(self.format.size) // math.prod(patch)
+        return max(1, min(AT_ONCE, PAIRS // max(tokens, 1) ** 2))
 
     def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
         """Logits of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes]; the first view is the picture
