@@ -22,3 +22,10 @@ def test_a_number_that_is_none_is_kept_as_none(tmp_path):
         RunMeasurements(extrapolation=[Extrapolation(factor=8, size=512, value=math.nan, values={"loss": math.nan})]), tmp_path
     )
     assert read_measurements(tmp_path).extrapolation == [Extrapolation(factor=8, size=512, values={"loss": None})]
+
+
+def test_a_question_says_the_sizes_at_which_pictures_are_read(tmp_path):
+    made = open_task(recipe(plain(tmp_path)))
+    found = list(extrapolations(model_of(made), made, tmp_path, [1, 2]))
+    assert [(one.factor, one.size) for one in found] == [(1, made.format.size[0]), (2, 2 * made.format.size[0])]
+    assert list(extrapolations(model_of(made), made, tmp_path, [])) == []

@@ -105,3 +105,10 @@ def test_a_file_of_an_older_version_is_refused_with_the_next_step(tmp_path):
         path.write_text(path.read_text().replace(f'"version": {VERSION}', '"version": 1', 1))
         with pytest.raises(InputError, match=rf"has version 1, but this equiscope reads version {VERSION}\. .* another folder"):
             reader(path.parent)
+
+
+def test_a_plan_says_which_candidate_has_no_effect_because_a_norm_removes_it(tmp_path):
+    position, norm = "model.block.attention.position", "model.block.norm.kind"
+    candidates = {"index": {position: "index", norm: "layer"}, "kept": {position: "index", norm: "rms"}, "none": {position: "none"}}
+    made = make_plan(base(tmp_path), tmp_path, candidates, (1, 2))
+    assert made.removed == {"index": "every norm subtracts the mean over the features, and with it what Index adds to all of them"}

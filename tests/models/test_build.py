@@ -300,3 +300,19 @@ def test_every_weight_of_a_model_without_feedforward_is_used(block):
     made = eq.build(Spec(WIDTH, layers=2, vocabulary=9, outputs=9, block=Block(Attention(heads=2), feedforward=None, **block)))
     made(torch.arange(4)).square().sum().backward()
     assert [name for name, p in made.named_parameters() if p.grad is None] == []
+
+
+def test_cells_numbered_in_one_line_are_read_by_schemes_of_one_axis():
+    torch.manual_seed(0)
+    attention = eq.Attention(heads=2, position=eq.positions.Rope())
+    cells = {"features": 4, "patch": (2, 2)}
+    spec = eq.Spec(16, input=eq.InputLayer(**cells, positions="index"), block=eq.Block(attention), readout="mean")
+    model, picture = eq.build(spec).double(), torch.rand(1, 4, 6, dtype=torch.float64)
+    tokens = model.tokens(picture)
+    assert tokens.positions.tolist() == [[0], [1], [2], [3], [4], [5]]
+    line = eq.Tokens(x=tokens.x, positions=torch.arange(6).double()[:, None], order=torch.arange(6), mapped=True)
+    assert torch.equal(model(picture), model(line))
+    with pytest.raises(ShapeError, match="Rope reads 1 coordinate a token, but got 2"):
+        eq.build(eq.Spec(16, input=eq.InputLayer(**cells), block=eq.Block(attention), readout="mean")).double()(picture)
+    with pytest.raises(InputError, match='positions="index" numbers the cells'):
+        eq.InputLayer(features=4, positions="index")

@@ -95,3 +95,13 @@ def test_without_a_size_it_says_what_is_missing():
 def test_settings_survive_a_file():
     scheme = Fire(length=64.0, hidden=8)
     assert from_json(msgspec.json.decode(msgspec.json.encode(to_json(scheme)))).settings == scheme.settings
+
+
+def test_on_several_axes_distances_and_the_largest_one_are_euclidean():
+    scheme = randomised(Fire(length=2.0).sized(8, 2, 4))
+    head, zero = torch.arange(2)[:, None, None], torch.zeros(len(PLACES), 1, dtype=torch.float64)
+    at = torch.tensor(PLACES, dtype=torch.float64)[:, None]
+    one_axis = scheme.score_bias(head, (at,), (at.T,))
+    assert relative_error(scheme.score_bias(head, (at, zero), (at.T, zero.T)), one_axis) < 1e-14
+    turned = scheme.score_bias(head, (0.6 * at, 0.8 * at), (0.6 * at.T, 0.8 * at.T))
+    assert relative_error(turned, one_axis) < 1e-12

@@ -82,7 +82,7 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
         raise InputError(f"{path}: {misfit[1]}")
     question = msgspec.convert(data, Question)
     source = path.parent / question.recipe
-    return question, read_recipe(source, [*question.set, *changes], small), source.parent
+    return question, read_recipe(source, changes, small, question.set), source.parent
 
 
 def seeds_of(seeds: int | Sequence[int], first: int) -> list[int]:

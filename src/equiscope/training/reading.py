@@ -33,11 +33,12 @@ from equiscope.training.recipe import TASKS, Data, Recipe
 Kind = type[ModelSpec]
 
 
-def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
+def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False, before: Sequence[str] = ()) -> Recipe:
     """Read a recipe from its file.
 
     changes  "optimiser.rate=3e-4": fields to change, values as in TOML; words need no quotes
     small    whether to apply the table `small`
+    before   changes that are made before, so that the table `small` overrides them: those of a question
     raises   InputError with the file, the line and the field that does not fit
     """
     text, data = read_toml(path, "recipe")
@@ -45,6 +46,9 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     if small_table is not None and not isinstance(small_table, dict):
         where = Origin(str(path), text).of("small")
         raise InputError(f"{where}: small is {written(small_table)}, but takes a table with the fields that --small changes.")
+    for change in before:
+        keys, value = _parse_set(change)
+        data = replaced(data, keys, value)
     if small:
         if small_table is None:
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
@@ -54,7 +58,7 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
         data = replaced(data, keys, value)
     if too_deep(data):
         raise InputError(f"--set gives {path} a value that is not read: {TOO_DEEP}. Make it flat.")
-    origin = Origin(str(path), text, small_table if small else None, tuple(changes or ()))
+    origin = Origin(str(path), text, small_table if small else None, (*before, *(changes or ())))
     recipe_ = _validated(data, origin)
     if not small and small_table is not None:
         _typed(
