@@ -47,7 +47,7 @@ def opened(case, seed):
 
 
 def timed(step, steps):
-    """Seconds of so many steps, after a few others."""
+    """Seconds of a number of steps, after a few others."""
     for number in range(WARM):
         step(number)
     synchronised()

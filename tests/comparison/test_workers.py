@@ -138,7 +138,7 @@ def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(t
     assert (by["wild"].state, by["wild"].value) == ("failed", None)
     assert any(record_failure.startswith("wild with seed 1 has no result: ") for record_failure in found.notes)
     assert found.answer.startswith("Only calm has a number")
-    assert workers._finish(folder, next(made.jobs()), -signal.SIGSEGV) == -signal.SIGSEGV
+    assert workers._finish(folder, (next(made.jobs()),), -signal.SIGSEGV) == -signal.SIGSEGV
     assert "signal SIGSEGV" in job.reason(folder / next(made.jobs()).folder)
 
 

@@ -335,8 +335,14 @@ def compare(
         str | None,
         typer.Option(help="Also match parameters (by the feed-forward width) or compute (by steps) across candidates."),
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Number of runs at a time on this machine.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs at a time on this machine (default: one per core; one with a GPU).")
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of one run (default: cores divided by processes).")] = None,
+    together: Annotated[
+        bool | None,
+        typer.Option("--together/--apart", help="Train all seeds of a candidate as one batched model (default: on a GPU only)."),
+    ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="Run on a Ray cluster.")] = False,
     jobs: Annotated[bool, typer.Option("--jobs", help="Only write a command for each run, and a Slurm script.")] = False,
     redraw: Annotated[bool, typer.Option("--redraw", help="Train nothing: report the runs so far.")] = False,
@@ -355,7 +361,7 @@ def compare(
     raise typer.Exit(
         run(
             sources, vary or [], seeds, looks, smallest_effect, out, change or [], small, equal or "",  # type: ignore[arg-type]
-            processes, threads, way, redraw, json,
+            processes, threads, together, way, redraw, json,
         )
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """`equiscope compare`: which prior is best here, with spread, extrapolation and cost."""
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,31 +17,35 @@ from equiscope.record.run import RUN
 REPORT, DATA = "report.html", "comparison.json"
 HINT = "Choose another folder with --out."
 
+TRAINING, MEASURING = 0.75, 0.5  # share of a run that is training; measuring takes at most this share of the time of training
+SURE = 0.02  # share of all work from which the time that is left is estimated
 WIDE = 160  # letters of a line that no terminal breaks
 
 
 def compare(
     sources: list[Path], vary: list[str], seeds: str | None, looks: str | None, smallest_effect: float | None, out: Path | None,
-    changes: list[str], small: bool, equal: Equal, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
+    changes: list[str], small: bool, equal: Equal, processes: int | None, threads: int | None, together: bool | None, way: str,
+    redraw: bool, json: bool,
 ) -> int:  # fmt: skip
     """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
     from equiscope.comparison import outcome, tuning, workers
     from equiscope.comparison.plan import PLAN, Plan, write_plan
     from equiscope.comparison.question import parse_looks, parse_seeds
-    from equiscope.comparison.verbs import Options, compare_runs, parts, plan_of, share_of_cores
+    from equiscope.comparison.verbs import Options, arranged, compare_runs, parts, plan_of
 
     def run(folder: Path, plan: Plan) -> None:
         if redraw:
             return
         if not json or sys.stderr.isatty():
             often = f"{len(plan.seeds)} seed{'s'[: len(plan.seeds) > 1]}"
-            print(f"{plan.title}: {len(plan.candidates)} candidates, {often}: {folder}", file=sys.stderr)
+            how = "together" if plan.together else f"{at_once} at a time, {plan.threads} thread{'s'[: plan.threads > 1]} each"
+            print(f"{plan.title}: {len(plan.candidates)} candidates, {often}, {how}: {folder}", file=sys.stderr)
         steps, quiet = plan.recipe["budget"]["steps"], not sys.stderr.isatty()
         with ComparisonProgress(folder, list(plan.jobs()), steps, quiet) as progress:
             if way == "ray":
                 workers.run_with_ray(folder, plan, progress.tick)
             else:
-                workers.run_all(folder, plan, processes, progress.tick)
+                workers.run_all(folder, plan, at_once, progress.tick)
 
     source = sources[0]
     options = Options(
@@ -57,7 +62,8 @@ def compare(
         _ready(out)
         _tell(_read(source), out, json)
         return 0
-    folder, plan = plan_of(source, options, out, threads or share_of_cores(processes))
+    folder, plan = plan_of(source, options, out)
+    plan, at_once = arranged(plan, processes, threads, together, resumed=(source / PLAN).is_file())
     _ready(folder)
     if plan.tune and not (source / PLAN).is_file():
         trials = tuning.tuning_plan(plan)
@@ -175,27 +181,31 @@ def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:
 
 
 class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
-    """How far all runs are, with time left; on a terminal a bar, elsewhere a line for each run that ends."""
+    """What is being done, and how long all of it will take: on a terminal a bar, elsewhere lines with times.
 
-    def __init__(self, folder: Path, jobs: Sequence[Any], steps: int, quiet: bool) -> None:
-        self.folder, self.jobs, self.steps, self.quiet = folder, jobs, steps, quiet
+    steps  of a run;  every: seconds between two lines about the runs that go on, where there is no bar
+    """
+
+    def __init__(self, folder: Path, jobs: Sequence[Any], steps: int, quiet: bool, every: float = 15.0) -> None:
+        self.folder, self.jobs, self.steps, self.quiet, self.every = folder, jobs, steps, quiet, every
+        self.stages: dict[str, str] = {}  # of the runs that go on
         self.ended: set[str] = set()
+        self.before = 0.0  # share of all work that was done when this began
+        self.began = self.said = time.monotonic()
         self.bar: Any = None
         self.task: Any = None
 
     def __enter__(self) -> "ComparisonProgress":
         if not self.quiet:
             from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as Bar
 
-            self.bar = Bar(
-                TextColumn("{task.description}"), BarColumn(), TextColumn("left"), TimeRemainingColumn(),
-                console=Console(stderr=True),
-            )  # fmt: skip
+            self.bar = Bar(TextColumn("{task.description}"), BarColumn(), console=Console(stderr=True))
             self.bar.start()
-            self.task = self.bar.add_task("", total=len(self.jobs) * self.steps)
+            self.task = self.bar.add_task("", total=1.0)
         self.ended = {job.folder for job in self.jobs if self._done(job)}
+        self.before = self._share(self.jobs)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -206,20 +216,59 @@ class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
         for job in self.jobs:
             if job.folder not in self.ended and self._done(job):
                 self.ended.add(job.folder)
+                self.stages.pop(job.folder, None)
                 self._say(f"{job.candidate} with seed {job.seed}: {self._ending(job)}")
+        for job in running:
+            stage = self._stage(job)
+            if job.folder not in self.ended and self.stages.get(job.folder, "").split()[:1] != stage.split()[:1]:
+                self._say(f"{job.candidate} with seed {job.seed} {self._announced(job, stage)}")
+            self.stages[job.folder] = stage
+        going = [f"{job.candidate} {job.seed} {self.stages[job.folder]}" for job in running if job.folder not in self.ended]
+        state = f"{len(self.ended)} of {len(self.jobs)} runs done{self._left(running)}"
         if self.bar is not None:
-            part = sum(self._steps(job) for job in running)
-            names = ", ".join(f"{job.candidate} {job.seed}" for job in running[:3])
-            self.bar.update(
-                self.task, completed=len(self.ended) * self.steps + part,
-                description=f"{len(self.ended)} of {len(self.jobs)} runs; {names}",
-            )  # fmt: skip
+            description = f"{state}; {', '.join(going[:3])}" if going else state
+            self.bar.update(self.task, completed=self._share(running), description=description)
+        elif going and time.monotonic() - self.said > self.every:
+            self._say(f"{state}; {', '.join(going)}")
 
     def _say(self, sentence: str) -> None:
+        """A line, with the time since the beginning."""
+        self.said = time.monotonic()
+        line = f"[{clock(self.said - self.began)}] {sentence}"
         if self.bar is not None:
-            self.bar.console.print(sentence, markup=False)
+            self.bar.console.print(line, markup=False)
         else:
-            print(sentence, file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
+
+    def _left(self, running: Sequence[Any]) -> str:
+        """About how long it will take until all runs are done, by what was done so far."""
+        share = self._share(running)
+        if share - self.before < SURE or share >= 1:
+            return ""
+        seconds = (time.monotonic() - self.began) * (1 - share) / (share - self.before)
+        return f", about {clock(seconds)} left"
+
+    def _share(self, running: Sequence[Any]) -> float:
+        """The share of all work that is done; training is most of a run, the rest is measuring."""
+        steps = sum(min(self._steps(job) / max(self.steps, 1), 1.0) for job in running if job.folder not in self.ended)
+        return (len(self.ended) + TRAINING * steps) / max(len(self.jobs), 1)
+
+    def _stage(self, job: Any) -> str:
+        """What a run does now: its first word is the stage."""
+        steps = self._steps(job)
+        if steps < self.steps:
+            return f"at step {steps} of {self.steps}" if steps else "starts"
+        return "measures"
+
+    def _announced(self, job: Any, stage: str) -> str:
+        """The stage that a run has come to, and how long it will take."""
+        if stage == "starts":
+            return "starts: the data is read and the model is built."
+        if stage != "measures":
+            return f"trains {self.steps} steps."
+        seconds = self._seconds(job)
+        most = f", in about {clock(seconds * MEASURING)} at most" if seconds else ""
+        return f"is trained{f' in {clock(seconds)}' if seconds else ''}; it is evaluated, also at other sizes, and checked{most}."
 
     def _done(self, job: Any) -> bool:
         from equiscope.comparison.job import done
@@ -240,6 +289,15 @@ class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
         part = "test" if "test" in result else "validation"
         return numbers(result.get(part, {}))
 
+    def _seconds(self, job: Any) -> float:
+        """Of training, so far."""
+        from equiscope.record.run import read_run
+
+        try:
+            return read_run(self.folder / job.folder, entries=False).seconds
+        except EquiscopeError:
+            return 0.0
+
     def _steps(self, job: Any) -> int:
         """Lines of a run's metrics that are steps; a glance, so a line that is being written does not matter."""
         try:
@@ -250,3 +308,10 @@ class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
             return int(last.partition(b",")[0])
         except (OSError, ValueError):
             return 0
+
+
+def clock(seconds: float) -> str:
+    """ "8 s", "2:05 min", "1:02:05 h"."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min" if minutes else f"{rest} s"

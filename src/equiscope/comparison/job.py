@@ -1,10 +1,11 @@
-"""Job: one run of a comparison and the measurements on it. Any process that can read the folder can do it."""
+"""Job: one run of a comparison, or all seeds of a candidate, and the measurements. Any process that reads the folder does it."""
 
 import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -13,9 +14,10 @@ import torch
 from equiscope import budgets, outputs
 from equiscope.comparison.measurements import MEASUREMENTS, measure_run, write_measurements
 from equiscope.comparison.plan import Job, Plan, read_plan
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.record import Run, read_run
-from equiscope.training import Watcher, fit, open_task
+from equiscope.training import Recipe, Task, Watcher, fit, open_task
+from equiscope.training.together import NotTogether, fit_together
 
 PARENT = "EQUISCOPE_PARENT"  # variable: the process without which a job stops
 OUTCOME = "outcome.json"  # in a run's folder: how the job ended, where it ended by itself
@@ -31,13 +33,51 @@ def run(folder: Path, job: Job, plan: Plan | None = None, watcher: Watcher | Non
     """Train the run, or resume it; then measure it. Raises what training raises."""
     plan = plan or read_plan(folder)
     torch.set_num_threads(plan.threads)
-    folder_, recipe = folder / job.folder, plan.recipe_of(job)
-    task = open_task(recipe, Path(plan.recipe_folder))
-    run_record = fit(recipe, task, folder_, watcher, recipe_folder=Path(plan.recipe_folder))
-    if run_record.state == "finished":
-        first = plan.check and job.seed == plan.seeds[0]
-        write_measurements(measure_run(folder_, run_record, task, check_symmetry=first, sizes=plan.sizes), folder_)
+    recipe, task = _opened(plan, job)
+    run_record = fit(recipe, task, folder / job.folder, watcher, recipe_folder=Path(plan.recipe_folder))
+    _measure(folder, job, plan, run_record, task)
     return run_record
+
+
+def run_together(folder: Path, jobs: Sequence[Job], plan: Plan) -> list[Run | EquiscopeError]:
+    """Train the runs of several seeds as one model, or resume them; then measure each.
+
+    returns  each run, or the error that ended it; where they cannot be trained together, each was trained by itself
+    """
+    torch.set_num_threads(plan.threads)
+    trained = [job for job in jobs if state_of(folder / job.folder) == "finished"]  # and not measured
+    jobs_left = [job for job in jobs if job not in trained]
+    found: dict[str, Run | EquiscopeError] = {}
+    if len(jobs_left) > 1:
+        recipes, tasks = zip(*(_opened(plan, job) for job in jobs_left), strict=True)
+        outs = [folder / job.folder for job in jobs_left]
+        try:
+            results = fit_together(recipes, tasks, outs, recipe_folder=Path(plan.recipe_folder))
+        except (NotTogether, torch.OutOfMemoryError) as error:
+            print(f"{error} Each seed is trained by itself.", file=sys.stderr)
+        else:
+            for job, task, result in zip(jobs_left, tasks, results, strict=True):
+                found[job.folder] = result
+                if isinstance(result, Run):
+                    _measure(folder, job, plan, result, task)
+    for job in jobs:
+        if job.folder not in found:
+            try:
+                found[job.folder] = run(folder, job, plan)
+            except EquiscopeError as error:
+                found[job.folder] = error
+    return [found[job.folder] for job in jobs]
+
+
+def _opened(plan: Plan, job: Job) -> tuple[Recipe, Task]:
+    recipe = plan.recipe_of(job)
+    return recipe, open_task(recipe, Path(plan.recipe_folder))
+
+
+def _measure(folder: Path, job: Job, plan: Plan, run_record: Run, task: Task) -> None:
+    if run_record.state == "finished":
+        measurements = measure_run(folder / job.folder, run_record, task, check_symmetry=plan.checks(job), sizes=plan.sizes)
+        write_measurements(measurements, folder / job.folder)
 
 
 def record_failure(folder_: Path, reason: str) -> None:
@@ -71,19 +111,23 @@ def state_of(folder_: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one job in its own process: folder and name of the run. An error is one sentence on standard error."""
-    from equiscope.errors import EquiscopeError
-
+    """Run jobs in their own process: folder and names of the runs, which are trained together. Errors are sentences on standard
+    error.
+    """
     folder = Path(arguments[0])
     if parent := os.environ.get(PARENT):
         Thread(target=_stop_with_parent, args=(int(parent),), daemon=True).start()
     try:
         plan = read_plan(folder)
-        run_record = run(folder, job_named(plan, arguments[1]), plan)
+        jobs = [job_named(plan, name) for name in arguments[1:]]
+        results = [run(folder, jobs[0], plan)] if len(jobs) == 1 else run_together(folder, jobs, plan)
     except EquiscopeError as error:
         print(error, file=sys.stderr)
         return 2
-    return 0 if run_record.state == "finished" else 3
+    for job, result in zip(jobs, results, strict=True):
+        if not isinstance(result, Run):
+            record_failure(folder / job.folder, str(result))
+    return 0 if all(not isinstance(result, Run) or result.state == "finished" for result in results) else 3
 
 
 def _stop_with_parent(parent: int) -> None:

@@ -1,8 +1,14 @@
-"""Measurements on a finished run that a comparison needs beside the run's own result. They are stored in the run's folder."""
+"""Measurements on a finished run that a comparison needs beside the run's own result. They are stored in the run's folder.
+
+They take less than half of the time of training: as many passages or pictures are read at other sizes as cost EFFORT of what
+training cost, by multiply-adds, so that the same ones are read for every candidate and seed on any machine.
+"""
 
 import resource
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +34,19 @@ MEASUREMENTS = "measurements.json"
 LONGER, LARGER = (1, 2, 4, 8), (0.75, 1, 1.25, 1.5, 2)  # times the context; times the sides of pictures
 PROPERTIES = ("causal", "cache", "batch")
 LEAST = 2  # passages that a part has at the longest context, or that length says nothing
+EFFORT = 0.25  # of the multiply-adds of training, for all sizes together; the other half is left for the check of symmetries
+SOME = 50  # passages or pictures that are read in any case
 
 
 class RunMeasurements(Struct, frozen=True, kw_only=True):
-    """extrapolation: the metric at other sizes; verdicts: of a check of the model; memory: peak of the process in bytes."""
+    """extrapolation: the metric at other sizes; verdicts: of a check of the model; memory: peak of the process in bytes;
+    seconds: of measuring.
+    """
 
     extrapolation: list[Extrapolation] = field(default_factory=list)
     verdicts: Mapping[str, str] = field(default_factory=dict)
     memory: float | None = None
+    seconds: float = 0.0
 
 
 def measure_run(
@@ -46,12 +57,14 @@ def measure_run(
     check_symmetry  whether to check symmetries, which do not depend on the seed
     sizes           times the trained size at which the run is evaluated; by default LONGER or LARGER
     """
-    memory = peak_memory()  # of training, before what follows adds to it
+    began, memory = time.perf_counter(), peak_memory()  # of training, before what follows adds to it
     model = load_run(folder)
     verdicts = check_verdicts(model) if check_symmetry else {}
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    extrapolated = list(extrapolations(model, task, Path(run.recipe_folder), sizes))
-    return RunMeasurements(extrapolation=extrapolated, verdicts=verdicts, memory=memory)
+    trained = run.result.get(part_of(task), {})
+    extrapolated = list(extrapolations(model, task, Path(run.recipe_folder), sizes, trained))
+    seconds = time.perf_counter() - began
+    return RunMeasurements(extrapolation=extrapolated, verdicts=verdicts, memory=memory, seconds=seconds)
 
 
 def part_of(task: Task) -> str:
@@ -69,18 +82,40 @@ def axis_of(data: Any) -> str:
 
 
 def extrapolations(
-    model: Any, task: Task, recipe_folder: Path, times: Sequence[float] | None = None
+    model: Any, task: Task, recipe_folder: Path, times: Sequence[float] | None = None,
+    trained: Mapping[str, float | None] | None = None,
 ) -> Iterator[Extrapolation]:  # fmt: skip
-    """The metric at other sizes than in training: at these times the trained size, by default LONGER or LARGER."""
+    """The metric at other sizes than in training: at these times the trained size, by default LONGER or LARGER.
+
+    trained  the result of the run, with the same weights on the same examples: it is not measured again at the trained size
+    """
     data = task.recipe.data
+    changes: list[tuple[float, int, dict[str, Any]]] = []
     if isinstance(data, Language):
-        for factor in LONGER if times is None else times:
-            context = round(data.context * factor)
-            yield _evaluate_at(factor, context, model, task, {"context": context}, recipe_folder)
+        contexts = [(factor, round(data.context * factor)) for factor in (LONGER if times is None else times)]
+        changes = [(factor, context, {"context": context}) for factor, context in contexts]
     elif isinstance(data, Images):
         patch = model.spec.input.patch if isinstance(model, Model) else (1, 1)
-        for size in model_sizes(task, patch, LARGER if times is None else times):
-            yield _evaluate_at(size[0] / _size(task)[0], size[0], model, task, {"size": list(size)}, recipe_folder)
+        sides = model_sizes(task, patch, LARGER if times is None else times)
+        changes = [(size[0] / _size(task)[0], size[0], {"size": list(size)}) for size in sides]
+    for factor, size, change in changes:
+        if factor == 1 and trained:
+            yield Extrapolation(factor=1, size=size, value=next(iter(trained.values())), values=dict(trained))
+        else:
+            yield _evaluate_at(factor, size, model, task, change, recipe_folder, _affordable(task, model, factor, len(changes)))
+
+
+def _affordable(task: Task, model: Any, factor: float, sizes: int) -> int:
+    """How many passages or pictures of a size cost a share of what training did, by the multiply-adds of the model."""
+    data, budget = task.recipe.data, task.recipe.budget
+    batch = task.batch(0)
+    trained = 3 * budget.steps * budget.batch * task.multiply_adds(model.spec, replace(batch, size=1))  # backward is twice forward
+    if isinstance(data, Language):
+        other = replace(batch, size=1, length=round(batch.length * factor))
+    else:
+        views = len(data.views) if isinstance(data, Images) else 1
+        other = replace(batch, size=views, length=round(batch.length * factor**2))
+    return max(SOME, int(EFFORT * trained / sizes / task.multiply_adds(model.spec, other)))
 
 
 def model_sizes(task: Task, patch: Any, times: Sequence[float] = LARGER) -> list[tuple[int, int]]:
@@ -95,9 +130,11 @@ def _size(task: Task) -> tuple[int, int]:
     return task.format.size
 
 
-def _evaluate_at(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], recipe_folder: Path) -> Extrapolation:
+def _evaluate_at(
+    factor: float, size: int, model: Any, task: Task, change: dict[str, Any], recipe_folder: Path, most: int
+) -> Extrapolation:  # fmt: skip
     try:
-        values = _values(model, task, change, recipe_folder)
+        values = _values(model, task, change, recipe_folder, most)
     except EquiscopeError as error:
         return Extrapolation(factor=factor, size=size, reason=str(error))
     except torch.OutOfMemoryError:  # of the machine, not of the model
@@ -107,20 +144,22 @@ def _evaluate_at(factor: float, size: int, model: Any, task: Task, change: dict[
     return Extrapolation(factor=factor, size=size, value=next(iter(values.values())), values=dict(values))
 
 
-def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path) -> dict[str, float]:
-    """The metrics on the same part of the same data, cut or resized differently."""
-    data = msgspec.to_builtins(task.recipe.data) | change
-    other = open_task(msgspec.structs.replace(task.recipe, data=msgspec.convert(data, type(task.recipe.data))), recipe_folder)
-    part = part_of(other)
-    if isinstance(other, LanguageTask):
-        assert other.passages is not None
-        length = len(other.passages.ids[part])
+def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path, most: int) -> dict[str, float]:
+    """The metrics on the same part of the same data, cut or resized differently. most: passages or pictures that are read."""
+    data, part = msgspec.convert(msgspec.to_builtins(task.recipe.data) | change, type(task.recipe.data)), part_of(task)
+    if isinstance(task, LanguageTask):
+        assert task.passages is not None
+        length = len(task.passages.ids[part])
         if length < LEAST * change["context"]:
             raise InputError(f"The {part} part has {length} tokens, fewer than {LEAST} passages of {change['context']}.")
-    elif isinstance(model, Model) and isinstance(model.position, LearnedNd):
+        with torch.no_grad():
+            return task.with_context(change["context"]).evaluate(model, part, most)
+    other = open_task(msgspec.structs.replace(task.recipe, data=data), recipe_folder)
+    if isinstance(model, Model) and isinstance(model.position, LearnedNd):
         model = resized(model, tuple(change["size"]))
+    assert isinstance(other, ImagesTask)
     with torch.no_grad():
-        return other.final(model, part) if isinstance(other, ImagesTask) else other.evaluate(model, part)  # in all views
+        return other.final(model, part, most)  # in all views
 
 
 def check_verdicts(model: Any) -> dict[str, str]:

@@ -154,7 +154,7 @@ def _trial(folder: Path, row: RunRow, part: str, metric: str) -> Trial:
     state = "failed" if reason else run.state
     return Trial(
         candidate=name, seed=seed, folder=where, state=state, reason=reason or run.reason, result=run.result,
-        value=run.result.get(part, {}).get(metric), seconds=run.seconds, memory=after.memory,
+        value=run.result.get(part, {}).get(metric), seconds=run.seconds, memory=after.memory, measuring=after.seconds,
         extrapolation=[msgspec.structs.replace(one, value=one.values.get(metric, one.value)) for one in after.extrapolation],
         curve=[(s.step, s.values.get(metric, next(iter(s.values.values())))) for s in run.scores if s.part == "validation"],
         tokens=median(p.tokens for p in run.points) if run.points else None,
@@ -166,7 +166,8 @@ def _candidate(name: str, changes: dict[str, Any], rows: Sequence[RunRow], folde
     if not runs:
         return Candidate(name=name, changes=changes, removed=removed)
     run = runs[0][1]
-    afters: list[RunMeasurements] = [read_measurements(place) for place, _ in runs]
+    alike = [where for *_, where, other, _ in rows if other is not None and other.spec == run.spec]  # also of other candidates
+    afters: list[RunMeasurements] = [read_measurements(folder / where) for where in alike]
     return Candidate(
         name=name, changes=changes, spec=run.spec, parameters=run.parameters, multiply_adds=run.multiply_adds, steps=run.steps,
         claims=_claims(run.spec), removed=removed, verdicts=next((a.verdicts for a in afters if a.verdicts), {}),

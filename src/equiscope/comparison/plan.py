@@ -4,7 +4,7 @@ A comparison that was killed resumes with the same command, and any process on a
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, Task, open_task, recipe, resolve_spec
 from equiscope.training.reading import differences
+from equiscope.training.registry import task_of
+from equiscope.training.together import unsupported
 
 PLAN, RUNS = "plan.json", "runs"
 HINT = "Choose another folder with --out."
@@ -50,6 +52,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     check       whether the symmetries of each candidate are checked
     removed     candidates whose position scheme has no effect, and why: a norm subtracts what it adds
     threads     of one run: rounding depends on them, so they are part of the plan and not of the machine
+    together    whether all seeds of a candidate are trained as one batched model, where its recipe supports that
     command     that made the plan
     """
 
@@ -70,6 +73,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     removed: dict[str, str] = field(default_factory=dict)
     equal: Equal = ""
     threads: int = 1
+    together: bool = False
     command: str = ""
 
     def planned_looks(self) -> list[int]:
@@ -85,6 +89,24 @@ class Plan(Struct, frozen=True, kw_only=True):
         for seed in self.seeds:
             for name in self.candidates:
                 yield Job(candidate=name, seed=seed, folder=f"{RUNS}/{slug(name)}/seed-{seed}")
+
+    def groups(self, jobs: Iterable[Job]) -> list[tuple[Job, ...]]:
+        """These jobs as processes do them: all seeds of a candidate that are trained together, or one."""
+        groups: dict[str, list[Job]] = {}
+        for job in jobs:
+            found = self.recipe_of(job)
+            whole = self.together and not unsupported(found, task_of(found))
+            groups.setdefault(job.candidate if whole else job.folder, []).append(job)
+        return list(map(tuple, groups.values()))
+
+    def checks(self, job: Job) -> bool:
+        """Whether the symmetries are checked after this run: with the first seed, and once for candidates with the same model."""
+
+        def parts(name: str) -> Change:
+            return {path: value for path, value in self.candidates[name].items() if path.startswith(("model.", "data."))}
+
+        first = next(name for name in self.candidates if parts(name) == parts(job.candidate))
+        return self.check and job.seed == self.seeds[0] and job.candidate == first
 
     def recipe_of(self, job: Job) -> Recipe:
         return candidate_recipe(self.recipe, self.candidates[job.candidate], job.candidate, job.seed)
@@ -121,7 +143,7 @@ def make_plan(
         raise InputError(f"Two candidates would have the same folder: {', '.join(slugs)}. Give them other names.")
     plain, opened = base.to_dict(), dict[str, Task]()
 
-    def task_of(change: Change, name: str) -> Task:
+    def candidate_task(change: Change, name: str) -> Task:
         return opened_task(candidate_recipe(plain, change, name, seeds[0]))
 
     def opened_task(recipe_: Recipe) -> Task:
@@ -141,7 +163,7 @@ def make_plan(
                 removed[name] = reason
         except EquiscopeError as error:
             raise InputError(f"Candidate {name!r}: {error}") from error
-    fitting = equalize(candidates, base, equal, task_of) if equal else dict(candidates)
+    fitting = equalize(candidates, base, equal, candidate_task) if equal else dict(candidates)
     varied = list(dict.fromkeys(path for change in candidates.values() for path in change))
     return Plan(
         title=base.title, question=question, recipe=plain, recipe_folder=str(recipe_folder.absolute()),
@@ -195,9 +217,13 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 
 def _differences(there: Plan, plan: Plan) -> list[str]:
-    """The differences between two plans, except titles and threads; missing fields of the recipe take their defaults."""
+    """The differences between two plans, except titles and how runs are computed; missing fields of the recipe take their
+    defaults.
+    """
     a, b = (
-        msgspec.structs.replace(p, command="", threads=1, question="", title="", recipe=recipe(p.recipe).to_dict() | {"title": ""})
+        msgspec.structs.replace(
+            p, command="", threads=1, together=False, question="", title="", recipe=recipe(p.recipe).to_dict() | {"title": ""}
+        )
         for p in (there, plan)
     )
     return differences(msgspec.to_builtins(a), msgspec.to_builtins(b))

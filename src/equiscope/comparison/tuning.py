@@ -46,10 +46,11 @@ def tuning_plan(plan: Plan) -> Plan:
         for values, chosen in combinations(plan.tune).items()
     }  # fmt: skip
     last = max(plan.seeds)
-    return make_plan(
+    trials = make_plan(
         recipe(plan.recipe), Path(plan.recipe_folder), candidates, range(last + 1, last + 1 + SEEDS), threads=plan.threads,
         question=f"Which values suit each candidate of: {plan.question or plan.title}", sizes=[], check=False,
     )  # fmt: skip
+    return msgspec.structs.replace(trials, together=plan.together)
 
 
 def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:

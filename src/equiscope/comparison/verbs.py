@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+import torch
 from msgspec import Struct
 
 from equiscope.comparison.looks import all_decided
@@ -18,6 +20,8 @@ from equiscope.errors import InputError
 from equiscope.record.comparison import Comparison, Equal
 from equiscope.record.run import RUN
 from equiscope.training import read_recipe
+from equiscope.training.registry import task_of
+from equiscope.training.together import unsupported
 from equiscope.training.verbs import folder_name
 
 COMPARISONS = Path("comparisons")
@@ -45,8 +49,8 @@ class Options(Struct, frozen=True, kw_only=True):
 def compare(
     source: str | Path | Sequence[str | Path], *, vary: Sequence[str] = (), seeds: int | Sequence[int] | None = None,
     looks: Sequence[int] = (), smallest_effect: float | None = None, changes: Sequence[str] = (), small: bool = False,
-    equal: Equal = "", out: str | Path | None = None, processes: int = 1, threads: int | None = None,
-    tick: Tick = lambda running: None,
+    equal: Equal = "", out: str | Path | None = None, processes: int | None = None, threads: int | None = None,
+    together: bool | None = None, tick: Tick = lambda running: None,
 ) -> Comparison:  # fmt: skip
     """Train every candidate with every seed, and compare what came of it.
 
@@ -60,7 +64,9 @@ def compare(
     small      with the changes of the recipe's table [small]
     equal      what is made equal beside data and seeds: "parameters" (by the width of the feed-forward) or "compute" (by steps)
     out        folder of the runs; comparisons/NAME by default
-    processes  runs at a time on this machine; threads: of each run, the machine's cores over the processes by default
+    processes  runs at a time on this machine: one for each core by default, or one with a GPU; threads: of each run, the cores
+               over the processes by default
+    together   whether all seeds of a candidate are trained as one batched model; by default on a GPU, where a recipe supports that
     tick       is called with the runs that are being trained, a few times a second
     returns    the comparison, with its answer
     raises     InputError where a candidate does not fit, nothing varies, or the folder holds another comparison
@@ -72,12 +78,13 @@ def compare(
     if len(sources) > 1 or (sources[0] / RUN).is_file():
         options.only(why="Runs are compared as they are")
         return compare_runs(sources)
-    folder, plan = plan_of(sources[0], options, out, threads or share_of_cores(processes))
+    folder, plan = plan_of(sources[0], options, out)
+    plan, at_once = arranged(plan, processes, threads, together, resumed=(sources[0] / PLAN).is_file())
     if not (sources[0] / PLAN).is_file():
-        plan = tuned(folder, plan, lambda place, trials: run_all(place, trials, processes, tick))
+        plan = tuned(folder, plan, lambda place, trials: run_all(place, trials, at_once, tick))
     write_plan(plan, folder)
     for part in parts(folder, plan):
-        run_all(folder, part, processes, tick)
+        run_all(folder, part, at_once, tick)
     return of_folder(folder)
 
 
@@ -96,7 +103,7 @@ def compare_runs(folders: Sequence[Path]) -> Comparison:
     return of_runs(folders)
 
 
-def plan_of(source: Path, options: Options, out: str | Path | None, threads: int) -> tuple[Path, Plan]:
+def plan_of(source: Path, options: Options, out: str | Path | None) -> tuple[Path, Plan]:
     """The folder of a comparison, and its plan: read, where the source is such a folder, else made, and not yet written."""
     seeds, looks, smallest_effect = options.seeds, options.looks, options.smallest_effect
     if (source / PLAN).is_file():
@@ -128,11 +135,30 @@ def plan_of(source: Path, options: Options, out: str | Path | None, threads: int
         recipe, recipe_folder, candidates, seeds_of(seeds, recipe.seed), question=question.question,
         equal=options.equal or question.equal, looks=looks, sizes=question.sizes,
         smallest_effect=question.smallest_effect if smallest_effect is None else smallest_effect,
-        tune={resolved(name, task): values for name, values in question.tune.items()}, threads=threads,
+        tune={resolved(name, task): values for name, values in question.tune.items()},
         command=shlex.join([*command, "--out", str(folder)]),
     )  # fmt: skip
 
 
-def share_of_cores(processes: int) -> int:
-    """Threads of one run, where so many are trained at a time."""
-    return max(1, (os.cpu_count() or 1) // processes)
+def arranged(
+    plan: Plan, processes: int | None, threads: int | None, together: bool | None, resumed: bool = False
+) -> tuple[Plan, int]:  # fmt: skip
+    """The plan with its threads and what is trained together, and how many processes run at a time.
+
+    By default a run has one core to itself: two runs with one thread each compute more than one run with two threads, as long as
+    there are runs enough. On a GPU there is one process.
+    resumed  whether the plan has begun, and keeps both
+    raises   InputError if no candidate can be trained together although that is requested
+    """
+    cores, jobs = os.cpu_count() or 1, list(plan.jobs())
+    if not resumed:
+        plan = msgspec.structs.replace(plan, together=torch.cuda.is_available() if together is None else together)
+        groups = plan.groups(jobs)
+        if together and len(groups) == len(jobs) > len(plan.candidates):
+            first = plan.recipe_of(jobs[0])
+            raise InputError(f"--together does not apply: {unsupported(first, task_of(first))}. Leave it out.")
+    else:
+        threads = plan.threads
+    count = len(plan.groups(jobs))
+    processes = processes or (1 if torch.cuda.is_available() else max(1, min(cores // (threads or 1), count)))
+    return msgspec.structs.replace(plan, threads=threads or max(1, cores // min(processes, count))), processes

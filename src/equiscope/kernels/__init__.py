@@ -6,11 +6,13 @@ flex_attention  biases and masks as functions of row numbers, on a GPU (`flex.py
 Nothing here changes global state. Private names of torch are in `private.py`, with the fallback without them.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.kernels import cpu, short
+from equiscope.kernels import cpu, private, short
 from equiscope.kernels.bias import DistanceBias, combine_masks, dense, masked, rounded
 from equiscope.kernels.flex import flex_attention
 
@@ -40,7 +42,7 @@ def attention(
     table = masked(dense(bias), combine_masks(mask, causal, q, k)).expand(*q.shape[:-1], k.shape[-2])
     # on other devices the mask must have the dtype of the queries
     table = table.to(torch.promote_types(q.dtype, torch.float32)) if q.device.type == "cpu" else rounded(table, q.dtype)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale)
+    return _fused(q, k, v, table, False, scale)
 
 
 def reference(
@@ -66,5 +68,41 @@ def _unbiased(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None
     if q.device.type == "cpu" and width < q.shape[-1]:
         v = F.pad(v, (0, q.shape[-1] - width))  # else torch selects the kernel that writes the full matrix
     mask = None if mask is None else mask.expand(*q.shape[:-1], k.shape[-2])
-    output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+    output = _fused(q, k, v, mask, causal, scale)
     return output if output.shape[-1] == width else output[..., :width]
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
+    """torch's attention, q [B, H, N, K] with a mask or bias [B, H, N, M]; models that vmap has stacked are one larger batch."""
+    if private.batched(q, k, v, mask):
+        output: Tensor = _LargerBatch.apply(q, k, v, mask, causal, scale)
+        return output
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+
+
+class _LargerBatch(torch.autograd.Function):
+    """`_fused` under vmap: the stacked axis becomes part of the batch, so that the same kernel runs once."""
+
+    forward = staticmethod(_fused)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept: the rule for vmap is differentiated by autograd, and nothing else calls this."""
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float
+    ) -> tuple[Tensor, int]:  # fmt: skip
+        size = info.batch_size
+
+        def joined(x: Tensor, axis: int | None) -> Tensor:
+            """[B, ...] with a stacked axis S to [S*B, ...]; what is the same for all of the batch stays a view."""
+            if axis is not None:
+                return x.movedim(axis, 0).flatten(0, 1)
+            if x.stride(0) == 0:
+                return x[:1].expand(size * len(x), *x.shape[1:])
+            return x.expand(size, *x.shape).flatten(0, 1)
+
+        q, k, v = (joined(x, axis) for x, axis in zip((q, k, v), in_dims[:3], strict=True))
+        output = _fused(q, k, v, None if mask is None else joined(mask, in_dims[3]), causal, scale)
+        return output.unflatten(0, (size, -1)), 0

@@ -7,6 +7,9 @@ torch.ops.mkldnn._linear_pointwise, _reorder_linear_weight, _is_mkldnn_bf16_supp
     A linear map with weights in oneDNN's block format, fused with what follows. Without them torch's matrix product.
 torch._C._are_functorch_transforms_active
     Whether vmap, grad or jvp of torch.func are active. Without it they are assumed to be, so the plain formulas run.
+torch._C._functorch.is_batchedtensor
+    Whether vmap has stacked a tensor. Without it none is taken to be, and vmap takes torch's attention apart by its own rules, of
+    which those for a GPU fail in the backward pass (torch 2.11).
 torch._C._len_torch_dispatch_stack
     Whether a dispatch mode reads the calls of torch. Without it none is taken to, and such a mode reads the calls of the fast path.
 """
@@ -21,6 +24,7 @@ flash: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cp
 flash_backward: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward", None)
 _dispatch_modes: Any = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _functorch_active: Any = getattr(torch._C, "_are_functorch_transforms_active", None)
+_is_batched: Any = getattr(getattr(torch._C, "_functorch", None), "is_batchedtensor", None)
 # overloads are named where they are called, or torch looks through them each time
 linear_pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 reorder_linear_weight: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
@@ -30,6 +34,11 @@ _bfloat16_packs: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", No
 def functorch_active() -> bool:
     """Whether a transform of torch.func is at work."""
     return _functorch_active is None or bool(_functorch_active())
+
+
+def batched(*tensors: Tensor | None) -> bool:
+    """Whether vmap has stacked one of these."""
+    return functorch_active() and _is_batched is not None and any(t is not None and _is_batched(t) for t in tensors)
 
 
 def transformed(*tensors: Tensor | None) -> bool:

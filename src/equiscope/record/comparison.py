@@ -63,6 +63,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     result   all metrics of all parts, at the end
     curve    the metric on the validation part after each evaluation: (step, value)
     seconds  of training; tokens: per second, the median over steps; memory: peak in bytes, None if unknown
+    measuring  seconds of evaluating at other sizes and of checking symmetries, after training
     extrapolation  the metric at other sizes
     """
 
@@ -75,6 +76,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     result: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     curve: list[tuple[int, float | None]] = field(default_factory=list)
     seconds: float = 0.0
+    measuring: float = 0.0
     tokens: float | None = None
     memory: float | None = None
     extrapolation: list[Extrapolation] = field(default_factory=list)

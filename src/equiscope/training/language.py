@@ -1,11 +1,13 @@
 """Language: predict the next token at every position of a passage. Metrics: nats per token and bits per character."""
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -81,6 +83,14 @@ class LanguageTask(TextTask):
         assert self.passages is not None
         return tuple(model_separator) if model_separator and self.config.separator is None else self.passages.separator()
 
+    def with_context(self, context: int) -> "LanguageTask":
+        """The same data in passages of another length, for evaluation."""
+        assert self.passages is not None
+        other, passages = copy.copy(self), copy.copy(self.passages)
+        other.config = passages.config = msgspec.structs.replace(self.config, context=context)
+        other.passages = passages
+        return other
+
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.passages is not None
         size, span = self.recipe.budget.batch, self.config.context
@@ -97,16 +107,21 @@ class LanguageTask(TextTask):
         return tuple(self.passages.ids) if self.passages is not None else ()
 
     @torch.no_grad()
-    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+    def evaluate(self, model: Built, part: str = "validation", most: int | None = None) -> dict[str, float]:
         """loss: nats per token over all passages of the part; bits: per character, left out if the ids do not encode all of the
         text: an unknown token, or a text without its capitals, is far easier to predict than what it replaces.
 
         Each passage is read from its own beginning, or with the end of the previous one as context (data.overlap).
+        most  passages that are read, from the beginning of the part; by default all
         """
         assert self.passages is not None
         device, span = next(model.parameters()).device, self.config.context
         total, count, hidden = 0.0, 0, not self.passages.whole
-        for inputs, targets in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
+        at_once, left = max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span), math.inf if most is None else most
+        for inputs, targets in self.passages.passages(part, at_once if most is None else min(at_once, most)):
+            if left <= 0:
+                break
+            left -= len(inputs)
             answers = model(inputs.to(device)).flatten(0, -2).float()
             total += float(F.cross_entropy(answers, targets.flatten().to(device), reduction="sum", ignore_index=IGNORED))
             count += int((targets != IGNORED).sum())
@@ -114,7 +129,8 @@ class LanguageTask(TextTask):
         loss = total / count
         first_token = self.tokenizer.decode(self.passages.ids[part][:1].tolist())  # the first token is never asked for
         characters = max(self.passages.characters[part] - len(first_token), 1)
-        bits = loss * (count / characters) / math.log(2)
+        tokens = count if most is None else len(self.passages.ids[part]) - 1  # for each character, over the whole part
+        bits = loss * (tokens / characters) / math.log(2)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:

@@ -65,12 +65,12 @@ def fit(
 
             run = engine.processes.on_first(begin)
             stop_signal = stack.enter_context(stop_requested(lambda: watcher.message(STOPPING)))
-            return _alone(Loop(recipe, task, spec, engine, out, run, watcher), stop_signal)
+            return _alone(TrainingLoop(recipe, task, spec, engine, out, run, watcher), stop_signal)
     except OSError as error:
         raise unwritable(error, out) from error
 
 
-def _alone(loop: "Loop", stop_signal: Callable[[], int]) -> Run:
+def _alone(loop: "TrainingLoop", stop_signal: Callable[[], int]) -> Run:
     """Compute the steps of one run."""
     steps = loop.train(stop_signal)
     try:
@@ -139,7 +139,7 @@ def new_run(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine,
     )  # fmt: skip
 
 
-class Loop:
+class TrainingLoop:
     """One run: what is evaluated, recorded and saved after which step. Something else computes the steps.
 
     until  newest checkpoint to resume from; None: the newest one

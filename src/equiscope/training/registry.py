@@ -19,14 +19,14 @@ TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, Soun
 
 def open_task(recipe_: Recipe, recipe_folder: Path | None = None) -> Task:
     """The task of a recipe with its data, read and checked. recipe_folder: searched first for the data."""
-    return _kind(recipe_).from_recipe(recipe_, recipe_folder)
+    return task_of(recipe_).from_recipe(recipe_, recipe_folder)
 
 
 def load_task(folder: Path) -> tuple[Run, Task]:
     """A run and its task without data, which is enough to predict."""
     run = read_run(folder, entries=False)
     recipe_ = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(recipe_).from_run(recipe_, folder)
+    task = task_of(recipe_).from_run(recipe_, folder)
     outputs = run.spec.get("outputs")
     if task.classes and outputs not in (None, len(task.classes)):
         raise InputError(
@@ -43,14 +43,15 @@ def evaluation_task(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
     """
     run = read_run(folder, entries=False)
     recipe_ = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(recipe_).for_evaluation(recipe_, folder, names)
+    task = task_of(recipe_).for_evaluation(recipe_, folder, names)
     digests = {source.sha256: source for source in run.data if source.part == "train"}
     if same := [source for source in task.sources if source.sha256 in digests]:
         task.notes = [*task.notes, f"The run was trained on {same[0].name}, so this does not measure how it generalises."]
     return run, task
 
 
-def _kind(recipe_: Recipe) -> type[Task]:
+def task_of(recipe_: Recipe) -> type[Task]:
+    """The kind of task that a recipe's data names."""
     name = type(recipe_.data).__struct_config__.tag
     for kind in TASKS:
         if kind.name == name:

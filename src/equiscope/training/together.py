@@ -26,7 +26,16 @@ from equiscope.models import Built
 from equiscope.record.run import Run
 from equiscope.training import folder
 from equiscope.training.engine import Diverged, StepResult, TrainingEngine
-from equiscope.training.loop import STOPPING, Loop, Watcher, forked_rng, new_run, stop_requested, untrained_model, unwritable
+from equiscope.training.loop import (
+    STOPPING,
+    TrainingLoop,
+    Watcher,
+    forked_rng,
+    new_run,
+    stop_requested,
+    untrained_model,
+    unwritable,
+)
 from equiscope.training.optimiser import Average, optimisers, set_rates, share
 from equiscope.training.processes import SingleProcess
 from equiscope.training.recipe import Recipe
@@ -40,7 +49,7 @@ class NotTogether(InputError):
     """These runs cannot be trained together; each can be trained apart."""
 
 
-def why_apart(recipe: Recipe, task: type[Task]) -> str:
+def unsupported(recipe: Recipe, task: type[Task]) -> str:
     """Why runs of a recipe cannot be trained together; empty if they can."""
     if not task.stackable:
         return f"the batches of the task {task.name} differ in shape from seed to seed"
@@ -65,7 +74,7 @@ def fit_together(
              InputError as `fit`
     """
     watcher = watcher or Watcher()
-    if reason := why_apart(recipes[0], type(tasks[0])):
+    if reason := unsupported(recipes[0], type(tasks[0])):
         raise NotTogether(f"These runs are not trained together: {reason}.")
     specs = [resolve_spec(task) for task in tasks]
     stack = Stack(recipes, tasks, [untrained_model(*one) for one in zip(recipes, tasks, specs, strict=True)])
@@ -82,7 +91,7 @@ def fit_together(
                 run = folder.start_or_resume(out, msgspec.structs.replace(fresh, notes=[*fresh.notes, note]), task)
             except OSError as error:
                 raise unwritable(error, out) from error
-            loops.append(Loop(recipe, task, spec, member, out, run, watcher))
+            loops.append(TrainingLoop(recipe, task, spec, member, out, run, watcher))
         until = common_step(loops)
         for loop in loops:
             loop.until, loop.spare = until, 1  # a kill between two runs' checkpoints leaves the one before to both
@@ -90,7 +99,7 @@ def fit_together(
         return _in_step(stack, loops, stop_signal)
 
 
-def common_step(loops: Sequence[Loop]) -> int | None:
+def common_step(loops: Sequence[TrainingLoop]) -> int | None:
     """The last step that all runs have saved; None if none has saved any. Raises NotTogether if there is no common one."""
     saved = []
     for loop in loops:
@@ -103,7 +112,7 @@ def common_step(loops: Sequence[Loop]) -> int | None:
     raise NotTogether("These runs have no checkpoint of the same step, so each goes on by itself.")
 
 
-def _saved_steps(loop: Loop) -> Iterator[int]:
+def _saved_steps(loop: TrainingLoop) -> Iterator[int]:
     for path in run_folder.checkpoints(loop.out):
         try:
             yield run_folder.read_checkpoint(path, loop.identity).step
@@ -111,7 +120,7 @@ def _saved_steps(loop: Loop) -> Iterator[int]:
             continue
 
 
-def _in_step(stack: "Stack", loops: Sequence[Loop], stop_signal: Callable[[], int]) -> list[Run | EquiscopeError]:
+def _in_step(stack: "Stack", loops: Sequence[TrainingLoop], stop_signal: Callable[[], int]) -> list[Run | EquiscopeError]:
     """Compute each step once for all runs that go on."""
     ended: dict[int, Run | EquiscopeError] = {}
     runs = [loop.train(stop_signal) for loop in loops]
@@ -212,11 +221,11 @@ class Stack:
 
     def losses(self, batch: Batch) -> Tensor:
         """The loss of each model on its examples [S], summed over terms."""
-        narrow = torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else None  # as `Mixed` does
-        parameters = {name: p if narrow is None else p.to(narrow) for name, p in self.model.named_parameters()}
+        dtype = torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else None  # as `Mixed` does
+        parameters = {name: p if dtype is None else p.to(dtype) for name, p in self.model.named_parameters()}
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], tensors: dict[str, Tensor]) -> Tensor:
-            called = _Called(self.model, parameters | buffers, narrow)
+            called = _Called(self.model, parameters | buffers, dtype)
             return self.tasks[0].loss(called, replace(batch, tensors=tensors))
 
         losses: Tensor = vmap(one, randomness="different")(parameters, self.buffers, batch.tensors)
@@ -261,13 +270,13 @@ class Stack:
 class _Called(nn.Module):
     """A model of the stack as a task calls it, with its own parameters and buffers."""
 
-    def __init__(self, model: nn.Module, tensors: dict[str, Tensor], narrow: torch.dtype | None) -> None:
+    def __init__(self, model: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype | None) -> None:
         super().__init__()
         self.inner: Callable[..., Any] = lambda *args: functional_call(model, tensors, args)
-        self.narrow = narrow
+        self.dtype = dtype
 
     def forward(self, *args: Tensor) -> Any:
-        return self.inner(*(x.to(self.narrow) if self.narrow and x.is_floating_point() else x for x in args))
+        return self.inner(*(x.to(self.dtype) if self.dtype and x.is_floating_point() else x for x in args))
 
 
 class Member(TrainingEngine):
