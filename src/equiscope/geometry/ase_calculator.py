@@ -37,10 +37,10 @@ class SpaceCalculator(Calculator):
         wants = "stress" in properties
         if wants and cell is None:
             raise PropertyNotImplementedError("Stress is a force by an area, so it needs a cell.")
-        found = self.model.energy_and_forces(numbers, at, cell, stress=wants)
-        energy = float(found.energy) * self.energy
-        forces = found.forces[0].cpu().double().numpy() * (self.energy / self.length)
+        results = self.model.energy_and_forces(numbers, at, cell, stress=wants)
+        energy = float(results.energy) * self.energy
+        forces = results.forces[0].cpu().double().numpy() * (self.energy / self.length)
         self.results = {"energy": energy, "free_energy": energy, "forces": forces}
-        if found.stress is not None:
-            s = found.stress[0].cpu().double().numpy() * (self.energy / self.length**3)
+        if results.stress is not None:
+            s = results.stress[0].cpu().double().numpy() * (self.energy / self.length**3)
             self.results["stress"] = s.flat[[0, 4, 8, 5, 2, 1]]  # xx, yy, zz, yz, xz, xy

@@ -112,13 +112,13 @@ class SpaceAttention(nn.Module):
         queries, keys, values = [], [], []
         shares: Tensor | None = None
         for kind in qkv:
-            made, width = qkv[kind], self.each.get(kind, 0)
+            projected, width = qkv[kind], self.each.get(kind, 0)
             if kind == self.plain:
-                made, shares = made.split((3 * width * self.heads, self.heads * self.value_heads), -1)
+                projected, shares = projected.split((3 * width * self.heads, self.heads * self.value_heads), -1)
                 shares = shares.unflatten(-1, (self.heads, -1)).movedim(-2, 1)
             if not width:
                 continue
-            parts = made.unflatten(-1, (self.heads, 3, width))  # [B, N, (3,) H, 3, n]
+            parts = projected.unflatten(-1, (self.heads, 3, width))  # [B, N, (3,) H, 3, n]
             parts = parts.movedim(-3, 1)  # [B, H, N, (3,) 3, n]
             q, k, v = parts.unbind(-2)
             if is_vector(kind):

@@ -27,14 +27,14 @@ def harmonics(degree: int, x: Tensor) -> Tensor:
     if not 0 <= degree <= HIGHEST:
         raise InputError(f"Harmonics of degree 0 to {HIGHEST} are here, but got {degree}.")
     a, b, c = x.unbind(-1)
-    cosine, sine, square, made = torch.ones_like(a), torch.zeros_like(a), x.square().sum(-1), {}
+    cosine, sine, square, values = torch.ones_like(a), torch.zeros_like(a), x.square().sum(-1), {}
     for m in range(degree + 1):
         along = sum((c * b**k * square ** ((degree - m - k) // 2) for k, c in _legendre(degree, m)), torch.zeros_like(b))
-        made[m] = along * cosine
+        values[m] = along * cosine
         if m:
-            made[-m] = along * sine
+            values[-m] = along * sine
         cosine, sine = cosine * c - sine * a, cosine * a + sine * c
-    return torch.stack([made[m] for m in range(-degree, degree + 1)], -1)
+    return torch.stack([values[m] for m in range(-degree, degree + 1)], -1)
 
 
 @cache
@@ -42,8 +42,8 @@ def _legendre(degree: int, m: int) -> list[tuple[int, float]]:
     """Powers and coefficients of the m-th derivative of the Legendre polynomial, with the norm: every second power only."""
     size = sqrt((2 * degree + 1) * (1 if m == 0 else 2) * factorial(degree - m) / factorial(degree + m))
     whole = np.polynomial.legendre.leg2poly([0.0] * degree + [1.0])
-    found = np.polynomial.polynomial.polyder(whole, m)
-    return [(k, size * float(found[k])) for k in range((degree - m) % 2, degree - m + 1, 2)]
+    coefficients = np.polynomial.polynomial.polyder(whole, m)
+    return [(k, size * float(coefficients[k])) for k in range((degree - m) % 2, degree - m + 1, 2)]
 
 
 @cache
@@ -61,17 +61,17 @@ def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
         whole = torch.einsum("ia,jb,kc->ijkabc", a, b, c).reshape(sizes[0] * sizes[1] * sizes[2], -1)
         conditions.append(whole - torch.eye(len(whole), dtype=torch.float64))
     rows = torch.linalg.svd(torch.cat(conditions)).Vh
-    found = rows[-1].reshape(sizes)
-    largest = found.flatten()[found.flatten().abs() > 1e-9][0]
-    found = found * largest.sign()
-    return torch.where(found.abs() < 1e-13, 0.0, found)
+    coefficients = rows[-1].reshape(sizes)
+    largest = coefficients.flatten()[coefficients.flatten().abs() > 1e-9][0]
+    coefficients = coefficients * largest.sign()
+    return torch.where(coefficients.abs() < 1e-13, 0.0, coefficients)
 
 
 @cache
 def _generating_rotations() -> tuple[Tensor, ...]:
     """Two turns that generate all: what both leave, every turn leaves."""
-    generator, made = torch.Generator().manual_seed(1), []
+    generator, rotations = torch.Generator().manual_seed(1), []
     for _ in range(2):
         q = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64)).Q
-        made.append(q * q.det().sign())
-    return tuple(made)
+        rotations.append(q * q.det().sign())
+    return tuple(rotations)

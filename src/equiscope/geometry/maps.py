@@ -42,16 +42,16 @@ class EquivariantLinear(nn.Module):
     def forward(self, x: Features) -> Features:
         some = next(iter(x.values()))
         points = some.shape[: -2 if is_vector(next(iter(x))) else -1]
-        made = Features()
+        features = Features()
         for kind, width in self.out.items():
             if kind in self.weights:
-                made[kind] = x[kind] @ self.weights[kind]
+                features[kind] = x[kind] @ self.weights[kind]
             else:
-                made[kind] = some.new_zeros(*points, *([3] if is_vector(kind) else []), width)
+                features[kind] = some.new_zeros(*points, *([3] if is_vector(kind) else []), width)
         if self.bias is not None:
             plain = PLAIN[self.group][0]
-            made[plain] = made[plain] + self.bias
-        return made
+            features[plain] = features[plain] + self.bias
+        return features
 
 
 class EquivariantNorm(nn.Module):
@@ -66,15 +66,15 @@ class EquivariantNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(widths[PLAIN[group][0]])) if PLAIN[group][0] in widths else None
 
     def forward(self, x: Features) -> Features:
-        made = Features()
+        features = Features()
         for kind, values in x.items():
             if kind == PLAIN[self.group][0]:
-                made[kind] = F.layer_norm(values, values.shape[-1:], self.weight[kind], self.bias)
+                features[kind] = F.layer_norm(values, values.shape[-1:], self.weight[kind], self.bias)
                 continue
             axes = (-2, -1) if is_vector(kind) else (-1,)
             size = values.square().sum(axes, keepdim=True) / values.shape[-1]
-            made[kind] = values * (size + 1e-1).rsqrt() * self.weight[kind]
-        return made
+            features[kind] = values * (size + 1e-1).rsqrt() * self.weight[kind]
+        return features
 
 
 class Products(nn.Module):
@@ -110,17 +110,17 @@ class Products(nn.Module):
     @property
     def widths(self) -> dict[str, int]:
         """Channels of each kind in the output."""
-        made: dict[str, int] = {}
+        widths_: dict[str, int] = {}
         for *_, into in self.pairs:
-            made[into] = made.get(into, 0) + self.channels
-        return made
+            widths_[into] = widths_.get(into, 0) + self.channels
+        return widths_
 
     def forward(self, x: Features) -> Features:
         one, other = self.one(x), self.other(x)
-        made: dict[str, list[Tensor]] = {}
+        features: dict[str, list[Tensor]] = {}
         for a, b, how, into in self.pairs:
-            made.setdefault(into, []).append(_multiplied(one[a], other[b], how, is_vector(a), is_vector(b)))
-        return Features({kind: torch.cat(parts, -1) for kind, parts in made.items()})
+            features.setdefault(into, []).append(_multiplied(one[a], other[b], how, is_vector(a), is_vector(b)))
+        return Features({kind: torch.cat(parts, -1) for kind, parts in features.items()})
 
 
 class EquivariantFeedForward(nn.Module):
@@ -154,17 +154,17 @@ class EquivariantFeedForward(nn.Module):
     def forward(self, x: Features) -> Features:
         joined = x
         if self.products is not None:
-            made = self.products(x)
-            joined = Features({kind: torch.cat([v, made[kind]], -1) if kind in made else v for kind, v in x.items()})
+            features = self.products(x)
+            joined = Features({kind: torch.cat([v, features[kind]], -1) if kind in features else v for kind, v in x.items()})
         plain = PLAIN[self.group][0]
         read = [joined[plain]] if plain in joined else []
         read += [length(joined[kind]) if is_vector(kind) else joined[kind].square() for kind in self.others]
         hidden = functional.activation(self.up_proj(torch.cat(read, -1)), self.activation)
         first, *gates = self.down_proj(hidden).split(self.cut, -1)
-        made = self.mixed(Features({kind: joined[kind] for kind in self.others})) if self.others else Features()
+        features = self.mixed(Features({kind: joined[kind] for kind in self.others})) if self.others else Features()
         result = Features({plain: first} if plain in x else {})
         for kind, gate in zip(self.others, gates, strict=True):
-            result[kind] = made[kind] * (gate.unsqueeze(-2) if is_vector(kind) else gate)
+            result[kind] = features[kind] * (gate.unsqueeze(-2) if is_vector(kind) else gate)
         return result
 
 

@@ -105,7 +105,7 @@ def _close(x: Tensor, images: Tensor, cutoff: float) -> tuple[Tensor, Tensor]:
     begin, end = torch.searchsorted(bins, rows - 1), torch.searchsorted(bins, rows + 1, right=True)
     many = end - begin
     here, there = ([axis.contiguous() for axis in p.unbind(-1)] for p in (x, images[order]))
-    upto, found, first = many.sum(-1).cumsum(0), [], 0
+    upto, pairs, first = many.sum(-1).cumsum(0), [], 0
     while first < len(x):
         done = int(upto[first - 1]) if first else 0
         last = max(first + 1, int(torch.searchsorted(upto, done + AT_ONCE, right=True)))
@@ -114,9 +114,9 @@ def _close(x: Tensor, images: Tensor, cutoff: float) -> tuple[Tensor, Tensor]:
         g = (begin[first:last].flatten() - each.cumsum(0) + each).repeat_interleave(each) + torch.arange(len(i), device=x.device)
         squared_distance = sum(((b[g] - a[i]).square() for a, b in zip(here, there, strict=True)), x.new_zeros(()))
         near = (squared_distance < cutoff**2).nonzero()[:, 0]
-        found.append((i[near], order[g[near]]))
+        pairs.append((i[near], order[g[near]]))
         first = last
-    return torch.cat([i for i, _ in found]), torch.cat([g for _, g in found])
+    return torch.cat([i for i, _ in pairs]), torch.cat([g for _, g in pairs])
 
 
 def _listed(

@@ -61,14 +61,14 @@ EACH = {"scale", "clamp", "cast", "activation", "function", "softmax", "opposite
 
 def backward(program: ProgramRecord, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Axes]:
     """Axes of every value, where one without a name has that of the result that it is an axis of."""
-    found = {leaf.id: tuple(leaf.axes) for leaf in program.leaves} | {step.id: tuple(step.axes) for step in program.steps}
+    axes_of_value = {leaf.id: tuple(leaf.axes) for leaf in program.leaves} | {step.id: tuple(step.axes) for step in program.steps}
     for step in reversed(program.steps):
         if step.op not in BROADCAST | EACH:
             continue
         for x in step.inputs:
-            axes, shape, after = found[x], shapes[x], found[step.id]
+            axes, shape, after = axes_of_value[x], shapes[x], axes_of_value[step.id]
             if len(axes) > len(after):
                 continue
             ends = zip(axes, after[len(after) - len(axes) :], shape, shapes[step.id][len(after) - len(axes) :], strict=True)
-            found[x] = tuple(b if a in ("", "channel") and n == m else a for a, b, n, m in ends)
-    return found
+            axes_of_value[x] = tuple(b if a in ("", "channel") and n == m else a for a, b, n, m in ends)
+    return axes_of_value

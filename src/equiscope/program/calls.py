@@ -53,9 +53,9 @@ def op_name(function: Any) -> tuple[str, bool]:
 
 def written(function: Any, in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """Tensors that a call says it writes: by its name, by its schema, or as its `out`."""
-    found = [*writes(function, args, kwargs), *(args[:1] if in_place else ()), kwargs.get("out")]
-    found += [args[place] for place in SILENT.get(raw_name(function), ()) if place < len(args)]
-    flat = [x for one in found for x in (one if isinstance(one, Sequence) else [one])]
+    tensors = [*writes(function, args, kwargs), *(args[:1] if in_place else ()), kwargs.get("out")]
+    tensors += [args[place] for place in SILENT.get(raw_name(function), ()) if place < len(args)]
+    flat = [x for one in tensors for x in (one if isinstance(one, Sequence) else [one])]
     return list({id(t): t for t in flat if isinstance(t, Tensor)}.values())
 
 

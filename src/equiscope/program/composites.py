@@ -70,12 +70,12 @@ def _projected(query: Tensor, key: Tensor, value: Tensor, width: int, weight: Te
         packed = F.linear(_batched(query), weight, bias)
         return packed[..., :width], packed[..., width : 2 * width], packed[..., 2 * width :]
     columns = weight.t()
-    made = []
+    projections = []
     for i, x in enumerate((query, key, value)):
         own = slice(i * width, (i + 1) * width)
         y = torch.matmul(_batched(x), columns[:, own])
-        made.append(y if bias is None else y + bias[own])
-    return tuple(made)
+        projections.append(y if bias is None else y + bias[own])
+    return tuple(projections)
 
 
 def drawn(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

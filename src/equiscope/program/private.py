@@ -61,9 +61,9 @@ def opened(function: Callable[..., Any]) -> Callable[..., Any] | None:
 @cache
 def _opened(function: types.FunctionType) -> Callable[..., Any]:
     space = {**function.__globals__, **dict.fromkeys(_GUARDS, lambda *_: False)}
-    made = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    opened = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
+    opened.__kwdefaults__ = function.__kwdefaults__
+    return opened
 
 
 def writes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -171,10 +171,10 @@ class Program:
 
     def id(self, value: int | str) -> int:
         """A value by its name. Raises UnknownName for one that the program does not have."""
-        found = self.names.get(value) if isinstance(value, str) else value if value in self.values else None
-        if found is None:
+        number = self.names.get(value) if isinstance(value, str) else value if value in self.values else None
+        if number is None:
             raise UnknownName("value of this program", value, list(self.names), "program.names has all.")
-        return found
+        return number
 
     def run(self, changes: Mapping[int | str, Tensor] | None = None, strict: bool = True) -> ProgramRun:
         """Recompute every value after changing some leaves or steps.
@@ -225,27 +225,27 @@ class Program:
 
     def needed(self) -> list[Step]:
         """The steps that the outputs depend on."""
-        wanted, found = set(self.outputs.values()), []
+        wanted, steps = set(self.outputs.values()), []
         for step in reversed(self.steps):
             if any(value in wanted for value, _ in step.outputs):
                 wanted.update(step.inputs)
-                found.append(step)
-        return found[::-1]
+                steps.append(step)
+        return steps[::-1]
 
     def depending_on(self, *kinds: Kind) -> set[int]:
         """Values that depend on leaves of these kinds, including the leaves."""
-        found = {leaf.id for leaf in self.leaves if leaf.kind in kinds}
+        values = {leaf.id for leaf in self.leaves if leaf.kind in kinds}
         for step in self.steps:
-            if any(value in found for value in step.inputs):
-                found.update(value for value, _ in step.outputs)
-        return found
+            if any(value in values for value in step.inputs):
+                values.update(value for value, _ in step.outputs)
+        return values
 
 
 def each(some: Any, what: Callable[[Any], Any]) -> Any:
     """Nested arguments with a function applied to every entry that is no container."""
     if isinstance(some, (list, tuple)) and not isinstance(some, torch.Size):
-        made = [each(x, what) for x in some]
-        return made if isinstance(some, list) else type(some)(*made) if hasattr(some, "_fields") else tuple(made)
+        items = [each(x, what) for x in some]
+        return items if isinstance(some, list) else type(some)(*items) if hasattr(some, "_fields") else tuple(items)
     if isinstance(some, dict):
         return {key: each(x, what) for key, x in some.items()}
     if isinstance(some, slice):
@@ -278,8 +278,8 @@ def same_value(a: Any, b: Any) -> bool:
     """Whether Python read the same value; NaN equals NaN."""
     if type(a) is not type(b):
         return False
-    found = (a == b) | ((a != a) & (b != b))
-    return bool(found.all()) if hasattr(found, "all") else bool(found)
+    equal = (a == b) | ((a != a) & (b != b))
+    return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
 
 
 def _short(value: Any) -> str:

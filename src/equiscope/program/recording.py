@@ -64,8 +64,8 @@ class Recording:
             return func(*args, **kwargs)  # the dispatch mode records inside gradients and vmap
         if name in NOTHING or (attribute and name not in PROPERTIES):
             return func(*args, **kwargs)
-        if func in COMPOSITES and (found := self._decomposed(net, func, args, kwargs)) is not NotImplemented:
-            return found
+        if func in COMPOSITES and (result := self._decomposed(net, func, args, kwargs)) is not NotImplemented:
+            return result
         if name in DROPOUT:
             return self._dropout(func, args, kwargs)
         inner = None if name in EXITS else opened(func)
@@ -132,17 +132,17 @@ class Recording:
         if raw_name(func) in EXITS:
             self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _copied(result), exits=True))
             return result
-        made = [(i, x) for i, x in enumerate(leaves_of(result)) if isinstance(x, Tensor) and not any(x is t for t in given)]
+        new_tensors = [(i, x) for i, x in enumerate(leaves_of(result)) if isinstance(x, Tensor) and not any(x is t for t in given)]
         if by_chance:
             for t in targets:
                 self.values.mark_written(t, self._leaf(t, self._unique(op), "chance"))
-            for _, t in made:
+            for _, t in new_tensors:
                 self.leaf(t, self._unique(op), "chance")
         elif not targets and ("empty" in op or not any(isinstance(x, Ref) for x in leaves_of(frozen))):
-            for _, t in made:
+            for _, t in new_tensors:
                 self.leaf(t, self._unique(op), "constant")
-        elif made or targets or secret:
-            self._write(Step(op, func, *frozen, [], *self.scope[-1], level), made, given, targets + secret)
+        elif new_tensors or targets or secret:
+            self._write(Step(op, func, *frozen, [], *self.scope[-1], level), new_tensors, given, targets + secret)
         return result
 
     def _write(self, step: Step, results: list[tuple[int, Tensor]], given: list[Tensor], targets: list[Tensor]) -> None:
@@ -159,30 +159,30 @@ class Recording:
     # --- values
     def ref(self, t: Tensor) -> Ref:
         """The value of a tensor; a new leaf where no step computed it."""
-        found = self.values.find(t)
-        if found is None:
+        value = self.values.find(t)
+        if value is None:
             name, kind = self.named_tensors.get(location(t), ("", "unknown"))
-            found = self.leaf(t, name or self._unique("unknown"), kind)
-        return Ref(found)
+            value = self.leaf(t, name or self._unique("unknown"), kind)
+        return Ref(value)
 
     def _frozen(self, x: Any) -> Any:
         return self.ref(x) if isinstance(x, Tensor) else x
 
     def add_input(self, t: Tensor, name: str, called: ValueLabel | None = None) -> None:
         """Add an input; a tensor that is passed twice is one leaf with two names."""
-        found = self.values.find(t)
-        if found is None:
-            found = self.leaf(t, name, "input")
+        value = self.values.find(t)
+        if value is None:
+            value = self.leaf(t, name, "input")
         else:
-            self.program.names[name] = found
+            self.program.names[name] = value
         if called is not None:
-            self.program.labels.setdefault(found, called)
+            self.program.labels.setdefault(value, called)
 
     def leaf(self, t: Tensor, name: str, kind: Kind) -> int:
         """Add a leaf with the numbers of a tensor."""
-        found = self._leaf(t, name, kind)
-        self.values.assign(t, found)
-        return found
+        value = self._leaf(t, name, kind)
+        self.values.assign(t, value)
+        return value
 
     def _leaf(self, t: Tensor, name: str, kind: Kind) -> int:
         value = self._value(name, exact=True)

@@ -26,8 +26,8 @@ def replay(program: record.ProgramRecord, leaves: Mapping[str, Tensor] | None = 
     for step in program.steps:
         if isinstance(step.loops, record.Computation):
             inputs = {f"x{i}": values[x] for i, x in enumerate(step.inputs)}
-            made = interpret(step.loops, inputs)["y"]
-            values[step.id] = made.to(getattr(torch, str(step.params.get("dtype", "float64"))))
+            result = interpret(step.loops, inputs)["y"]
+            values[step.id] = result.to(getattr(torch, str(step.params.get("dtype", "float64"))))
             continue
         if step.op not in OPERATIONS:
             raise UnknownName("operation", step.op, sorted(OPERATIONS))

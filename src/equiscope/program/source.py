@@ -46,21 +46,21 @@ class _Expression:
 def here() -> SourceLocation:
     """Of the call of torch that runs now."""
     frame = _next(sys._getframe(1))
-    found, torchs = None, NOWHERE
+    location, torchs = None, NOWHERE
     while frame is not None:
         one = _expression(frame.f_code, frame.f_lasti)
         if one is None:
             break
         if frame.f_code.co_filename.startswith(TORCH):
             torchs = torchs if torchs.text else one.source
-        elif found is None:
-            found = one.source
+        elif location is None:
+            location = one.source
         if not one.returned:
-            if found is None or frame.f_code.co_filename.startswith(TORCH):
-                return found or SourceLocation("", torchs.text, torchs.file, torchs.line)
-            return SourceLocation(one.source.name, found.text, found.file, found.line)
+            if location is None or frame.f_code.co_filename.startswith(TORCH):
+                return location or SourceLocation("", torchs.text, torchs.file, torchs.line)
+            return SourceLocation(one.source.name, location.text, location.file, location.line)
         frame = _next(frame.f_back)
-    return found or SourceLocation("", torchs.text, torchs.file, torchs.line)
+    return location or SourceLocation("", torchs.text, torchs.file, torchs.line)
 
 
 def _next(frame: FrameType | None) -> FrameType | None:
@@ -80,10 +80,10 @@ def _is_machinery(file: str) -> bool:
 def _expression(code: CodeType, instruction: int) -> _Expression | None:
     spans = list(code.co_positions())
     span: Span = spans[instruction // 2]
-    found = _nodes(code.co_filename).get(span)
-    if found is None:
+    nodes = _nodes(code.co_filename).get(span)
+    if nodes is None:
         return None
-    node, parents = found
+    node, parents = nodes
     text = _text(code.co_filename, node)
     name, returned = _assigned(node, parents)
     return _Expression(SourceLocation(name, text, code.co_filename, span[0] or 0), returned)
@@ -96,15 +96,15 @@ def _nodes(file: str) -> dict[Span, tuple[ast.AST, tuple[ast.AST, ...]]]:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return {}
-    found: dict[Span, tuple[ast.AST, tuple[ast.AST, ...]]] = {}
+    nodes: dict[Span, tuple[ast.AST, tuple[ast.AST, ...]]] = {}
     todo: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(tree, ())]
     while todo:
         node, parents = todo.pop()
         if isinstance(node, (ast.expr, ast.AugAssign)):
             span = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
-            found.setdefault(span, (node, parents))
+            nodes.setdefault(span, (node, parents))
         todo += [(child, (node, *parents[:3])) for child in ast.iter_child_nodes(node)]
-    return found
+    return nodes
 
 
 def _text(file: str, node: Any) -> str:

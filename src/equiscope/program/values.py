@@ -52,11 +52,11 @@ class ValueTable:
         if storage is None:
             return None
         layout = _layout(t)
-        found = storage.values.get(layout)
-        if found is None and not any(_meet(layout, other) for other in storage.values):
+        known = storage.values.get(layout)
+        if known is None and not any(_meet(layout, other) for other in storage.values):
             return None  # other numbers of the same memory
-        value, seen = found or (-1, -1)
-        if found is None or any(_meet(layout, other) for _, other in storage.writes[seen:]):
+        value, seen = known or (-1, -1)
+        if known is None or any(_meet(layout, other) for _, other in storage.writes[seen:]):
             value = self._read_from_storage(storage, layout)
             self.numbers[value] = t
             storage.live.add(value)

@@ -37,12 +37,12 @@ def measure(quick: bool, each: Each) -> StudyResult:
     lengths = [64, 128] if quick else [128, 256, 512, 1024, 2048, 4096]
     times = {n: _times(n, 3 if quick else 7) for n in each(lengths, "lengths")}
     middle = budgets.index(length // 4)
-    numbers: dict[str, float | None] = {f"{name}, N/4": found[middle] for name, found in errors.items()}
+    numbers: dict[str, float | None] = {f"{name}, N/4": by_budget[middle] for name, by_budget in errors.items()}
     numbers |= {"linear": linear, "Nystrom, N": errors["Nystrom"][-1], "dilated, N": errors["dilated"][-1]}
     best = min(errors, key=lambda name: errors[name][middle])
     answer = (
         f"With a quarter of {length} keys, untrained: "
-        + ", ".join(f"{name} is off by {fmt(found[middle])}" for name, found in errors.items())
+        + ", ".join(f"{name} is off by {fmt(by_budget[middle])}" for name, by_budget in errors.items())
         + f" of the exact output's size; the feature map elu + 1 by {fmt(linear)} at any budget. The closest is {best}."
     )
     notes = [
@@ -58,10 +58,10 @@ def measure(quick: bool, each: Each) -> StudyResult:
         "Multi-head, grouped, chunked and fused attention are exact and stand in the tests, not here.",
     ]
     x = [float(n) for n in lengths]
-    seen = {name: [e if e > 1e-9 else None for e in found] for name, found in errors.items()}  # exact: not on a log scale
-    lines = [Curve(name, [float(b) for b in budgets], found, marked=True) for name, found in seen.items()]
+    seen = {name: [e if e > 1e-9 else None for e in by_budget] for name, by_budget in errors.items()}  # exact: not on a log scale
+    lines = [Curve(name, [float(b) for b in budgets], by_budget, marked=True) for name, by_budget in seen.items()]
     lines.append(Curve("linear (elu + 1)", [float(b) for b in budgets], [linear] * len(budgets)))
-    rows: list[list[Cell]] = [[b, *(found[i] for found in errors.values()), linear] for i, b in enumerate(budgets)]
+    rows: list[list[Cell]] = [[b, *(by_budget[i] for by_budget in errors.values()), linear] for i, b in enumerate(budgets)]
     return StudyResult(
         "What cheaper attention leaves out", answer, numbers,
         [Panel("error against exact attention", "keys that a query attends to", "relative error", lines, log="xy"),

@@ -104,9 +104,9 @@ class Study:
         each  wraps the long loops, so that a terminal can show progress
         """
         with seeded(seed):
-            found = self.measure(quick, each or no_progress)
+            result = self.measure(quick, each or no_progress)
         return replace(
-            found, study=self.name, question=self.question, source=self.source, seed=seed, quick=quick, environment=environment()
+            result, study=self.name, question=self.question, source=self.source, seed=seed, quick=quick, environment=environment()
         )
 
 
@@ -154,8 +154,8 @@ def fmt(value: Cell) -> str:
 
 def mean_of(values: Iterable[float]) -> float:
     """Arithmetic mean of at least one number."""
-    found = list(values)
-    return math.fsum(found) / len(found)
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers)
 
 
 def time_interleaved(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, tuple[float, float, float]]:

@@ -92,10 +92,10 @@ def crossing(d: int, projections: bool) -> int:
         parts = multiply_adds(n, d)
         return parts["QKᵀ"] + parts["AV"] + projections * parts["projections"] - parts["feed-forward"]
 
-    found = bisect_left(range(1, 8 * d), 0, key=lead) + 1
-    if lead(found):
+    length = bisect_left(range(1, 8 * d), 0, key=lead) + 1
+    if lead(length):
         raise AssertionError("attention and feed-forward are never equal")
-    return found
+    return length
 
 
 def count(call: Callable[[], Tensor]) -> int:

@@ -27,7 +27,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
     }  # fmt: skip
     curves = {name: _by_distance(_cosines(scheme, at)) for name, scheme in each(list(added.items()), "added")}
     alike = {name: _rotated(scheme, vectors, at) for name, scheme in each(list(turned.items()), "turned")}
-    curves |= {name: found.mean(0) for name, found in alike.items()}
+    curves |= {name: similarities.mean(0) for name, similarities in alike.items()}
     heads = (0, HEADS // 2 - 1, HEADS - 1)
     curves |= {f"alibi, head {h + 1} of {HEADS}": _left(Alibi(), at)[h] for h in heads}
     curves["kerple, untrained"] = _left(Kerple(), at).mean(0)
@@ -71,8 +71,8 @@ def half(curve: Tensor) -> int | None:
 
 
 def _steps(numbers: dict[str, float | None], name: str) -> str:
-    found = numbers[f"half, {name}"]
-    return "no distance measured" if found is None else "1 step" if found == 1 else f"{found} steps"
+    distance = numbers[f"half, {name}"]
+    return "no distance measured" if distance is None else "1 step" if distance == 1 else f"{distance} steps"
 
 
 def _cosines(scheme: Added, at: Tensor) -> Tensor:
@@ -89,15 +89,15 @@ def _by_distance(similar: Tensor) -> Tensor:
 def _rotated(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
     """[S, N]: each vector as a query at every position with itself as a key at position 0, relative to the product there."""
     with torch.no_grad():
-        asked, found = scheme.rotate(vectors.expand(-1, len(at), -1), at, "query"), scheme.rotate(vectors, at[:1], "key")
-    product = (asked * found).sum(-1)
+        queries, keys = scheme.rotate(vectors.expand(-1, len(at), -1), at, "query"), scheme.rotate(vectors, at[:1], "key")
+    product = (queries * keys).sum(-1)
     return product / product[:, :1]
 
 
 def _left(scheme: Position, at: Tensor) -> Tensor:
     """[H, N]: the weight of a key at each distance under a bias alone."""
-    made = scheme.sized(WIDTH, HEADS, WIDTH // HEADS).double()
-    bias = made.score_bias(torch.arange(HEADS)[:, None, None], (at[:1],), (-at.mT,))
+    sized = scheme.sized(WIDTH, HEADS, WIDTH // HEADS).double()
+    bias = sized.score_bias(torch.arange(HEADS)[:, None, None], (at[:1],), (-at.mT,))
     assert bias is not None
     return bias.squeeze(-2).exp().detach()
 

@@ -27,7 +27,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
     layers, samples = (16, 1) if quick else (48, 9)
     runs = {kind: [_sizes(*KINDS[kind], layers) for _ in range(samples)] for kind in each(list(KINDS), "kinds of block")}
     size, gradient, apart = (
-        {k: torch.stack([r[i] for r in found]).median(0).values for k, found in runs.items()} for i in range(3)
+        {k: torch.stack([r[i] for r in of_kind]).median(0).values for k, of_kind in runs.items()} for i in range(3)
     )
     numbers: dict[str, float | None] = {f"gradient, {k}": g[0].item() for k, g in gradient.items()}
     numbers |= {f"growth, {k}": (s[-1] / s[0]).item() for k, s in size.items()}
@@ -56,8 +56,8 @@ def measure(quick: bool, each: Each) -> StudyResult:
     panels = (("size of a feature (rms)", size), ("gradient, relative to the top", gradient), ("how far words are apart", apart))
     return StudyResult(
         "Norms keep sizes; pre-norm and residual together keep words apart", answer, numbers,
-        [Panel(title, "layer", "", [Curve(k, x, y.clamp_min(1e-17).tolist()) for k, y in found.items()], log="y")
-         for title, found in panels],
+        [Panel(title, "layer", "", [Curve(k, x, y.clamp_min(1e-17).tolist()) for k, y in of_kind.items()], log="y")
+         for title, of_kind in panels],
         ResultTable(["block", "gradient at 0 / at the top", "size at the top / at 0", "words apart at the top"],
               [[k, *(numbers[f"{what}, {k}"] for what in ("gradient", "growth", "words apart"))] for k in KINDS]), notes,
     )  # fmt: skip

@@ -93,10 +93,10 @@ def mean_cosine(a: Tensor, b: Tensor) -> float:
 
 def _preserved(table: Tensor, triples: int) -> tuple[dict[str, tuple[float, ...]], list[str]]:
     """What each adding scheme keeps of neighbours and analogies; the names of those that do not fit one coordinate."""
-    asked = torch.stack([torch.randperm(len(table))[:3] for _ in range(triples)])
+    triples_ = torch.stack([torch.randperm(len(table))[:3] for _ in range(triples)])
     own, one = torch.randint(POSITIONS, (len(table), 1)).double(), torch.full((len(table), 1), 7.0, dtype=torch.float64)
-    near, answers = _nearest(table), _analogies(table, asked)
-    found: dict[str, tuple[float, ...]] = {}
+    near, answers = _nearest(table), _analogies(table, triples_)
+    results: dict[str, tuple[float, ...]] = {}
     skipped = []
     for scheme in (s for s in SCHEMES if issubclass(s, (Added, Concatenated))):
         try:
@@ -104,9 +104,9 @@ def _preserved(table: Tensor, triples: int) -> tuple[dict[str, tuple[float, ...]
         except EquiscopeError:
             skipped.append(scheme.name)
             continue
-        same = [(_overlap(_nearest(m), near), (_analogies(m, asked) == answers).double().mean().item()) for m in moved]
-        found[scheme.name] = (*same[0], *same[1])
-    return found, skipped
+        same = [(_overlap(_nearest(m), near), (_analogies(m, triples_) == answers).double().mean().item()) for m in moved]
+        results[scheme.name] = (*same[0], *same[1])
+    return results, skipped
 
 
 def _embedded(scheme: type[Position], table: Tensor, at: Tensor) -> Tensor:

@@ -104,8 +104,8 @@ def _shift_error(circular: bool) -> Tensor:
     state = torch.random.get_rng_state()
     y = stack(x, circular)
     torch.random.set_rng_state(state)  # the same weights
-    found, wanted = stack(x.roll(MOVED, 0), circular), y.roll(MOVED, 0)
-    return (found - wanted).norm(dim=-1) / wanted.norm(dim=-1).mean()
+    output, expected = stack(x.roll(MOVED, 0), circular), y.roll(MOVED, 0)
+    return (output - expected).norm(dim=-1) / expected.norm(dim=-1).mean()
 
 
 def _worst(error: Tensor, inside: bool) -> float:

@@ -21,12 +21,12 @@ def measure(quick: bool, each: Each) -> StudyResult:
     """Rows of 16 scores at widths 4 .. 1024."""
     widths = [4, 32, 1024] if quick else [4, 8, 16, 32, 64, 128, 256, 512, 1024]
     rows = 1000 if quick else 8000
-    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     for width in each(widths, "widths"):
         scores = torch.cat([_scores(chunk, width) for chunk in torch.ones(rows).split(1000)])
         for kind, s in zip(KINDS, (scores * math.sqrt(width), scores), strict=True):
-            found[kind].append(_row(s))
-    raw, scaled = found["not scaled"], found["scaled"]
+            measured[kind].append(_row(s))
+    raw, scaled = measured["not scaled"], measured["scaled"]
     first, last, wide = raw[0], raw[-1], len(widths) // 2
     numbers = {
         "variance / K, not scaled": raw[-1]["variance"] / widths[-1], "variance, scaled": scaled[-1]["variance"],
@@ -43,7 +43,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
         f"{fmt(scaled[-1]['median gradient'])} remains."
     )
     columns = ["variance", "median entropy", "mean entropy", "median gradient", "mean gradient"]
-    table: list[list[Cell]] = [[k, kind, *(found[kind][i][c] for c in columns)] for kind in KINDS for i, k in enumerate(widths)]
+    table: list[list[Cell]] = [[k, kind, *(measured[kind][i][c] for c in columns)] for kind in KINDS for i, k in enumerate(widths)]
     notes = [
         f"The mean gradient falls only from {fmt(first['mean gradient'])} to {fmt(last['mean gradient'])}: rows in which two "
         f"scores happen to be close still learn. From K = {widths[wide]} on it falls as K^{fmt(numbers['power of the mean'])}; "
@@ -56,9 +56,9 @@ def measure(quick: bool, each: Each) -> StudyResult:
     ]
     return StudyResult(
         "Scores grow with K, and softmax saturates", answer, numbers,
-        [_panel("variance of the scores", "variance", widths, found, [("K", [float(k) for k in widths])]),
-         _panel("entropy of softmax (median)", "median entropy", widths, found, [], "x"),
-         _panel("gradient of softmax", "median gradient", widths, found, [
+        [_panel("variance of the scores", "variance", widths, measured, [("K", [float(k) for k in widths])]),
+         _panel("entropy of softmax (median)", "median entropy", widths, measured, [], "x"),
+         _panel("gradient of softmax", "median gradient", widths, measured, [
              ("mean, not scaled", [r["mean gradient"] for r in raw])])],
         ResultTable(["K", "scores", *columns], table), notes,
     )  # fmt: skip

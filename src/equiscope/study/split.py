@@ -21,21 +21,21 @@ def measure(quick: bool, each: Each) -> StudyResult:
     p = Sinusoidal().encode(torch.arange(LENGTH, dtype=torch.float64)[:, None], WIDTH)
     sizes = [0.25, 1.0, 4.0]
     runs = {s: [_run(p, s) for _ in range(3 if quick else 40)] for s in each(sizes, "sizes of the words")}
-    found = {s: {part: mean_of(run[part] for run in of_size) for part in runs[s][0]} for s, of_size in runs.items()}
+    means = {s: {part: mean_of(run[part] for run in of_size) for part in runs[s][0]} for s, of_size in runs.items()}
     x, query, key = _words(1.0), *_weights()
     parts = score_split(x, p, query, key, heads=1)
     other = score_split(_words(1.0), p, query, key, heads=1)
     plain = score_split(x, p, torch.eye(WIDTH, dtype=x.dtype), torch.eye(WIDTH, dtype=x.dtype), heads=1)
     numbers: dict[str, float | None] = {
         "sum against the score": max(run["off"] for of_size in runs.values() for run in of_size),
-        **{f"share of {part}": found[1.0][part] for part in PARTS},
+        **{f"share of {part}": means[1.0][part] for part in PARTS},
         "position-position, another text": relative_error(other[3], parts[3]),
         "position-position off its diagonals, W random": mean_of(run["off the diagonals"] for run in runs[1.0]),
         "position-position off its diagonals, W = 1": off_diagonals(plain[3]),
     }
     answer = (
         f"The four matrices sum to the score up to {fmt(numbers['sum against the score'])}. With words as long as positions, "
-        + ", ".join(f"{part} is {fmt(100 * found[1.0][part])} %" for part in PARTS)
+        + ", ".join(f"{part} is {fmt(100 * means[1.0][part])} %" for part in PARTS)
         + " of the squared size."
     )
     notes = [
@@ -51,7 +51,7 @@ def measure(quick: bool, each: Each) -> StudyResult:
     ]
     whole = torch.stack(parts).sum(0)
     titles = [*PARTS, "their sum, the score"]
-    rows: list[list[Cell]] = [[s, *(found[s][part] for part in PARTS)] for s in sizes]
+    rows: list[list[Cell]] = [[s, *(means[s][part] for part in PARTS)] for s in sizes]
     return StudyResult(
         "Adding positions makes four kinds of score", answer, numbers,
         [Panel(title, "key", "query", matrix=m.tolist()) for title, m in zip(titles, (*parts, whole), strict=True)],

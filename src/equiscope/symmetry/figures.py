@@ -35,8 +35,8 @@ class Figure:
         """Index of the point that point i is rotated to. Raises AssertionError if the rotation does not preserve the figure."""
         gaps = torch.cdist(rotation.transformed(self.points()), self.points())
         assert float(gaps.min(1).values.max()) < 1e-9, f"{rotation.describe()} does not preserve a {self.name}"
-        found: list[int] = gaps.argmin(1).tolist()
-        return found
+        nearest: list[int] = gaps.argmin(1).tolist()
+        return nearest
 
 
 def _corners(*signs: Triple) -> tuple[Triple, ...]:

@@ -59,17 +59,17 @@ def layouts(shape: tuple[int, ...], size: tuple[int, ...]) -> dict[str, Layout]:
     """Every way in which an output of this shape may have its cells on a grid of this size."""
     d, n = len(size), len(shape)
     plain, last = LAYOUTS[d][:2]
-    found = {}
+    layouts_ = {}
     if (n > d and _fits(shape[-d:], size)) or shape == size:
-        found[plain] = Layout(plain, shape[-d:])
+        layouts_[plain] = Layout(plain, shape[-d:])
     if n > d and _fits(shape[-d - 1 : -1], size):
-        found[last] = Layout(last, shape[-d - 1 : -1])
-    if d == 2 and (n == 3 or (n > 3 and not found)):
+        layouts_[last] = Layout(last, shape[-d - 1 : -1])
+    if d == 2 and (n == 3 or (n > 3 and not layouts_)):
         for extra in range(FIRST):
             if cells := _patches(shape[-2] - extra, size):
-                found["patches"] = Layout("patches", cells, extra)
+                layouts_["patches"] = Layout("patches", cells, extra)
                 break
-    return found
+    return layouts_
 
 
 def _fits(cells: tuple[int, ...], size: tuple[int, ...]) -> bool:
@@ -142,13 +142,13 @@ class Gridded(Action):
         known = LAYOUTS[len(self.size)]
         if representation not in known:
             raise UnknownName(f"representation under {self.name}", representation, ["invariant", *known])
-        found = layouts(tuple(output.shape), self.size).get(representation)
-        if found is None:
+        layout = layouts(tuple(output.shape), self.size).get(representation)
+        if layout is None:
             grid = " × ".join(map(str, self.size))
             raise ShapeError(
                 f"An output of shape {list(output.shape)} is declared as {representation!r}, but a grid of {grid} has none."
             )
-        return found
+        return layout
 
     @classmethod
     def possible_representations(cls, given: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:

@@ -87,22 +87,22 @@ class Inputs:
 
     def each(self, change: Callable[[Any], Any], *kinds: InputKind) -> "Inputs":
         """Apply a function to every value of these kinds."""
-        made: dict[int, Any] = {}  # an object passed twice (queries that are keys too) stays one object
+        converted: dict[int, Any] = {}  # an object passed twice (queries that are keys too) stays one object
         for value in self.of(*kinds).values():
-            if id(value) not in made:
-                made[id(value)] = change(value)
-        return self.with_values({n: made[id(v)] for n, v in self.of(*kinds).items()})
+            if id(value) not in converted:
+                converted[id(value)] = change(value)
+        return self.with_values({n: converted[id(v)] for n, v in self.of(*kinds).items()})
 
     def rows(self, pick: Tensor | list[int], kinds: tuple[InputKind, ...] = WORDS) -> "Inputs":
         """Select rows of every input of these kinds, in this order."""
         rows = torch.as_tensor(pick)
-        changed, made = {}, dict[int, Any]()
+        changed, selected = {}, dict[int, Any]()
         for name, value in self.of(*kinds).items():
             axis = AXIS[self.kinds[name]]
             if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] >= 1:
-                if id(value) not in made:
-                    made[id(value)] = value.index_select(value.ndim + axis, rows.to(value.device))
-                changed[name] = made[id(value)]
+                if id(value) not in selected:
+                    selected[id(value)] = value.index_select(value.ndim + axis, rows.to(value.device))
+                changed[name] = selected[id(value)]
         return self.with_values(changed)
 
     def to(self, dtype: torch.dtype) -> "Inputs":
@@ -233,25 +233,25 @@ def inputs_of(
             raise InputError(f"A kind is given for {name!r}, which is no argument. Arguments: {', '.join(values) or 'none'}.")
         if kind not in KINDS:
             raise UnknownName("kind of input", kind, list(KINDS))
-    found: dict[str, InputKind] = {}
+    kinds_: dict[str, InputKind] = {}
     for name, value in values.items():
-        first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in found.values())
-        twin = next((k for n, k in found.items() if values[n] is value and isinstance(value, Tensor)), None)
-        found[name] = given.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
-    made = Inputs(values, found, called)
-    beside = {n: "flags" for n, v in made.of("other").items() if n in PER_TOKEN and n not in given and _one_per_token(made, v)}
-    beside |= {n: "points" for n, v in made.of("other").items() if n == "x" and n not in given and _one_per_token(made, v, 3)}
-    alien = [n for n, v in made.of("pairs").items() if v.shape[-1] != made.length]
-    for name, value in made.of(*WORDS).items():  # keys and values of another sequence have their own mask
-        axis = AXIS[found[name]]
-        if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] != made.length:
+        first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in kinds_.values())
+        twin = next((k for n, k in kinds_.items() if values[n] is value and isinstance(value, Tensor)), None)
+        kinds_[name] = given.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
+    inputs = Inputs(values, kinds_, called)
+    beside = {n: "flags" for n, v in inputs.of("other").items() if n in PER_TOKEN and n not in given and _one_per_token(inputs, v)}
+    beside |= {n: "points" for n, v in inputs.of("other").items() if n == "x" and n not in given and _one_per_token(inputs, v, 3)}
+    alien = [n for n, v in inputs.of("pairs").items() if v.shape[-1] != inputs.length]
+    for name, value in inputs.of(*WORDS).items():  # keys and values of another sequence have their own mask
+        axis = AXIS[kinds_[name]]
+        if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] != inputs.length:
             if name in given:
                 raise InputError(
-                    f"{name!r} is declared as {found[name]}, one row a token, but has {value.shape[axis]} rows "
-                    f"for {made.length} tokens. Declare it as 'other', or give both the same length."
+                    f"{name!r} is declared as {kinds_[name]}, one row a token, but has {value.shape[axis]} rows "
+                    f"for {inputs.length} tokens. Declare it as 'other', or give both the same length."
                 )
             alien.append(name)
-    return replace(made, kinds=found | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
+    return replace(inputs, kinds=kinds_ | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
 
 
 def _one_per_token(inputs: Inputs, value: Any, wide: int = 0) -> bool:

@@ -31,11 +31,11 @@ class Irrep:
 
 def parsed(name: str) -> list[Irrep]:
     """ "4x0e+1o" -> four scalars, then a vector."""
-    found = []
+    parts = []
     for part in NAMED.get(name, name).split("+"):
         blocks, _, kind = part.rpartition("x")
-        found.append(Irrep(int(blocks or 1), int(kind[:-1]), 1 if kind[-1] == "e" else -1))
-    return found
+        parts.append(Irrep(int(blocks or 1), int(kind[:-1]), 1 if kind[-1] == "e" else -1))
+    return parts
 
 
 def harmonics(l: int, points: Tensor) -> Tensor:  # noqa: E741
@@ -44,11 +44,11 @@ def harmonics(l: int, points: Tensor) -> Tensor:  # noqa: E741
     powers = [torch.complex(torch.ones_like(x), torch.zeros_like(x))]
     for _ in range(l):
         powers.append(powers[-1] * torch.complex(z, x))  # about y
-    made = {0: _legendre(l, 0, y)}
+    values = {0: _legendre(l, 0, y)}
     for m in range(1, l + 1):
         size = math.sqrt(2 * math.factorial(l - m) / math.factorial(l + m)) * _legendre(l, m, y)
-        made[m], made[-m] = size * powers[m].real, size * powers[m].imag
-    return torch.stack([made[m] for m in range(-l, l + 1)], -1)
+        values[m], values[-m] = size * powers[m].real, size * powers[m].imag
+    return torch.stack([values[m] for m in range(-l, l + 1)], -1)
 
 
 def _legendre(l: int, m: int, x: Tensor) -> Tensor:  # noqa: E741
@@ -98,12 +98,12 @@ def rotated(output: Tensor, matrix: Tensor, name: str) -> Tensor:
         parts = [Irrep(width // (total // parts[0].blocks), parts[0].l, parts[0].parity)]
     elif width != total:
         raise ShapeError(f"{name!r} has {total} numbers, but axis {along} of the output {list(output.shape)} has {width}.")
-    made = []
+    rotated_parts = []
     for part, block in zip(parts, rows.split([p.width for p in parts], -1), strict=True):
         factor = part.parity if sign < 0 else 1
         each = block.unflatten(-1, (part.blocks, 2 * part.l + 1)) @ wigner(part.l, sign * matrix).mT
-        made.append(factor * each.flatten(-2))
-    return torch.cat(made, -1).movedim(-1, along)
+        rotated_parts.append(factor * each.flatten(-2))
+    return torch.cat(rotated_parts, -1).movedim(-1, along)
 
 
 def candidates(shape: tuple[int, ...], rows: tuple[int, ...], mirrored: bool) -> tuple[str, ...]:
@@ -112,13 +112,13 @@ def candidates(shape: tuple[int, ...], rows: tuple[int, ...], mirrored: bool) ->
     rows  axes with one entry a point: so many points are no components
     """
     wide = {axis - len(shape): n for axis, n in enumerate(shape) if axis not in rows}
-    last, found = wide.get(-1, 0), ["invariant"]
+    last, names = wide.get(-1, 0), ["invariant"]
     if last and last % 3 == 0:
-        found += ["vector", "pseudo-vector"]
+        names += ["vector", "pseudo-vector"]
     if last == wide.get(-2) == 3:
-        found.append("tensor")
+        names.append("tensor")
     if wide.get(-2) == 3:
-        found += ["vector@-2", "pseudo-vector@-2"]
-    found += {4: ["0e+1o"], 5: ["2e", "2o"], 7: ["3o", "3e"], 9: ["0e+1o+2e"]}.get(last, [])
-    found.append("pseudo-scalar")
-    return tuple(f for f in found if mirrored or not (f.startswith("pseudo") or f in ("2o", "3e")))
+        names += ["vector@-2", "pseudo-vector@-2"]
+    names += {4: ["0e+1o"], 5: ["2e", "2o"], 7: ["3o", "3e"], 9: ["0e+1o+2e"]}.get(last, [])
+    names.append("pseudo-scalar")
+    return tuple(f for f in names if mirrored or not (f.startswith("pseudo") or f in ("2o", "3e")))

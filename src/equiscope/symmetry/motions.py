@@ -45,8 +45,8 @@ class Space(Action):
 
     @classmethod
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        found = candidates(tuple(output.shape), axes, cls.mirrored)
-        return (*found, "points") if cls.translates and output.ndim and output.shape[-1] == 3 else found
+        names = candidates(tuple(output.shape), axes, cls.mirrored)
+        return (*names, "points") if cls.translates and output.ndim and output.shape[-1] == 3 else names
 
     @classmethod
     def possible_representations(cls, given: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
@@ -106,8 +106,8 @@ def random_rotation(generator: Generator) -> tuple[Triple, float]:
 
 def in_space(inputs: Inputs, kinds: tuple[InputKind, ...]) -> bool:
     """Whether an input of these kinds has three axes and is floating-point: a rotation of integers is not an integer."""
-    found = [getattr(v, "positions", v) for v in inputs.of(*kinds).values()]
-    return any(positions.shape[-1] == 3 and positions.is_floating_point() for positions in found)
+    arguments = [getattr(v, "positions", v) for v in inputs.of(*kinds).values()]
+    return any(positions.shape[-1] == 3 and positions.is_floating_point() for positions in arguments)
 
 
 def _cosine(degrees: float) -> tuple[float, float]:

@@ -238,8 +238,8 @@ class Euclidean(Rigid):
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        made = super().samples(inputs, generator, count)
-        return [replace(one, inverted=i % 2 == 1) for i, one in enumerate(made)]
+        motions = super().samples(inputs, generator, count)
+        return [replace(one, inverted=i % 2 == 1) for i, one in enumerate(motions)]
 
     @classmethod
     def distinguishing(cls, inputs: Any) -> "Action | None":

@@ -84,10 +84,10 @@ class Relabel(Action):
         return (given,) if given in ("renamed", "invariant") else cls.representations(output, axes, inputs)
 
     def _renamed(self, ids: Tensor) -> Tensor:
-        made = ids.clone()
+        renamed = ids.clone()
         for a, b in zip(self.old, self.new, strict=True):
-            made[ids == a] = b
-        return made
+            renamed[ids == a] = b
+        return renamed
 
 
 @dataclass(frozen=True)

@@ -27,5 +27,5 @@ def nudged(model: nn.Module, seed: int = 0) -> Iterator[None]:
         signs = torch.randint(0, 2, value.shape, generator=chance).to(value.device, value.dtype) * 2 - 1
         return value * (1 + torch.finfo(value.dtype).eps * signs)
 
-    with hooked(model.named_modules(), after=lambda _, __, made: nudge(made)):
+    with hooked(model.named_modules(), after=lambda _, __, output: nudge(output)):
         yield

@@ -39,14 +39,14 @@ def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
     outputs: list[str] = []
 
     def flat(*tensors: Tensor) -> list[Tensor]:
-        found = function(**dict(zip(names, tensors, strict=True)))
-        others = [name for name, x in found.items() if not isinstance(x, Tensor)]
+        results = function(**dict(zip(names, tensors, strict=True)))
+        others = [name for name, x in results.items() if not isinstance(x, Tensor)]
         if others:
             raise InputError(
-                f"The outputs of a computation are tensors by name, but {others[0]} is {type(found[others[0]]).__name__}."
+                f"The outputs of a computation are tensors by name, but {others[0]} is {type(results[others[0]]).__name__}."
             )
-        outputs[:] = list(found)
-        return list(found.values())
+        outputs[:] = list(results)
+        return list(results.values())
 
     graph = traced(flat, list(inputs.values()))
     ir = LoopIR()
@@ -103,8 +103,8 @@ class _Reader:
             if node.op == "placeholder":
                 self.values[node] = next(rest)
             elif node.op == "get_attr":
-                found = _attribute(self.graph, str(node.target))
-                self.values[node] = constant(self.ir, found) if isinstance(found, Tensor) else found
+                attribute = _attribute(self.graph, str(node.target))
+                self.values[node] = constant(self.ir, attribute) if isinstance(attribute, Tensor) else attribute
             elif node.op == "output":
                 return list(self._resolve(node.args[0]))
             else:
@@ -122,10 +122,10 @@ class _Reader:
             return arguments[0][arguments[1]]
         if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
             raise InputError(f"A computation is the same each time, but {name} draws by chance. Call model.eval() first.")
-        made = called(ir, op, arguments, named)
-        if any(x.slot not in ir.bases for x in values_in(made)):
+        results = called(ir, op, arguments, named)
+        if any(x.slot not in ir.bases for x in values_in(results)):
             self._double(op, node)
-        return made
+        return results
 
     def _double(self, op: Any, node: Node) -> None:
         meta = node.meta.get("tensor_meta")
@@ -150,8 +150,8 @@ def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
         return ir.tensor(x) if x.slot in ir.bases else torch.zeros(x.shape, dtype=x.dtype)
 
     if name in LIKE or all(x.slot in ir.bases for x in values):
-        made = op(*each(arguments, tensor_of), **each(named, tensor_of))
-        return each(made, lambda x: constant(ir, x) if isinstance(x, Tensor) else x)
+        results = op(*each(arguments, tensor_of), **each(named, tensor_of))
+        return each(results, lambda x: constant(ir, x) if isinstance(x, Tensor) else x)
     named = {key: x for key, x in named.items() if key not in STORAGE}
     if on_complex(name, list(leaves_of([arguments, named]))):
         return complex_rule(op, name)(ir, *arguments, **named)
@@ -178,10 +178,10 @@ def _writes(node: Node) -> bool:
 
 
 def _attribute(graph: GraphModule, path: str) -> Any:
-    found: Any = graph
+    attribute: Any = graph
     for name in path.split("."):
-        found = getattr(found, name)
-    return found
+        attribute = getattr(attribute, name)
+    return attribute
 
 
 def _frozen(some: Any) -> Any:

@@ -129,11 +129,11 @@ class LoopIR:
         narrow = [x.view(held, x.strides, x.offset) if isinstance(x, Value) else x for x in wide]
 
         def make() -> Value:
-            made = self.fresh(held, dtype)
-            self.step(op, made, *narrow)
+            result = self.fresh(held, dtype)
+            self.step(op, result, *narrow)
             if op == "mul" and all(isinstance(x, Value) for x in narrow):
-                self._products[made.slot] = (narrow[0], narrow[1])  # type: ignore[assignment]
-            return made
+                self._products[result.slot] = (narrow[0], narrow[1])  # type: ignore[assignment]
+            return result
 
         return self.once((op, tuple(narrow), dtype), make).expanded(shape)
 
@@ -145,9 +145,9 @@ class LoopIR:
             return self.dot(*parts, axes, keep)
         once = [axis for axis in axes if not x.strides[axis]] if op != "prod" else []
         many = math.prod(x.shape[axis] for axis in once) if op == "sum" else 1
-        made = self._joined(op, axes, [x], once)
-        made = self.apply("mul", made, many) if many != 1 else replace(made, dtype=x.dtype if op != "sum" else made.dtype)
-        return made if keep else without(made, axes)
+        result = self._joined(op, axes, [x], once)
+        result = self.apply("mul", result, many) if many != 1 else replace(result, dtype=x.dtype if op != "sum" else result.dtype)
+        return result if keep else without(result, axes)
 
     def top(self, x: Value, axes: Sequence[int]) -> Value:
         """What is subtracted before exp so that nothing overflows: the largest along axes, which stay with length 1."""
@@ -157,16 +157,16 @@ class LoopIR:
         """The sum of products, broadcast, along axes: every product of matrices is one."""
         shape = torch.broadcast_shapes(a.shape, b.shape)
         axes = [axis % len(shape) for axis in axes]
-        made = self._joined("dot", axes, [a.expanded(shape), b.expanded(shape)], [])
-        return made if keep else without(made, axes)
+        result = self._joined("dot", axes, [a.expanded(shape), b.expanded(shape)], [])
+        return result if keep else without(result, axes)
 
     def copy(self, x: Value) -> Value:
         """The same numbers in row-major order, in a slot of their own."""
 
         def make() -> Value:
-            made = self.fresh(x.shape, x.dtype)
-            self.step("copy", made, x)
-            return made
+            result = self.fresh(x.shape, x.dtype)
+            self.step("copy", result, x)
+            return result
 
         return self.once(("copy", x), make)
 
@@ -178,9 +178,9 @@ class LoopIR:
         """
 
         def make() -> Value:
-            made = self.fresh(base.shape, base.dtype)
-            self.step("gather", made, base, further.expanded(base.shape))
-            return made
+            result = self.fresh(base.shape, base.dtype)
+            self.step("gather", result, base, further.expanded(base.shape))
+            return result
 
         further = self.further(rows, jumps)
         return self.once(("gather", base, further), make)
@@ -223,12 +223,12 @@ class LoopIR:
         views = [x.view(narrow, x.strides, x.offset) for x in operands]
 
         def make() -> Value:
-            made = self.fresh([1 if axis in axes else n for axis, n in enumerate(narrow)])
-            self.step(op, made.view(narrow, made.strides, 0), *views)
-            return made
+            result = self.fresh([1 if axis in axes else n for axis, n in enumerate(narrow)])
+            self.step(op, result.view(narrow, result.strides, 0), *views)
+            return result
 
-        made = self.once((op, tuple(views), tuple(axes)), make)
-        return made.expanded([1 if axis in axes else n for axis, n in enumerate(operands[0].shape)])
+        result = self.once((op, tuple(views), tuple(axes)), make)
+        return result.expanded([1 if axis in axes else n for axis, n in enumerate(operands[0].shape)])
 
     def _factors(self, x: Value, axes: Sequence[int]) -> tuple[Value, Value] | None:
         """The two operands of the product that x is, or that it is a part of, in the order of x's axes."""
@@ -239,12 +239,12 @@ class LoopIR:
         steps = contiguous(held)
         begins = [x.offset // step % n if n > 1 else 0 for n, step in zip(held, steps, strict=True)]
         places = {step: axis for axis, (n, step) in enumerate(zip(held, steps, strict=True)) if n > 1}
-        found = [places.get(stride) if stride else None for stride in x.strides]
-        for axis, n, stride in zip(found, x.shape, x.strides, strict=True):
-            if stride and (axis is None or begins[axis] + n > held[axis] or found.count(axis) > 1):
+        axis_of_stride = [places.get(stride) if stride else None for stride in x.strides]
+        for axis, n, stride in zip(axis_of_stride, x.shape, x.strides, strict=True):
+            if stride and (axis is None or begins[axis] + n > held[axis] or axis_of_stride.count(axis) > 1):
                 return None
         a, b = (
-            y.view(x.shape, [0 if axis is None else y.strides[axis] for axis in found], y.offset + _far(begins, y.strides))
+            y.view(x.shape, [0 if axis is None else y.strides[axis] for axis in axis_of_stride], y.offset + _far(begins, y.strides))
             for y in operands
         )
         return a, b

@@ -61,8 +61,8 @@ def _each_part(how: Lowered) -> Lowered:
                 return [part(x, of) for x in some]
             return getattr(some, of) if isinstance(some, (Complex, complex)) else some
 
-        made = [how(ir, *part(arguments, of), **{k: part(x, of) for k, x in named.items()}) for of in ("real", "imag")]
-        return tuple(map(Complex, *made)) if isinstance(made[0], tuple) else Complex(*made)
+        both_parts = [how(ir, *part(arguments, of), **{k: part(x, of) for k, x in named.items()}) for of in ("real", "imag")]
+        return tuple(map(Complex, *both_parts)) if isinstance(both_parts[0], tuple) else Complex(*both_parts)
 
     return both
 
@@ -106,8 +106,8 @@ def _over(ir: LoopIR, a: Any, b: Any) -> Complex:
     if isinstance(b, complex):
         return _times(ir, a, 1 / b)
     size = _square(ir, b)
-    made = _times(ir, a, _conjugate(ir, b))
-    return Complex(ir.apply("div", made.real, size), ir.apply("div", made.imag, size))
+    product = _times(ir, a, _conjugate(ir, b))
+    return Complex(ir.apply("div", product.real, size), ir.apply("div", product.imag, size))
 
 
 def _square(ir: LoopIR, x: Complex) -> Value:
@@ -164,8 +164,8 @@ def _complex_to_complex(ir: LoopIR, x: Any, dims: Sequence[int], kind: int, forw
 def _real_to_complex(ir: LoopIR, x: Value, dims: Sequence[int], kind: int, onesided: bool) -> Complex:
     *rest, last = dims
     many = x.shape[last]
-    made = _transform(ir, x, last % len(x.shape), True, _scale(kind, many), many // 2 + 1 if onesided else None)
-    return _complex_to_complex(ir, made, rest, kind, True)
+    transformed = _transform(ir, x, last % len(x.shape), True, _scale(kind, many), many // 2 + 1 if onesided else None)
+    return _complex_to_complex(ir, transformed, rest, kind, True)
 
 
 def _complex_to_real(ir: LoopIR, x: Complex, dims: Sequence[int], kind: int, many: int) -> Value:

@@ -61,8 +61,8 @@ def _mul(ir: LoopIR, a: Value, b: Value | float) -> Value:
 
 @lowered("div", "true_divide")
 def _div(ir: LoopIR, a: Value, b: Value | float, rounding_mode: str | None = None) -> Value:
-    made = ir.apply("div", a, b)
-    return made if rounding_mode is None else ir.apply(rounding_mode, made, dtype=_kind(a, b))
+    quotient = ir.apply("div", a, b)
+    return quotient if rounding_mode is None else ir.apply(rounding_mode, quotient, dtype=_kind(a, b))
 
 
 @lowered("remainder")
@@ -163,8 +163,8 @@ def _joining(op: str, dtype: torch.dtype | None = None) -> Lowered:
     def how(ir: LoopIR, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
         if dtype == torch.bool and x.dtype != torch.bool:
             x = ir.apply("ne", x, 0.0, dtype=dtype)
-        made = ir.join(op, x, axes_of(x, dim), keepdim)
-        return made if dtype is None else Value(made.slot, made.shape, made.strides, made.offset, dtype)
+        result = ir.join(op, x, axes_of(x, dim), keepdim)
+        return result if dtype is None else Value(result.slot, result.shape, result.strides, result.offset, dtype)
 
     return how
 
@@ -179,16 +179,16 @@ def _norm(
 ) -> Value:
     axes = axes_of(x, dim)
     if order == 2:
-        made = ir.apply("sqrt", ir.dot(x, x, axes, True))
+        result = ir.apply("sqrt", ir.dot(x, x, axes, True))
     elif abs(order) == math.inf:
-        made = ir.join("amax" if order > 0 else "amin", ir.apply("abs", x), axes, True)
+        result = ir.join("amax" if order > 0 else "amin", ir.apply("abs", x), axes, True)
     elif order == 0:
-        made = ir.join("sum", ir.apply("ne", x, 0.0, dtype=torch.bool), axes, True)
+        result = ir.join("sum", ir.apply("ne", x, 0.0, dtype=torch.bool), axes, True)
     else:
         powers = ir.apply("abs", x) if order == 1 else ir.apply("pow", ir.apply("abs", x), order)
-        made = ir.join("sum", powers, axes, True)
-        made = made if order == 1 else ir.apply("pow", made, 1 / order)
-    return made if keepdim else without(made, axes)
+        result = ir.join("sum", powers, axes, True)
+        result = result if order == 1 else ir.apply("pow", result, 1 / order)
+    return result if keepdim else without(result, axes)
 
 
 @lowered("var_mean")
@@ -213,9 +213,9 @@ def _layer_norm(
     axes = list(range(len(x.shape) - len(shape), len(x.shape)))
     spread, mean = _var_mean(ir, x, axes, 0, True)
     sharp = ir.apply("rsqrt", ir.apply("add", spread, eps))
-    made = ir.apply("mul", ir.apply("sub", x, mean), sharp)
-    made = made if weight is None else ir.apply("mul", made, weight)
-    return made if bias is None else ir.apply("add", made, bias), mean, sharp
+    normalised = ir.apply("mul", ir.apply("sub", x, mean), sharp)
+    normalised = normalised if weight is None else ir.apply("mul", normalised, weight)
+    return normalised if bias is None else ir.apply("add", normalised, bias), mean, sharp
 
 
 @lowered("_softmax")

@@ -24,15 +24,15 @@ def _mv(ir: LoopIR, a: Value, b: Value) -> Value:
 
 @lowered("addmm", "baddbmm")
 def _addmm(ir: LoopIR, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
-    made = _matmul(ir, a, b)
-    made = made if alpha == 1 else ir.apply("mul", made, alpha)
-    return ir.apply("add", made, c if beta == 1 else ir.apply("mul", c, beta))
+    product = _matmul(ir, a, b)
+    product = product if alpha == 1 else ir.apply("mul", product, alpha)
+    return ir.apply("add", product, c if beta == 1 else ir.apply("mul", c, beta))
 
 
 @lowered("linear")
 def _linear(ir: LoopIR, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    made = _matmul(ir, x, weight.along(lambda t: t.mT))
-    return made if bias is None else ir.apply("add", made, bias)
+    product = _matmul(ir, x, weight.along(lambda t: t.mT))
+    return product if bias is None else ir.apply("add", product, bias)
 
 
 @lowered("scaled_dot_product_attention")
@@ -90,8 +90,8 @@ def _convolution(
     kernels = weight.view(
         (1, groups, many, *([1] * axes), channels, *kernel), (0, many * own[0], own[0], *([0] * axes), *own[1:]), weight.offset
     )
-    made = ir.dot(windows, kernels, range(-1 - axes, 0)).along(lambda t: t.flatten(1, 2))
-    return made if bias is None else ir.apply("add", made, bias.along(lambda t: t.view(-1, *([1] * axes))))
+    product = ir.dot(windows, kernels, range(-1 - axes, 0)).along(lambda t: t.flatten(1, 2))
+    return product if bias is None else ir.apply("add", product, bias.along(lambda t: t.view(-1, *([1] * axes))))
 
 
 def _transposed_convolution(
@@ -133,8 +133,8 @@ def _pooled(
     lead = [1] * (2 + axes - len(x.shape))  # one picture without a batch
     x = x.view([*lead, *x.shape], [0] * len(lead) + list(x.strides), x.offset)
     wide = LOWERED["constant_pad_nd"](ir, x, [n for pad in reversed(padding) for n in (pad, pad)], fill)
-    made = _windows(wide, size, stride, dilation)
-    return made.view(made.shape[len(lead) :], made.strides[len(lead) :], made.offset)
+    view = _windows(wide, size, stride, dilation)
+    return view.view(view.shape[len(lead) :], view.strides[len(lead) :], view.offset)
 
 
 @lowered("avg_pool2d", "avg_pool3d")

@@ -24,10 +24,10 @@ def _cumsum(ir: LoopIR, x: Value, dim: int, dtype: torch.dtype | None = None) ->
 def _so_far(ir: LoopIR, x: Value, dim: int, join: Callable[[Value, Value], Value]) -> Value:
     """Entry by entry along an axis, each joined with what came before."""
     pieces = [x.along(partial(torch.narrow, dim=dim, start=n, length=1)) for n in range(x.shape[dim])]
-    made = pieces[:1]
+    scanned = pieces[:1]
     for piece in pieces[1:]:
-        made.append(join(made[-1], piece))
-    return cat(ir, made, dim) if made else x
+        scanned.append(join(scanned[-1], piece))
+    return cat(ir, scanned, dim) if scanned else x
 
 
 @lowered("cumprod")
@@ -49,9 +49,9 @@ def _extreme_so_far(op: str) -> Lowered:
     def how(ir: LoopIR, x: Value, dim: int) -> tuple[Value, Value]:
         """The values, and of equal ones the last place."""
         dim = dim % len(x.shape)
-        found = _so_far(ir, x, dim, lambda a, b: ir.apply(op, a, b))
-        there = ir.apply("where", ir.apply("eq", x, found, dtype=torch.bool), _indices(ir, x, dim), -1.0)
-        return found, _so_far(ir, there, dim, lambda a, b: ir.apply("maximum", a, b))
+        extremes = _so_far(ir, x, dim, lambda a, b: ir.apply(op, a, b))
+        there = ir.apply("where", ir.apply("eq", x, extremes, dtype=torch.bool), _indices(ir, x, dim), -1.0)
+        return extremes, _so_far(ir, there, dim, lambda a, b: ir.apply("maximum", a, b))
 
     return how
 
@@ -70,8 +70,8 @@ def _extreme(op: str) -> Lowered:
         """Largest or smallest; along an axis also the first place where it stands."""
         if isinstance(dim, Value):  # torch.max(a, b)
             return ir.apply("maximum" if op == "amax" else "minimum", x, dim, dtype=x.dtype)
-        found = ir.join(op, x, axes_of(x, dim), keepdim)
-        return found if dim is None else (found, _first(op, ir, x, dim, keepdim))
+        extremes = ir.join(op, x, axes_of(x, dim), keepdim)
+        return extremes if dim is None else (extremes, _first(op, ir, x, dim, keepdim))
 
     return how
 
@@ -93,5 +93,5 @@ LOWERED["argmin"] = lambda ir, x, dim=None, keepdim=False: _first("amin", ir, x,
 def _logsumexp(ir: LoopIR, x: Value, dim: Any, keepdim: bool = False) -> Value:
     top = ir.top(x, axes_of(x, dim))
     total = ir.join("sum", ir.apply("exp", ir.apply("sub", x, top)), axes_of(x, dim), True)
-    made = ir.apply("add", top, ir.apply("log", total))
-    return made if keepdim else without(made, axes_of(x, dim))
+    result = ir.apply("add", top, ir.apply("log", total))
+    return result if keepdim else without(result, axes_of(x, dim))

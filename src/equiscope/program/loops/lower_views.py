@@ -20,12 +20,12 @@ def cat(ir: LoopIR, some: Sequence[Value], dim: int = 0) -> Value:
     shape[dim] = sum(x.shape[dim] for x in some)
 
     def make() -> Value:
-        made, begin = ir.fresh(shape, some[0].dtype), 0
+        joined, begin = ir.fresh(shape, some[0].dtype), 0
         for x in some:
-            place = made.along(lambda t, x=x, begin=begin: t.narrow(dim, begin, x.shape[dim]))  # type: ignore[misc]
+            place = joined.along(lambda t, x=x, begin=begin: t.narrow(dim, begin, x.shape[dim]))  # type: ignore[misc]
             ir.step("copy", place, x)
             begin += x.shape[dim]
-        return made
+        return joined
 
     return ir.once(("cat", tuple(some), dim), make)
 
@@ -44,11 +44,11 @@ def _led(x: Value, rank: int) -> list[int]:
 
 def _replacing(view: Callable[..., Tensor]) -> Lowered:
     def how(ir: LoopIR, base: Value, part: Value, *where: Any, **named: Any) -> Value:
-        made = ir.fresh(base.shape, base.dtype)
-        ir.step("copy", made, base)
-        place = made.along(lambda t: view(t, *where, **named))
+        result = ir.fresh(base.shape, base.dtype)
+        ir.step("copy", result, base)
+        place = result.along(lambda t: view(t, *where, **named))
         ir.step("copy", place, part.expanded(place.shape))
-        return made
+        return result
 
     return how
 
@@ -66,10 +66,10 @@ def _as_strided(ir: LoopIR, x: Value, shape: Sequence[int], strides: Sequence[in
 
 @lowered("as_strided_scatter")
 def _as_strided_scatter(ir: LoopIR, x: Value, part: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
-    made = ir.fresh(x.shape, x.dtype)
-    ir.step("copy", made, x)
-    ir.step("copy", made.view(shape, strides, offset), part.expanded(shape))
-    return made
+    result = ir.fresh(x.shape, x.dtype)
+    ir.step("copy", result, x)
+    ir.step("copy", result.view(shape, strides, offset), part.expanded(shape))
+    return result
 
 
 @lowered("copy")
@@ -83,10 +83,10 @@ def _pad(ir: LoopIR, x: Value, pad: Sequence[int], value: float = 0.0) -> Value:
     for axis, (a, b) in enumerate(pairs):  # a negative pad cuts
         x = x.along(lambda t, axis=axis, a=a, b=b: t.narrow(axis, max(-a, 0), t.shape[axis] - max(-a, 0) - max(-b, 0)))  # type: ignore[misc]
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
-    made = ir.fresh([n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True)], x.dtype)
-    ir.step("copy", made, value)
-    ir.step("copy", made.view(x.shape, made.strides, sum(s * a for s, (a, _) in zip(made.strides, pairs, strict=True))), x)
-    return made
+    padded = ir.fresh([n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True)], x.dtype)
+    ir.step("copy", padded, value)
+    ir.step("copy", padded.view(x.shape, padded.strides, sum(s * a for s, (a, _) in zip(padded.strides, pairs, strict=True))), x)
+    return padded
 
 
 # --- by an index
@@ -145,15 +145,15 @@ def _lined_up(row: Value, many: tuple[int, ...], begin: int, rank: int) -> Value
 
 def _chosen(ir: LoopIR, indices: Sequence[Value | None]) -> list[Value | None]:
     """Indices as whole numbers: a mask, which has to be a constant, as the rows where it is True."""
-    found: list[Value | None] = []
+    indices_of_axes: list[Value | None] = []
     for index in indices:
         if index is None or index.dtype != torch.bool:
-            found.append(index)
+            indices_of_axes.append(index)
         elif index.slot in ir.bases:
-            found += [ir.constant(rows.contiguous()) for rows in ir.tensor(index).bool().nonzero(as_tuple=True)]
+            indices_of_axes += [ir.constant(rows.contiguous()) for rows in ir.tensor(index).bool().nonzero(as_tuple=True)]
         else:
             raise InputError("A computation has fixed shapes, but here a mask that depends on the input picks rows. Use where().")
-    return found
+    return indices_of_axes
 
 
 @lowered("index")
@@ -167,27 +167,27 @@ def _index(ir: LoopIR, x: Value, indices: Sequence[Value | None]) -> Value:
 
 @lowered("index_put")
 def _index_put(ir: LoopIR, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
-    indices, made = _chosen(ir, indices), ir.fresh(x.shape, x.dtype)
-    ir.step("copy", made, x)
-    place, chosen, many, begin = _placed(made, indices)
+    indices, result = _chosen(ir, indices), ir.fresh(x.shape, x.dtype)
+    ir.step("copy", result, x)
+    place, chosen, many, begin = _placed(result, indices)
     rows = [_rows(ir, index, x.shape[axis]) for axis, index in enumerate(indices) if index is not None]
     wide = [_lined_up(row, many, begin, len(place.shape)) for row in rows]
-    further = ir.further(wide, [made.strides[axis] for axis in chosen])
+    further = ir.further(wide, [result.strides[axis] for axis in chosen])
     ir.step("scatter" if accumulate else "put", place, values.expanded(place.shape), further.expanded(place.shape))
-    return made
+    return result
 
 
 def _scattering(op: str) -> Lowered:
     def how(ir: LoopIR, x: Value, dim: int, index: Value, src: Value | float) -> Value:
         dim = dim % len(x.shape)
-        made = ir.fresh(x.shape, x.dtype)
-        ir.step("copy", made, x)
+        result = ir.fresh(x.shape, x.dtype)
+        ir.step("copy", result, x)
         strides = [0 if axis == dim else stride for axis, stride in enumerate(contiguous(x.shape))]
         cut = src.view(index.shape, src.strides, src.offset) if isinstance(src, Value) else src
         ir.step(
-            op, made.view(index.shape, strides, 0), cut, ir.further([_rows(ir, index, x.shape[dim])], [contiguous(x.shape)[dim]])
+            op, result.view(index.shape, strides, 0), cut, ir.further([_rows(ir, index, x.shape[dim])], [contiguous(x.shape)[dim]])
         )
-        return made
+        return result
 
     return how
 
@@ -200,10 +200,10 @@ def viewed(ir: LoopIR, op: Any, x: Value, arguments: Sequence[Any], named: dict[
     """A view as torch strides it; what only a copy can be is copied first."""
     if name_of(op) in ("_unsafe_view", "reshape", "_reshape_alias", "view"):
         return reshaped(ir, x, arguments[0])
-    made = op(x.outline(), *arguments, **named)
-    several = made if isinstance(made, list | tuple) else [made]
+    outlines = op(x.outline(), *arguments, **named)
+    several = outlines if isinstance(outlines, list | tuple) else [outlines]
     values = tuple(x.view(one.shape, one.stride(), int(one.storage_offset())) for one in several)
-    return values if isinstance(made, list | tuple) else values[0]
+    return values if isinstance(outlines, list | tuple) else values[0]
 
 
 def reshaped(ir: LoopIR, x: Value, shape: Sequence[int]) -> Value:

@@ -29,8 +29,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 def _linear(graph: Graph, step: Step) -> Expression | None:
     x, weight, bias = step.args[0], argument(step, 1, "weight"), argument(step, 2, "bias")
     turned = graph.step(weight, "mT", "T", "t")  # kept as [in, out], as formulas have it
-    made = Apply("matmul", (x, turned.args[0] if turned is not None else Apply("transpose", (weight,), label=WEIGHT)))
-    return made if bias is None else Apply("add", (made, bias))
+    product = Apply("matmul", (x, turned.args[0] if turned is not None else Apply("transpose", (weight,), label=WEIGHT)))
+    return product if bias is None else Apply("add", (product, bias))
 
 
 @rule("matmul", "bmm", "mm", "rmatmul", "mv")
@@ -43,11 +43,11 @@ def _matmul(graph: Graph, step: Step) -> Expression | None:
 def _addmm(graph: Graph, step: Step) -> Expression | None:
     c, a, b = step.args[:3]
     alpha, beta = step.kwargs.get("alpha", 1), step.kwargs.get("beta", 1)
-    made: Expression = Apply("matmul", (a, b))
-    made = made if alpha == 1 else Apply("scale", (made,), root(float(alpha)))
+    product: Expression = Apply("matmul", (a, b))
+    product = product if alpha == 1 else Apply("scale", (product,), root(float(alpha)))
     if beta == 0:
-        return made
-    return Apply("add", (made, c if beta == 1 else Apply("scale", (c,), root(float(beta)))))
+        return product
+    return Apply("add", (product, c if beta == 1 else Apply("scale", (c,), root(float(beta)))))
 
 
 # --- arithmetic
@@ -146,23 +146,23 @@ def _gelu(graph: Graph, step: Step) -> Expression | None:
 
 @rule(*CASTS)
 def _cast(graph: Graph, step: Step) -> Expression | None:
-    x, made = step.args[0], graph.program.values[step.outputs[0][0]]
+    x, result = step.args[0], graph.program.values[step.outputs[0][0]]
     before = graph.tensor(x).dtype
-    if before == made.dtype:
+    if before == result.dtype:
         return Ref(x.id)
-    if made.dtype == torch.bool or made.is_complex() or before.is_complex:
+    if result.dtype == torch.bool or result.is_complex() or before.is_complex:
         return None
-    return Apply("cast", (x,), {"dtype": str(made.dtype).removeprefix("torch.")})
+    return Apply("cast", (x,), {"dtype": str(result.dtype).removeprefix("torch.")})
 
 
 # --- rows
 @rule("softmax", "_softmax", "_safe_softmax")
 def _softmax(graph: Graph, step: Step) -> Expression | None:
-    x, made = step.args[0], graph.program.values[step.outputs[0][0]]
-    if argument(step, 1, "dim") not in (-1, made.ndim - 1):
+    x, result = step.args[0], graph.program.values[step.outputs[0][0]]
+    if argument(step, 1, "dim") not in (-1, result.ndim - 1):
         return None
-    cast = {"dtype": str(made.dtype).removeprefix("torch.")}
-    return Apply("softmax", (x if graph.tensor(x).dtype == made.dtype else Apply("cast", (x,), cast),))
+    cast = {"dtype": str(result.dtype).removeprefix("torch.")}
+    return Apply("softmax", (x if graph.tensor(x).dtype == result.dtype else Apply("cast", (x,), cast),))
 
 
 @rule("layer_norm", "native_layer_norm")
@@ -213,12 +213,12 @@ def _of_a_shape(graph: Graph, step: Step) -> Expression | None:
 @rule("expand", "expand_as", "broadcast_to")
 def _expanded(graph: Graph, step: Step) -> Expression | None:
     """As a sum with zeros of that shape, where no later operation does without."""
-    x, made = step.args[0], graph.program.values[step.outputs[0][0]]
+    x, result = step.args[0], graph.program.values[step.outputs[0][0]]
     wide = [
         n if m != n else 1
-        for n, m in zip(made.shape, (1,) * (made.ndim - graph.tensor(x).ndim) + graph.tensor(x).shape, strict=True)
+        for n, m in zip(result.shape, (1,) * (result.ndim - graph.tensor(x).ndim) + graph.tensor(x).shape, strict=True)
     ]
-    return Apply("add", (x, torch.zeros(wide, dtype=made.dtype))) if _numbers(graph, step) else None
+    return Apply("add", (x, torch.zeros(wide, dtype=result.dtype))) if _numbers(graph, step) else None
 
 
 @rule("mean")
@@ -237,10 +237,10 @@ def _concat(graph: Graph, step: Step) -> Expression | None:
     axis = axis - rank if axis >= 0 else axis
     if axis not in (-1, -2) or rank < 2 or not some or any(graph.tensor(x).ndim != rank for x in some):
         return None
-    made = some[0]
+    joined = some[0]
     for x in some[1:]:
-        made = Apply("concat", (made, x), {"axis": axis})
-    return made
+        joined = Apply("concat", (joined, x), {"axis": axis})
+    return joined
 
 
 # --- conditions
@@ -290,8 +290,8 @@ def _where(graph: Graph, step: Step) -> Expression | None:
     if len(step.args) != 3:
         return None
     visible, x, other = step.args
-    made = graph.program.values[step.outputs[0][0]]
-    if graph.number(other) != -math.inf or not isinstance(x, Ref) or graph.tensor(x).shape != made.shape:
+    result = graph.program.values[step.outputs[0][0]]
+    if graph.number(other) != -math.inf or not isinstance(x, Ref) or graph.tensor(x).shape != result.shape:
         return None
     return Apply("mask", (x, visible))
 
@@ -311,5 +311,5 @@ def _floats(graph: Graph, step: Step) -> bool:
 
 def _numbers(graph: Graph, step: Step) -> bool:
     """Whether the result is a real number: arithmetic on flags and complex numbers is left to loops."""
-    made = graph.program.values[step.outputs[0][0]]
-    return made.dtype != torch.bool and not any(graph.program.values[x].is_complex() for x in step.inputs)
+    result = graph.program.values[step.outputs[0][0]]
+    return result.dtype != torch.bool and not any(graph.program.values[x].is_complex() for x in step.inputs)

@@ -14,10 +14,10 @@ from equiscope.program.program import Ref, Step
 def _norm(graph: Graph, step: Step) -> Expression | None:
     """x · rsqrt(mean(x²) + eps), with or without the mean taken from x first."""
     for x, sharp in (graph.pair(step), graph.pair(step)[::-1]):
-        found = _sharpness(graph, sharp)
-        if found is None or not isinstance(x, Ref):
+        sharpness = _sharpness(graph, sharp)
+        if sharpness is None or not isinstance(x, Ref):
             continue
-        squared, eps = found
+        squared, eps = sharpness
         if graph.uncast(squared) != graph.uncast(x):
             continue
         centered = _centered(graph, graph.uncast(x))
@@ -89,8 +89,8 @@ def _plus(graph: Graph, step: Step, by: float) -> Any:
 
 def _other(graph: Graph, step: Step, by: float) -> Any:
     for x, number in (graph.pair(step), graph.pair(step)[::-1]):
-        found = graph.number(number)
-        if found is not None and abs(found - by) < 1e-9:
+        value = graph.number(number)
+        if value is not None and abs(value - by) < 1e-9:
             return x
     return None
 
@@ -111,9 +111,9 @@ def _affine(graph: Graph, step: Step) -> Expression | None:
     view = graph.step(flat, "view", "reshape")
     if view is None:
         return None
-    x, made = view.args[0], graph.program.values[step.outputs[0][0]]
+    x, result = view.args[0], graph.program.values[step.outputs[0][0]]
     before, wide = graph.tensor(x).shape, graph.tensor(weight).shape
-    if (*before[:-1], wide[-1]) != tuple(made.shape) or before[-1] != wide[0]:
+    if (*before[:-1], wide[-1]) != tuple(result.shape) or before[-1] != wide[0]:
         return None
     matmul = Apply("matmul", (x, weight))
     return matmul if bias is None else Apply("add", (matmul, bias))
@@ -135,7 +135,7 @@ def _rotary(graph: Graph, step: Step) -> Expression | None:
 
 def _same_angles(graph: Graph, cosine: Any, sine: Any) -> Any:
     """[B, N, W] of tables [B, 1, N, 2W]: what both are the cosine and the sine of, in halves that are the same."""
-    found = []
+    angle_sources = []
     for x, name in ((cosine, "cos"), (sine, "sin")):
         table = graph.step(_beneath(graph, x), name)
         twice = graph.step(table.args[0], "cat") if table is not None else None
@@ -144,8 +144,8 @@ def _same_angles(graph: Graph, cosine: Any, sine: Any) -> Any:
             return None
         if argument(twice, 1, "dim", 0) not in (-1, graph.tensor(parts[0]).ndim - 1):
             return None
-        found.append(parts[0])
-    return found[0] if found[0] == found[1] else None
+        angle_sources.append(parts[0])
+    return angle_sources[0] if angle_sources[0] == angle_sources[1] else None
 
 
 def _beneath(graph: Graph, x: Any) -> Any:
@@ -170,8 +170,8 @@ def _is_half_turn(graph: Graph, half: Any, x: Ref) -> bool:
     base, places = movement.of(x.id) or (x.id, flat_indices(graph.tensor(x)))
     halves = (places[..., width // 2 :], places[..., : width // 2])
     for part, wanted in zip((negative.args[0], parts[1]), halves, strict=True):
-        found = movement.of(part.id)
-        if found is None or found[0] != base or not torch.equal(found[1], wanted):
+        move = movement.of(part.id)
+        if move is None or move[0] != base or not torch.equal(move[1], wanted):
             return False
     return True
 

@@ -49,14 +49,14 @@ class Loops:
         key = str([self._key(v, inputs, inside) for v in (*inside, value)])
         if key not in self._cache:
             self._cache[key] = self._lowered(value, inputs, inside, given)
-        found = self._cache[key]
-        if found is None:
+        loops = self._cache[key]
+        if loops is None:
             return None
         dtype = self.graph.tensor(Ref(value)).dtype
         exact = {} if dtype.is_floating_point else {"dtype": "bool" if dtype == torch.bool else "int64"}
         before = [self.graph.maker[v][0].op for v in reversed(inside) if self.graph.tensor(Ref(v)).is_complex()]
         taken = {"before": "∘".join(before)} if before else {}
-        return Apply("loops", tuple(map(Ref, inputs)), {"call": step.op, **taken, **exact}, found)
+        return Apply("loops", tuple(map(Ref, inputs)), {"call": step.op, **taken, **exact}, loops)
 
     def _read(self, value: int, planned: Any, inputs: list[int], inside: list[int]) -> None:
         """Where a value that is read comes from: it is shown, or it is a view or complex and is made in the loops."""
@@ -80,8 +80,8 @@ class Loops:
             read = {v: numbers[f"x{i}"] for i, v in enumerate(inputs)}
             for v in (*inside, value):
                 read[v] = self._call(v, read)
-            made = read[value]
-            return {"y": made.clone() if any(made is read[v] for v in inputs) else made}
+            result = read[value]
+            return {"y": result.clone() if any(result is read[v] for v in inputs) else result}
 
         try:
             return computation(function, given)

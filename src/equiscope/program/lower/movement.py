@@ -77,27 +77,27 @@ class Movement:
 
     def chain(self, value: int) -> Iterator[int]:
         """The earlier values of the chain, nearest first."""
-        found = self.source(value)
-        while found is not None:
-            yield found
-            found = self.source(found)
+        source = self.source(value)
+        while source is not None:
+            yield source
+            source = self.source(source)
 
     def expression(self, value: int, is_visible: Callable[[int], bool]) -> Expression | None:
         """The operation of the page that moves so, on the nearest earlier value for which there is one.
 
         known  whether an earlier value of a chain is something that the page shows
         """
-        found = self.of(value)
-        if found is None:
+        origin = self.of(value)
+        if origin is None:
             return None
-        base, places = found
+        base, places = origin
         shown = [v for v in self.chain(value) if v == base or is_visible(v)]
         for depth in (1, 2):
             for v in shown if depth == 1 else [base]:
                 moved = flat_indices(self.graph.tensor(Ref(base))) if v == base else self.of(v)[1]  # type: ignore[index]
-                made = _search(Ref(v), moved, places, depth)
-                if made is not None:
-                    return made
+                result = _search(Ref(v), moved, places, depth)
+                if result is not None:
+                    return result
         return None
 
 
@@ -115,9 +115,9 @@ def _search(start: Expression, here: Tensor, there: Tensor, depth: int) -> Expre
     for op, params, moved in _steps(here, there):
         if moved.shape != there.shape if depth == 1 else op not in PAIRS and op != "heads":
             continue
-        made = _search(Apply(op, (start,), params), moved, there, depth - 1)
-        if made is not None and not (op == "heads" and depth == 2 and isinstance(made, Apply) and made.op not in AFTER_HEADS):
-            return made
+        plan = _search(Apply(op, (start,), params), moved, there, depth - 1)
+        if plan is not None and not (op == "heads" and depth == 2 and isinstance(plan, Apply) and plan.op not in AFTER_HEADS):
+            return plan
     return None
 
 
@@ -137,9 +137,9 @@ def _steps(x: Tensor, to: Tensor) -> Iterator[tuple[str, dict[str, Any], Tensor]
         times = to.shape[-3] // x.shape[-3] if to.ndim >= 3 else 1
         if times > 1 and times * x.numel() == to.numel():
             yield "repeat_heads", {"times": times}, x.repeat_interleave(times, -3)
-    found = (x == first).nonzero()
-    if len(found):
-        at = found[0].tolist()
+    matches = (x == first).nonzero()
+    if len(matches):
+        at = matches[0].tolist()
         for wide in {*to.shape[-1:], width // 2, width // 3} - {0, width}:
             if at[-1] + wide <= width:
                 yield "columns", {"start": at[-1], "stop": at[-1] + wide}, x[..., at[-1] : at[-1] + wide]

@@ -99,8 +99,8 @@ def symbol_of(t: Tensor) -> str:
 
 def axes_of(shape: Sequence[int], axes: Sequence[Sequence[str]], shapes: Sequence[Sequence[int]]) -> tuple[str, ...]:
     """Axes of a result of which nothing is known: each has the name of an input's axis as long as it, counted from the right."""
-    found = []
+    axis_names = []
     for i in range(-len(shape), 0):
         names = [a[i] for a, s in zip(axes, shapes, strict=True) if len(s) >= -i and s[i] == shape[i] and a[i] not in ("", "axis")]
-        found.append(names[0] if names else "")
-    return tuple(found)
+        axis_names.append(names[0] if names else "")
+    return tuple(axis_names)

@@ -67,21 +67,21 @@ def _named(program_record: record.ProgramRecord, writer: "_Writer") -> record.Pr
 def _exits(program: Program) -> list[str]:
     """Notes on numbers that Python read and that depend on an input: the model may have branched on them."""
     moving = program.depending_on("input", "parameter", "chance")
-    found = [step for step in program.steps if step.exits and any(x in moving for x in step.inputs)]
-    if not found:
+    exit_steps = [step for step in program.steps if step.exits and any(x in moving for x in step.inputs)]
+    if not exit_steps:
         return []
-    places = ", ".join(dict.fromkeys(step.where or "the model itself" for step in found))
+    places = ", ".join(dict.fromkeys(step.where or "the model itself" for step in exit_steps))
     return [
-        f"Python read {len(found)} numbers ({places}) and may have branched on them. This page keeps the branch that was "
+        f"Python read {len(exit_steps)} numbers ({places}) and may have branched on them. This page keeps the branch that was "
         "watched; watch the model again on other numbers."
     ]
 
 
 def _opaque_notes(leaves: list[record.LeafRecord]) -> list[str]:
-    found = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
-    if not found:
+    opaque = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
+    if not opaque:
         return []
-    return [f"{len(found)} values have no steps here and do not change when earlier values change: {', '.join(found[:6])}."]
+    return [f"{len(opaque)} values have no steps here and do not change when earlier values change: {', '.join(opaque[:6])}."]
 
 
 class _Plans:
@@ -124,8 +124,8 @@ class _Plans:
         numbers = self.graph.program.values
         if isinstance(place, int) and len(step.outputs) == 1:
             for lift in LIFTED.get(step.op, ()):
-                if (found := lift(self.graph, step)) is not None:
-                    return found
+                if (plan := lift(self.graph, step)) is not None:
+                    return plan
         if numbers[value].is_complex():
             return None  # the page has real numbers: loops take it in
         moved = self.movement.expression(value, self.is_visible)
@@ -134,10 +134,10 @@ class _Plans:
         if operation_of(step.call):
             inputs, params = parameters(step.call, step.args, step.kwargs)
             return Apply(operation_of(step.call), tuple(inputs), params)
-        found = DIRECT[step.op](self.graph, step) if step.op in DIRECT else None
-        if found is None or step.outputs[0][0] != value or any(numbers[x].is_complex() for x in _reads(found)):
+        plan = DIRECT[step.op](self.graph, step) if step.op in DIRECT else None
+        if plan is None or step.outputs[0][0] != value or any(numbers[x].is_complex() for x in _reads(plan)):
             return None
-        return found
+        return plan
 
 
 def _reads(plan: Expression | None, weights: Collection[int] = ()) -> set[int]:
@@ -240,9 +240,9 @@ class _Writer:
 
     def _axes(self, plan: Apply, inputs: list[str], shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[str, ...]:
         if plan.op != "loops":
-            found = tuple(output_axes(plan.op, [self.axes[i] for i in inputs], shapes, plan.params))
-            if len(found) == len(shape):
-                return found
+            axes = tuple(output_axes(plan.op, [self.axes[i] for i in inputs], shapes, plan.params))
+            if len(axes) == len(shape):
+                return axes
         return axes_of(shape, [self.axes[i] for i in inputs], shapes)
 
     def _leaf(self, value: int, transposed: bool = False) -> str:
@@ -279,10 +279,10 @@ class _Writer:
         array = self._array(t.real if t.is_complex() else t)
         kind = cast(record.program.LeafKind, called.kind)
         axes = called.axes if len(called.axes) == t.ndim else ("batch",) * (t.ndim - len(called.axes)) + called.axes
-        made = record.LeafRecord(
+        leaf_record = record.LeafRecord(
             id=ident, symbol=called.symbol, label=called.label, axes=list(axes), kind=kind, where=where, array=array
         )  # fmt: skip
-        self.leaves.append(made)
+        self.leaves.append(leaf_record)
         return self._remember(None, ident, axes, tuple(t.shape))
 
     def _remember(self, key: object, ident: str, axes: tuple[str, ...], shape: tuple[int, ...]) -> str:
@@ -292,12 +292,12 @@ class _Writer:
         return ident
 
     def _unique(self, name: str) -> str:
-        found, n = name, 1
-        while found in self.used_names:
+        unique_name, n = name, 1
+        while unique_name in self.used_names:
             n += 1
-            found = f"{name}~{n}"
-        self.used_names.add(found)
-        return found
+            unique_name = f"{name}~{n}"
+        self.used_names.add(unique_name)
+        return unique_name
 
     def _array(self, t: Tensor) -> record.Array:
         values: np.ndarray = _plain(t.detach().cpu()).numpy()

@@ -44,7 +44,7 @@ def attention_roles(program: ProgramRecord) -> list[AttentionRoles]:
         for x in step.inputs:
             users[x].append(step)
     fresh = following(program)
-    found = []
+    roles = []
     for step in program.steps:
         if step.op != "softmax" and not (step.op == "function" and step.params.get("kind") == "sigmoid"):
             continue
@@ -52,15 +52,15 @@ def attention_roles(program: ProgramRecord) -> list[AttentionRoles]:
         if chain and mixed is not None:
             q, k = chain[0].inputs
             keys = maker[k].inputs[0] if k in maker and maker[k].op == "transpose" else k
-            found.append(AttentionRoles(q, keys, mixed.inputs[1], chain[0], tuple(chain[1:]), weights, mixed))
-    return found
+            roles.append(AttentionRoles(q, keys, mixed.inputs[1], chain[0], tuple(chain[1:]), weights, mixed))
+    return roles
 
 
 def names(program: ProgramRecord) -> dict[str, tuple[str, str]]:
     """Symbol and label by id of every value that has a role in attention."""
     maker = {step.id: step for step in program.steps}
     fresh = following(program)
-    found: dict[str, tuple[str, str]] = {}
+    symbols: dict[str, tuple[str, str]] = {}
     for look in attention_roles(program):
         given = {look.product.id: ("QKᵀ", "products of queries and keys")}
         for step in look.chain:
@@ -68,21 +68,21 @@ def names(program: ProgramRecord) -> dict[str, tuple[str, str]]:
         given |= {look.weights.id: ("A", "attention weights"), look.output.id: ("Z", "weighted sum of the values")}
         for letter, word, x in (("Q", "queries", look.queries), ("K", "keys", look.keys), ("V", "values", look.values)):
             for ident, name in _path_symbols(letter, word, x, maker, fresh).items():
-                given[ident] = name if found.get(ident, name) == name and given.get(ident, name) == name else ("", "")
-        found |= given
+                given[ident] = name if symbols.get(ident, name) == name and given.get(ident, name) == name else ("", "")
+        symbols |= given
     for step in program.steps:
-        if step.op == "join" and found.get(step.inputs[0], ("",))[0] == "Z":
-            found[step.id] = ("Z_all", "the heads side by side")
-    return found
+        if step.op == "join" and symbols.get(step.inputs[0], ("",))[0] == "Z":
+            symbols[step.id] = ("Z_all", "the heads side by side")
+    return symbols
 
 
 def following(program: ProgramRecord) -> set[str]:
     """Values that depend on the input."""
-    found = {leaf.id for leaf in program.leaves if leaf.kind == "content"}
+    moving = {leaf.id for leaf in program.leaves if leaf.kind == "content"}
     for step in program.steps:
-        if any(x in found for x in step.inputs):
-            found.add(step.id)
-    return found
+        if any(x in moving for x in step.inputs):
+            moving.add(step.id)
+    return moving
 
 
 def _back(step: StepRecord, maker: dict[str, StepRecord], fresh: set[str]) -> list[StepRecord]:
@@ -91,14 +91,14 @@ def _back(step: StepRecord, maker: dict[str, StepRecord], fresh: set[str]) -> li
     seen = set()
     while todo:
         ident, after = todo.pop(0)
-        found = maker.get(ident)
-        if found is None or found.id in seen:
+        maker_step = maker.get(ident)
+        if maker_step is None or maker_step.id in seen:
             continue
-        seen.add(found.id)
-        if found.op == "matmul" and all(x in fresh for x in found.inputs):
-            return [found, *after]
-        if found.op in BACK:
-            todo += [(x, [found, *after]) for x in found.inputs]
+        seen.add(maker_step.id)
+        if maker_step.op == "matmul" and all(x in fresh for x in maker_step.inputs):
+            return [maker_step, *after]
+        if maker_step.op in BACK:
+            todo += [(x, [maker_step, *after]) for x in maker_step.inputs]
     return []
 
 
@@ -134,19 +134,19 @@ def _chain_symbols(step: StepRecord, own: set[str], maker: dict[str, StepRecord]
 
 def _path_symbols(letter: str, word: str, x: str, maker: dict[str, StepRecord], fresh: set[str]) -> dict[str, tuple[str, str]]:
     """From the projection to what the product takes: X, X_h for heads, X′ for what a position made of it."""
-    found: dict[str, tuple[str, str]] = {}
+    symbols: dict[str, tuple[str, str]] = {}
     turned = False
     while (step := maker.get(x)) is not None:
         if step.op == "heads":
-            found[x] = (f"{letter}_h", f"{word}, one matrix for each head")
+            symbols[x] = (f"{letter}_h", f"{word}, one matrix for each head")
         elif _projects(step, maker, fresh) or (
             step.op == "columns" and not any(i in maker and maker[i].op == "heads" for i in step.inputs)
         ):
-            return found | {x: (letter, word)}
+            return symbols | {x: (letter, word)}
         elif step.op == "repeat_heads":
-            found[x] = (f"{letter}×", f"{word}, one matrix for each head of the queries")
+            symbols[x] = (f"{letter}×", f"{word}, one matrix for each head of the queries")
         elif step.op not in WIDE and not turned:
-            found[x], turned = (f"{letter}′", f"{word} after their positions"), True
+            symbols[x], turned = (f"{letter}′", f"{word} after their positions"), True
         x = next((i for i in step.inputs if i in fresh), "")
     return {}
 

@@ -73,16 +73,16 @@ def outputs_are_convex_combinations(setting: Setting) -> ClaimMeasurement:
     "the belief that Brunner 2020, section 3, tests",
 )
 def weights_are_unique(setting: Setting) -> ClaimMeasurement:
-    found = {n: _other_weights(n, 8) for n in (4, 8, 16, 32)}
-    alone = {n: apart == 0 for n, (apart, _) in found.items()}
-    far, same = found[32]
+    deviations = {n: _other_weights(n, 8) for n in (4, 8, 16, 32)}
+    alone = {n: apart == 0 for n, (apart, _) in deviations.items()}
+    far, same = deviations[32]
     return ClaimMeasurement(
         f"With values of width 8 and 32 words, weights that differ by {fmt(far)} (sum of |difference| in a row, at most 2) give "
         f"the same output up to {fmt(same)}. With 4 and 8 words there are no others.",
         verdict_of(all(alone.values()), alone[4] and alone[8]),
         "Unique while there are no more words than values are wide: differences of weights that change nothing are "
         "orthogonal to all columns of V and to the ones.",
-        {f"{n} words, weights apart": apart for n, (apart, _) in found.items()} | {"outputs apart": same},
+        {f"{n} words, weights apart": apart for n, (apart, _) in deviations.items()} | {"outputs apart": same},
     )
 
 
@@ -107,8 +107,8 @@ def _other_weights(words: int, width: int) -> tuple[float, float]:
 def softmax_must_attend(setting: Setting) -> ClaimMeasurement:
     low = torch.full((1, 16), -20.0, dtype=torch.float64)
     plain = Softmax()(low, None).sum().item()
-    made = Softmax(sink=True).sized(1)
-    sink, gates = made(low[None], None).sum().item(), Sigmoid()(low, None).sum().item()
+    normalizer = Softmax(sink=True).sized(1)
+    sink, gates = normalizer(low[None], None).sum().item(), Sigmoid()(low, None).sum().item()
     return ClaimMeasurement(
         f"All 16 scores at −20: the softmax weights sum to {fmt(plain)}; with a sink of 0 (softmax off by one) {fmt(sink)}, with "
         "sigmoids "
@@ -151,11 +151,11 @@ def weights_are_low_rank(setting: Setting) -> ClaimMeasurement:
     ranks = {f: int((s > 1e-12 * s[0]).sum()) for f, s in sizes.items()}
     missed = {f: (s[n // 8 :].norm() / s.norm()).item() for f, s in sizes.items()}
     near = {f: e < 0.1 for f, e in missed.items()}
-    said = ", ".join(f"{fmt(e)} at scores × {f:g}" for f, e in missed.items())
+    listed = ", ".join(f"{fmt(e)} at scores × {f:g}" for f, e in missed.items())
     x = [i + 1 for i in range(n)]
     return ClaimMeasurement(
         f"Softmax of {n} random words (K = {k}) has rank {min(ranks.values())} to {max(ranks.values())}: full. The best matrix of "
-        f"rank {n // 8} misses {said}.",
+        f"rank {n // 8} misses {listed}.",
         verdict_of(max(ranks.values()) <= k or all(near.values()), any(near.values())),
         "Nearly so while scores are small and weights even. Heads with sharp weights are not: a permutation has singular values "
         "that are all 1.",
@@ -175,8 +175,8 @@ def weights_are_low_rank(setting: Setting) -> ClaimMeasurement:
     "Graves 2014, section 3.3.1 (key strength)",
 )
 def large_scores_approach_the_maximum(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(lookup.STUDY)
-    distances = [cast(float, row[3]) for row in found.table.rows]
+    result = setting.result(lookup.STUDY)
+    distances = [cast(float, row[3]) for row in result.table.rows]
     twins = torch.tensor([[2.0, 2.0, 1.0]], dtype=torch.float64)
     shared = functional.softmax(1000 * twins)[0]
     falls, apart = distances[-1] < distances[0] / 10, shared[0].item() > 0.99
@@ -186,7 +186,7 @@ def large_scores_approach_the_maximum(setting: Setting) -> ClaimMeasurement:
         verdict_of(falls and apart, falls),
         "Where one score is the largest.",
         {"x1": distances[0], "x1000": distances[-1], "weight of a twin": shared[0].item()},
-        found.panels[:1],
+        result.panels[:1],
     )
 
 
@@ -226,8 +226,8 @@ def maximum_prevents_overflow(setting: Setting) -> ClaimMeasurement:
     "a common reading of Vaswani 2017, section 3.2.1; Alammar 2018, “The Illustrated Transformer” (“more stable gradients”)",
 )
 def scale_is_for_stability(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(scaling.STUDY)
-    needed = found.numbers["overflows, maximum subtracted"] or 0.0
+    result = setting.result(scaling.STUDY)
+    needed = result.numbers["overflows, maximum subtracted"] or 0.0
     scores = scaled_dot(normal(64, 64), normal(64, 64)).float() * 300
     naive = scores.exp()
     left = 1 - (naive / naive.sum(-1, keepdim=True)).isfinite().all(-1).double().mean().item()
@@ -243,9 +243,9 @@ def scale_is_for_stability(setting: Setting) -> ClaimMeasurement:
 
 @claim("For queries and keys of mean 0 and variance 1, q·k has mean 0 and variance K.", "Vaswani 2017, section 3.2.1, footnote 4")
 def variance_of_a_product_is_its_width(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(scaling.STUDY)
-    ratio = found.numbers["variance / K, not scaled"] or 0.0
-    table = [(row[0], row[2]) for row in found.table.rows if row[1] == "not scaled"]
+    result = setting.result(scaling.STUDY)
+    ratio = result.numbers["variance / K, not scaled"] or 0.0
+    table = [(row[0], row[2]) for row in result.table.rows if row[1] == "not scaled"]
     worst = max(abs(cast(float, v) / cast(float, k) - 1) for k, v in table)
     q = normal(4000, 64)
     own = (q * q).sum(-1)
@@ -255,14 +255,14 @@ def variance_of_a_product_is_its_width(setting: Setting) -> ClaimMeasurement:
         verdict_of(worst < 0.1),
         "Queries and keys have to be independent, as they are before training.",
         {"variance / K": ratio, "worst": worst, "of a vector with itself": own.var().item() / 64},
-        found.panels[:1],
+        result.panels[:1],
     )
 
 
 @claim("Without 1/√K, large products push softmax into regions with extremely small gradients.", "Vaswani 2017, section 3.2.1")
 def large_products_saturate(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(scaling.STUDY)
-    n = {name: value or 0.0 for name, value in found.numbers.items()}
+    result = setting.result(scaling.STUDY)
+    n = {name: value or 0.0 for name, value in result.numbers.items()}
     typical, mean = (n[f"{kind} gradient, last"] / n[f"{kind} gradient, first"] for kind in ("median", "mean"))
     return ClaimMeasurement(
         f"From K = 4 to 1024 the median gradient of softmax falls to {fmt(typical)} of itself, the mean gradient to "
@@ -270,7 +270,7 @@ def large_products_saturate(setting: Setting) -> ClaimMeasurement:
         verdict_of(typical < 0.01 and mean < 0.01, typical < 0.01),
         f"In most rows. The mean falls only as K^{fmt(n['power of the mean'])}: rows in which two scores are close still learn.",
         {"median": typical, "mean": mean, "power of the mean": n["power of the mean"]},
-        found.panels[2:],
+        result.panels[2:],
     )
 
 
@@ -279,9 +279,9 @@ def scores_have_rank_k(setting: Setting) -> ClaimMeasurement:
     n = 32 if setting.quick else 128
     ranks = {k: int(torch.linalg.matrix_rank(scaled_dot(normal(n, k), normal(n, k)))) for k in (2, 8, n // 2)}
     after = {k: int(torch.linalg.matrix_rank(functional.softmax(3 * scaled_dot(normal(n, k), normal(n, k))))) for k in (2, 8)}
-    found = ", ".join(f"{r} at K = {k}" for k, r in ranks.items())
+    listed = ", ".join(f"{r} at K = {k}" for k, r in ranks.items())
     return ClaimMeasurement(
-        f"Of {n} words, scores have rank {found}; their softmax has {after[2]} and {after[8]} at K = 2 and 8.",
+        f"Of {n} words, scores have rank {listed}; their softmax has {after[2]} and {after[8]} at K = 2 and 8.",
         verdict_of(all(r <= k for k, r in ranks.items())),
         "A bottleneck of the scores: the weights have more rank than they.",
         {f"rank at K = {k}": r for k, r in ranks.items()} | {f"rank of softmax at K = {k}": r for k, r in after.items()},

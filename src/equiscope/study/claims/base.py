@@ -112,10 +112,11 @@ class LedgerClaim:
         """Measure now, on one thread."""
         setting = setting or Setting()
         with seeded(setting.seed):
-            found = self.measure(setting)
+            measurement = self.measure(setting)
         return ClaimResult(
-            self.name, self.statement, self.source, self.command, found.verdict, found.figure, found.limits, found.numbers,
-            found.panels, found.data, self.timed, setting.seed, setting.quick, environment(),
+            self.name, self.statement, self.source, self.command, measurement.verdict, measurement.figure,
+            measurement.limits, measurement.numbers, measurement.panels, measurement.data, self.timed, setting.seed, setting.quick,
+            environment(),
         )  # fmt: skip
 
 

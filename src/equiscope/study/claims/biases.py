@@ -95,7 +95,7 @@ def alibi_suppresses_distant_tokens(setting: Setting) -> ClaimMeasurement:
     lengths = (64, 1024)
     weights = _penalties(Alibi().sized(64, 8, 8), 8 * max(lengths) - 1).exp()
     beyond = {t: [(w[t : 8 * t].sum() / w[: 8 * t].sum()).item() for w in weights] for t in lengths}
-    quiet = {t: sum(b < 0.01 for b in found) for t, found in beyond.items()}
+    quiet = {t: sum(b < 0.01 for b in largest) for t, largest in beyond.items()}
     return ClaimMeasurement(
         f"With equal words, the share of the weights beyond T in a text of 8 T is below 1 % in {quiet[64]} of 8 heads for T = 64 "
         f"(flattest head: {fmt(100 * beyond[64][-1])} %) and in {quiet[1024]} of 8 for T = 1024 "
@@ -103,7 +103,7 @@ def alibi_suppresses_distant_tokens(setting: Setting) -> ClaimMeasurement:
         verdict_of(all(q == 8 for q in quiet.values()), any(quiet.values())),
         "For the steep heads, and for T well above 1/slope: the flattest slope is 1/256. That scores exist at any length is true "
         "of every scheme without a table.",
-        {f"beyond {t}, head {h + 1}": b for t, found in beyond.items() for h, b in enumerate(found)},
+        {f"beyond {t}, head {h + 1}": b for t, largest in beyond.items() for h, b in enumerate(largest)},
         figure_panel(
             "share of weights beyond T, at 8 T", "head", "", *[curve(f"T = {t}", list(range(1, 9)), b) for t, b in beyond.items()]
         ),
@@ -147,11 +147,11 @@ def relative_schemes_are_relative(setting: Setting) -> ClaimMeasurement:
     )
     tokens, errors = text(12, 16), {}
     for scheme in schemes:
-        made, attention = scheme.sized(16, 2, 8).double(), MultiHeadAttention(16, heads=2, mask=Causal()).double()
+        sized, attention = scheme.sized(16, 2, 8).double(), MultiHeadAttention(16, heads=2, mask=Causal()).double()
         with torch.no_grad():
-            for parameter in made.parameters():
+            for parameter in sized.parameters():
                 parameter.normal_()
-            errors[scheme.name] = relative_error(attention(Shift(5000).on_input(tokens), made), attention(tokens, made))
+            errors[scheme.name] = relative_error(attention(Shift(5000).on_input(tokens), sized), attention(tokens, sized))
     broken = [name for name, e in errors.items() if e > 1e-9]
     return ClaimMeasurement(
         f"Of {len(errors)} schemes at random parameters, {len(errors) - len(broken)} give the same output to a text moved by 5000 "
@@ -178,8 +178,8 @@ def left_padding_is_harmless(setting: Setting) -> ClaimMeasurement:
             padded = Tokens.of(torch.cat([normal(5, 16), x]), valid=valid)
             errors[scheme.name] = relative_error(model(padded)[5:], model(Tokens.of(x)))
             if scheme.name == "learned":
-                told = replace(padded, positions=(padded.positions - 5).clamp(min=0))
-                counted_on = relative_error(model(told)[5:], model(Tokens.of(x)))
+                shifted = replace(padded, positions=(padded.positions - 5).clamp(min=0))
+                counted_on = relative_error(model(shifted)[5:], model(Tokens.of(x)))
     keeps = [name for name, e in errors.items() if e < 1e-9]
     return ClaimMeasurement(
         f"Five padded words in front change the answer by {', '.join(f'{fmt(e)} ({name})' for name, e in errors.items())}; with "

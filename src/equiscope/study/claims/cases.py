@@ -160,10 +160,10 @@ def attention_retrieves_a_pattern(setting: Setting) -> ClaimMeasurement:
     "Xiong 2021 (Nyströmformer), abstract; Wang 2020 (Linformer), section 4",
 )
 def cheap_attention_approximates(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(approximate.STUDY)
+    result = setting.result(approximate.STUDY)
     kinds = ("sliding window", "blocks", "dilated", "Linformer", "Nystrom")
-    errors = {kind: found.numbers[f"{kind}, N/4"] or 0.0 for kind in kinds}
-    errors["linear (elu + 1)"] = found.numbers["linear"] or 0.0
+    errors = {kind: result.numbers[f"{kind}, N/4"] or 0.0 for kind in kinds}
+    errors["linear (elu + 1)"] = result.numbers["linear"] or 0.0
     near = [kind for kind, e in errors.items() if e < 0.1]
     best = min(errors, key=lambda kind: errors[kind])
     return ClaimMeasurement(
@@ -175,5 +175,5 @@ def cheap_attention_approximates(setting: Setting) -> ClaimMeasurement:
         if not near
         else f"Within 0.1: {', '.join(near)}.",
         errors,
-        found.panels[:1],
+        result.panels[:1],
     )

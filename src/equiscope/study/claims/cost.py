@@ -27,9 +27,9 @@ def largest(call: Callable[[], object]) -> int:
     sizes = [0]
 
     def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        made = func(*args, **kwargs)
-        sizes.extend(t.numel() for t in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(t, Tensor))
-        return made
+        result = func(*args, **kwargs)
+        sizes.extend(t.numel() for t in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(t, Tensor))
+        return result
 
     with torch.no_grad(), Operations(answer):
         call()
@@ -54,10 +54,10 @@ def attention_costs_most(setting: Setting) -> ClaimMeasurement:
     parts = {n: _parts(n, d) for n in lengths}
     ratio = {n: a / f for n, (a, f) in parts.items()}
     more = [n for n in lengths if ratio[n] > 1]
-    said = ", ".join(f"{fmt(r)} at N = {n / d:g} D" for n, r in ratio.items())
+    listed = ", ".join(f"{fmt(r)} at N = {n / d:g} D" for n, r in ratio.items())
     x = [n / d for n in lengths]
     return ClaimMeasurement(
-        f"Multiply-adds of attention over those of a feed-forward layer of inner width 4D: {said}.",
+        f"Multiply-adds of attention over those of a feed-forward layer of inner width 4D: {listed}.",
         verdict_of(len(more) == len(lengths), bool(more)),
         "Beyond N = 2D; for D = 4096, that is a text of more than 8192 tokens.",
         {f"N = {n / d:g} D": r for n, r in ratio.items()},
@@ -95,9 +95,9 @@ def context_is_cheap_below_12_d(setting: Setting) -> ClaimMeasurement:
     for times in (1, 2, 6, 12):
         parts = cost.multiply_adds(times * d, d)
         shares[times] = (parts["QKᵀ"] + parts["AV"]) / sum(parts.values())
-    said = ", ".join(f"{fmt(100 * s)} % at N = {t} D" for t, s in shares.items())
+    listed = ", ".join(f"{fmt(100 * s)} % at N = {t} D" for t, s in shares.items())
     return ClaimMeasurement(
-        f"QKᵀ and AV are {said}.",
+        f"QKᵀ and AV are {listed}.",
         verdict_of(max(shares.values()) < 0.25, shares[1] < 0.25),
         "Below about 2 D; at 6 D they are as much as all else. Their table counts one product of the two; with a causal mask "
         "whose masked half is skipped, both together cost that much, and N = 12 D is where half of all compute is context.",
@@ -165,11 +165,11 @@ def attention_is_cheaper_than_recurrence(setting: Setting) -> ClaimMeasurement:
         ratio.setdefault("with projections", []).append(whole / rnn)
         ratio.setdefault("its products", []).append((parts["QKᵀ"] + parts["AV"]) / rnn)
         ratio.setdefault("with projections, of an LSTM", []).append(whole / (4 * rnn))
-    said = "; ".join(f"{name} {', '.join(map(fmt, r))}" for name, r in ratio.items())
+    listed = "; ".join(f"{name} {', '.join(map(fmt, r))}" for name, r in ratio.items())
     fewer = {name: max(r) < 1 for name, r in ratio.items()}
     return ClaimMeasurement(
         "Multiply-adds of attention over those of an RNN of the same width, at N/D = "
-        f"{', '.join(f'{n / d:.3g}' for n in lengths)}: {said}.",
+        f"{', '.join(f'{n / d:.3g}' for n in lengths)}: {listed}.",
         verdict_of(fewer["with projections"], fewer["its products"]),
         "In the two products, which is what table 1 lists. The four projections alone cost twice a plain RNN; against an LSTM, "
         "which has four gates, the sentence holds as it stands.",
@@ -218,9 +218,9 @@ def memory_is_quadratic(setting: Setting) -> ClaimMeasurement:
         once, twice = (largest(partial(attention, Tokens.of(torch.randn(1, m, 8)))) for m in (n, 2 * n))
         growth[backend] = twice / once
     grows = {backend: g > 3 for backend, g in growth.items()}
-    said = ", ".join(f"{fmt(g)}-fold ({b})" for b, g in growth.items())
+    listed = ", ".join(f"{fmt(g)}-fold ({b})" for b, g in growth.items())
     return ClaimMeasurement(
-        f"From N = {n} to {2 * n} the largest tensor that is made grows {said}.",
+        f"From N = {n} to {2 * n} the largest tensor that is made grows {listed}.",
         verdict_of(all(grows.values())),
         "Only if the table of weights is made: chunks of queries, or a fused kernel, need memory that grows with N, and all "
         "three give the same numbers (see flash-attention-is-exact). Time stays quadratic. A kernel's own workspace is not "
@@ -262,8 +262,8 @@ def additive_scores_take_more_memory(setting: Setting) -> ClaimMeasurement:
     n, k = 64, 32
     q, key = torch.randn(1, n, k), torch.randn(1, n, k)
     dot, additive = ScaledDot(), Additive().sized(1, k)
-    asked = {"dot": partial(dot, q, key, k), "additive": partial(additive, q, key, k)}
-    room, work = ({name: measure(ask) for name, ask in asked.items()} for measure in (largest, cost.count))
+    score_functions = {"dot": partial(dot, q, key, k), "additive": partial(additive, q, key, k)}
+    room, work = ({name: measure(ask) for name, ask in score_functions.items()} for measure in (largest, cost.count))
     more, alike = room["additive"] / room["dot"], work["additive"] / work["dot"]
     return ClaimMeasurement(
         f"For {n} queries and keys of width {k}, the largest tensor of additive scores is {fmt(more)} times that of products; "
@@ -337,7 +337,7 @@ def linear_attention_is_linear(setting: Setting) -> ClaimMeasurement:
         {name: [measure(partial(layer, tokens)) for tokens in texts] for name, layer in layers.items()}
         for measure in (cost.count, largest)
     )
-    grown = {f"{what}, {name}": b / a for what, found in (("work", work), ("room", room)) for name, (a, b) in found.items()}
+    grown = {f"{what}, {name}": b / a for what, measured in (("work", work), ("room", room)) for name, (a, b) in measured.items()}
     return ClaimMeasurement(
         f"From N = {n} to {2 * n}, multiply-adds grow {fmt(grown['work, linear'])}-fold and the largest tensor "
         f"{fmt(grown['room, linear'])}-fold; of softmax attention {fmt(grown['work, softmax'])}- and "
@@ -357,10 +357,11 @@ def linear_attention_is_faster(setting: Setting) -> ClaimMeasurement:
         tokens = Tokens.of(torch.randn(1, n, 64))
         times.append(time_interleaved({"linear": partial(linear, tokens), "softmax": partial(exact, tokens)}, 5))
     faster = [t["linear"][0] < t["softmax"][0] for t in times]
-    said = ", ".join(f"{fmt(t['linear'][0])} against {fmt(t['softmax'][0])} ms at {n}" for n, t in zip(lengths, times, strict=True))
+    pairs = zip(lengths, times, strict=True)
+    listed = ", ".join(f"{fmt(t['linear'][0])} against {fmt(t['softmax'][0])} ms at {n}" for n, t in pairs)
     x = [float(n) for n in lengths]
     return ClaimMeasurement(
-        f"One forward pass, one core, width 64: {said} words.",
+        f"One forward pass, one core, width 64: {listed} words.",
         verdict_of(all(faster), any(faster)),
         "For long texts; torch's fused softmax kernel may win short ones. Times of one machine.",
         {f"{name}, N = {n} (ms)": t[name][0] for n, t in zip(lengths, times, strict=True) for name in ("linear", "softmax")},

@@ -36,7 +36,7 @@ def layer_norm_ignores_shift_and_scale(setting: Setting) -> ClaimMeasurement:
         f"invariant to the shift: {fmt(errors['rms']['shifted'])}.",
         verdict_of(exact and max(ours.values()) < ROUNDING, exact),
         "For words whose variance is far above eps.",
-        {f"{kind}, {what}": e for kind, found in errors.items() for what, e in found.items()},
+        {f"{kind}, {what}": e for kind, of_kind in errors.items() for what, e in of_kind.items()},
     )
 
 
@@ -83,14 +83,14 @@ def _layers(result: StudyResult, panel: int, kind: str) -> list[float]:
 
 @claim("With pre-norm, the size of the residual stream grows with the square root of the depth.", "Xiong 2020, lemma 2")
 def pre_norm_streams_grow(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(depth.STUDY)
-    size = torch.tensor(_layers(found, 0, "pre, residual"), dtype=torch.float64)
+    result = setting.result(depth.STUDY)
+    size = torch.tensor(_layers(result, 0, "pre, residual"), dtype=torch.float64)
     square = size.square() / size[0].square()
     layer = torch.arange(len(size), dtype=torch.float64)
     line = torch.stack([layer, torch.ones_like(layer)], 1)
     fit = line @ torch.linalg.lstsq(line, square[:, None]).solution
     off = relative_error(fit[:, 0], square)
-    post = found.numbers["growth, post, residual"] or 0.0
+    post = result.numbers["growth, post, residual"] or 0.0
     return ClaimMeasurement(
         f"After {len(size) - 1} layers the stream is {fmt((size[-1] / size[0]).item())} times as large; its square lies on a "
         f"straight line up to {fmt(off)}. With post-norm it is {fmt(post)} times as large.",
@@ -112,8 +112,8 @@ def pre_norm_streams_grow(setting: Setting) -> ClaimMeasurement:
     "He 2016, “Identity Mappings in Deep Residual Networks”, section 2",
 )
 def residuals_carry_gradients(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(depth.STUDY)
-    n = {kind: found.numbers[f"gradient, {kind}"] or 0.0 for kind in depth.KINDS}
+    result = setting.result(depth.STUDY)
+    n = {kind: result.numbers[f"gradient, {kind}"] or 0.0 for kind in depth.KINDS}
     with_it, without, normed, neither = (
         n[k] for k in ("no norm, residual", "no norm, no residual", "pre, residual", "pre, no residual")
     )
@@ -125,7 +125,7 @@ def residuals_carry_gradients(setting: Setting) -> ClaimMeasurement:
         "They keep it from vanishing; without a norm it explodes instead, and with one it does not vanish without residuals "
         "either.",
         n,
-        found.panels[1:2],
+        result.panels[1:2],
     )
 
 
@@ -134,8 +134,8 @@ def residuals_carry_gradients(setting: Setting) -> ClaimMeasurement:
     "Dong 2021, “Attention Is Not All You Need”, section 2.1",
 )
 def pure_attention_collapses(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(depth.STUDY)
-    apart = {kind: found.numbers[f"words apart, {kind}"] or 0.0 for kind in ("pre, residual", "pre, no residual")}
+    result = setting.result(depth.STUDY)
+    apart = {kind: result.numbers[f"words apart, {kind}"] or 0.0 for kind in ("pre, residual", "pre, no residual")}
     curves = {f"weights × {size:g}": _collapse(size) for size in (0.3, 1.0, 3.0)}
     tripled = {name: _quickening(y) for name, y in curves.items()}
     layers = {name: next((i for i, v in enumerate(y) if v < ROUNDING), None) for name, y in curves.items()}

@@ -31,14 +31,14 @@ def dropout_keeps_the_mean(setting: Setting) -> ClaimMeasurement:
         "softmax": nn.Softmax(-1),
     }.items():
         with torch.no_grad():
-            found = layer(dropped)
-            mean = found.mean(0)
-            noise = (found.std(0) / math.sqrt(samples)).norm().item() / layer(x).norm().item()
+            outputs = layer(dropped)
+            mean = outputs.mean(0)
+            noise = (outputs.std(0) / math.sqrt(samples)).norm().item() / layer(x).norm().item()
             errors[name] = (relative_error(mean, layer(x)), noise)
     unbiased = {name: e < 3 * noise for name, (e, noise) in errors.items()}
-    said = ", ".join(f"{fmt(e)} ({name}; chance alone gives {fmt(noise)})" for name, (e, noise) in errors.items())
+    listed = ", ".join(f"{fmt(e)} ({name}; chance alone gives {fmt(noise)})" for name, (e, noise) in errors.items())
     return ClaimMeasurement(
-        f"Mean of {samples} passes with a share of 0.3 dropped, against evaluation: off by {said}.",
+        f"Mean of {samples} passes with a share of 0.3 dropped, against evaluation: off by {listed}.",
         verdict_of(all(unbiased.values()), unbiased["linear"]),
         "Behind linear maps. Behind anything else the mean of outputs is not the output of the mean.",
         {name: e for name, (e, _) in errors.items()},
@@ -58,10 +58,10 @@ def weight_tying_saves_a_table(setting: Setting) -> ClaimMeasurement:
     tied(ids).logsumexp(-1).sum().backward()
     table = tied.get_parameter("embedding.weight").grad
     rows = int((table.abs().amax(-1) > 0).sum()) if table is not None else 0
-    asked = len(ids.unique())
+    distinct = len(ids.unique())
     return ClaimMeasurement(
         f"Of a vocabulary of {vocabulary} and a width of {width}, {saved} weights are saved (V·D = {vocabulary * width}). The "
-        f"output side gives a gradient to {rows} rows in each step; the input side alone would reach the {asked} words of the "
+        f"output side gives a gradient to {rows} rows in each step; the input side alone would reach the {distinct} words of the "
         "text.",
         verdict_of(saved == vocabulary * width and rows == vocabulary),
         "",
@@ -100,26 +100,26 @@ def label_smoothing_bounds_the_logits(setting: Setting) -> ClaimMeasurement:
     "An untrained language model has a loss of ln V.", "Karpathy 2019, “A Recipe for Training Neural Networks” (verify loss @ init)"
 )
 def untrained_loss_is_ln_v(setting: Setting) -> ClaimMeasurement:
-    vocabulary, found = 256, {}
+    vocabulary, losses = 256, {}
     ids = torch.randint(vocabulary, (8, 33))
     for name, tied in {"tied table": True, "table of its own": False}.items():
         model = build(
             Spec(64, vocabulary, layers=2, block=Block(Attention(heads=4, causal=True)), outputs=vocabulary, tied=tied)
         ).double()
         with torch.no_grad():
-            found[name] = nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).item()
+            losses[name] = nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).item()
             if not tied:
                 model.get_parameter("output_layer.lm_head.weight").mul_(0.1)
-                found["final map × 0.1"] = nn.functional.cross_entropy(
+                losses["final map × 0.1"] = nn.functional.cross_entropy(
                     model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()
                 ).item()
     wanted = math.log(vocabulary)
-    near = {name: abs(loss / wanted - 1) < 0.02 for name, loss in found.items()}
+    near = {name: abs(loss / wanted - 1) < 0.02 for name, loss in losses.items()}
     return ClaimMeasurement(
-        f"ln {vocabulary} = {wanted:.3f}; found: {', '.join(f'{loss:.3f} ({name})' for name, loss in found.items())}.",
+        f"ln {vocabulary} = {wanted:.3f}; found: {', '.join(f'{loss:.3f} ({name})' for name, loss in losses.items())}.",
         verdict_of(all(near.values()), any(near.values())),
         "Where the final map is small. Logits of variance 1 add one half: overconfident random predictions.",
-        found | {"ln V": wanted},
+        losses | {"ln V": wanted},
     )
 
 

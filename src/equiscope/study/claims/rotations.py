@@ -73,8 +73,8 @@ def rope_preserves_norms(setting: Setting) -> ClaimMeasurement:
 
 @claim("With RoPE, scores decay as the distance grows.", "Su 2021, section 3.3 (“long-term decay”)")
 def rope_scores_decay(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(decay.STUDY)
-    line = next(line for panel in found.panels for line in panel.lines if line.name.startswith("rope (mean"))
+    result = setting.result(decay.STUDY)
+    line = next(line for panel in result.panels for line in panel.lines if line.name.startswith("rope (mean"))
     alike = torch.tensor([v or 0.0 for v in line.y], dtype=torch.float64)
     rises, far = int((alike.diff() > 0).sum()), alike[len(alike) // 2 :].mean().item()
     q, k = normal(400, 1, 64), normal(400, 1, 64)
@@ -90,7 +90,7 @@ def rope_scores_decay(setting: Setting) -> ClaimMeasurement:
         "For queries that resemble their keys, in the mean, and never to 0 within these distances. Unrelated ones do not decay "
         "at all: a rotation preserves norms.",
         {"rises": rises, "mean of the far half": far, "independent, far over near": same},
-        found.panels[1:2],
+        result.panels[1:2],
     )
 
 
@@ -222,8 +222,8 @@ def bfloat16_breaks_rope(setting: Setting) -> ClaimMeasurement:
 
 def _bfloat16_scores(scheme: Position, q: Tensor, k: Tensor, at: Tensor) -> Tensor:
     """Scores of queries and keys that are turned, then rounded to bfloat16."""
-    asked, found = scheme.rotate(q.bfloat16(), at, "query"), scheme.rotate(k.bfloat16(), at, "key")
-    return scaled_dot(asked.double(), found.double())
+    queries, keys = scheme.rotate(q.bfloat16(), at, "query"), scheme.rotate(k.bfloat16(), at, "key")
+    return scaled_dot(queries.double(), keys.double())
 
 
 @claim("xPos makes the product of a query and a key fall with every step of distance.", "Sun 2022 (xPos), section 3")
@@ -258,9 +258,9 @@ def rope_learns_faster(setting: Setting) -> ClaimMeasurement:
     short = Setting(True, setting.seed, setting.each).result(token_back.STUDY)
     steps = {name: short.numbers[f"steps, {name}"] for name in token_back.SHORT}
     rope, waves = steps["rope"], steps["sinusoidal"]
-    said = ", ".join(f"{name} {'not' if s is None else f'{s:g}'}" for name, s in steps.items())
+    listed = ", ".join(f"{name} {'not' if s is None else f'{s:g}'}" for name, s in steps.items())
     return ClaimMeasurement(
-        f"Steps until 95 % of “the token {token_back.BACK} back” are right, at most 50: {said}.",
+        f"Steps until 95 % of “the token {token_back.BACK} back” are right, at most 50: {listed}.",
         verdict_of(rope is not None and (waves is None or rope < waves)),
         "On this task, of one layer and one seed, where only the distance matters; `equiscope study token-back` has every "
         "scheme and three seeds.",

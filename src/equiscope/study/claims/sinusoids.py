@@ -34,8 +34,8 @@ from equiscope.symmetry import relative_error
     "Kazemnejad 2019, “Transformer Architecture: The Positional Encoding”; Vaswani 2017, section 3.5",
 )
 def sinusoids_are_unique(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(collide.STUDY)
-    one, pair, ladder, positions = (int(found.numbers[n] or 0) for n in ("one sine", "pair", "ladder", "positions"))
+    result = setting.result(collide.STUDY)
+    one, pair, ladder, positions = (int(result.numbers[n] or 0) for n in ("one sine", "pair", "ladder", "positions"))
     narrow = len(torch.unique(Sinusoidal().encode(position_column(positions), collide.WIDTH).bfloat16(), dim=0))
     period = collide.PERIOD
     return ClaimMeasurement(
@@ -44,7 +44,7 @@ def sinusoids_are_unique(setting: Setting) -> ClaimMeasurement:
         verdict_of(one == period and pair == period and ladder == positions == narrow, pair == period and ladder == positions),
         "For sines with their cosines; a sine alone collides at once (i and period/2 − i).",
         {"one sine": one, "sine and cosine": pair, "ladder": ladder, "ladder, bfloat16": narrow, "positions": positions},
-        found.panels[:1],
+        result.panels[:1],
     )
 
 
@@ -113,11 +113,11 @@ def sinusoids_have_no_direction(setting: Setting) -> ClaimMeasurement:
     bare = p @ p[mid]
     symmetric = relative_error(bare.flip(0), bare)
     turn = torch.linalg.lstsq(p[:-3], p[3:], driver="gelsd").solution  # one step of the query, three positions on
-    asked = p @ (p[mid] @ turn)
-    best = int(asked.argmax()) - mid
+    products = p @ (p[mid] @ turn)
+    best = int(products.argmax()) - mid
     return ClaimMeasurement(
         f"p_t · p_(t+k) and p_t · p_(t−k) differ by {fmt(symmetric)}. With a matrix between them that rotates by three positions, "
-        f"the largest product is at k =  {best:+d}, and the two sides differ by {fmt(relative_error(asked.flip(0), asked))}.",
+        f"the largest product is at k =  {best:+d}, and the two sides differ by {fmt(relative_error(products.flip(0), products))}.",
         verdict_of(symmetric < ROUNDING and best == 0, symmetric < ROUNDING),
         "The bare product. W_Q and W_K can rotate one side; that they must is what the paper criticises.",
         {"bare": symmetric, "largest with a matrix at": best},
@@ -141,8 +141,8 @@ def fourier_features_make_a_kernel(setting: Setting) -> ClaimMeasurement:
     at, errors = position_column(200) / 50, {}
     wanted = torch.exp(-(at - at.T).square() / 2)
     for width in (32, 512, 8192):
-        found = (Fourier(seed=setting.seed + draw).sized(width, 1, width).encode(at, width) for draw in range(8))
-        errors[width] = mean_of((p @ p.T / (width / 2) - wanted).abs().max().item() for p in found)
+        encodings = (Fourier(seed=setting.seed + draw).sized(width, 1, width).encode(at, width) for draw in range(8))
+        errors[width] = mean_of((p @ p.T / (width / 2) - wanted).abs().max().item() for p in encodings)
     power = math.log(errors[8192] / errors[32]) / math.log(8192 / 32)
     return ClaimMeasurement(
         f"The largest error, mean of 8 draws, is {', '.join(f'{fmt(e)} at D = {d}' for d, e in errors.items())}: it falls as "
@@ -185,10 +185,10 @@ def adding_is_concatenating(setting: Setting) -> ClaimMeasurement:
     "Kazemnejad 2019, “Transformer Architecture: The Positional Encoding”, FAQ (meaning stays separable)",
 )
 def positions_do_not_disturb_meaning(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(orthogonality.STUDY)
-    one, own, word = (found.numbers[n] or 0.0 for n in (
+    result = setting.result(orthogonality.STUDY)
+    one, own, word = (result.numbers[n] or 0.0 for n in (
         "neighbours kept, one position, sinusoidal", "neighbours kept, own positions, sinusoidal", "word read at 64"))  # fmt: skip
-    small = found.numbers["neighbours kept, own positions, learned"] or 0.0
+    small = result.numbers["neighbours kept, own positions, learned"] or 0.0
     return ClaimMeasurement(
         f"Of each word's nearest neighbours, {fmt(100 * one)} % stay while all words share a position, and {fmt(100 * own)} % "
         f"when every word has its own (sinusoids, D = 64; {fmt(100 * small)} % with a small learned table). A linear map still "
@@ -196,8 +196,8 @@ def positions_do_not_disturb_meaning(setting: Setting) -> ClaimMeasurement:
         verdict_of(own > 0.95, word > 0.95),
         "A linear map can take both apart; distances and analogies are disturbed as much as the encoding is long.",
         {"one position": one, "own positions": own, "own positions, learned": small, "word read": word},
-        found.panels[:1],
-        found.data,
+        result.panels[:1],
+        result.data,
     )
 
 
@@ -207,15 +207,15 @@ def positions_do_not_disturb_meaning(setting: Setting) -> ClaimMeasurement:
 )
 def random_vectors_are_nearly_orthogonal(setting: Setting) -> ClaimMeasurement:
     study = setting.result(orthogonality.STUDY)
-    found, formula, between, meeting = (
+    cosines, formula, between, meeting = (
         study.numbers[n] or 0.0 for n in ("random at 64", "formula at 64", "between positions", "word and position")
     )
     return ClaimMeasurement(
-        f"At D = 64, mean |cos| is {fmt(found)} for random vectors (√(2/(πD)) = {fmt(formula)}), {fmt(meeting)} between "
+        f"At D = 64, mean |cos| is {fmt(cosines)} for random vectors (√(2/(πD)) = {fmt(formula)}), {fmt(meeting)} between "
         f"words and sinusoids, and {fmt(between)} between one position and another.",
-        verdict_of(max(found, meeting, between) < 1.5 * formula, max(found, meeting) < 1.5 * formula),
+        verdict_of(max(cosines, meeting, between) < 1.5 * formula, max(cosines, meeting) < 1.5 * formula),
         "Words and positions do; positions among themselves do not: sinusoids are no random vectors.",
-        {"random": found, "formula": formula, "word and position": meeting, "between positions": between},
+        {"random": cosines, "formula": formula, "word and position": meeting, "between positions": between},
         study.panels[:1],
         study.data,
     )
@@ -226,16 +226,16 @@ def random_vectors_are_nearly_orthogonal(setting: Setting) -> ClaimMeasurement:
     "Dai 2019 (Transformer-XL), section 3.3; He 2021 (DeBERTa), section 3.1",
 )
 def scores_split_into_four(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(split.STUDY)
-    off = found.numbers["sum against the score"] or 0.0
-    shares = {part: found.numbers[f"share of {part}"] or 0.0 for part in split.PARTS}
+    result = setting.result(split.STUDY)
+    off = result.numbers["sum against the score"] or 0.0
+    shares = {part: result.numbers[f"share of {part}"] or 0.0 for part in split.PARTS}
     return ClaimMeasurement(
         f"The four sum to the score up to {fmt(off)}. With words as long as positions their shares of the squared size are "
         f"{', '.join(f'{fmt(100 * s)} % {part}' for part, s in shares.items())}.",
         verdict_of(off < ROUNDING),
         "",
         {"off": off, **shares},
-        found.panels,
+        result.panels,
     )
 
 

@@ -121,8 +121,8 @@ def causal_masks_hide_the_future(setting: Setting) -> ClaimMeasurement:
 # --- positions of pictures and points --------------------------------------------------------------------------------------
 @claim("Convolution is equivariant to translation.", "Goodfellow 2016, section 9.2")
 def convolution_is_equivariant(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(reach.STUDY)
-    ring, inside, edge = (found.numbers[f"shift, {n}"] or 0.0 for n in ("circular", "zeros, inside", "zeros, at the edge"))
+    result = setting.result(reach.STUDY)
+    ring, inside, edge = (result.numbers[f"shift, {n}"] or 0.0 for n in ("circular", "zeros, inside", "zeros, at the edge"))
     x = normal(1, 1, 16)
     stride = nn.Conv1d(1, 1, 3, padding=1, stride=2, padding_mode="circular").double()
     with torch.no_grad():
@@ -135,7 +135,7 @@ def convolution_is_equivariant(setting: Setting) -> ClaimMeasurement:
         verdict_of(max(ring, edge, errors[1]) < ROUNDING, max(ring, inside, errors[2]) < ROUNDING),
         "Away from borders, and for shifts by whole strides.",
         {"ring": ring, "inside": inside, "border": edge, "stride 2, by 2": errors[2], "stride 2, by 1": errors[1]},
-        found.panels[1:],
+        result.panels[1:],
     )
 
 
@@ -183,7 +183,7 @@ def vit_ignores_shifts(setting: Setting) -> ClaimMeasurement:
         f"positions it changes by {fmt(placed[4])} and {fmt(placed[1])}.",
         verdict_of(max(bare.values()) < ROUNDING, bare[4] < ROUNDING),
         "Shifts by whole patches, round the border. It is invariant to permutations of the patches too.",
-        {f"{n}, by {by}": e for n, found in errors.items() for by, e in found.items()},
+        {f"{n}, by {by}": e for n, by_shift in errors.items() for by, e in by_shift.items()},
     )
 
 
@@ -221,8 +221,8 @@ def _placed(x: Tensor, at: Tensor) -> Tokens:
     "Vaswani 2017, section 4 and table 1",
 )
 def attention_reaches_all(setting: Setting) -> ClaimMeasurement:
-    found = setting.result(reach.STUDY)
-    lstm, edge, beyond, far = (found.numbers[n] or 0.0 for n in (
+    result = setting.result(reach.STUDY)
+    lstm, edge, beyond, far = (result.numbers[n] or 0.0 for n in (
         "LSTM at 63", "reach of the convolutions", "convolutions beyond", "attention at 63 / at 1"))  # fmt: skip
     return ClaimMeasurement(
         f"The gradient of the last output with respect to a word 63 back: {fmt(lstm)} of that at the last word in an LSTM; "
@@ -231,7 +231,7 @@ def attention_reaches_all(setting: Setting) -> ClaimMeasurement:
         verdict_of(lstm < 1e-6 and beyond == 0 and edge == reach.LAYERS and 0.1 < far < 10),
         "Untrained nets; a trained forget gate reaches further.",
         {"LSTM": lstm, "convolutions reach": edge, "attention": far},
-        found.panels[:1],
+        result.panels[:1],
     )
 
 

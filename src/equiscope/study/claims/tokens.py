@@ -106,14 +106,14 @@ def packing_changes_nothing(setting: Setting) -> ClaimMeasurement:
     model = build(Spec(16, layers=2, block=Block(Attention(heads=2, causal=True, position=Rope())))).double()
     parts = [Tokens.of(normal(n, 16)) for n in (5, 9, 3)]
     alone = torch.cat([model(part) for part in parts])
-    told = relative_error(model(pack(parts)), alone)
+    error = relative_error(model(pack(parts)), alone)
     untold = relative_error(model(Tokens.of(torch.cat([part.x for part in parts]))), alone)
     return ClaimMeasurement(
-        f"With a mask by document, three texts in one row differ by {fmt(told)} from themselves alone; without it, by "
+        f"With a mask by document, three texts in one row differ by {fmt(error)} from themselves alone; without it, by "
         f"{fmt(untold)}.",
-        verdict_of(max(told, untold) < ROUNDING, told < ROUNDING),
+        verdict_of(max(error, untold) < ROUNDING, error < ROUNDING),
         "With a mask by document, and positions that restart in each text.",
-        {"with the mask": told, "without": untold},
+        {"with the mask": error, "without": untold},
     )
 
 
