@@ -54,7 +54,7 @@ def test_in_a_batch_and_for_one_head_it_is_the_same():
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_it_cannot_be_made_from_is_named():
-    with pytest.raises(InputError, match='"log" or "linear", but got \'square\''):
+    with pytest.raises(InputError, match=r'spacing cannot be .*: it should be "log" or "linear"'):
         DynamicBias("square")
     with pytest.raises(InputError, match="larger than 0, but got 0"):
         DynamicBias(hidden=0)
