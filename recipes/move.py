@@ -1,9 +1,9 @@
-"""Relax a molecule with a run, then let it move: how far its energy drifts at constant energy, for each atom.
+"""Relax a molecule with a trained model, then simulate it at constant energy (NVE), and report the drift of the energy per atom.
 
-    python recipes/move.py RUN molecule.xyz                  to rest, then 1 ps from 300 K in steps of 0.5 fs
-    python recipes/move.py RUN molecule.xyz --out path.xyz   and what it looked like on the way
+    python recipes/move.py RUN molecule.xyz                  relax, then 1 ps from 300 K in steps of 0.5 fs
+    python recipes/move.py RUN molecule.xyz --out path.xyz   also write the trajectory
 
-Forces are slopes of the energy, so what is left is the drift of the steps, and of float32 in the layers unless --double.
+Forces are exact gradients of the energy, so the drift comes from the finite time step, and from float32 unless --double.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel, calculator
 from equiscope.tokens.extra import needed
 
-AT_REST = 0.01  # eV/Å, on any atom
-FRAMES = 100  # that are looked at on the way
+MAX_FORCE = 0.01  # eV/Å, on any atom of a relaxed molecule
+FRAMES = 100  # at which energies are recorded
 
 
 def main(words: list[str]) -> int:
@@ -27,23 +27,26 @@ def main(words: list[str]) -> int:
     parser.add_argument("run", help="folder of a run of molecules")
     parser.add_argument("molecule", help="a file that ASE reads, in angstrom")
     parser.add_argument("--picoseconds", type=float, default=1.0)
-    parser.add_argument("--femtoseconds", type=float, default=0.5, help="of a step")
-    parser.add_argument("--kelvin", type=float, default=300.0, help="of the velocities at the beginning")
+    parser.add_argument("--femtoseconds", type=float, default=0.5, help="length of a step")
+    parser.add_argument("--kelvin", type=float, default=300.0, help="temperature of the initial velocities")
     parser.add_argument("--double", action="store_true", help="compute in float64")
-    parser.add_argument("--seed", type=int, default=0, help="of the velocities")
-    parser.add_argument("--out", type=Path, help="write the frames on the way, as extended xyz")
-    said = parser.parse_args(words)
+    parser.add_argument("--seed", type=int, default=0, help="of the initial velocities")
+    parser.add_argument("--out", type=Path, help="write the trajectory, as extended xyz")
+    arguments = parser.parse_args(words)
     try:
-        needed("ase", "molecules", "Moving molecules")
-        model = eq.load(said.run)
+        needed("ase", "molecules", "Simulating molecules")
+        model = eq.load(arguments.run)
         if not isinstance(model, SpaceModel):
             raise InputError(
-                f"{said.run} is no run of a model of points in space. Train one: equiscope train recipes/ethanol.toml."
+                f"{arguments.run} is no run of a model of points in space. Train one: equiscope train recipes/ethanol.toml."
             )
-        atoms = read(said.molecule)
-        atoms.calc = calculator(model.double() if said.double else model)  # runs answer in eV and eV/Å
-        print(told_rest(relaxed(atoms)))
-        print(told_drift(moved(atoms, said.picoseconds, said.femtoseconds, said.kelvin, said.seed, said.out), len(atoms)))
+        atoms = read(arguments.molecule)
+        atoms.calc = calculator(model.double() if arguments.double else model)  # in eV and eV/Å
+        print(relaxation_summary(relaxed(atoms)))
+        times, energies = simulated(
+            atoms, arguments.picoseconds, arguments.femtoseconds, arguments.kelvin, arguments.seed, arguments.out
+        )
+        print(drift_summary(times, energies, len(atoms)))
     except InputError as error:
         print(f"equiscope: {error}", file=sys.stderr)
         return 2
@@ -51,7 +54,7 @@ def main(words: list[str]) -> int:
 
 
 def read(path: str) -> Any:
-    """The one molecule of a file. Raises InputError."""
+    """The molecule in a file. Raises InputError."""
     from ase import io
 
     try:
@@ -61,57 +64,58 @@ def read(path: str) -> Any:
 
 
 def relaxed(atoms: Any, most: int = 500) -> dict[str, float]:
-    """Bring atoms to where no force is above 0.01 eV/Å, never uphill: energies before and after in eV, steps, largest force."""
+    """Minimise the energy until no force is above 0.01 eV/Å. Returns energies before and after in eV, steps, the largest force."""
     from ase.optimize import BFGSLineSearch
 
     before, search = float(atoms.get_potential_energy()), BFGSLineSearch(atoms, logfile=None)
-    search.run(fmax=AT_REST, steps=most)
-    left = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
-    return {"before": before, "after": float(atoms.get_potential_energy()), "steps": float(search.nsteps), "left": left}
+    search.run(fmax=MAX_FORCE, steps=most)
+    force = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
+    return {"before": before, "after": float(atoms.get_potential_energy()), "steps": float(search.nsteps), "force": force}
 
 
-def moved(
+def simulated(
     atoms: Any, picoseconds: float = 1.0, femtoseconds: float = 0.5, kelvin: float = 300.0, seed: int = 0, out: Path | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Let atoms move at constant energy (velocity Verlet) from velocities at random: times in ps, and total energies in eV."""
+    """Simulate at constant energy (velocity Verlet) from random velocities. Returns times in ps, and total energies in eV."""
     from ase import io, units
     from ase.md.velocitydistribution import Stationary, ZeroRotation
     from ase.md.verlet import VelocityVerlet
 
     steps = round(1000 * picoseconds / femtoseconds)
     if steps < 1 or femtoseconds <= 0 or kelvin < 0:
-        raise InputError(f"{picoseconds} ps in steps of {femtoseconds} fs from {kelvin} K is no way to move. Give numbers above 0.")
+        raise InputError(
+            f"{picoseconds} ps from {kelvin} K cannot be simulated in steps of {femtoseconds} fs. Give positive numbers."
+        )
     drawn = np.random.default_rng(seed).normal(size=(len(atoms), 3))
-    atoms.set_momenta(drawn * np.sqrt(atoms.get_masses() * units.kB * kelvin)[:, None])  # Maxwell and Boltzmann
+    atoms.set_momenta(drawn * np.sqrt(atoms.get_masses() * units.kB * kelvin)[:, None])  # Maxwell-Boltzmann
     Stationary(atoms)
     if not any(atoms.pbc):
         ZeroRotation(atoms)
-    moving, every = VelocityVerlet(atoms, femtoseconds * units.fs), max(1, steps // FRAMES)
+    dynamics, every = VelocityVerlet(atoms, femtoseconds * units.fs), max(1, steps // FRAMES)
     times, energies = [], []
 
-    def look() -> None:
-        times.append(moving.nsteps * femtoseconds / 1000)
+    def record() -> None:
+        times.append(dynamics.nsteps * femtoseconds / 1000)
         energies.append(float(atoms.get_total_energy()))
         if out is not None:
-            io.write(out, atoms, format="extxyz", append=moving.nsteps > 0)
+            io.write(out, atoms, format="extxyz", append=dynamics.nsteps > 0)
 
-    moving.attach(look, interval=every)
-    moving.run(steps)
+    dynamics.attach(record, interval=every)
+    dynamics.run(steps)
     return np.array(times), np.array(energies)
 
 
-def told_rest(found: dict[str, float]) -> str:
-    rest = "at rest" if found["left"] <= AT_REST else f"not at rest, forces to {found['left']:.3g} eV/Å are left"
-    return f"relaxed: {found['before']:.6f} eV to {found['after']:.6f} eV in {found['steps']:.0f} steps, {rest}"
+def relaxation_summary(result: dict[str, float]) -> str:
+    state = "converged" if result["force"] <= MAX_FORCE else f"not converged: the largest force is {result['force']:.3g} eV/Å"
+    return f"relaxed: {result['before']:.6f} eV to {result['after']:.6f} eV in {result['steps']:.0f} steps, {state}"
 
 
-def told_drift(found: tuple[np.ndarray, np.ndarray], atoms: int) -> str:
-    """The slope of a line through the energies, and how far they are from it, in meV for each atom."""
-    times, energies = found
+def drift_summary(times: np.ndarray, energies: np.ndarray, atoms: int) -> str:
+    """The slope of a line through the energies, and their standard deviation from it, in meV per atom."""
     each = 1000 * (energies - energies[0]) / atoms
     slope, begin = np.polyfit(times, each, 1)
     spread = float((each - slope * times - begin).std())
-    return f"moved: {times[-1]:g} ps, the energy drifts by {slope:.3g} meV an atom a ps and sways by {spread:.3g} meV an atom"
+    return f"simulated: {times[-1]:g} ps, energy drift {slope:.3g} meV/atom/ps, fluctuation {spread:.3g} meV/atom"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Recorded results: from runs to recipes/results, and from there to the table of recipes/README.md.
+"""Record the results of runs in recipes/results, and write the table of recipes/README.md from them.
 
-    python recipes/record.py RUN...       record finished runs of one recipe that differ in their seed alone
-    python recipes/record.py --table      write the table again; with --check, say whether it has drifted
+    python recipes/record.py RUN...       record finished runs of one recipe that differ only in their seed
+    python recipes/record.py --table      write the table; with --check, report whether it is out of date
 
-One file a recipe: what was run, on which machine, how long it took, the curve with at most 60 points, and what came of it.
-Paths of a machine are left out.
+Each recipe has one file: its fields, the machine, the time, the curve with at most 60 points, and the results. It holds no paths of
+the machine.
 """
 
 import argparse
@@ -38,21 +38,21 @@ def main(words: list[str], folder: Path = FOLDER) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--table", action="store_true", help="write the table of recipes/README.md")
-    parser.add_argument("--check", action="store_true", help="only say whether that table has drifted")
-    said = parser.parse_args(words)
-    if said.runs:
-        name = record([read_run(run) for run in said.runs], signatures(said.runs[0]), folder)
+    parser.add_argument("--check", action="store_true", help="only report whether that table is out of date")
+    arguments = parser.parse_args(words)
+    if arguments.runs:
+        name = record([read_run(run) for run in arguments.runs], signatures(arguments.runs[0]), folder)
         print(f"wrote recipes/results/{name}.json")
-    if said.runs or said.table or said.check:
-        return table(said.check, folder)
+    if arguments.runs or arguments.table or arguments.check:
+        return table(arguments.check, folder)
     parser.print_usage()
     return 2
 
 
 def record(runs: list[Run], signatures: dict[str, str], folder: Path) -> str:
-    """Write what came of the runs of one recipe; the recipe is the one in the folder that they are of. Returns its name.
+    """Write the results of runs of one recipe, and return the name of that recipe in the folder.
 
-    signatures  how a number was computed, where that has to be said
+    signatures  how some numbers are computed, by name
     """
     name = recipe_of(runs[0], folder)
     for run in runs:
@@ -69,29 +69,29 @@ def record(runs: list[Run], signatures: dict[str, str], folder: Path) -> str:
 
 
 def signatures(folder: Path) -> dict[str, str]:
-    """How the numbers of a run were computed: what its task says, and what was written beside its translations."""
-    said = dict(load_task(folder)[1].signatures)
+    """How the numbers of a run are computed: signatures of its task, and of the files of its translations."""
+    collected = dict(load_task(folder)[1].signatures)
     for path in sorted(folder.glob("*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        said |= found.get("signatures", {}) if isinstance(found, dict) else {}
-    return said
+        content = json.loads(path.read_text(encoding="utf-8"))
+        collected |= content.get("signatures", {}) if isinstance(content, dict) else {}
+    return collected
 
 
 def recipe_of(run: Run, folder: Path) -> str:
-    """The recipe of the folder that a run is of: all fields but the seed and the title are the same."""
+    """The name of the recipe in the folder that a run has trained: all fields but the seed and the title are equal."""
     near: list[tuple[int, str, list[str]]] = []
-    said = recipe(run.recipe).to_dict()  # fields that came later have their defaults
+    fields = recipe(run.recipe).to_dict()  # fields that are newer than the run have their defaults
     for path in sorted(folder.glob("*.toml")):
-        wrong = [d for d in differences(read_recipe(path).to_dict(), said) if not d.startswith(("seed:", "title:"))]
+        wrong = [d for d in differences(read_recipe(path).to_dict(), fields) if not d.startswith(("seed:", "title:"))]
         if not wrong:
             return path.stem
         near.append((len(wrong), path.stem, wrong))
     _, closest, wrong = min(near)
-    sys.exit(f"No recipe here is that of {run.title}. The nearest is {closest}; there: {'; '.join(wrong[:5])}.")
+    sys.exit(f"No recipe here is that of {run.title}. The most similar is {closest}, with other fields: {'; '.join(wrong[:5])}.")
 
 
 def recorded(runs: list[Run]) -> dict[str, Any]:
-    """What is kept of runs that differ in their seed: each one's result, and the mean over them."""
+    """The record of runs that differ in their seed: the result of each, and the mean."""
     first = runs[0]
     parts = {
         part: {what: spread([run.result[part][what] for run in runs]) for what in values} for part, values in first.result.items()
@@ -115,19 +115,19 @@ def recorded(runs: list[Run]) -> dict[str, Any]:
 
 def spread(values: list[float]) -> dict[str, float]:
     """Mean, and standard deviation where there are several."""
-    found = {"mean": short(mean(values))}
-    return found | ({"deviation": short(stdev(values)), "runs": len(values)} if len(values) > 1 else {})
+    statistics = {"mean": short(mean(values))}
+    return statistics | ({"deviation": short(stdev(values)), "runs": len(values)} if len(values) > 1 else {})
 
 
 def curve(run: Run) -> dict[str, list[list[float]]]:
-    """Loss of the first run, each point the mean of the steps since the one before; and what was measured on the way."""
+    """The loss of the first run, each point averaged over the steps since the point before, and the scores during training."""
     stride = math.ceil(len(run.points) / POINTS)
     groups = [run.points[i : i + stride] for i in range(0, len(run.points), stride)]
-    found = {"loss": [[group[-1].step, short(mean(point.loss for point in group))] for group in groups]}
+    curves = {"loss": [[group[-1].step, short(mean(point.loss for point in group))] for group in groups]}
     for score in run.scores:
         for what, value in score.values.items():
-            found.setdefault(f"{score.part} {what}", []).append([score.step, short(value)])
-    return found
+            curves.setdefault(f"{score.part} {what}", []).append([score.step, short(value)])
+    return curves
 
 
 def short(value: float) -> float:
@@ -154,26 +154,26 @@ def table(check: bool, folder: Path) -> int:
 def rows(folder: Path) -> str:
     lines = ["| recipe | task | parameters | result | took | on |", "| --- | --- | --- | --- | --- | --- |"]
     for path in sorted(folder.glob("*.toml")):
-        found = folder / "results" / f"{path.stem}.json"
-        kept = json.loads(found.read_text(encoding="utf-8")) if found.exists() else None
+        result_file = folder / "results" / f"{path.stem}.json"
+        result = json.loads(result_file.read_text(encoding="utf-8")) if result_file.exists() else None
         fields = read_recipe(path).to_dict()
         cells = [f"[{path.stem}]({path.name})", fields["data"]["task"]]
-        cells += measured(kept, changed(kept["fields"], fields)) if kept else ["", "not measured", "", ""]
+        cells += measured(result, changed(result["fields"], fields)) if result else ["", "not measured", "", ""]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def published_rows(folder: Path) -> str:
-    """Molecules whose numbers others have published; on the test part, where there is one here."""
-    lines = ["| forces / energy | ours | frames | MACE | MACE, made again |", "| --- | --- | --- | --- | --- |"]
+    """The table of molecules with published numbers; on the test part where a result has one."""
+    lines = ["| forces / energy | ours | frames | MACE | MACE, reproduced |", "| --- | --- | --- | --- | --- |"]
     for name, published in MACE.items():
-        found = folder / "results" / f"{name}.json"
-        if not found.exists():
+        result_file = folder / "results" / f"{name}.json"
+        if not result_file.exists():
             continue
-        kept = json.loads(found.read_text(encoding="utf-8"))
-        if changed(kept["fields"], read_recipe(folder / f"{name}.toml").to_dict()):
+        recorded_result = json.loads(result_file.read_text(encoding="utf-8"))
+        if changed(recorded_result["fields"], read_recipe(folder / f"{name}.toml").to_dict()):
             continue
-        result = kept["result"]
+        result = recorded_result["result"]
         part = "test" if "test" in result else "validation"
         ours, frames = (result[part][what]["mean"] for what in ("forces", "energy")), result[part]["frames"]["mean"]
         cells = [name, " / ".join(f"{x:.3g}" for x in ours), f"{frames:.0f} of the {part} part"]
@@ -182,28 +182,28 @@ def published_rows(folder: Path) -> str:
 
 
 def changed(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Fields of a recipe that are others than when it was recorded; a field that there was not then had its default."""
+    """The fields of a recipe that have changed since it was recorded; a field that is newer had its default then."""
     return [d.partition(":")[0] for d in differences(recipe(old).to_dict(), new) if not d.startswith(("seed:", "title:"))]
 
 
-def measured(kept: dict[str, Any], changes: list[str]) -> list[str]:
-    each = sorted(one["seconds"] for one in kept["each"])
-    seeds = f" (seeds {', '.join(map(str, kept['seeds']))})" if len(kept["seeds"]) > 1 else f" (seed {kept['seeds'][0]})"
+def measured(result: dict[str, Any], changes: list[str]) -> list[str]:
+    each = sorted(one["seconds"] for one in result["each"])
+    seeds = f" (seeds {', '.join(map(str, result['seeds']))})" if len(result["seeds"]) > 1 else f" (seed {result['seeds'][0]})"
     results = "<br>".join(
-        f"{part}: " + ", ".join(f"{what} {said(value, what)}" for what, value in values.items())
-        for part, values in sorted(kept["result"].items(), reverse=True)
+        f"{part}: " + ", ".join(f"{what} {with_spread(value, what)}" for what, value in values.items())
+        for part, values in sorted(result["result"].items(), reverse=True)
     )
-    machine = kept["machine"]
+    machine = result["machine"]
     return [
-        f"{kept['parameters'] / 1e6:.2f} M",
+        f"{result['parameters'] / 1e6:.2f} M",
         results + seeds + (f"<br>the recipe has changed since: {', '.join(changes)}" if changes else ""),
         clock(each[len(each) // 2]),
         machine.get("gpu") or f"{machine['cpu']}, {machine.get('threads', '?')} threads",
     ]
 
 
-def said(value: dict[str, float], what: str) -> str:
-    """A number as people read it, with its spread over seeds."""
+def with_spread(value: dict[str, float], what: str) -> str:
+    """A number in words, with its spread over seeds."""
     deviation = value.get("deviation")
     if what in ("pictures", "recordings", "lines", "pairs"):
         return f"{value['mean']:,.0f}"

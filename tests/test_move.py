@@ -1,4 +1,4 @@
-"""The script that relaxes a molecule with a run and lets it move: what it says is what happened."""
+"""The script that relaxes and simulates a molecule with a run: its summary agrees with the energies and forces."""
 
 import importlib.util
 from pathlib import Path
@@ -48,18 +48,18 @@ def test_a_run_relaxes_and_moves_a_molecule(move, run, tmp_path, capsys):
     assert move.main(words) == 0
     rest, drift = capsys.readouterr().out.splitlines()
     assert rest.startswith("relaxed: -42")
-    assert drift.startswith("moved: 0.005 ps, the energy drifts by ")
+    assert drift.startswith("simulated: 0.005 ps, energy drift ")
     assert len(io.read(tmp_path / "path.xyz", ":")) == 11
 
 
 def test_a_relaxed_molecule_is_at_rest_and_lower(move):
     atoms = water()
-    found = move.relaxed(atoms)
-    assert found["after"] <= found["before"]
-    assert found["left"] == pytest.approx(np.linalg.norm(atoms.get_forces(), axis=1).max())
-    assert found["left"] <= 0.01
-    assert move.told_rest(found).endswith("at rest")
-    assert "not at rest, forces to 0.5 eV/Å are left" in move.told_rest(found | {"left": 0.5})
+    result = move.relaxed(atoms)
+    assert result["after"] <= result["before"]
+    assert result["force"] == pytest.approx(np.linalg.norm(atoms.get_forces(), axis=1).max())
+    assert result["force"] <= 0.01
+    assert move.relaxation_summary(result).endswith("converged")
+    assert move.relaxation_summary(result | {"force": 0.5}).endswith("not converged: the largest force is 0.5 eV/Å")
 
 
 def test_energy_is_kept_the_better_the_smaller_the_steps(move):
@@ -68,7 +68,7 @@ def test_energy_is_kept_the_better_the_smaller_the_steps(move):
     for femtoseconds in (0.5, 0.25):
         atoms = water()
         move.relaxed(atoms)
-        times, energies = move.moved(atoms, 0.02, femtoseconds)
+        times, energies = move.simulated(atoms, 0.02, femtoseconds)
         assert times[-1] == pytest.approx(0.02)
         sways.append(float(np.abs(energies - energies[0]).max()))
     assert 2.5 < sways[0] / sways[1] < 6
@@ -77,7 +77,7 @@ def test_energy_is_kept_the_better_the_smaller_the_steps(move):
 
 def test_a_drift_is_the_slope_in_milli_electronvolts_an_atom(move):
     times = np.linspace(0, 2, 50)
-    assert "moved: 2 ps, the energy drifts by 2 meV an atom a ps" in move.told_drift((times, -100 + 0.006 * times), 3)
+    assert "simulated: 2 ps, energy drift 2 meV/atom/ps" in move.drift_summary(times, -100 + 0.006 * times, 3)
 
 
 def test_what_cannot_be_moved_is_a_sentence(move, run, tmp_path, capsys):
@@ -91,5 +91,5 @@ def test_what_cannot_be_moved_is_a_sentence(move, run, tmp_path, capsys):
     ):
         assert move.main(words) == 2
         assert said in capsys.readouterr().err
-    with pytest.raises(InputError, match="no way to move"):
-        move.moved(water(), picoseconds=0.0)
+    with pytest.raises(InputError, match="cannot be simulated"):
+        move.simulated(water(), picoseconds=0.0)

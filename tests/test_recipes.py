@@ -95,6 +95,6 @@ def test_a_run_from_before_a_field_was_is_of_the_recipe_still(record, tmp_path):
 
 
 def test_runs_of_another_recipe_are_not_recorded(record, tmp_path, capsys):
-    with pytest.raises(SystemExit, match=r"No recipe here is that of Words\. The nearest is words; there: budget\.batch: 2, now 3"):
+    with pytest.raises(SystemExit, match=r"The most similar is words, with other fields: budget\.batch: 2, now 3"):
         record([trained(tmp_path, "budget.batch=3")])
     assert not (tmp_path / "results").exists()
