@@ -6,6 +6,7 @@ One idea: a mistake is an expression in a function's body and another one in its
 
 import ast
 import copy
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -68,18 +69,40 @@ def drawn(package: Path, seed: int = 0) -> list[Fault]:
     return [Fault(**{**vars(fault), "number": number}) for number, fault in enumerate(faults)]
 
 
+def carried(package: Path) -> list[Fault]:
+    """The faults of drawn.json in this source: each at the expression with its text that is nearest to its line.
+
+    raises  ValueError where the source has no such expression: then drawn.json needs the expression's new text
+    """
+    faults = []
+    for entry in json.loads((Path(__file__).parent / "drawn.json").read_text(encoding="utf-8")):
+        source = (package / entry["file"]).read_bytes()
+        found = [node for node in spans(source) if source[node[1] : node[2]].decode() == entry["original"]]
+        if not found:
+            raise ValueError(f"Fault {entry['number']}: {entry['file']} has no expression {entry['original']!r}.")
+        line, start, stop, _ = min(found, key=lambda node: abs(node[0] - entry["line"]))
+        faults.append(Fault(**entry | {"line": line}, start=start, stop=stop))
+    return faults
+
+
 def possible(file: Path, package: Path, room: str) -> Iterator[Fault]:
     """Every mistake that this file could have."""
     source = file.read_bytes()
+    for line, start, stop, node in spans(source):
+        for kind, change in MISTAKES.items():
+            if mistaken := change(node):
+                yield Fault(-1, room, str(file.relative_to(package)), line, kind, start, stop,
+                            source[start:stop].decode(), ast.unparse(mistaken))  # fmt: skip
+
+
+def spans(source: bytes) -> Iterator[tuple[int, int, int, ast.expr]]:
+    """Line, first byte and end of each expression that may be changed."""
     lines = [0]
     for line in source.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     for node in expressions(ast.parse(source)):
-        start, stop = lines[node.lineno - 1] + node.col_offset, lines[node.end_lineno - 1] + node.end_col_offset
-        for kind, change in MISTAKES.items():
-            if mistaken := change(node):
-                yield Fault(-1, room, str(file.relative_to(package)), node.lineno, kind, start, stop,
-                            source[start:stop].decode(), ast.unparse(mistaken))  # fmt: skip
+        yield (node.lineno, lines[node.lineno - 1] + node.col_offset,
+               lines[node.end_lineno - 1] + node.end_col_offset, node)  # fmt: skip
 
 
 def expressions(tree: ast.AST, inside: bool = False) -> Iterator[ast.expr]:

@@ -6,12 +6,14 @@ from tests.checkpoints.test_parity import ids
 from tests.models.test_generate import model
 from tests.models.test_generate_pairs import begin, paired
 
+from equiscope.attention import Causal, Window
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import Attention, Block, Sampling, Spec, build, generate
 from equiscope.models.cpu_decoder import CPUDecoder
 from equiscope.models.decoding import Decoding
 from equiscope.models.speculate import Draft, speculate
-from equiscope.positions import Learned
+from equiscope.positions import Learned, Rope
+from equiscope.symmetry import relative_error
 
 TEXTS = [torch.arange(n) % 40 for n in (5, 1, 9)]
 
@@ -129,3 +131,15 @@ def test_sources_and_prompts_are_counted(tmp_path):
         generate(pair, begin(theirs, 2), 3, source=ids(1), draft=Draft(pair))
     with pytest.raises(ShapeError, match=r"model\.encode\(ids\[None\]\)"):
         generate(pair, begin(theirs, 1), 3, source=pair.encode(ids(1)[0]))
+
+
+def test_tokens_after_a_rollback_are_within_the_window_again():
+    torch.manual_seed(0)
+    attention = Attention(2, position=Rope(), mask=Causal() & Window(3))
+    large, ids = build(Spec(8, vocabulary=9, outputs=9, block=Block(attention))).double(), torch.arange(7) % 5
+    with torch.no_grad():
+        decoding = Decoding(large, ids[:4], 5, spare=2)
+        decoding.prefill()
+        decoding.step(torch.tensor([[7, 8]]))
+        decoding.rollback(2)
+        assert relative_error(decoding.step(ids[None, 4:]), large(ids)[None, 4:]) < 1e-12  # float64: rounding only

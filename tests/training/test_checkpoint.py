@@ -255,3 +255,13 @@ def test_a_full_disk_keeps_what_was_saved_and_going_on_afterwards_works(finished
     fit(recipe, task, run)
     assert told(run) == told(undisturbed)
     assert files(run) == files(undisturbed)
+
+
+def test_a_folder_that_cannot_be_made_is_said_with_its_own_reason(tmp_path, monkeypatch):
+    def full(path, *how, **named):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "mkdir", full)
+        with pytest.raises(OSError, match="No space left on device"):
+            run_folder.write_checkpoint(tmp_path / "step-1", 1, {}, {}, "run")

@@ -8,7 +8,7 @@ from torch import nn
 from equiscope.audit import CalculatorModule, check, replay
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.statements.space.conservative import Conservative
-from equiscope.audit.statements.space.smooth import Smooth, declared_cutoff
+from equiscope.audit.statements.space.smooth import PointPath, Smooth, declared_cutoff
 from equiscope.audit.subject import Subject
 from equiscope.symmetry import inputs_of
 from tests.audit.zoo_molecules import Arrows, Field, molecule, ours
@@ -122,3 +122,9 @@ def test_a_function_that_gives_a_pair_is_checked():
     assert row.verdict == "holds"
     (row,) = asked(CalculatorModule(lambda z, x: (pull(z, x)[0], -x)), *molecule(), properties=["conservative"])
     assert "0.5 times" in row.cause
+
+
+def test_a_value_that_is_zero_near_the_others_gets_its_size_farther_away():
+    path = PointPath(lambda t: {"bump": torch.tensor([3.0 if 0.4 < t < 0.6 else 0.0])})
+    path.measure((0.01, 1.0))
+    assert path.scales == {"bump": 3.0}
