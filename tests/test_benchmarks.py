@@ -1,5 +1,6 @@
-"""Benchmarks run in their shortest form, so that none rots; their times are looked at by people, not by tests."""
+"""Benchmarks import, and in a thorough run they run in their shortest form; no test reads their times."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -11,34 +12,47 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+
+
 def run(*arguments):
     return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_can_be_imported(name):
+    assert importlib.import_module(f"benchmarks.{name}").__doc__
+
+
+@pytest.mark.thorough
 def test_the_cost_of_watching_can_be_measured():
     done = run("benchmarks.program", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| tiny: 8 wide, 1 layer, 3 tokens |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_cost_of_a_position_can_be_measured():
     done = run("benchmarks.positions", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| rope | ours |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_memory_of_attention_can_be_measured():
     done = run("benchmarks.memory", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| rope | sdpa |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_time_of_a_training_step_can_be_measured():
     done = run("benchmarks.models", "--quick", "--dtypes", "float32")
     assert done.returncode == 0, done.stderr
     assert "| ours, compiled |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_what_fast_ways_of_attention_save_can_be_measured():
     done = run("benchmarks.kernels", "--quick")
     assert done.returncode == 0, done.stderr
@@ -51,24 +65,28 @@ def test_the_readme_shows_the_verdicts_that_are_measured():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_what_muon_saves_can_be_measured():
     done = run("benchmarks.muon", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| ethanol |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_time_of_a_cold_start_can_be_measured():
     done = run("benchmarks.cold", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| equiscope --help |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_speed_of_writing_can_be_measured():
     done = run("benchmarks.decode", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| ours, prepared |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_cost_of_a_check_can_be_measured():
     done = run("benchmarks.check", "--quick")
     assert done.returncode == 0, done.stderr
@@ -76,12 +94,14 @@ def test_the_cost_of_a_check_can_be_measured():
     assert "the goal is 200" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_speed_of_a_training_loop_can_be_measured():
     done = run("benchmarks.train", "--quick", "--dtypes", "float32", "--eager", "--only", "ours", "nanoGPT's loop")
     assert done.returncode == 0, done.stderr
     assert "| ours |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_compressors_can_be_measured_on_the_text_of_a_recipe():
     done = run("benchmarks.compressors", "--quick", "--orders", "3", "4")
     assert done.returncode == 0, done.stderr
@@ -99,6 +119,7 @@ def test_the_page_of_all_heads_can_be_measured(tmp_path):
     assert "failed" not in next(tmp_path.glob("*.json")).read_text()
 
 
+@pytest.mark.thorough
 def test_attention_in_space_can_be_measured():
     done = run("benchmarks.geometry", "--quick")
     assert done.returncode == 0, done.stderr
@@ -106,6 +127,7 @@ def test_attention_in_space_can_be_measured():
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="the page's steps are run by node")
+@pytest.mark.thorough
 def test_energies_and_forces_in_the_page_can_be_measured():
     done = run("benchmarks.computation", "--quick")
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
 from tests.judges import transformers
+from tests.pairwise import each_value
 from tests.recorded import recorded
 
 from equiscope.attention import Causal, DifferentialAttention, Everything, Prefix, Sigmoid, Softmax, Window
@@ -89,8 +90,10 @@ def test_it_equals_hugging_faces_diffllama_on_the_same_weights(index, groups, im
     assert error < 1e-6  # they make lambda, and the eager softmax, in float32
 
 
-@pytest.mark.parametrize("mask", [Everything(), Causal(), Causal() & Window(3), Causal() | Prefix(2)], ids=title)
-@pytest.mark.parametrize("scheme", [s for s in LISTED if s.name != "shaw"], ids=title)
+@each_value(
+    pytest.mark.parametrize("mask", [Everything(), Causal(), Causal() & Window(3), Causal() | Prefix(2)], ids=title),
+    pytest.mark.parametrize("scheme", [s for s in LISTED if s.name != "shaw"], ids=title),
+)
 def test_every_scheme_and_mask_on_every_backend(scheme, mask):
     """And the readable steps give the same, padded too."""
     found = []

@@ -26,6 +26,6 @@ VISION = (
 FIXED = CAUSAL + ENCODERS + ENCODER_DECODERS + VISION
 FOUND: dict[str, str] = {}  # class -> the function of docs/why/confirm/in_transformers.py that confirms what is wrong
 HEALTHY = tuple(name for name in FIXED if name not in FOUND)
-SHORT = (  # with little effort; the first two by default
+SHORT = (  # with little effort; the first by default
     "LlamaForCausalLM", "T5Model", "GPT2LMHeadModel", "BertModel", "ViTModel", "OPTForCausalLM",
 )  # fmt: skip

@@ -8,6 +8,7 @@ import equiscope as eq
 from equiscope.audit import check, replay
 from equiscope.errors import InputError, UnknownName
 from tests.audit.zoo import Attend, Layers, NormTokens, Table, features
+from tests.pairwise import each_value
 
 
 class Ahead(nn.Module):
@@ -115,8 +116,10 @@ def test_a_claim_of_ours_is_in_the_row_with_its_reason():
     assert "Rope" in audit["permute"].reason
 
 
-@pytest.mark.parametrize("proof", [False, True])
-@pytest.mark.parametrize("made", [lambda: Attend(), lambda: Layers(places=Table(), attend=Attend()), lambda: NormTokens(False)])
+@each_value(
+    pytest.mark.parametrize("proof", [False, True]),
+    pytest.mark.parametrize("made", [lambda: Attend(), lambda: Layers(places=Table(), attend=Attend()), lambda: NormTokens(False)]),
+)
 def test_every_call_of_the_model_is_counted(made, proof):
     model, calls = made(), []
     handle = torch.nn.modules.module.register_module_forward_pre_hook(lambda m, _: calls.append(type(m) is type(model)) or None)

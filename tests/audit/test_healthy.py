@@ -1,4 +1,4 @@
-"""The default check raises no false alarm on classes that are taken to be sound: two of them here, all sixty with --thorough."""
+"""The default check raises no false alarm on classes that are taken to be sound: one of them here, all sixty with --thorough."""
 
 import importlib.util
 import inspect
@@ -21,7 +21,7 @@ def failed(name, **how):
     return {row.name: (row.verdict, row.error, row.where) for row in audit.failed}
 
 
-@pytest.mark.parametrize("name", few(SHORT, 2))
+@pytest.mark.parametrize("name", few(SHORT, 1))
 def test_a_sound_class_has_no_failing_row(name):
     assert failed(name, effort="quick", proof=False) == {}
 

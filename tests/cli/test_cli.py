@@ -36,7 +36,7 @@ def refused(result, *wanted):
     assert all(w in plain for w in wanted), plain
 
 
-@pytest.mark.parametrize("module", ["equiscope", "equiscope.cli"])
+@pytest.mark.parametrize("module", ["equiscope", pytest.param("equiscope.cli", marks=pytest.mark.thorough)])
 def test_it_runs_as_a_program_and_a_mistake_is_one_sentence(module):
     found = subprocess.run([sys.executable, "-m", module, "table", "rop"], capture_output=True, text=True)
     assert found.returncode == 2

@@ -59,6 +59,7 @@ def test_ray_gives_the_same_runs(alone, tmp_path):
     assert bits(tmp_path / "compared", made) == bits(alone, made)
 
 
+@pytest.mark.thorough
 def test_a_list_of_commands_gives_the_same_runs(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     lines = workers.write_job_list(tmp_path / "compared", made).read_text().splitlines()
@@ -71,6 +72,7 @@ def test_a_list_of_commands_gives_the_same_runs(alone, tmp_path):
     assert workers.write_job_list(tmp_path / "compared", made).read_text().count("\n") == 1, "what is done is not listed again"
 
 
+@pytest.mark.thorough
 def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     folder = tmp_path / "compared"
@@ -91,7 +93,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     assert bits(folder, made) == bits(alone, made)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number):
     made = plan(tmp_path, {name: {**changes, "budget.steps": 10**6} for name, changes in TWO.items()}, (1,))
     code = (

@@ -97,6 +97,7 @@ def test_coordinates_that_are_no_numbers_are_refused():
 
 
 @pytest.mark.compile
+@pytest.mark.thorough
 def test_compiled_it_learns_the_same():
     made = model(layers=1, **KINDS["few, within a cutoff"], heads=2)
     t = batch("few, within a cutoff")

@@ -51,12 +51,18 @@ def test_a_recipe_that_is_not_a_file_needs_a_folder(tmp_path):
         eq.train(recipe, tmp_path, changes=["seed=2"])
 
 
-def test_candidates_are_compared(tmp_path):
+def test_runs_are_compared(folder, tmp_path):
+    eq.train(RECIPE, tmp_path / "other", changes=[*SHORT, "model.block.attention.position=none"], small=True)
+    assert len(eq.compare([folder, tmp_path / "other"]).candidates) == 2
+    with pytest.raises(InputError, match="There is nothing to compare"):
+        eq.compare(RECIPE, out=tmp_path / "one", small=True)
+
+
+@pytest.mark.thorough
+def test_candidates_are_trained_and_compared(tmp_path):
     comparison = eq.compare(RECIPE, vary=["position=none,rope"], seeds=1, out=tmp_path / "both", changes=SHORT, small=True)
     assert {candidate.name for candidate in comparison.candidates} == {"none", "rope"}
     assert comparison.answer
     assert eq.compare(tmp_path / "both").answer == comparison.answer
     runs = [tmp_path / "both" / "runs" / name / "seed-1337" for name in ("none", "rope")]
     assert len(eq.compare(runs).candidates) == 2
-    with pytest.raises(InputError, match="There is nothing to compare"):
-        eq.compare(RECIPE, out=tmp_path / "one", small=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tests.drawn import HEADS, LENGTH, LISTED, WIDTH, placed, randomised, title, uneven, words
-from tests.pairwise import pairwise
+from tests.pairwise import each_value, pairwise
 
 import equiscope as eq
 from equiscope.models import READOUTS
@@ -52,14 +52,15 @@ def test_what_is_derived_is_what_is_measured(scheme, norm, readout):
     agree(model(scheme, readout, norm))
 
 
-@pytest.mark.parametrize("readout", ["each", "mean", "class"])
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@each_value(
+    pytest.mark.parametrize("readout", ["each", "mean", "class"]),
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+)
 def test_a_causal_mask_is_derived_as_it_is_measured(scheme, readout):
     agree(model(scheme, readout, causal=True, layers=2))
 
 
-@pytest.mark.parametrize("readout", READOUTS)
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@each_value(pytest.mark.parametrize("readout", READOUTS), pytest.mark.parametrize("scheme", LISTED, ids=title))
 def test_pre_norm_models_keep_what_is_derived(scheme, readout):
     """Only the kept ones: a LayerNorm before attention may hide what a scheme adds (see below)."""
     for action, (holds, verdict) in verdicts(model(scheme, readout, eq.Norm(order="pre"))).items():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
-from tests.drawn import LISTED, SEEDS, VARIANTS, attending, has_table, placed, title, uneven, words
+from tests.drawn import LISTED, SEEDS, VARIANTS, VARIED, attending, has_table, placed, title, uneven, words
 from tests.pairwise import pairwise
 from torch import Tensor
 
@@ -80,7 +80,7 @@ MASKS = {"everything": Everything(), "causal": Causal(), "window": Causal() & Wi
 
 @pytest.mark.usefixtures("uncompiled")
 @pairwise(
-    schemes,
+    pytest.mark.parametrize("scheme", VARIED, ids=title),
     pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS)),
     pytest.mark.parametrize("backend", BACKENDS),
 )

@@ -13,6 +13,7 @@ from equiscope.training import engine as engines
 from equiscope.training import fit
 from equiscope.training.engine import Diverged, TrainingEngine
 from equiscope.training.task import resolve_spec
+from tests.pairwise import few
 from tests.training.small import plain, small
 
 
@@ -242,13 +243,12 @@ def test_a_compiled_step_on_a_cpu_drops_what_a_plain_one_drops(tmp_path):
 
 
 @pytest.mark.compile
-def test_a_compiled_step_learns_the_same(tmp_path):
-    eager = losses(tmp_path)
-    assert losses(tmp_path, engine={"compile": True}) == pytest.approx(eager, rel=1e-5)
-    recomputed = losses(tmp_path, engine={"compile": True, "recompute": True})
-    assert recomputed == pytest.approx(eager, rel=1e-5)
-    half = losses(tmp_path, engine={"precision": "bfloat16"})
-    assert losses(tmp_path, engine={"compile": True, "precision": "bfloat16"}) == pytest.approx(half, rel=5e-3)
+@pytest.mark.parametrize(
+    ("options", "more", "within"),
+    few([({}, {}, 1e-5), ({}, {"recompute": True}, 1e-5), ({"precision": "bfloat16"}, {"precision": "bfloat16"}, 5e-3)], 1),
+)
+def test_a_compiled_step_learns_the_same(tmp_path, options, more, within):
+    assert losses(tmp_path, engine={"compile": True, **more}) == pytest.approx(losses(tmp_path, engine=options), rel=within)
 
 
 @pytest.mark.quick

@@ -18,11 +18,12 @@ KILLING = Path(__file__).with_name("killing.py")
 
 VARIANTS = {
     "as it comes": {},
-    "dropout, average, turns": {
-        "model": {"dropout": 0.1}, "budget": {"accumulate": 2}, "optimiser": {"average": 0.9, "schedule": "wsd"},
+    "all at once": {
+        "model": {"dropout": 0.1},
+        "budget": {"accumulate": 2},
+        "optimiser": {"kind": "muon", "average": 0.9, "schedule": "wsd", "clip": 0.5},
+        "engine": {"precision": "bfloat16", "recompute": True},
     },
-    "muon": {"optimiser": {"kind": "muon", "schedule": "linear", "clip": 0.5}},
-    "bfloat16": {"engine": {"precision": "bfloat16", "recompute": True}, "model": {"dropout": 0.1}, "optimiser": {"average": 0.5}},
 }  # fmt: skip
 
 
@@ -64,11 +65,12 @@ def test_a_run_that_is_killed_at_any_file_or_moment_is_the_run_that_would_have_b
 
 
 @pytest.mark.slow
-def test_no_file_is_a_bad_moment(tmp_path):
-    """A run is killed before the first file that it touches; another one before the second; ..."""
+@pytest.mark.parametrize("stride", [5, pytest.param(2, marks=pytest.mark.thorough)])
+def test_no_file_is_a_bad_moment(tmp_path, stride):
+    """A run is killed before the first file that it touches, and then before the second; another one before the sixth; ..."""
     recipe = plain(tmp_path, budget={"steps": 4}, evaluation={"every": 2, "save": 2, "samples": 0})
     runs = [{"folder": str(tmp_path / "undisturbed"), "recipe": recipe, "lives": []}]
-    for event in range(1, 49, 2):
+    for event in range(1, 49, stride):
         runs.append({"folder": str(tmp_path / f"{event}"), "recipe": recipe, "lives": [{"event": event}, {"event": event + 1}, {}]})
     ended, wrong = lived(tmp_path, runs)
     for run, ends in zip(runs[1:], ended[1:], strict=True):
@@ -79,15 +81,16 @@ def test_no_file_is_a_bad_moment(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_is_killed_and_given_again_until_it_is_done(tmp_path):
-    recipe = plain(tmp_path, budget={"steps": 150}, evaluation={"every": 50, "save": 5, "samples": 0})
+@pytest.mark.parametrize(("kills", "steps"), [(1, 30), pytest.param(8, 150, marks=pytest.mark.thorough)])
+def test_the_command_is_killed_and_given_again_until_it_is_done(tmp_path, kills, steps):
+    recipe = plain(tmp_path, budget={"steps": steps}, evaluation={"every": 50, "save": 5, "samples": 0})
     toml = tmp_path / "recipe.toml"
     toml.write_text(as_toml(recipe))
     command = [sys.executable, "-m", "equiscope.cli", "train", str(toml), "--out"]
     quick = {"env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     assert subprocess.run([*command, str(tmp_path / "undisturbed")], **quick).returncode == 0
     chance, run, done = random.Random(0), tmp_path / "killed", 0
-    for _ in range(8):
+    for _ in range(kills):
         process = subprocess.Popen([*command, str(run)], **quick)
         while process.poll() is None and lines(run) < done + 7:  # some steps later than it began
             time.sleep(0.01)

@@ -150,7 +150,9 @@ REPEATED = (  # of an operation that another case has too, or one beside it
     "transform-of-features", "transform-of-both", "rotated-all-alike", "scores-of-rotated", "complex-mean-of-tokens",
     "less-the-mean-of-everything", "softmax-of-the-batch", "scores-without-softmax", "one-beyond-the-triangle", "mask-added",
     "mask-filled-and-scaled", "softmax-by-hand", "mixing-with-equal-weights", "mixing-with-itself-and-all", "distances", "fused",
-    "fused-with-a-mask-turned", "window",
+    "fused-with-a-mask-turned", "window", "where-by-place", "a-table-for-each-row-of-the-batch", "merge-and-split", "flip-tokens",
+    "first-token-for-all", "mixed-up-view", "in-place-on-one-token", "mean-of-sorted-tokens", "sorted-tokens", "lower-triangle",
+    "mask-after-softmax", "fixed-mixing", "log-of-a-sum-so-far", "running-mean", "largest-of-tokens", "filtered-features",
 )  # fmt: skip
 assert set(REPEATED) < set(CASES)
 
