@@ -109,12 +109,13 @@ def test_compressors_can_be_measured_on_the_text_of_a_recipe():
 
 
 @pytest.mark.browser
-def test_the_page_of_all_heads_can_be_measured(tmp_path):
+def test_the_pages_of_the_explorer_can_be_measured(tmp_path):
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None and not os.environ.get("EQUISCOPE_BROWSER"):
         (pytest.fail if os.environ.get("CI") else pytest.skip)("No browser was found: see tests/journeys/conftest.py.")
-    done = run("benchmarks.explorer", "--quick", "--only", "heads", "--repeat", "1", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    done = run("benchmarks.explorer", "--quick", "--only", "ours", "--repeat", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| equiscope |" in done.stdout
     assert "| equiscope all heads, --compact |" in done.stdout
     assert "failed" not in next(tmp_path.glob("*.json")).read_text()
 

@@ -106,10 +106,11 @@ def measure(pages, settings):
 
 
 def command_times(settings):
-    """Wall time of `equiscope --help` (7 times) and, when asked, of the set-up in a fresh clone."""
+    """Wall time of `equiscope --help` (`--repeat` times) and, when asked, of the set-up in a fresh clone."""
     times = {}
     if settings.only != "peers":
-        times["equiscope --help"] = [run_limited([entries.equiscope_command(), "--help"], settings.limit)[0] for _ in range(7)]
+        command = [entries.equiscope_command(), "--help"]
+        times["equiscope --help"] = [run_limited(command, settings.limit)[0] for _ in range(settings.repeat)]
     if settings.setup:
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)

@@ -27,11 +27,12 @@ def ethanol(path, frames=3):
     return xyz(path, [SYMBOLS[n - 1] for n in found["nuclear_charges"]], found["coords"][:frames])
 
 
-def handed(path):
-    """CHFClBr: four different neighbours of one carbon, which no turn brings to its mirror image."""
+def handed(path, frames=1):
+    """CHFClBr: four different neighbours of one carbon, which no turn brings to its mirror image; larger in each frame."""
     corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / math.sqrt(3)
     far = np.array([1.09, 1.36, 1.76, 1.94])[:, None]
-    return xyz(path, ["C", "H", "F", "Cl", "Br"], [np.concatenate([np.zeros((1, 3)), far * corners])])
+    at = np.concatenate([np.zeros((1, 3)), far * corners])
+    return xyz(path, ["C", "H", "F", "Cl", "Br"], [at * (1 + 0.05 * frame) for frame in range(frames)])
 
 
 def ball(path):

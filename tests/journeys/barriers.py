@@ -14,5 +14,6 @@ def barriers(tab, least="minor", within="html"):
     if not AXE.exists():
         (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
     tab.evaluate(AXE.read_text(encoding="utf-8"))
-    run = "(within) => axe.run(within).then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes[0].html]))"
+    run = """(within) => axe.run(within, { resultTypes: ["violations"] })
+        .then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes[0].html]))"""
     return [found for found in tab.evaluate(run, within) if found[0] in GRAVITY[GRAVITY.index(least) :]]

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Renderers that Chromium starts ahead for its address bar and for the next page: a test needs neither
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,SpareRendererForSitePerProcess",
 ]
 HOW = "No browser was found. Install Chromium (Debian: apt install chromium), or name one in EQUISCOPE_BROWSER."
 
@@ -42,19 +45,26 @@ def browser():
         running.close()
 
 
+@cache
+def explored(choice):
+    """The record of the page of a sentence; made once for each `Choice`."""
+    from equiscope import explore
+
+    return explore.explorable(choice)
+
+
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """Exports a page once for each choice: exported(sentence="...", heads=2) -> its path."""
     from equiscope import explore
 
-    folder, made = tmp_path_factory.mktemp("pages"), {}
+    folder, files = tmp_path_factory.mktemp("pages"), {}
 
-    def export(**choice) -> Path:
-        key = str(sorted(choice.items()))
-        if key not in made:
-            content = explore.explorable(explore.Choice(**choice))
-            made[key] = explore.write(content, folder / f"{len(made)}.html")
-        return made[key]
+    def export(**fields) -> Path:
+        choice = explore.Choice(**fields)
+        if choice not in files:
+            files[choice] = explore.write(explored(choice), folder / f"{len(files)}.html")
+        return files[choice]
 
     return export
 

@@ -137,7 +137,7 @@ def picture() -> Heads:
         blob = np.exp(-((y - 2 - i) ** 2 + (x - 4) ** 2) / 4)
         k[0, 1:] += 3 * blob[:, None] * q[0, 0]
         layers.append(layer(f"blocks.{i}.attn", AttentionTensors(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones))
-    labels = ["class token", *(f"patch {r + 1}, {c + 1}" for r in range(side) for c in range(side))]
+    labels = ["class token", *(f"row {r}, column {c}" for r in range(side) for c in range(side))]
     line = TokenSequence(name="picture", kind="patches", labels=labels, picture=photo(), grid=[side, side], prefix_tokens=1)
     table = msgspec.structs.replace(places(), grid=[7, 7], spectrum=[])
     return heads("Toy: a picture", layers, [line], position_tables=[table])

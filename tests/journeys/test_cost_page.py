@@ -74,7 +74,7 @@ def field(tab, letter):
     return tab.locator(f".size[data-size='{letter}'] input[type='text']")
 
 
-@pytest.mark.parametrize(("wide", "dark"), [(1280, False), (360, True)])
+@pytest.mark.parametrize(("wide", "dark"), few([(360, True), (1280, False)], 1))
 def test_every_known_model_has_pythons_numbers(read, wide, dark):
     tab = read(wide=wide, dark=dark)
     for one in cost().presets:
@@ -195,7 +195,7 @@ def test_pieces_are_read_by_keyboard_with_their_operands(read):
     assert stack.get_attribute("aria-valuetext").startswith("no piece is chosen")
 
 
-@pytest.mark.parametrize("wide", [1280, 360])
+@pytest.mark.parametrize("wide", few([1280, 360], 1))
 def test_where_attention_overtakes_is_said_and_marked(read, wide):
     tab = read(wide=wide)
     said = tab.locator(".crossings").inner_text()
@@ -250,7 +250,7 @@ def test_a_token_more_with_the_cache_and_without(read):
     assert tab.locator("[data-store='KV cache']").count() == 0
 
 
-@pytest.mark.parametrize("wide", [1280, 360])
+@pytest.mark.parametrize("wide", few([360, 1280], 1))
 def test_measured_points_are_those_of_the_record(read, wide):
     tab = read(wide=wide)
     found = speeds()

@@ -502,11 +502,13 @@ def test_back_and_forward_work(read):
     assert tab.locator(".detail h2").inner_text() == "L0H0"
 
 
-@pytest.mark.parametrize("hash", ["head=99.0", "head=0.0&query=999&key=999", "head=0.0&hide=0_499&k=0.0.899.899_1", "nonsense"])
-def test_a_link_that_makes_no_sense_is_read_as_far_as_it_does(read, hash):
-    tab = read("words", hash)
-    assert tab.locator(".mosaic canvas").is_visible()
-    assert re.findall(r"NaN|undefined|\[object", tab.locator("body").inner_text()) == []
+def test_a_link_that_makes_no_sense_is_read_as_far_as_it_does(read):
+    tab = read("words", "nonsense")
+    for hash in ("nonsense", "head=99.0", "head=0.0&query=999&key=999", "head=0.0&hide=0_499&k=0.0.899.899_1"):
+        tab.evaluate("hash => { location.hash = hash }", hash)
+        tab.wait_for_timeout(100)
+        assert tab.locator(".mosaic canvas").is_visible()
+        assert re.findall(r"NaN|undefined|\[object", tab.locator("body").inner_text()) == []
 
 
 # --- other hands, other eyes -------------------------------------------------------------------------------------------
@@ -548,7 +550,7 @@ def test_the_dark_has_its_own_colours(read):
     assert light.locator(".mosaic canvas").evaluate("c => c.toDataURL()") == pictures[1]
 
 
-@pytest.mark.parametrize("tokens", [1024, 4096])
+@pytest.mark.parametrize("tokens", few([4096, 1024], 1))
 def test_many_tokens_stay_light(watched, tmp_path, tokens):
     path = write(large(tokens, width=2), tmp_path / "large.html")
     tab = watched(1280)

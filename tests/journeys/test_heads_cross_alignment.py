@@ -12,7 +12,7 @@ from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import TokenSequence
 from tests.journeys.test_heads import number
-from tests.pairwise import each_value
+from tests.pairwise import each_value, few
 
 pytestmark = pytest.mark.browser
 SOURCE = [" Ein", " alter", " Ra", "sen", "mäher", " läuft", "</s>"]
@@ -61,12 +61,24 @@ def made():
     return of
 
 
+@pytest.fixture(scope="module")
+def opened(made, tmp_path_factory):
+    """The file of each model's page, written once."""
+    folder, files = tmp_path_factory.mktemp("aligned"), {}
+
+    def page(kind):
+        if kind not in files:
+            files[kind] = write(made(kind)[0].file(), folder / f"{kind.__name__}.html")
+        return files[kind]
+
+    return page
+
+
 @pytest.fixture
-def read(watched, made, tmp_path):
+def read(watched, opened):
     def open_page(fragment="", wide=1280, dark=False, kind=marian):
-        path = write(made(kind)[0].file(), tmp_path / "page.html")
         tab = watched(wide, dark, has_touch=wide < 500)
-        tab.goto(f"{path.as_uri()}#{fragment}")
+        tab.goto(f"{opened(kind).as_uri()}#{fragment}")
         tab.wait_for_selector(".aligned path", state="attached")
         return tab
 
@@ -126,8 +138,9 @@ def test_pieces_are_put_together(read, made):
 def test_the_share_of_links_on_the_diagonal_is_pythons(read, made):
     looked, _ = made(marian)
     layer = looked.content.cross_alignments[0].layers[1]
+    tab = read()
     for head, told in enumerate(looked.content.layers[layer].heads):
-        tab = read(f"align={layer}.{head}")
+        tab.evaluate("(align) => equiscope.heads.set({ align })", [layer, head])
         said = tab.locator(".order").inner_text()
         assert said.startswith(f"{round(6 * told.diagonal)} of 6 strongest links")
         assert f"chance level is {100 * told.diagonal_chance:.0f} %" in said
@@ -188,7 +201,7 @@ def test_the_chosen_head_opens(read):
     assert tab.evaluate("equiscope.heads.state.open") == [layer, 1]
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", few([True, False], 1))
 def test_it_fits_a_phone_and_is_touched(read, made, dark):
     wanted = made(marian)[1].mean((0, 1))
     tab = read(wide=360, dark=dark)

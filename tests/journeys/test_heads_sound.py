@@ -10,6 +10,7 @@ import torch
 from equiscope.explore.heads.model_inputs import sound_clip
 from equiscope.explore.page import write
 from tests.journeys.heads import sound
+from tests.pairwise import few
 
 pytestmark = pytest.mark.browser
 RATE, HOP, LASTS = 8000, 0.01, 0.025
@@ -103,7 +104,7 @@ def test_a_class_token_stands_in_front_and_is_no_slice(read):
     )
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", few([True, False], 1))
 def test_it_fits_a_phone_and_is_touched(read, dark):
     tab = read(wide=360, dark=dark)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -11,18 +12,21 @@ import torch
 from contract.golden import Case
 
 from equiscope import record
-from equiscope.explore import Choice, explorable
+from equiscope.explore import Choice
 from equiscope.explore.pages.sentence import BROKEN, GROUPS, offers, rows
 from equiscope.explore.sentence.exhibit import exhibit
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, words
 from tests.journeys.barriers import barriers
-from tests.pairwise import each_value
+from tests.journeys.conftest import explored
+from tests.pairwise import each_value, few
 
 pytestmark = pytest.mark.browser
 CASES = Path(__file__).parents[2] / "contract" / "cases"
 LOVE = Choice()
+SIX = Choice("only who can prevent forest fires", width=4, heads=2, seed=3)
+HOSTILE = "</script><script>window.hacked=1</script> $& {title} constructor __proto__ toString"
 Z, Q, A = (f'figure[data-symbol="{symbol}"]' for symbol in "ZQA")
 X = 'figure[data-id="X"]'
 
@@ -58,7 +62,7 @@ def exact(tab, scheme: str, role: str, setting: str = "plain") -> torch.Tensor:
 
 def python(scheme: str, role: str, order: list[int], choice: Choice = LOVE) -> torch.Tensor:
     """The same value from a fresh model in Python."""
-    content = explorable(choice)
+    content = explored(choice)
     program = next(p for p in content.programs if p.scheme == scheme and p.setting == "plain")
     leaves = {leaf.id: torch.from_numpy(record.unpack(content.pool[leaf.pool])) for leaf in program.program.leaves}
     leaves["X"] = rows(words(choice.sentence), choice)[order]
@@ -66,11 +70,12 @@ def python(scheme: str, role: str, order: list[int], choice: Choice = LOVE) -> t
 
 
 # --- the engine ---------------------------------------------------------------------------------------------------------
-def test_the_browser_gives_pythons_numbers_on_every_golden_program(visit):
+@pytest.mark.parametrize("every", few([5, 1], 1))  # web/tests/golden.test.ts compares all of them in Node
+def test_the_browser_gives_pythons_numbers_on_golden_programs(visit, every):
     tab = visit()
     names = sorted(p.name for p in CASES.glob("*.json") if p.name != "words.json")
     assert len(names) > 20
-    for name in names:
+    for name in names[::every]:
         case = msgspec.json.decode((CASES / name).read_bytes(), type=Case)
         if any(step.op == "loops" for step in case.program.steps):
             continue  # they have a page of their own: test_watched.py
@@ -98,10 +103,12 @@ def test_schemes_are_listed_under_the_place_where_they_act(visit):
     assert [group for group, _ in groups] == [*GROUPS.values(), BROKEN]
 
 
-@pytest.mark.parametrize("wide", [390, 1280])
-@pytest.mark.parametrize("causal", ["true", "false"])
+@each_value(
+    pytest.mark.parametrize("causal", ["true", "false"]),
+    pytest.mark.parametrize("wide", [390, 1280]),
+)
 def test_every_scheme_shows_its_numbers(visit, wide, causal):
-    tab = visit(f"causal={causal}", wide=wide, sentence="only who can prevent forest fires", heads=2, width=4)
+    tab = visit(f"causal={causal}", wide=wide, **asdict(SIX))
     for offer in offers(2):
         tab.get_by_label("position scheme").locator("visible=true").first.select_option(offer.variant.name)
         assert tab.locator("main figure").first.get_attribute("data-scheme") == offer.variant.name
@@ -240,9 +247,9 @@ def test_two_schemes_stand_side_by_side_and_the_split_scores_sum_to_the_score(vi
 
 
 def test_every_claim_in_the_table_is_what_was_measured(visit):
-    tab = visit("story=positions", sentence="one two three four five", width=4)
+    tab = visit("story=positions", **asdict(SIX))
     tab.wait_for_selector("table.laws tbody tr")
-    content = explorable(Choice(sentence="one two three four five", width=4))
+    content = explored(SIX)
     for program in (p for p in content.programs if p.setting == "plain"):
         for claim in program.claims:
             cell = tab.locator(f'tr[data-scheme="{program.scheme}"] td[data-action={claim.action}]')
@@ -290,8 +297,10 @@ def test_while_the_slider_is_dragged_relative_schemes_stay_and_absolute_ones_cha
 
 
 def test_rope_gives_the_numbers_of_the_docs_wherever_the_words_stand(visit):
+    tab = visit("story=slide&digits=3&scheme=rope")
     for place in (0, 7, 61):
-        tab = visit(f"story=slide&slide={place}&digits=3&scheme=rope")
+        tab.evaluate("hash => { location.hash = hash }", f"story=slide&slide={place}&digits=3&scheme=rope")
+        eventually(tab, f"document.querySelector('.here').dataset.position === '{place}'")
         assert numbers(tab, '.whole [data-symbol="Z"]')[2 * min(place, 21) :][:2] == [2.113, 1.715]
 
 
@@ -389,7 +398,7 @@ def test_an_accessibility_checker_finds_no_serious_fault(visit, story, dark):
     assert barriers(tab, "serious") == []
 
 
-@pytest.mark.parametrize("waves", ["constructor", "carry", "__proto__"])
+@pytest.mark.parametrize("waves", few(["__proto__", "constructor", "carry"], 1))
 def test_a_link_cannot_stop_the_page(visit, waves):
     tab = visit(
         f"story=clocks&waves={waves}&edits=%7B%22__proto__%22%3A%7B%220%2C0%22%3A5%7D%2C%22words%22%3A%7B%220%2C0%22%3A1e308%7D%7D"
@@ -398,11 +407,11 @@ def test_a_link_cannot_stop_the_page(visit, waves):
 
 
 def test_words_that_are_names_of_the_language_are_spelled_like_others(visit):
-    sentence = "constructor __proto__ toString Love"
-    tab = visit(sentence=sentence)
-    wanted = rows(words(sentence), Choice())
+    tab = visit(sentence=HOSTILE)
+    wanted = rows(words(HOSTILE), Choice())
     assert relative_error(exact(tab, "none", "words"), wanted) == 0
-    assert relative_error(exact(tab, "none", "output"), python("none", "output", [0, 1, 2, 3], Choice(sentence=sentence))) < 1e-12
+    output = python("none", "output", list(range(len(wanted))), Choice(HOSTILE))
+    assert relative_error(exact(tab, "none", "output"), output) < 1e-12
 
 
 def test_the_slider_and_the_chips_of_the_read_outs_work_by_keyboard_and_undo(visit):
@@ -447,16 +456,13 @@ def test_an_own_sentence_can_be_typed_and_text_is_only_text(visit):
 
 
 def test_a_hostile_sentence_from_the_command_line_is_only_text(visit):
-    tab = visit(sentence="</script><script>window.hacked=1</script> $& {title}")
+    tab = visit(sentence=HOSTILE)
     assert tab.evaluate("window.hacked") is None
-    assert tab.locator(f"{X} .rowname").all_inner_texts() == [
-        "</script><script>window.hacked=1</script>",
-        "$&",
-        "{title}",
-    ]
+    assert tab.locator(f"{X} .rowname").all_inner_texts() == HOSTILE.split()
 
 
-def test_five_hundred_words_give_a_page_and_a_clear_limit(visit):
+@pytest.mark.parametrize("stories", few([["slide"], ["shuffle", "positions", "clocks", "readouts"]], 1))
+def test_five_hundred_words_give_a_page_and_a_clear_limit(visit, stories):
     tab = visit(sentence=" ".join(f"word{i}" for i in range(500)))
     assert "take 256" in tab.locator(".notice").inner_text()
     canvas = tab.locator(f"{A} canvas")
@@ -466,16 +472,16 @@ def test_five_hundred_words_give_a_page_and_a_clear_limit(visit):
     tab.keyboard.press("ArrowRight")
     tab.mouse.move(0, 0)
     assert tab.locator(".arithmetic").inner_text().startswith("A[word0, word1] =")
-    for story in ("shuffle", "positions", "slide", "clocks", "readouts"):
+    for story in stories:
         tab.locator(f"nav [data-story={story}]").click()
         tab.wait_for_selector(f"body[data-story={story}] main h2")
 
 
 def test_heads_can_be_chosen_and_each_has_its_own_attention(visit):
-    tab = visit(sentence="only who can prevent forest fires", heads=2, width=4, seed=3)
+    tab = visit(**asdict(SIX))
     first = numbers(tab, A)
     tab.locator(".controls label", has_text="head").locator("select").select_option(label="H1")
-    wanted = python("none", "weights", list(range(6)), Choice("only who can prevent forest fires", width=4, heads=2, seed=3))[1]
+    wanted = python("none", "weights", list(range(6)), SIX)[1]
     assert numbers(tab, A) == pytest.approx(wanted.reshape(-1).tolist(), abs=0.00501)  # two digits are printed
     assert numbers(tab, A) != first
 

@@ -2,16 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from equiscope.explore import write
 from equiscope.record import Audit, Counterexample, pack, report
-from tests.explore import audits
 from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promised, row
 from tests.journeys.barriers import barriers
 from tests.pairwise import each_value
@@ -59,21 +55,6 @@ def test_the_page_begins_with_the_sentence_and_the_first_row_that_fails(read):
     assert tab.locator(".summary").inner_text() == report(planted()).summary
     assert tab.locator("tr.stated").count() == len(planted().rows)
     assert opened(tab) == [planted().failed[0].name]
-
-
-def test_the_command_writes_the_page_on_which_the_planted_faults_stand(browser, tmp_path):
-    page, target = tmp_path / "report.html", f"{Path(audits.__file__)}:Small"
-    asked = ["--property", "causal", "--property", "batch", "--effort", "quick", "--html", str(page)]
-    done = subprocess.run([sys.executable, "-m", "equiscope.cli", "check", target, *asked], capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
-    tab = browser.new_page()
-    tab.goto(page.as_uri())
-    for name, place, cause in (("causal", "layers.1.attention", "off by one"), ("batch", "mix", "mean")):
-        told = tab.locator(f'tr.stated[data-row="{name}"] .where').inner_text()
-        assert place in told
-        assert cause in told
-        assert place in done.stdout
-    tab.close()
 
 
 def test_every_row_is_told_with_its_verdict_and_its_error(read):

@@ -11,6 +11,7 @@ from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from tests.journeys.barriers import barriers
 from tests.journeys.test_heads_rerun import gpt2, looked, press
+from tests.pairwise import few
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -154,7 +155,7 @@ def test_a_model_that_fails_is_told_and_runs_again(tabs):
         answered(tab, 100)
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", few([True, False], 1))
 def test_the_slider_fits_a_phone_and_is_named(tabs, dark):
     made = looked(gpt2)
     with tabs(made, made.answer_rerun) as open_tab:
