@@ -127,11 +127,11 @@ SHOTS: dict[str, Shot] = {
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
-    "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
-    "sound": ("token=60", WIDE, around(".summary", ".stack")),
+    "graph": ("graph=chain&word=2", WIDE, around(".sides .picture", ".edges")),
+    "sound": ("token=59", WIDE, around(".summary", ".stack")),
     "molecule": ("rotation=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
     "masks": ("mask=causal.window-3&cell=4.3", WIDE, around(".part h2", ".mask-panel")),
-    "patches": ("see=picture&token=109&number=100", WIDE, around(".summary", ".beside")),
+    "patches": ("see=picture&token=108&number=99", WIDE, around(".summary", ".beside")),
 }  # fmt: skip
 MADE = {
     "drawing": "drawing",

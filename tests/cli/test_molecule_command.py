@@ -81,7 +81,7 @@ def test_a_spec_of_ones_own_is_drawn_beside_a_plain_transformer(equi, tmp_path):
 
 def test_learned_models_answer_as_their_runs_do(equi, runs, tmp_path):
     record = shown(
-        equi, ethanol(tmp_path / "ethanol.xyz"), "--model", runs / "ethanol", "--side-by-side", runs / "ethanol-plain", "--frame", 2
+        equi, ethanol(tmp_path / "ethanol.xyz"), "--model", runs / "ethanol", "--side-by-side", runs / "ethanol-plain", "--frame", 1
     )
     mine, other = record.solvers
     assert [(one.trained, one.seed, one.unit) for one in record.solvers] == [(True, None, "eV")] * 2
@@ -108,7 +108,7 @@ def test_a_molecule_with_other_elements_is_refused(equi, runs, tmp_path):
     ("arguments", "words"),
     [
         (("missing.xyz",), "There is no file missing.xyz. Give a molecule"),
-        (("good.xyz", "--frame", "4"), "good.xyz holds 1 frame, but frame 4 was asked for. Take 1 to 1."),
+        (("good.xyz", "--frame", "4"), "good.xyz has 1 frame, but frame 4 was requested. Frames are counted from 0: request 0."),
         (("good.xyz", "--model", "gpt2"), "gpt2 is no run and no spec of points in space. Give the folder of a run that learned"),
         (("good.xyz", "--model", "text.json"), "text.json is a spec, but of no model of points in space"),
         (("good.xyz", "--model", "shape.json"), 'shape.json reads "shape". Give a model that reads an energy.'),

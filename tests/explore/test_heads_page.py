@@ -131,7 +131,7 @@ def test_of_many_lines_that_a_picture_may_have_the_one_that_fits_is_kept():
     layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 32, batch_first=True), 1).eval()
     content = looked(layer, (torch.randn(1, 17, 32),), {}, [patch_sequence([4, 4], front) for front in (0, 1, 2)]).file()
     assert [(found.prefix_tokens, found.grid) for found in content.sequences] == [(1, [4, 4])]
-    assert content.sequences[0].labels[:2] == ["class", "row 1, column 1"]
+    assert content.sequences[0].labels[:2] == ["class", "row 0, column 0"]
 
 
 def test_learned_places_are_on_the_page():

@@ -131,7 +131,7 @@ def test_an_edge_is_removed_by_mouse_and_every_number_is_that_of_the_mask(see, p
 
 
 def test_a_word_without_incoming_edges_has_output_zero(see):
-    tab = see(fragment="word=2")
+    tab = see(fragment="word=1")
     for sender in range(3):
         cell(tab, 1, sender).click()
     settled(tab)
@@ -357,6 +357,6 @@ def test_nothing_is_wider_than_the_window(see, sentence):
 
 @pytest.mark.parametrize(("sentence", "wide", "dark"), [(LOVE, 1280, False), (HOSTILE, 360, True)])
 def test_the_page_has_no_barriers(see, sentence, wide, dark):
-    tab = see(sentence, fragment="graph=chain&hide=1&word=2&sends=on", wide=wide, dark=dark, bypass_csp=True)
+    tab = see(sentence, fragment="graph=chain&hide=0&word=1&sends=on", wide=wide, dark=dark, bypass_csp=True)
     tab.get_by_text("From words to weights").click()
     assert barriers(tab, "moderate") == []

@@ -66,7 +66,9 @@ describe("the link", () => {
 
   test("brings everything back", () => {
     const state = { ...initial(record), edges: randomEdges(3, 4), hidden: [0, 2], node: 1, sends: true, order: [2, 0, 1], digits: 4, edits: { words: { "0,1": 3 } } }; // prettier-ignore
-    const back = fromHash(toHash(state, record), record);
+    const hash = toHash(state, record);
+    expect(hash).toMatch(/hide=0\.2&word=1&sends=on&order=2\.0\.1/);
+    const back = fromHash(hash, record);
     expect(JSON.parse(JSON.stringify(back))).toEqual(state);
   });
 

@@ -70,6 +70,7 @@ describe("the link", () => {
       right: "e3",
       moved: { 1: [0.05, -0.1, 0] as const },
     };
+    expect(toHash(state, record)).toMatch(/^frame=1&.*atom=2&.*head=3&moved=1%2C0.050/);
     expect(fromHash(toHash(state, record), record)).toEqual(state);
   });
 

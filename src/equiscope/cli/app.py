@@ -55,7 +55,7 @@ def explore(
     side_by_side: Annotated[
         str | None, typer.Option(help="A second model, as for --model, on the same input: heads are compared one by one.")
     ] = None,
-    frame: Annotated[int | None, typer.Option(help="First frame to show, of a molecule with several.")] = None,
+    frame: Annotated[int | None, typer.Option(help="First frame to show, of a molecule with several; counted from 0.")] = None,
     compact: Annotated[
         bool, typer.Option("--compact", help="With --model and --export or --json: a small file with rounded numbers.")
     ] = False,
@@ -97,7 +97,7 @@ def explore(
         files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
         others = own_options + [option for option, given in files.items() if given]
         molecule.run(
-            Path(sentence), model, side_by_side, 1 if frame is None else frame, others, seed, export, port, open_browser, json
+            Path(sentence), model, side_by_side, 0 if frame is None else frame, others, seed, export, port, open_browser, json
         )
         return
     if frame is not None:

@@ -47,9 +47,9 @@ class TokenSequence(Struct, frozen=True, kw_only=True):
 
 
 def patch_sequence(grid: list[int], prefix_tokens: int, picture: str = "") -> TokenSequence:
-    """The patches of a picture, row by row, after a class token and registers."""
+    """The patches of a picture, row by row, after a class token and registers. Rows and columns are counted from 0."""
     prefix = ["class", *(f"register {i}" for i in range(1, prefix_tokens))][:prefix_tokens]
-    cells = [f"row {row + 1}, column {column + 1}" for row in range(grid[0]) for column in range(grid[1])]
+    cells = [f"row {row}, column {column}" for row in range(grid[0]) for column in range(grid[1])]
     return TokenSequence(
         name="picture", kind="patches", labels=[*prefix, *cells], picture=picture, grid=grid, prefix_tokens=prefix_tokens
     )  # fmt: skip

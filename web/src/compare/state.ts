@@ -3,7 +3,7 @@ export const BANDS = ["range", "spread", "seeds"] as const;
 export const COSTS = ["seconds", "multiply_adds", "parameters", "memory", "tokens"] as const;
 
 export interface CompareState {
-  without: number[]; // hidden candidates, by index
+  without: number[]; // hidden candidates, counted from 0
   band: (typeof BANDS)[number]; // the range over seeds, the standard deviation, or every seed
   log: boolean; // curves on a logarithmic axis
   end: boolean; // only the second half of training
@@ -15,7 +15,7 @@ export const initial = (): CompareState => ({ without: [], band: "range", log: f
 
 export function toHash(state: CompareState): string {
   const parts = new URLSearchParams();
-  if (state.without.length) parts.set("without", state.without.map((i) => i + 1).join("."));
+  if (state.without.length) parts.set("without", state.without.join("."));
   if (state.band !== "range") parts.set("band", state.band);
   if (state.log) parts.set("axis", "log");
   if (state.end) parts.set("steps", "end");
@@ -27,8 +27,8 @@ export function toHash(state: CompareState): string {
 /** The state that a fragment describes; what is invalid is left out. */
 export function fromHash(hash: string, count: number): CompareState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const without = (parts.get("without") ?? "").split(".").filter((text) => /^[1-9]\d{0,3}$/.test(text));
-  const known = [...new Set(without.map(Number))].map((i) => i - 1).filter((i) => i < count);
+  const without = (parts.get("without") ?? "").split(".").filter((text) => /^\d{1,4}$/.test(text));
+  const known = [...new Set(without.map(Number))].filter((i) => i < count);
   return {
     without: known.length < count ? known : [],
     band: BANDS.find((one) => one === parts.get("band")) ?? "range",

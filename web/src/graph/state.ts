@@ -25,17 +25,16 @@ export function initial(record: Messages): GraphState {
   };
 }
 
-/** What differs from the initial state, as a URL fragment; words count from 1 there. */
+/** What differs from the initial state, as a URL fragment. Words are counted from 0. */
 export function toHash(state: GraphState, record: Messages): string {
   const [begin, parts] = [initial(record), new URLSearchParams()];
-  const from1 = (numbers: number[]) => numbers.map((i) => i + 1).join(".");
   const graph = matching(record.graphs, state.edges, record.words.length);
   if (graph && graph.name !== record.start) parts.set("graph", graph.name);
   if (!graph) parts.set("edges", spelled(state.edges));
-  if (state.hidden.length) parts.set("hide", from1(state.hidden));
-  if (state.node !== begin.node) parts.set("word", from1([state.node]));
+  if (state.hidden.length) parts.set("hide", state.hidden.join("."));
+  if (state.node !== begin.node) parts.set("word", String(state.node));
   if (state.sends) parts.set("sends", "on");
-  if (state.order.some((row, i) => row !== i)) parts.set("order", from1(state.order));
+  if (state.order.some((row, i) => row !== i)) parts.set("order", state.order.join("."));
   if (state.digits !== begin.digits) parts.set("digits", String(state.digits));
   if (Object.keys(state.edits).length) parts.set("edits", write(state.edits));
   return parts.toString();
@@ -47,19 +46,19 @@ export function fromHash(hash: string, record: Messages): GraphState {
   const nodes = record.words.length;
   const graph = record.graphs.find(({ name }) => name === parts.get("graph"));
   state.edges = read(parts.get("edges"), nodes) ?? (graph ? table(graph.edges, nodes) : state.edges);
-  state.hidden = places(parts.get("hide"), nodes) ?? state.hidden;
-  state.node = places(parts.get("word"), nodes)?.[0] ?? state.node;
+  state.hidden = words(parts.get("hide"), nodes) ?? state.hidden;
+  state.node = words(parts.get("word"), nodes)?.[0] ?? state.node;
   state.sends = parts.get("sends") === "on";
-  const order = places(parts.get("order"), nodes);
+  const order = words(parts.get("order"), nodes);
   if (order?.length === nodes) state.order = order;
   state.digits = whole(parts.get("digits"), 0, 8) ?? state.digits;
   state.edits = edits(parts.get("edits"));
   return state;
 }
 
-/** "3.1" as [2, 0]; undefined for a repeated or invalid number. */
-function places(text: string | null, nodes: number): number[] | undefined {
-  const found = (text ?? "").split(".").map((part) => (/^\d{1,3}$/.test(part) ? Number(part) - 1 : -1));
-  const fine = found.every((place) => place >= 0 && place < nodes) && new Set(found).size === found.length;
-  return fine ? found : undefined;
+/** "2.0" as [2, 0]; undefined for a repeated or invalid number. */
+function words(text: string | null, nodes: number): number[] | undefined {
+  const found = (text ?? "").split(".").map((part) => (/^\d{1,3}$/.test(part) ? Number(part) : NaN));
+  const valid = found.every((word) => word < nodes) && new Set(found).size === found.length;
+  return valid ? found : undefined;
 }

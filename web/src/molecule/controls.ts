@@ -107,16 +107,16 @@ function spinner(desk: MoleculeDesk): HTMLElement {
 /** The frames of the file. */
 function replay(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
   const many = desk.record.captions.length;
-  const said = h("span.quiet");
-  const range = slider("frame", [1, Math.max(many, 1)], desk.state.frame + 1, (value, first) => desk.change({ frame: value - 1 }, "", first), (value) => `${value} of ${many}`); // prettier-ignore
-  const element = h("div.frames", { hidden: many < 2 }, range, said);
+  const caption = h("span.quiet");
+  const range = slider("frame", [0, Math.max(many - 1, 0)], desk.state.frame, (frame, first) => desk.change({ frame }, "", first), String); // prettier-ignore
+  const element = h("div.frames", { hidden: many < 2 }, range, caption);
   return {
     element,
     draw() {
       const input = range.querySelector("input")!;
-      if (document.activeElement !== input) input.value = String(desk.state.frame + 1);
-      range.querySelector("output")!.textContent = `${desk.state.frame + 1} of ${many}`;
-      said.textContent = desk.record.captions[desk.state.frame] ?? "";
+      if (document.activeElement !== input) input.value = String(desk.state.frame);
+      range.querySelector("output")!.textContent = String(desk.state.frame);
+      caption.textContent = desk.record.captions[desk.state.frame] ?? "";
     },
   };
 }

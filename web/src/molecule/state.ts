@@ -40,18 +40,18 @@ export function initial(record: Molecule): MoleculeState {
   };
 }
 
-/** What differs from the initial state, as a URL fragment. Frames and atoms count from 1 there, as in files; layers and heads from 0. */
+/** What differs from the initial state, as a URL fragment. Frames, atoms, layers and heads are counted from 0. */
 export function toHash(state: MoleculeState, record: Molecule): string {
   const [begin, parts] = [initial(record), new URLSearchParams()];
-  if (state.frame !== begin.frame) parts.set("frame", String(state.frame + 1));
+  if (state.frame !== begin.frame) parts.set("frame", String(state.frame));
   if (degrees(state.rotation) > 1e-9) parts.set("rotation", state.rotation.map((part) => part.toFixed(5)).join(","));
   if (state.mirror) parts.set("mirror", "on");
-  if (state.atom >= 0) parts.set("atom", String(state.atom + 1));
+  if (state.atom >= 0) parts.set("atom", String(state.atom));
   for (const name of ["left", "right", "curve"] as const) if (state[name] !== begin[name]) parts.set(name, state[name]);
   if (state.arrows !== begin.arrows) parts.set("vectors", state.arrows);
   for (const name of ["layer", "head"] as const) if (state[name]) parts.set(name, String(state[name]));
   if (state.labels !== begin.labels) parts.set("labels", state.labels ? "on" : "off");
-  const moved = Object.entries(state.moved).map(([atom, by]) => [Number(atom) + 1, ...by.map((part) => part.toFixed(3))].join(","));
+  const moved = Object.entries(state.moved).map(([atom, by]) => [Number(atom), ...by.map((part) => part.toFixed(3))].join(","));
   if (moved.length) parts.set("moved", moved.join(";"));
   return parts.toString();
 }
@@ -59,19 +59,17 @@ export function toHash(state: MoleculeState, record: Molecule): string {
 /** The state that a fragment describes; what is invalid keeps its initial value. */
 export function fromHash(hash: string, record: Molecule): MoleculeState {
   const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
-  const from1 = (name: string, most: number) => (whole(parts.get(name), 1, most) ?? NaN) - 1;
   const known = (name: "left" | "right") => record.solvers.find((one) => one.name === parts.get(name))?.name ?? state[name];
-  const [frame, atom] = [from1("frame", record.captions.length), from1("atom", record.atoms.length)];
   const [layer, head] = (["layer", "head"] as const).map((name) => whole(parts.get(name), 0, Math.max(...record.solvers.map((one) => one[`${name}s`])) - 1) ?? 0); // prettier-ignore
   const arrows = parts.get("vectors") ?? "";
   const many = Math.max(...record.solvers.map((one) => one.vectors));
   return {
     ...state,
-    frame: Number.isNaN(frame) ? state.frame : frame,
+    frame: whole(parts.get("frame"), 0, record.captions.length - 1) ?? state.frame,
     rotation: rotationOf(parts.get("rotation")),
     mirror: parts.get("mirror") === "on",
     moved: movedOf(parts.get("moved"), record.atoms.length),
-    atom: Number.isNaN(atom) ? -1 : atom,
+    atom: whole(parts.get("atom"), 0, record.atoms.length - 1) ?? state.atom,
     left: known("left"),
     right: known("right"),
     arrows: arrows === "none" || (/^\d{1,4}$/.test(arrows) && Number(arrows) < many) ? arrows : "forces",
@@ -88,12 +86,12 @@ function rotationOf(text: string | null): Rotation {
 }
 
 function movedOf(text: string | null, atoms: number): Record<number, Three> {
-  const made: Record<number, Three> = {};
+  const displacements: Record<number, Three> = {};
   for (const one of (text ?? "").split(";")) {
     const [atom, ...by] = numbers(one, ",");
-    if (by.length === 3 && Number.isInteger(atom) && atom >= 1 && atom <= atoms) made[atom - 1] = near(by as unknown as Three);
+    if (by.length === 3 && Number.isInteger(atom) && atom >= 0 && atom < atoms) displacements[atom] = near(by as unknown as Three);
   }
-  return made;
+  return displacements;
 }
 
 /** No further than FAR. */

@@ -15,6 +15,7 @@ const called = ([t, h, w]: Size): string => `${t}×${h}×${w}`;
 
 export function film(record: FilmTokens, tell: Tell): Section {
   const [many, high, wide] = record.size as Size;
+  const timed = (f: number): string => `frame ${f}, ${digits(Number((f / record.fps).toFixed(3)))} s`;
   const pixels = new Pixels([many, high, wide], record.frames);
   const sheets = Array.from({ length: many }, (_, f) => {
     const sheet = blank(wide, high);
@@ -31,7 +32,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
     const small = h<HTMLCanvasElement>("canvas", { width: wide, height: high, "aria-hidden": "true" });
     small.getContext("2d")!.drawImage(sheets[f], 0, 0);
     const mark = h("i.frame");
-    const press = h("button.still", { type: "button", "aria-label": `frame ${f + 1} of ${many}`, onclick: () => show(f) }, small, mark); // prettier-ignore
+    const press = h("button.still", { type: "button", "aria-label": `frame ${f}`, onclick: () => show(f) }, small, mark); // prettier-ignore
     return { press, mark };
   });
   const one = box(pixels, (number) => tell.set({ number }), (token) => tell.set({ token, number: 0, frame: undefined })); // prettier-ignore
@@ -142,7 +143,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
       const [time, row, column] = cellOf(grid, token);
       ways.replaceChildren(...record.cuts.map((each, i) => h("button", { type: "button", "aria-pressed": String(each === cut), onclick: () => take(i) }, called(each.size as Size)))); // prettier-ignore
       summary.textContent = `${grid.join(" × ")} = ${whole(total)} tokens of ${whole(cut.numbers)} numbers, each a box of ${size[0] === 1 ? "one frame" : `${size[0]} frames`}, ${size[1]} rows and ${size[2]} columns.`;
-      photo.setAttribute("aria-label", `frame ${f + 1} of ${many}, ${grid[1]} by ${grid[2]} tokens. Arrow keys select one; page up and page down move in time.`); // prettier-ignore
+      photo.setAttribute("aria-label", `frame ${f}, ${grid[1]} by ${grid[2]} tokens. Arrow keys select one; page up and page down move in time.`); // prettier-ignore
       const begins: Size = [time * size[0], row * size[1], column * size[2]];
       frame.style.cssText = boxed(begins[1], begins[2], size[1], size[2], high, wide);
       frames.forEach(({ press, mark }, i) => {
@@ -154,19 +155,18 @@ export function film(record: FilmTokens, tell: Tell): Section {
       });
       strip.replaceChildren(...frames.map(({ press }) => press));
       const seconds = at(unpack(cut.positions), [token, 0]);
-      const title = `Tubelet ${whole(token + 1)} of ${whole(total)}`;
-      const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time span, and its row and column counted from 0.`;
+      const title = `Tubelet ${whole(token)}`;
+      const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time span, its row and its column.`;
       one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.projection, outputs: record.outputs, what: `A 3D convolution with the kernel W and a stride of ${called(size)}` }); // prettier-ignore
       table.draw(record.cuts.map((each, i) => ({ name: called(each.size as Size), tokens: each.grid.reduce((a, b) => a * b, 1), numbers: each.numbers, pressed: each === cut, pick: () => take(i) }))); // prettier-ignore
       if (!range) {
-        range = slider("time", [1, many], f + 1, (value) => show(value - 1), (value) => `frame ${value}, ${digits(Number(((value - 1) / record.fps).toFixed(3)))} s`); // prettier-ignore
+        range = slider("time", [0, many - 1], f, show, timed); // prettier-ignore
         sliding.append(range);
       } else {
         const input = range.querySelector("input")!;
-        const told = `frame ${f + 1}, ${digits(Number((f / record.fps).toFixed(3)))} s`;
-        input.value = String(f + 1);
-        input.setAttribute("aria-valuetext", told);
-        range.querySelector("output")!.textContent = told;
+        input.value = String(f);
+        input.setAttribute("aria-valuetext", timed(f));
+        range.querySelector("output")!.textContent = timed(f);
       }
       paint();
     },

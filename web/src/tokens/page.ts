@@ -68,6 +68,7 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
       h("h1", record.title),
       h("p.lede", record.summary),
       notes.map((note) => h("p.quiet", note)),
+      h("p.quiet", "Tokens, numbers, bands, frames, rows and columns are counted from 0."),
     ),
     kinds.length > 1 ? tabs : "",
     desk,

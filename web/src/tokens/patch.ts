@@ -98,12 +98,12 @@ export function box(pixels: Pixels, pick: (number: number) => void, open: (token
           columns,
           side,
           chosen: f === place.f ? place.y * columns + place.x : undefined,
-          label: `${now.title}${t > 1 ? `, frame ${f + 1} of ${t}` : ""}: ${rows} by ${columns} pixels. Arrow keys select one.`,
+          label: `${now.title}${t > 1 ? `, frame ${begins[0] + f}` : ""}: ${rows} by ${columns} pixels. Arrow keys select one.`,
           colour: (i) => [0, 1, 2].map((c) => pixels.byte(begins[0] + f, begins[1] + Math.floor(i / columns), begins[2] + (i % columns), c)) as Colour, // prettier-ignore
         }),
       );
       sheets.replaceChildren(
-        ...frames.slice(0, t).map(({ element }, f) => h("figure", { style: `width:min(100%, ${columns * side}px)` }, element, t > 1 && h("figcaption.quiet", `frame ${begins[0] + f + 1}`))), // prettier-ignore
+        ...frames.slice(0, t).map(({ element }, f) => h("figure", { style: `width:min(100%, ${columns * side}px)` }, element, t > 1 && h("figcaption.quiet", `frame ${begins[0] + f}`))), // prettier-ignore
       );
       channels.replaceChildren(
         ...COLOURS.map(
@@ -142,11 +142,11 @@ function tinted(value: number, c: number): Colour {
 /** Each output of the projection for this token, and for all. */
 function mapped(
   box: Boxed,
-  { weight, output: made, error: apart }: Projection,
+  { weight, output: recorded, error: apart }: Projection,
   values: Float64Array,
   open: (token: number) => void,
 ): Node[] {
-  const [weights, outputs] = [unpack(weight), unpack(made)];
+  const [weights, outputs] = [unpack(weight), unpack(recorded)];
   const many = box.outputs.length;
   const [, rows, columns] = box.grid;
   const tokens = rows * columns;

@@ -100,8 +100,8 @@ export function picture(record: PictureTokens, tell: Tell): Section {
       frame.style.cssText = boxed(top, left, bottom - top, right - left, high, wide);
       own.hidden = cut.kind !== "stem";
       own.style.cssText = boxed(row * cut.side, column * cut.side, cut.side, cut.side, high, wide);
-      const title = `Token ${whole(token + 1)} of ${whole(rows * columns)}`;
-      const where = `Its coordinates are (${row}, ${column}): row and column, counted from 0.`;
+      const title = `Token ${whole(token)}`;
+      const where = `Its coordinates are (${row}, ${column}): row and column.`;
       const plain = cut.kind !== "stem";
       one.element.hidden = one.maps.hidden = !plain;
       field.hidden = plain;

@@ -172,9 +172,8 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       if (lasts > SPANS[SPANS.length - 1])
         choices.append(select("in view", [0, ...SPANS.filter((span) => span < lasts)].map((span) => ({ name: String(span), title: span ? `${span} s` : "all" })), String(now.span), (value) => tell.set({ span: Number(value) }))); // prettier-ignore
       const [begin, end] = own();
-      const many = count(cut, way);
       summary.textContent = description(cut, way, rate);
-      title.textContent = `Token ${whole(token + 1)} of ${whole(many)}: ${TITLES[way]}`;
+      title.textContent = `Token ${whole(token)}: ${TITLES[way]}`;
       const seconds = at(
         unpack(way === "frames" ? cut.frame_positions : way === "mel" ? cut.mel_positions : cut.patch_positions!),
         [token, 0],

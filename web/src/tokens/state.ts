@@ -4,7 +4,7 @@ export type Kind = (typeof KINDS)[number];
 export const WAYS = ["frames", "mel", "patches"] as const;
 export type Way = (typeof WAYS)[number];
 
-/** The selection in one section. Numbers count from 0 here, from 1 in the link. */
+/** The selection in one section. Everything is counted from 0. */
 export interface Chosen {
   cut: number; // index of the tokenization in the record
   way: Way; // of a sound, which of its three tokenizations
@@ -28,11 +28,11 @@ export const initial = (kinds: Kind[]): TokensState => ({
 export function toHash(state: TokensState, kinds: Kind[]): string {
   const [parts, now] = [new URLSearchParams(), state[state.see]];
   if (state.see !== kinds[0]) parts.set("see", state.see);
-  if (now.cut) parts.set("cut", String(now.cut + 1));
+  if (now.cut) parts.set("cut", String(now.cut));
   if (now.way !== "mel") parts.set("way", now.way);
-  if (typeof now.token === "number") parts.set("token", String(now.token + 1));
-  if (now.number) parts.set("number", String(now.number + 1));
-  if (typeof now.frame === "number") parts.set("frame", String(now.frame + 1));
+  if (typeof now.token === "number") parts.set("token", String(now.token));
+  if (now.number) parts.set("number", String(now.number));
+  if (typeof now.frame === "number") parts.set("frame", String(now.frame));
   if (now.span) parts.set("span", String(now.span));
   return parts.toString();
 }
@@ -43,18 +43,18 @@ export function fromHash(hash: string, kinds: Kind[], before: TokensState = init
   const see = kinds.find((kind) => kind === parts.get("see")) ?? kinds[0] ?? "sound";
   const span = Number(parts.get("span") ?? 0);
   const now: Chosen = {
-    cut: counted(parts.get("cut")) ?? 0,
+    cut: index(parts.get("cut")) ?? 0,
     way: WAYS.find((way) => way === parts.get("way")) ?? "mel",
-    token: counted(parts.get("token")),
-    number: counted(parts.get("number")) ?? 0,
+    token: index(parts.get("token")),
+    number: index(parts.get("number")) ?? 0,
     span: span > 0 && Number.isFinite(span) ? span : 0,
-    frame: counted(parts.get("frame")),
+    frame: index(parts.get("frame")),
   };
   return { ...before, see, [see]: now };
 }
 
-/** "3" as 2; undefined for anything else. */
-const counted = (text: string | null): number | undefined => (/^[1-9]\d{0,7}$/.test(text ?? "") ? Number(text) - 1 : undefined);
+/** "3" as 3; undefined for what is not a whole number. */
+const index = (text: string | null): number | undefined => (/^\d{1,8}$/.test(text ?? "") ? Number(text) : undefined);
 
 /** A number if it is valid, else the default. */
 export const within = (value: number | undefined, count: number, otherwise: number): number =>

@@ -59,10 +59,10 @@ export const tokenOf = ([, rows, columns]: Size, [a, r, s]: Size): number => (a 
 
 /** The numbers of a token whose box begins at a frame, row and column, as in training: bytes / 255. */
 export function numbersOf(pixels: Pixels, size: Size, [a, r, s]: Size): Float64Array {
-  const made = new Float64Array(3 * size[0] * size[1] * size[2]);
-  for (let i = 0; i < made.length; i++) {
+  const values = new Float64Array(3 * size[0] * size[1] * size[2]);
+  for (let i = 0; i < values.length; i++) {
     const { c, f, y, x } = placeOf(size, i);
-    made[i] = pixels.byte(a + f, r + y, s + x, c) / 255;
+    values[i] = pixels.byte(a + f, r + y, s + x, c) / 255;
   }
-  return made;
+  return values;
 }

@@ -33,7 +33,7 @@ const RANGE = 16; // of log energy: anything further below the maximum is drawn 
 
 export function lanes(samples: Float64Array, rate: number, pick: (way: Way, token: number) => void): Lanes {
   const head = h("i.playhead", { hidden: true, "aria-hidden": "true" });
-  const made = (["frames", "mel", "patches"] as Way[]).map((way) => {
+  const tracks = (["frames", "mel", "patches"] as Way[]).map((way) => {
     const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
     const lit = h("i.lit", { hidden: true, "aria-hidden": "true" });
     const field = h("div.lane", { tabindex: 0, role: "application", "data-way": way }, canvas, lit);
@@ -41,13 +41,13 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
     return { way, canvas, lit, field, title, whole: h("div.lane-of", title, field) };
   });
   const foot = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
-  const stack = h("div.stack", made.map(({ whole }) => whole), h("div.foot", foot), head); // prettier-ignore
+  const stack = h("div.stack", tracks.map(({ whole }) => whole), h("div.foot", foot), head); // prettier-ignore
   let now: LanesShown | undefined;
   let painted: { mel: Tensor; colours: string; picture: HTMLCanvasElement } | undefined; // repainted when numbers or colors change
   const width = () => Math.floor(stack.clientWidth);
   const x = (seconds: number) => ((seconds - now!.view[0]) / (now!.view[1] - now!.view[0])) * width();
 
-  for (const { way, field } of made) {
+  for (const { way, field } of tracks) {
     field.addEventListener("click", (event) => {
       if (!now) return;
       const b = field.getBoundingClientRect();
@@ -87,14 +87,14 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
     const colours = ["--empty", "--loud", "--ink"].map(css).join();
     if (painted?.mel !== mel || painted.colours !== colours) painted = { mel, colours, picture: spectrogram(mel) };
     const { picture } = painted;
-    for (const { way, canvas, field, title, whole } of made) {
+    for (const { way, canvas, field, title, whole } of tracks) {
       const many = count(cut, way);
       whole.hidden = many === 0;
       if (!many) continue;
       const high = HIGH[way];
       title.textContent = `${TITLES[way]}: ${many.toLocaleString("en")} tokens`;
       field.dataset.open = String(way === now.way);
-      field.setAttribute("aria-label", `${TITLES[way]}: ${many} tokens. ${way === now.way ? `Token ${now.token + 1} is selected. ` : ""}Arrow keys select one, Enter plays it.`); // prettier-ignore
+      field.setAttribute("aria-label", `${TITLES[way]}: ${many} tokens. ${way === now.way ? `Token ${now.token} is selected. ` : ""}Arrow keys select one, Enter plays it.`); // prettier-ignore
       const context = sized(canvas, wide, high);
       context.fillStyle = css("--empty");
       context.fillRect(0, 0, wide, high);
@@ -193,7 +193,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
       const inside = seconds !== undefined && seconds >= shown.view[0] && seconds <= shown.view[1];
       head.hidden = !inside;
       if (inside) head.style.transform = `translateX(${x(seconds).toFixed(1)}px)`;
-      for (const { way, lit } of made) {
+      for (const { way, lit } of tracks) {
         const token = inside && way === shown.way ? under(shown.cut, way, seconds * rate, way === "patches" ? (shown.token % bandsOf(shown.cut)) / bandsOf(shown.cut) + 1e-6 : 0) : undefined; // prettier-ignore
         lit.hidden = token === undefined;
         if (token === undefined) continue;

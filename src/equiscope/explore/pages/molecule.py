@@ -33,19 +33,20 @@ SUMMARY = (
 )
 
 
-def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int = 0) -> Molecule:
+def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int = 0) -> Molecule:
     """What the page holds.
 
     models  of atoms with these numbers [N]; small untrained ones with this seed unless given
-    frame   of the file to begin with, the first is 1
+    frame   the first frame that is shown, counted from 0
     raises  InputError for a file without atoms, with too many, or with coordinates that are no numbers; what read_frames raises
     """
     frames = _frames(path)
-    if not 1 <= frame <= len(frames):
+    if not 0 <= frame < len(frames):
         raise InputError(
-            f"{path} holds {len(frames)} frame{'s' * (len(frames) != 1)}, but frame {frame} was asked for. Take 1 to {len(frames)}."
+            f"{path} has {len(frames)} frame{'s' * (len(frames) != 1)}, but frame {frame} was requested. "
+            f"Frames are counted from 0: request 0{f' to {len(frames) - 1}' * (len(frames) != 1)}."
         )
-    chosen = frames[frame - 1]
+    chosen = frames[frame]
     numbers = _numbers(path, chosen)
     same = [one for one in frames if one.numbers is not None and torch.equal(one.numbers, numbers)]
     at = next(i for i, one in enumerate(same) if one is chosen)
