@@ -28,7 +28,7 @@ export interface Run {
 export class Lab {
   readonly pool: Map<string, Tensor>;
   private readonly runs = new Map<string, Run>();
-  private readonly made = new Map<string, { text: string; value: Tensor }>();
+  private readonly cache = new Map<string, { text: string; value: Tensor }>();
   constructor(readonly page: Explorable) {
     this.pool = poolOf(page.pool);
   }
@@ -111,11 +111,11 @@ export class Lab {
   private same(key: string, from: unknown, make: () => Tensor): Tensor {
     const text = JSON.stringify(from) ?? "";
     const slot = `${key}|${text}`;
-    const known = this.made.get(slot);
+    const known = this.cache.get(slot);
     if (known) return known.value;
-    if (this.made.size > 400) this.made.clear();
+    if (this.cache.size > 400) this.cache.clear();
     const value = make();
-    this.made.set(slot, { text, value });
+    this.cache.set(slot, { text, value });
     return value;
   }
 }

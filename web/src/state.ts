@@ -115,16 +115,16 @@ export function whole(text: string | null, low: number, high: number): number | 
 
 export function edits(text: string | null): Shown["edits"] {
   const found = parsed(text);
-  const made: Shown["edits"] = Object.create(null);
-  if (typeof found !== "object" || found === null) return made;
+  const result: Shown["edits"] = Object.create(null);
+  if (typeof found !== "object" || found === null) return result;
   for (const [key, cells] of Object.entries(found)) {
     if (typeof cells !== "object" || cells === null) continue;
     const numbers = Object.entries(cells).filter(
       ([cell, v]) => /^\d+(,\d+)*$/.test(cell) && typeof v === "number" && Math.abs(v) <= LARGEST,
     );
-    if (numbers.length) made[key] = Object.fromEntries(numbers) as Record<string, number>;
+    if (numbers.length) result[key] = Object.fromEntries(numbers) as Record<string, number>;
   }
-  return made;
+  return result;
 }
 
 /** Undo and redo. */

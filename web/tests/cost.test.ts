@@ -140,12 +140,12 @@ describe("what is chosen", () => {
 
   test("keeps the feed-forward as many times as wide, and heads that divide", () => {
     expect(sized(sizes, "D", 16).sizes).toMatchObject({ D: 16, F: 64, H: 4, G: 4 });
-    const { sizes: moved, said } = sized(sizes, "D", 9);
+    const { sizes: moved, changes } = sized(sizes, "D", 9);
     expect(moved).toMatchObject({ D: 9, H: 3, G: 3, F: 36 });
-    expect(said).toEqual(["4 heads do not divide a width of 9: now 3."]);
+    expect(changes).toEqual(["4 heads do not divide a width of 9: now 3."]);
     expect(sized(sizes, "H", 2).sizes.G).toBe(2);
-    expect(sized({ ...sizes, D: 24, H: 12, G: 3 }, "H", 4)).toMatchObject({ sizes: { H: 4, G: 4 }, said: ["3 key/value heads do not divide 4 heads: now 4."] }); // prettier-ignore
-    expect(withDividingHeads(sizes)).toEqual({ sizes, said: [] });
+    expect(sized({ ...sizes, D: 24, H: 12, G: 3 }, "H", 4)).toMatchObject({ sizes: { H: 4, G: 4 }, changes: ["3 key/value heads do not divide 4 heads: now 4."] }); // prettier-ignore
+    expect(withDividingHeads(sizes)).toEqual({ sizes, changes: [] });
   });
 
   test("is refused with what can be taken", () => {

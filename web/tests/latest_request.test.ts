@@ -39,7 +39,7 @@ describe("the latest request", () => {
   });
 
   test("fails with the sentence of the command", async () => {
-    const says = (said: Response) => new LatestRequest(async () => said).get("/rerun");
+    const says = (response: Response) => new LatestRequest(async () => response).get("/rerun");
     await expect(says(answer("The model could not do that.\n", 500))).rejects.toThrow("The model could not do that.");
     await expect(says(answer("", 503))).rejects.toThrow("The command responded with status 503.");
   });

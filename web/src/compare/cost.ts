@@ -46,11 +46,11 @@ export function cost(page: ComparePage): PlotSection | undefined {
     if (!across || !value) return [];
     const text = TEXT[chosenCost()];
     const around = value.sd === undefined ? {} : { low: value.low, high: value.high, left: across.low, right: across.high };
-    const mean: Mark = { x: across.median, y: value.mean, said: `${name}: ${words} ${rangeText(value, page.decimals)}; ${NAMES[chosenCost()]} ${text(across.median)}`, ...around }; // prettier-ignore
+    const mean: Mark = { x: across.median, y: value.mean, sentence: `${name}: ${words} ${rangeText(value, page.decimals)}; ${NAMES[chosenCost()]} ${text(across.median)}`, ...around }; // prettier-ignore
     if (group.trials.length < 2) return [mean];
     const seeds = finished(group).flatMap((trial): Mark[] => {
       const x = of(chosenCost(), group, trial);
-      return x === undefined ? [] : [{ x, y: trial.value!, small: true, said: `${name}, seed ${trial.seed}: ${words} ${rangeText(spread([trial.value])!, page.decimals).replace(", one seed", "")}; ${NAMES[chosenCost()]} ${text(x)}` }]; // prettier-ignore
+      return x === undefined ? [] : [{ x, y: trial.value!, small: true, sentence: `${name}, seed ${trial.seed}: ${words} ${rangeText(spread([trial.value])!, page.decimals).replace(", one seed", "")}; ${NAMES[chosenCost()]} ${text(x)}` }]; // prettier-ignore
     });
     return [mean, ...seeds];
   };

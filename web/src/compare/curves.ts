@@ -77,7 +77,7 @@ function line(group: Group, page: ComparePage, words: string): Series {
   const { name } = group.candidate;
   const marks = curve(group).map(({ x, value }): Mark => {
     const band = value.sd === undefined ? {} : page.state.band === "spread" ? { low: value.mean - value.sd, high: value.mean + value.sd } : { low: value.low, high: value.high }; // prettier-ignore
-    return { x, y: value.mean, said: `${name}, step ${x}: ${words} ${rangeText(value, page.decimals)}`, ...band };
+    return { x, y: value.mean, sentence: `${name}, step ${x}: ${words} ${rangeText(value, page.decimals)}`, ...band };
   });
   const every = page.state.band === "seeds" && group.trials.length > 1;
   const seeds = every ? group.trials.map((trial) => steps(trial).filter((pair): pair is [number, number] => pair[1] !== null)) : undefined; // prettier-ignore

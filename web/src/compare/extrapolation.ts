@@ -19,8 +19,8 @@ export function extrapolation(page: ComparePage): PlotSection | undefined {
   const log = () => page.state.far && numbers().every((value) => value > 0);
 
   const marks = (group: Group): Mark[] => [
-    ...extrapolated(group).map(({ x, value }) => ({ x, y: value.mean, said: `${group.candidate.name} at ${named(x)}: ${words} ${rangeText(value, page.decimals)}`, ...(value.sd === undefined ? {} : { low: value.low, high: value.high }) })), // prettier-ignore
-    ...unsupported(group).map(({ factor, reason }) => ({ x: factor, y: null, said: `${group.candidate.name} at ${named(factor)}: not supported. ${reason ?? ""}` })), // prettier-ignore
+    ...extrapolated(group).map(({ x, value }) => ({ x, y: value.mean, sentence: `${group.candidate.name} at ${named(x)}: ${words} ${rangeText(value, page.decimals)}`, ...(value.sd === undefined ? {} : { low: value.low, high: value.high }) })), // prettier-ignore
+    ...unsupported(group).map(({ factor, reason }) => ({ x: factor, y: null, sentence: `${group.candidate.name} at ${named(factor)}: not supported. ${reason ?? ""}` })), // prettier-ignore
   ].sort((a, b) => a.x - b.x); // prettier-ignore
   const last = (group: Group): string | undefined => {
     const found = extrapolated(group).at(-1);

@@ -42,8 +42,8 @@ export function brief(names: string[]): string[] {
       short[j].push(column.every((one) => one.startsWith(key) && one !== key) ? text.slice(key.length) : text),
     );
   }
-  const made = short.map((part) => part.join(", "));
-  return new Set(made).size === names.length && made.every(Boolean) ? made : names;
+  const shortNames = short.map((part) => part.join(", "));
+  return new Set(shortNames).size === names.length && shortNames.every(Boolean) ? shortNames : names;
 }
 
 /** Statistics of the finite numbers; undefined where there are none. */

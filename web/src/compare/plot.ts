@@ -7,7 +7,7 @@ import { colour, dashes, marker } from "./markers";
 export interface Mark {
   x: number;
   y: number | null; // null where a candidate does not support such inputs: drawn in a lane above
-  said: string; // its values as a sentence
+  sentence: string; // its values as a sentence
   low?: number; // the range over seeds
   high?: number;
   left?: number;
@@ -88,15 +88,18 @@ export function plot(label: string, choose: (chosen: Chosen | undefined) => void
 
   function show(next: Picture): void {
     const width = Math.max(element.clientWidth || 720, 240);
-    const made = drawn(next, width, chosen);
-    points = made.points;
-    element.replaceChildren(made.element);
+    const drawing = drawn(next, width, chosen);
+    points = drawing.points;
+    element.replaceChildren(drawing.element);
     const all = next.series.flatMap(({ marks }, series) => marks.map((_, mark) => ({ series, mark })));
     const at = all.findIndex(({ series, mark }) => series === chosen?.series && mark === chosen?.mark);
-    const said = chosen && next.series[chosen.series].marks[chosen.mark].said;
+    const sentence = chosen && next.series[chosen.series].marks[chosen.mark].sentence;
     element.setAttribute("aria-valuemax", String(Math.max(all.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(at, 0)));
-    element.setAttribute("aria-valuetext", said ?? (all.length ? "no mark is chosen; arrow keys choose one" : "nothing to show"));
+    element.setAttribute(
+      "aria-valuetext",
+      sentence ?? (all.length ? "no mark is chosen; arrow keys choose one" : "nothing to show"),
+    );
   }
   function draw(next: Picture): void {
     picture = next;
@@ -221,8 +224,8 @@ const levels = (series: Series[]): number[] =>
   ]);
 
 function side(given: AxisOptions, values: number[], pixels: [number, number], few: number, air: number): Axis {
-  const made = axis(given.range ?? paddedRange(values, Boolean(given.log), air), pixels, Math.max(2, Math.floor(few)), given.log);
-  return { place: made.place, ticks: given.ticks ?? made.ticks, text: given.text ?? made.text };
+  const scale = axis(given.range ?? paddedRange(values, Boolean(given.log), air), pixels, Math.max(2, Math.floor(few)), given.log);
+  return { place: scale.place, ticks: given.ticks ?? scale.ticks, text: given.text ?? scale.text };
 }
 
 interface Box {

@@ -63,9 +63,9 @@ export function plotSection(page: ComparePage, showing: PlotOptions): PlotSectio
   const draw = () => {
     picture = showing.picture();
     about.textContent = showing.about();
-    const said = (showing.notes?.() || []).map((text) => h("p", text));
-    notes.hidden = !said.length;
-    notes.replaceChildren(...said);
+    const sentences = (showing.notes?.() || []).map((text) => h("p", text));
+    notes.hidden = !sentences.length;
+    notes.replaceChildren(...sentences);
     const found = showing.choices?.() ?? [];
     choices.hidden = !found.length;
     refill(choices, found);

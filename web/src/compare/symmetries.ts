@@ -43,12 +43,12 @@ export function tone(claimed: boolean | undefined, measured: string | undefined)
 function cell({ claims, verdicts }: Candidate, name: string): HTMLElement {
   const claim = (claims ?? []).find(({ action }) => action === name);
   const found = verdicts?.[name];
-  const said = claim ? (claim.holds ? "claimed" : "not claimed") : "no claim";
+  const label = claim ? (claim.holds ? "claimed" : "not claimed") : "no claim";
   return h(
     "td",
     { "data-tone": tone(claim?.holds, found) },
     h("span.judged", found && isVerdict(found) ? shape(found) : null, h("b", found ?? "not measured")),
-    h("span.claimed", said),
+    h("span.claimed", label),
     claim?.holds && tone(true, found) === "fails" && h("b.fails", "does not hold"),
   );
 }

@@ -48,7 +48,7 @@ export function rangeText(
   page: CostPage,
   { column, unit, sum }: Bar,
   { work, value }: Piece,
-): { head: string; line: string; said: string } {
+): { head: string; line: string; sentence: string } {
   const model = chosen(page.cost, page.state);
   const terms = work[column] ?? [];
   const layers = work.per_layer === false ? "" : `${whole(model.sizes.L)} layers × `;
@@ -56,11 +56,11 @@ export function rangeText(
   const wrapped = layers ? `(${numbers})` : numbers;
   const line = `${layers ? "L × " : ""}${layers && formula.includes(" ") ? `(${formula})` : formula} = ${layers ? `${whole(model.sizes.L)} × ${numbers.includes(" + ") ? wrapped : numbers}` : numbers} = ${whole(value)}`; // prettier-ignore
   const head = `${work.name}: ${whole(value)} ${unit}, ${percent(value, sum)}`;
-  return { head, line, said: `${head}. ${line}` };
+  return { head, line, sentence: `${head}. ${line}` };
 }
 
 export function stacked(page: CostPage): { element: HTMLElement; picture: HTMLElement; draw(): void } {
-  let made: Bar[] = [];
+  let current: Bar[] = [];
   let at: [number, number] | undefined;
   const reading = h("div.reading", { "aria-hidden": "true" });
   const element = h("div.stack", {
@@ -87,33 +87,33 @@ export function stacked(page: CostPage): { element: HTMLElement; picture: HTMLEl
   });
   element.addEventListener("blur", () => pick(undefined));
   element.addEventListener("keydown", (event) => {
-    const next = stepped(event.key, at, made.map(({ pieces }) => pieces.length)); // prettier-ignore
+    const next = stepped(event.key, at, current.map(({ pieces }) => pieces.length)); // prettier-ignore
     if (event.key === "Escape") pick(undefined);
     else if (!next) return;
     else pick(next);
     event.preventDefault();
   });
   function show(): void {
-    element.replaceChildren(drawn(made, Math.max(element.clientWidth || 720, 240), at));
-    const order = made.flatMap(({ pieces }, b) => pieces.map((_, p) => `${b}.${p}`));
-    const found = at && rangeText(page, made[at[0]], made[at[0]].pieces[at[1]]);
+    element.replaceChildren(drawn(current, Math.max(element.clientWidth || 720, 240), at));
+    const order = current.flatMap(({ pieces }, b) => pieces.map((_, p) => `${b}.${p}`));
+    const found = at && rangeText(page, current[at[0]], current[at[0]].pieces[at[1]]);
     element.setAttribute("aria-valuemax", String(Math.max(order.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(order.indexOf(at?.join(".") ?? ""), 0)));
-    element.setAttribute("aria-valuetext", found?.said ?? "no piece is chosen; arrow keys choose one");
-    const about = at && made[at[0]].pieces[at[1]].work.about;
+    element.setAttribute("aria-valuetext", found?.sentence ?? "no piece is chosen; arrow keys choose one");
+    const about = at && current[at[0]].pieces[at[1]].work.about;
     reading.replaceChildren(...(found ? [h("p.place", h("b", found.head)), h("p.arithmetic", found.line), h("p.quiet", about ?? "")] : [h("p.quiet", "Point at a piece or use the arrow keys to see its formula with the numbers of this model.")])); // prettier-ignore
   }
   function draw(): void {
-    made = bars(page);
-    const names = new Set(made.flatMap(({ pieces }) => pieces.map(({ work }) => work.name)));
+    current = bars(page);
+    const names = new Set(current.flatMap(({ pieces }) => pieces.map(({ work }) => work.name)));
     const known = page.cost.parts.filter(({ name }) => names.has(name));
     legend.replaceChildren(...known.map(({ name }) => h("span.entry", { "data-part": part(name) }, h("i"), name)));
-    if (at && !made[at[0]]?.pieces[at[1]]) at = undefined;
+    if (at && !current[at[0]]?.pieces[at[1]]) at = undefined;
     show();
   }
   let before = 0;
   new ResizeObserver(() => {
-    if (made.length && element.clientWidth !== before) show();
+    if (current.length && element.clientWidth !== before) show();
     before = element.clientWidth;
   }).observe(element);
   return { element: h("div", picture, reading), picture, draw };
@@ -132,12 +132,12 @@ export function stepped(key: string, at: [number, number] | undefined, counts: n
   return [bar, Math.min(Math.max(to, 0), counts[bar] - 1)];
 }
 
-function drawn(made: Bar[], width: number, at: [number, number] | undefined): SVGElement {
+function drawn(current: Bar[], width: number, at: [number, number] | undefined): SVGElement {
   const tall = HEAD + BAR + GAP;
   return svg(
     "svg",
-    { viewBox: `0 0 ${width} ${made.length * tall - GAP}`, width, height: made.length * tall - GAP, "aria-hidden": "true" },
-    made.map(({ title, unit, sum, pieces }, b) => {
+    { viewBox: `0 0 ${width} ${current.length * tall - GAP}`, width, height: current.length * tall - GAP, "aria-hidden": "true" },
+    current.map(({ title, unit, sum, pieces }, b) => {
       let x = 0;
       const top = b * tall;
       return svg(

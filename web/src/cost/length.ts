@@ -36,12 +36,12 @@ export function lengths(sizes: Record<string, number>, far: number): number[] {
 }
 
 export function againstLength(page: CostPage): { element: HTMLElement; draw(): void } {
-  const said = h("div.crossings");
+  const crossings = h("div.crossings");
   const shown = plotSection({
     id: "length",
     title: "Where attention overtakes the feed-forward",
     hint: "Point at a line or use the arrow keys: left and right along the length, up and down between lines.",
-    before: said,
+    before: crossings,
     picture,
     table: () => {
       const model = chosen(page.cost, page.state);
@@ -75,7 +75,7 @@ export function againstLength(page: CostPage): { element: HTMLElement; draw(): v
           return {
             x: length,
             y: Number(value),
-            said: `${name} at ${whole(length)} tokens: ${whole(value)} multiply-adds per layer`,
+            sentence: `${name} at ${whole(length)} tokens: ${whole(value)} multiply-adds per layer`,
           };
         });
       return { name, part, look, marks, signs: false, line: marks.map(({ x, y }) => [x, y]) };
@@ -90,7 +90,7 @@ export function againstLength(page: CostPage): { element: HTMLElement; draw(): v
     return { series, uprights, x: "tokens N", y: "multiply-adds of one layer" };
   }
   const draw = () => {
-    said.replaceChildren(...overtaking(page));
+    crossings.replaceChildren(...overtaking(page));
     shown.draw();
   };
   return { element: shown.element, draw };

@@ -40,13 +40,13 @@ export function memory(page: CostPage): { element: HTMLElement; draw(): void } {
     list,
   );
   const draw = () => {
-    const made = memoryStores(page);
-    const most = made.reduce((so, { bytes }) => (bytes > so ? bytes : so), 1n);
+    const rows = memoryStores(page);
+    const most = rows.reduce((so, { bytes }) => (bytes > so ? bytes : so), 1n);
     const chooser = format.querySelector("select");
     if (chooser) chooser.value = String(page.state.bytes);
     else format.append(select("Numbers as", FORMATS.map((one) => ({ name: String(one), title: NAMES[one] })), String(page.state.bytes), (name) => page.set({ bytes: FORMATS.find((one) => String(one) === name) ?? 2 }))); // prettier-ignore
     list.replaceChildren(
-      ...made.map(({ name, about, formula, bytes }) =>
+      ...rows.map(({ name, about, formula, bytes }) =>
         h(
           "li",
           { "data-store": name },

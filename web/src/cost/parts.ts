@@ -29,9 +29,9 @@ export const copied = (page: CostPage): string => [HEADS, ...rows(page)].map((ro
 export function parts(page: CostPage): { element: HTMLElement; draw(): void } {
   const place = h("div");
   const draw = () => {
-    const made = rows(page);
-    place.replaceChildren(table("Every part with its formula and result", HEADS, made, { class: "numbers parts" }));
-    place.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("all", i === made.length - 1));
+    const lines = rows(page);
+    place.replaceChildren(table("Every part with its formula and result", HEADS, lines, { class: "numbers parts" }));
+    place.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("all", i === lines.length - 1));
   };
   return { element: place, draw };
 }

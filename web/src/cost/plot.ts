@@ -9,7 +9,7 @@ import { part } from "./bars";
 export interface Mark {
   x: number;
   y: number;
-  said: string;
+  sentence: string;
   low?: number;
   high?: number;
 }
@@ -79,14 +79,14 @@ export function plot(label: string, choose: (chosen: Mark | undefined) => void):
   });
 
   function show(next: Picture): void {
-    const made = drawn(next, Math.max(element.clientWidth || 720, 240), chosen);
-    points = made.points;
-    element.replaceChildren(made.element);
+    const drawing = drawn(next, Math.max(element.clientWidth || 720, 240), chosen);
+    points = drawing.points;
+    element.replaceChildren(drawing.element);
     const all = next.series.flatMap(({ marks }, series) => marks.map((_, mark) => ({ series, mark })));
     const at = all.findIndex(({ series, mark }) => series === chosen?.series && mark === chosen?.mark);
     element.setAttribute("aria-valuemax", String(Math.max(all.length - 1, 0)));
     element.setAttribute("aria-valuenow", String(Math.max(at, 0)));
-    element.setAttribute("aria-valuetext", mark()?.said ?? "no mark is chosen; arrow keys choose one");
+    element.setAttribute("aria-valuetext", mark()?.sentence ?? "no mark is chosen; arrow keys choose one");
   }
   function draw(next: Picture): void {
     picture = next;

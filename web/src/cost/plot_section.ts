@@ -27,7 +27,7 @@ export function saving(of: () => HTMLElement, file: string, title: string): HTML
 export function plotSection(showing: PlotOptions): { element: HTMLElement; draw(): void } {
   const reading = h("div.reading", { "aria-hidden": "true" });
   const drawing = plot(`${showing.title}: plot, mark by mark`, (mark) => {
-    reading.replaceChildren(mark ? h("p.place", mark.said) : h("p.quiet", showing.hint));
+    reading.replaceChildren(mark ? h("p.place", mark.sentence) : h("p.quiet", showing.hint));
   });
   const picture = h("figure", drawing.legend, drawing.element);
   const rows = h("div");

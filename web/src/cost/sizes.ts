@@ -25,8 +25,8 @@ export function sizes(page: CostPage): Row {
     page.set({ ...begin(cost, name), bytes: page.state.bytes, view: page.state.view });
   };
   const set = (letter: string, value: number) => {
-    const { sizes, said } = sized(page.state.sizes, letter, value);
-    tell(said.join(" "));
+    const { sizes, changes } = sized(page.state.sizes, letter, value);
+    tell(changes.join(" "));
     page.set({ sizes });
   };
   const rows = cost.sizes.map((size) => row(size, page, set, tell));

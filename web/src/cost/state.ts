@@ -60,20 +60,20 @@ export function fromHash(cost: Cost, hash: string): CostState {
 
 const inside = ({ low, high }: Size, value: number): boolean => value >= low && value <= high;
 
-/** Heads that divide the width, and key/value heads that divide those; said: the adjustments. */
-export function withDividingHeads(sizes: Sizes): { sizes: Sizes; said: string[] } {
+/** Heads that divide the width, and key/value heads that divide those. changes: a sentence for each adjustment. */
+export function withDividingHeads(sizes: Sizes): { sizes: Sizes; changes: string[] } {
   const out = { ...sizes };
-  const said: string[] = [];
+  const changes: string[] = [];
   out.H = nearest(divisors(out.D), out.H);
-  if (out.H !== sizes.H) said.push(`${whole(sizes.H)} heads do not divide a width of ${whole(out.D)}: now ${whole(out.H)}.`);
+  if (out.H !== sizes.H) changes.push(`${whole(sizes.H)} heads do not divide a width of ${whole(out.D)}: now ${whole(out.H)}.`);
   out.G = sizes.G === sizes.H ? out.H : nearest(divisors(out.H), out.G);
   if (out.G !== sizes.G && sizes.G !== sizes.H)
-    said.push(`${whole(sizes.G)} key/value heads do not divide ${whole(out.H)} heads: now ${whole(out.G)}.`);
-  return { sizes: out, said };
+    changes.push(`${whole(sizes.G)} key/value heads do not divide ${whole(out.H)} heads: now ${whole(out.G)}.`);
+  return { sizes: out, changes };
 }
 
 /** Set one size and adjust what depends on it: the feed-forward keeps its multiple of the width, heads divide it. */
-export function sized(sizes: Sizes, letter: string, value: number): { sizes: Sizes; said: string[] } {
+export function sized(sizes: Sizes, letter: string, value: number): { sizes: Sizes; changes: string[] } {
   const next = { ...sizes, [letter]: value };
   if (letter === "D") next.F = Math.max(1, Math.round((sizes.F / sizes.D) * value));
   if (letter === "H" && sizes.G === sizes.H) next.G = value;

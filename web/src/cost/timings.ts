@@ -24,7 +24,7 @@ export const ms = (value: number): string => `${Number(value.toPrecision(3)).toL
 /** The time of so many multiply-adds by the fit. */
 export const fitted = ({ overhead, rate }: Rate, work: number): number => overhead + work / rate;
 
-const said = (one: Timing): string =>
+const sentence = (one: Timing): string =>
   `${NAMES[one.part]}, N = ${whole(one.n)}, D = ${whole(one.d)}${one.heads ? `, H = ${one.heads}` : ""}: ${ms(one.median)} (quartiles ${ms(one.low)} to ${ms(one.high)}) for ${whole(one.multiply_adds)} multiply-adds, ${brief((one.multiply_adds / one.median) * 1000)} per second`; // prettier-ignore
 
 /** The width with the most timed lengths, and the timings over the number of heads. */
@@ -48,7 +48,7 @@ export function picture(speeds: Speeds, view: CostState["view"]): Picture {
     const x = (one: Timing) => (view === "work" ? one.multiply_adds : view === "tokens" ? one.n : one.heads);
     const marks = [...found]
       .sort((a, b) => x(a) - x(b))
-      .map((one): Mark => ({ x: x(one), y: one.median, low: one.low, high: one.high, said: said(one) }));
+      .map((one): Mark => ({ x: x(one), y: one.median, low: one.low, high: one.high, sentence: sentence(one) }));
     const rate = speeds.rates.find((one) => one.part === part);
     const formula = [...found].sort((a, b) => x(a) - x(b)).map((one) => [x(one), one.multiply_adds] as const);
     const line = rate ? formula.flatMap(([at, work], i) => between(at, work, formula[i + 1]).map(([x, work]): [number, number] => [x, fitted(rate, work)])) : []; // prettier-ignore

@@ -76,8 +76,8 @@ export function sized(box: Box, insides: Box[], width: number): Placed {
   const heading = width < NARROW ? "detail" : "title";
   const room = width - (width < NARROW ? 1 : 2) * SIDE;
   const parts = within(insides, width);
-  const told = new Set(parts.boxes.flatMap(({ box }) => brokenActions(box)));
-  const left = brokenActions(box).filter((action) => !told.has(action));
+  const inner = new Set(parts.boxes.flatMap(({ box }) => brokenActions(box)));
+  const left = brokenActions(box).filter((action) => !inner.has(action));
   const [shape, size] = [written(box), counted(box)];
   const ends = wideAs(shape, "foot") + wideAs(size, "foot");
   const longest = Math.max(wideAs(shape, "foot"), wideAs(size, "foot"));
@@ -95,8 +95,8 @@ export function sized(box: Box, insides: Box[], width: number): Placed {
   }
   for (const line of crossed(box, left, room)) y = write(texts, line, "broken", "middle", width / 2, y, room);
   if (isEnd(box) || ends + 12 > room || (slim === false && !(shape && size))) {
-    const said = isEnd(box) ? shape : ends + 12 > room ? size || shape : shape || size;
-    if (said) y = write(texts, said, "foot", "middle", width / 2, y, room);
+    const foot = isEnd(box) ? shape : ends + 12 > room ? size || shape : shape || size;
+    if (foot) y = write(texts, foot, "foot", "middle", width / 2, y, room);
   } else {
     write(texts, shape, "foot", "start", SIDE, y, room);
     y = write(texts, size, "foot", "end", width - SIDE, y, room);

@@ -7,26 +7,26 @@ import { type Path, tip, written as line } from "./wires";
 
 /** The picture for a width; open is called with the box that a person chooses. */
 export function picture(drawing: Drawing, available: number, open: (box: Box) => void): HTMLElement {
-  const made = layout(drawing, available);
+  const placed = layout(drawing, available);
   const root = svg("svg.architecture", {
-    viewBox: `0 0 ${made.width} ${made.height}`,
-    width: made.width,
-    height: made.height,
+    viewBox: `0 0 ${placed.width} ${placed.height}`,
+    width: placed.width,
+    height: placed.height,
     role: "group",
     "aria-label": `${drawing.summary} The drawing goes from the bottom up. Arrow keys move between boxes, Enter opens one.`,
   });
   root.append(
-    ...[...made.frames]
+    ...[...placed.frames]
       .sort((a, b) => b.width - a.width)
       .map(({ frame, x, y, width, height }) =>
         svg("g.frame", svg("title", frame.title), svg("rect", { x, y, width, height, rx: 16 })),
       ),
-    ...made.paths.map(path),
-    ...made.frames.map((frame) => repeated(frame)),
-    ...made.boxes.map((one) => (one.round ? sum(one) : node(one, drawing, open))),
-    ...made.texts.map(text),
+    ...placed.paths.map(path),
+    ...placed.frames.map((frame) => repeated(frame)),
+    ...placed.boxes.map((one) => (one.round ? sum(one) : node(one, drawing, open))),
+    ...placed.texts.map(text),
   );
-  root.addEventListener("keydown", (event) => walk(event, root, made));
+  root.addEventListener("keydown", (event) => walk(event, root, placed));
   return h("div.scroll", root);
 }
 
@@ -54,13 +54,13 @@ function path({ points, kind, head, dot, letter }: Path): SVGElement {
 
 /** "6 ×" on the upper edge of a frame. */
 function repeated({ frame, x, y }: Layout["frames"][number]): SVGElement {
-  const said = `${frame.repeat} ×`;
-  const width = wideAs(said, "repeat") + 18;
+  const label = `${frame.repeat} ×`;
+  const width = wideAs(label, "repeat") + 18;
   return svg(
     "g.repeat",
     svg("title", frame.title),
     svg("rect", { x: x + 12, y: y - 11, width, height: 22, rx: 11 }),
-    text({ text: said, role: "repeat", anchor: "middle", x: x + 12 + width / 2, y: y + 4.5, room: width }),
+    text({ text: label, role: "repeat", anchor: "middle", x: x + 12 + width / 2, y: y + 4.5, room: width }),
   );
 }
 

@@ -86,14 +86,14 @@ function table(desk: GraphDesk, way: Way): { element: HTMLElement; draw(): void 
 
   function listed(): Shown[][] {
     const at = desk.place(desk.state.node);
-    const [weights, values, sent, given, made] = [roles.weights, roles.values, roles.sent, roles.given, roles.messages];
+    const [weights, values, sent, given, products] = [roles.weights, roles.values, roles.sent, roles.given, roles.messages];
     const of = (id: string, ...index: number[]): Place => ({ id, index });
     const list = rows.map(({ weight, value, message }, other): Shown[] => {
       const [to, from] = arrives ? [at, other] : [other, at];
       return [
         { cell: weight, places: [of(weights, to, from), of(sent, to, from, 0)] },
         ...dims.map((d) => ({ cell: value[d], places: [of(values, from, d), of(given, 0, from, d)] })),
-        ...dims.map((d) => ({ cell: message[d], places: [of(made, to, from, d)] })),
+        ...dims.map((d) => ({ cell: message[d], places: [of(products, to, from, d)] })),
       ];
     });
     return arrives ? [...list, dims.map((d) => ({ cell: sum[d], places: [of(roles.output, at, d)] }))] : list;

@@ -48,12 +48,12 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
       "aria-hidden": "true",
     });
     const group = svg("g.edge", { "data-colour": words[from].colour, "data-to": to, "data-from": from }, line, tip, text, hit);
-    const made = { to, from, group, line, tip, hit, text };
-    group.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && over(made));
+    const drawn = { to, from, group, line, tip, hit, text };
+    group.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && over(drawn));
     group.addEventListener("pointerleave", () => over(undefined));
-    group.addEventListener("click", () => toggle(made));
-    group.addEventListener("focus", () => point(made, true));
-    return made;
+    group.addEventListener("click", () => toggle(drawn));
+    group.addEventListener("focus", () => point(drawn, true));
+    return drawn;
   }
 
   function node(word: number): { group: SVGElement; dot: SVGElement; text: SVGElement } {

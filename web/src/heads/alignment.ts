@@ -27,12 +27,12 @@ export interface Links {
 export function mergeWords({ weights, targets, sources }: Links, rows: number[], columns: number[]): Links {
   const [down, across] = [ranked(rows), ranked(columns)];
   const counts = down.count.map((_, word) => down.of.filter((one) => one === word).length);
-  const made = new Float64Array(down.count.length * across.count.length);
+  const result = new Float64Array(down.count.length * across.count.length);
   for (let n = 0; n < targets.length; n++)
     for (let m = 0; m < sources.length; m++)
-      made[down.of[n] * across.count.length + across.of[m]] += weights[n * sources.length + m] / counts[down.of[n]];
+      result[down.of[n] * across.count.length + across.of[m]] += weights[n * sources.length + m] / counts[down.of[n]];
   const together = (labels: string[], { of, count }: Ranked) => count.map((_, word) => labels.filter((__, i) => of[i] === word).join("")); // prettier-ignore
-  return { weights: made, targets: together(targets, down), sources: together(sources, across) };
+  return { weights: result, targets: together(targets, down), sources: together(sources, across) };
 }
 
 interface Ranked {
@@ -76,7 +76,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
   const { record } = page;
   const status = h("p.notice", { role: "status", hidden: true });
   const choices = h("div.choices.tools");
-  const said = h("output.summary", { "aria-live": "polite" });
+  const summary = h("output.summary", { "aria-live": "polite" });
   const intro = h("p.lede");
   const order = h("p.quiet.order");
   const [above, below, lines] = [h("div.word-row"), h("div.word-row"), svg("svg", { "aria-hidden": "true" })];
@@ -96,7 +96,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
     intro,
     choices,
     status,
-    said,
+    summary,
     field,
     order,
     h("details", { ontoggle: () => redraw() }, h("summary", "As a grid"), grid.element),
@@ -291,12 +291,12 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
     const name = (labels: string[], i: number) => named({ name: "", kind: "words", labels }, i);
     if (row !== undefined) {
       const m = source ?? best[row];
-      said.replaceChildren(name(targets, row), m === best[row] ? " attends most to " : " attends to ", name(sources, m), ": ", h("b.value", digits(weights[row * sources.length + m]))); // prettier-ignore
+      summary.replaceChildren(name(targets, row), m === best[row] ? " attends most to " : " attends to ", name(sources, m), ": ", h("b.value", digits(weights[row * sources.length + m]))); // prettier-ignore
     } else if (source !== undefined) {
       const most = largest(Float64Array.from(targets, (_, n) => weights[n * sources.length + source]));
       const linked = best.filter((m) => m === source).length;
-      said.replaceChildren(name(sources, source), ` has the largest weight for ${linked} target ${linked === 1 ? "word" : "words"}; its largest weight comes from `, name(targets, most), ": ", h("b.value", digits(weights[most * sources.length + source]))); // prettier-ignore
-    } else said.replaceChildren(h("span.quiet", "Point at a word to see its links and their weights."));
+      summary.replaceChildren(name(sources, source), ` has the largest weight for ${linked} target ${linked === 1 ? "word" : "words"}; its largest weight comes from `, name(targets, most), ": ", h("b.value", digits(weights[most * sources.length + source]))); // prettier-ignore
+    } else summary.replaceChildren(h("span.quiet", "Point at a word to see its links and their weights."));
   }
 
   fitted(field, redraw);
@@ -318,9 +318,9 @@ export function meanWeights({ layers, weights }: CrossAlignment, layer: number |
 
 function matrix(attention: Attention): Float64Array {
   const { rows, columns } = attention.given;
-  const made = new Float64Array(rows * columns);
-  for (let n = 0; n < rows; n++) attention.row(n, made.subarray(n * columns, (n + 1) * columns));
-  return made;
+  const result = new Float64Array(rows * columns);
+  for (let n = 0; n < rows; n++) attention.row(n, result.subarray(n * columns, (n + 1) * columns));
+  return result;
 }
 
 /** The head whose largest weights lie most often on the diagonal. */

@@ -59,14 +59,14 @@ export function attentionMap(listener: MapListener): AttentionMap {
         paint();
         if (n < rows) caption.textContent = `Computing: row ${n.toLocaleString("en")} of ${rows.toLocaleString("en")} …`;
         else {
-          told();
+          describe();
           listener.done();
         }
       },
     );
   }
 
-  function told(): void {
+  function describe(): void {
     const { signed, models } = view!;
     const { rows, columns, about } = view!.now.given;
     const more = models ? `more weight in ${models[0]} than in ${models[1]}` : "more weight than in the model";

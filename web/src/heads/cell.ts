@@ -139,21 +139,23 @@ export function cell(page: HeadsPage): { element: HTMLElement; draw(view: View, 
 function steps({ now }: View, score: Score): HTMLElement[] {
   const { scale, cap, width, bias, about } = now.given;
   if (!score.products) return [];
-  const told = (value: number) => rounded(value, about);
-  const added = (value: number): string => (value < 0 ? `− ${told(-value)}` : `+ ${told(value)}`);
+  const printed = (value: number) => rounded(value, about);
+  const added = (value: number): string => (value < 0 ? `− ${printed(-value)}` : `+ ${printed(value)}`);
   const step = (what: string, how: string, value: number, key: string) =>
-    h("div.rung", { "data-step": key }, h("span.what", what), h("span.how", how), h("b", told(value)));
+    h("div.rung", { "data-step": key }, h("span.what", what), h("span.how", how), h("b", printed(value)));
   const { temperature } = now.changes;
   return [
     step("q · k", `sum of ${width} products`, score.sum, "sum"),
-    step("× scale", `${told(score.sum)} × ${digits(scale)}`, score.scaled, "scaled"),
+    step("× scale", `${printed(score.sum)} × ${digits(scale)}`, score.scaled, "scaled"),
     ...(cap
-      ? [step("capped", `soft cap: ${digits(cap)} · tanh(${told(score.scaled)} / ${digits(cap)})`, score.capped, "capped")]
+      ? [step("capped", `soft cap: ${digits(cap)} · tanh(${printed(score.scaled)} / ${digits(cap)})`, score.capped, "capped")]
       : []),
-    ...(bias ? [step("+ bias", now.changes.bias ? `${told(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
-    ...(temperature !== 1 ? [step("÷ temperature", `${told(score.score)} / ${temperature}`, score.exponent, "temperature")] : []),
-    ...(score.hidden ? [] : [step("exp", `exp(${told(score.exponent)} ${added(-score.top)}): the row's maximum is subtracted`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
-    step("÷ row sum", `over all unmasked keys${score.sink === undefined ? "" : `, with ${told(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
+    ...(bias ? [step("+ bias", now.changes.bias ? `${printed(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
+    ...(temperature !== 1
+      ? [step("÷ temperature", `${printed(score.score)} / ${temperature}`, score.exponent, "temperature")]
+      : []),
+    ...(score.hidden ? [] : [step("exp", `exp(${printed(score.exponent)} ${added(-score.top)}): the row's maximum is subtracted`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
+    step("÷ row sum", `over all unmasked keys${score.sink === undefined ? "" : `, with ${printed(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
   ];
 }
 

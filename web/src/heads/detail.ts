@@ -48,7 +48,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   const heading = h("div.heading");
   const trouble = h("p.notice", { role: "status", hidden: true });
   const lines = h("div.lines");
-  const said = h("output.summary", { "aria-live": "polite" });
+  const summary = h("output.summary", { "aria-live": "polite" });
   const ranking = h("ol.most");
   const map = attentionMap({
     point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),
@@ -66,7 +66,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   const change = interventionControls(page);
   const by = segmentedControl("direction", [["query", "attends to", "Tint the tokens that the chosen token attends to"], ["key", "attended by", "Tint the tokens that attend to the chosen token"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
   const every = strip(page);
-  const seeing = h("div.seeing", h("div.choices", which?.element, by.element), said, lines, ranking, every.element);
+  const seeing = h("div.seeing", h("div.choices", which?.element, by.element), summary, lines, ranking, every.element);
   const saved = (kind: "svg" | "png") => {
     const name = () => `equiscope-${headName(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
     return button(kind.toUpperCase(), `Save the map as ${kind.toUpperCase()}`, () => view && save(map.element, name(), kind), { class: "keep", "aria-label": `Save the map as ${kind.toUpperCase()}` }); // prettier-ignore
@@ -181,7 +181,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     setLines(view);
     by.draw(page.state.by);
     if (page.state.by === "key" && needsEveryRow(view.now)) {
-      said.textContent = "Computing every row once …";
+      summary.textContent = "Computing every row once …";
       map.draw(view, ...cell);
       return;
     }
@@ -232,7 +232,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     before?: number,
   ): void {
     const why = now.hidden(row, column);
-    said.replaceChildren(
+    summary.replaceChildren(
       named(asks, row),
       why ? " cannot attend to " : " attends to ",
       named(answers, column),

@@ -27,11 +27,11 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
   const heads = h("div.strip", { role: "group", "aria-label": "the same query in every head of this layer" });
   const element = h("div");
   const details = h<HTMLDetailsElement>("details.layer-strip", { open: true, ontoggle: () => last && draw(...last) }, h("summary", title), heads, h("p.quiet", "Beside each head: the share of the weight on patches. The brightest patch has the head's largest weight.")); // prettier-ignore
-  const made = new Map<number, Attention>();
+  const attentions = new Map<number, Attention>();
   const photo = new Image();
   let [kept, filling] = ["", 0];
   let last: [View, number] | undefined;
-  let places: { canvas: HTMLCanvasElement; told: HTMLElement; press: HTMLButtonElement }[] = [];
+  let places: { canvas: HTMLCanvasElement; caption: HTMLElement; press: HTMLButtonElement }[] = [];
   photo.addEventListener("load", () => last && draw(...last));
 
   function draw(view: View, row: number): void {
@@ -46,7 +46,7 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
     const next = JSON.stringify([layer, changes]);
     if (next !== kept) {
       kept = next;
-      made.clear();
+      attentions.clear();
       build(view);
     }
     places.forEach(({ press }, head) => press.setAttribute("aria-pressed", String(head === view.head)));
@@ -55,9 +55,9 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
 
   function build({ layer, found }: View): void {
     places = found.heads.map((_, head) => {
-      const [canvas, told] = [h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" }), h("span")];
-      const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => page.set({ open: [layer, head] }) }, canvas, told); // prettier-ignore
-      return { canvas, told, press };
+      const [canvas, caption] = [h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" }), h("span")];
+      const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => page.set({ open: [layer, head] }) }, canvas, caption); // prettier-ignore
+      return { canvas, caption, press };
     });
     heads.replaceChildren(...places.map(({ press }) => press));
   }
@@ -65,19 +65,19 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
   /** One head after the other; a newer call ends this one. */
   async function fill({ layer, asks: line, found }: View, row: number, mine: number): Promise<void> {
     for (let head = 0; head < found.heads.length; head++) {
-      if (!made.has(head)) {
+      if (!attentions.has(head)) {
         const given = page.more.ready(layer, head) ?? (await page.more.get(layer, head).catch(() => undefined));
         if (mine !== filling || !given) return;
-        made.set(head, new Attention(given, interventionsOf(page.state, layer, head, found.key_sequence)));
+        attentions.set(head, new Attention(given, interventionsOf(page.state, layer, head, found.key_sequence)));
       }
-      paint(line, head, made.get(head)!.row(Math.min(row, made.get(head)!.given.rows - 1)));
+      paint(line, head, attentions.get(head)!.row(Math.min(row, attentions.get(head)!.given.rows - 1)));
     }
   }
 
   function paint(line: TokenSequence, head: number, weights: Float64Array): void {
     const [rows, columns] = line.grid!;
     const before = line.prefix_tokens ?? 0;
-    const { canvas, told, press } = places[head];
+    const { canvas, caption, press } = places[head];
     const { share, strengths } = patchTint(weights, before);
     const [width, height] = [Math.min(SIDE, (SIDE * columns) / rows), Math.min(SIDE, (SIDE * rows) / columns)];
     const context = sized(canvas, width, height);
@@ -92,7 +92,7 @@ export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View,
     context.drawImage(small, 0, 0, width, height);
     const at = before + largest(weights.slice(before));
     const text = `H${head} · ${share.toFixed(2)}`;
-    if (told.textContent !== text) told.textContent = text;
+    if (caption.textContent !== text) caption.textContent = text;
     const about = `H${head}: ${share.toFixed(2)} of the weight on patches, most on ${visible(line.labels[at], at)}, ${digits(weights[at])}`;
     press.title = about;
     press.setAttribute("aria-label", about);

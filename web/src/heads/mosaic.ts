@@ -63,7 +63,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
   const rows = all.flatMap((group, at) => group.layers.map((layer, i) => ({ layer, at, first: i === 0, count: i })));
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const titles = all.length > 1 ? all.map(({ title }) => h("h3", title)) : [];
-  const said = h("output.summary", { "aria-live": "polite" });
+  const summary = h("output.summary", { "aria-live": "polite" });
   const field = h(
     "div.field",
     {
@@ -74,7 +74,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
     canvas,
     titles,
   );
-  const element = h("div.mosaic", field, said);
+  const element = h("div.mosaic", field, summary);
   const atlas = pictures(record);
   const others = page.other && pictures(page.other);
   let [cell, gap] = [0, 0];
@@ -139,7 +139,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
   const tell = () => {
     const place = cursor ?? page.state.open;
     if (!place) {
-      said.replaceChildren(
+      summary.replaceChildren(
         h("span.quiet", "Each square is the weights of a head: rows are queries, columns are keys. Choose one."),
       );
       return;
@@ -148,7 +148,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
     const found = (shownSide(page, layer) === "other" ? page.other! : record).layers[layer].heads[head];
     const counted = figures(found);
     const far = record.side_by_side?.total_variation[layer]?.[head];
-    said.replaceChildren(
+    summary.replaceChildren(
       h("b", sentence(headName(record, layer, head))),
       " ",
       h("span.role", { "data-role": found.role }, ROLE_TEXT[found.role].title),
@@ -213,13 +213,13 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 
 /** Thumbnails of heads, an image for each layer: painted on demand, and again when the colours change. */
 function pictures(record: Heads): (layer: number, head: number) => { image: HTMLCanvasElement; left: number; side: number } {
-  const made = new Map<AttentionLayer, { image: HTMLCanvasElement; colours: string }>();
+  const strips = new Map<AttentionLayer, { image: HTMLCanvasElement; colours: string }>();
   return (layer, head) => {
     const found = record.layers[layer];
     const side = Math.max(found.thumbnail_side, 1);
     const colours = ROLES.map((role) => css(`--${role}`)).join();
-    if (made.get(found)?.colours !== colours) made.set(found, { image: strip(found, side), colours });
-    return { image: made.get(found)!.image, left: head * side, side };
+    if (strips.get(found)?.colours !== colours) strips.set(found, { image: strip(found, side), colours });
+    return { image: strips.get(found)!.image, left: head * side, side };
   };
 }
 

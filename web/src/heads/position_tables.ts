@@ -49,7 +49,7 @@ function cosines({ cosines: array, step, where }: PositionTable): HTMLElement {
   const { data, shape } = unpack(array);
   const side = shape[0];
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
-  const said = h("output.quiet", "Point at it, or use the arrow keys.");
+  const reading = h("output.quiet", "Point at it, or use the arrow keys.");
   const field = h(
     "div.field",
     { tabindex: 0, role: "application", "aria-label": `cosines of ${where}: arrow keys read them` },
@@ -73,7 +73,7 @@ function cosines({ cosines: array, step, where }: PositionTable): HTMLElement {
   const read = (next: [number, number]) => {
     cell = next.map((i) => Math.max(0, Math.min(side - 1, i))) as [number, number];
     const [a, b] = cell;
-    said.textContent = `position ${a * step} with position ${b * step}: ${digits(data[a * side + b])}`;
+    reading.textContent = `position ${a * step} with position ${b * step}: ${digits(data[a * side + b])}`;
   };
   field.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
@@ -90,7 +90,7 @@ function cosines({ cosines: array, step, where }: PositionTable): HTMLElement {
   });
   fitted(field, draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  return h("figure", h("figcaption", "Cosine similarity of the rows"), field, said);
+  return h("figure", h("figcaption", "Cosine similarity of the rows"), field, reading);
 }
 
 const [WIDE, HIGH, LEFT, BOTTOM] = [340, 210, 48, 38];
@@ -104,8 +104,8 @@ function plot(
   marks: (x: (v: number) => number, y: (v: number) => number) => SVGElement[],
 ): HTMLElement {
   const [x, y] = [axis(xs, [LEFT, WIDE - 8], 5), axis(ys, [HIGH - BOTTOM, 10], 4)];
-  const text = (at: [number, number], said: string, anchor: string) =>
-    svg("text.quiet", { x: at[0], y: at[1], "text-anchor": anchor, "font-size": 11 }, said);
+  const text = (at: [number, number], content: string, anchor: string) =>
+    svg("text.quiet", { x: at[0], y: at[1], "text-anchor": anchor, "font-size": 11 }, content);
   return h(
     "figure",
     h("figcaption", title),

@@ -88,11 +88,11 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
   }
 
   /** Stop waiting. */
-  function finish(said: string): void {
+  function finish(message: string): void {
     newest.drop();
     clearInterval(clock);
     stop.hidden = true;
-    status.textContent = said;
+    status.textContent = message;
   }
 
   const length = () => page.first.sequences[line].labels.length;

@@ -36,18 +36,18 @@ export function slices(line: TokenSequence, label: string, listener: Listener): 
 
   /** Buttons that play the sound, with the duration of what they play. */
   function playing(sound: NonNullable<TokenSequence["sound"]>, wave: Float32Array<ArrayBuffer>) {
-    let made: Player | undefined;
+    let current: Player | undefined;
     const tell = (at: number | undefined) => {
       head.hidden = at === undefined;
       stop.disabled = at === undefined;
       if (at !== undefined) head.style.left = `${(100 * (at - begins(0))) / (last - begins(0))}%`;
     };
-    const start = (from: number, to: number) => (made ??= player(sound, wave, tell)).play(from, to);
+    const start = (from: number, to: number) => (current ??= player(sound, wave, tell)).play(from, to);
     const slice = (i: number | undefined) => i !== undefined && i >= before && start(begins(i - before), ends(i - before));
     const whole = button("Play", "Play the whole sound", () => start(0, wave.length / sound.rate));
     const mine = button("", "Play the chosen slice", () => slice(now.chosen));
     const other = button("", "Play the other slice of the chosen pair", () => slice(now.other));
-    const stop = button("Stop", "Stop the sound", () => made?.stop(), { disabled: true });
+    const stop = button("Stop", "Stop the sound", () => current?.stop(), { disabled: true });
     return {
       element: h("div.buttons.play", { role: "group", "aria-label": "the sound" }, whole, mine, other, stop),
       draw() {

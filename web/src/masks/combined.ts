@@ -70,16 +70,16 @@ function both([first, second]: Part[], join: "and" | "or"): { programRecord: Pro
   const place = programRecord.steps.findIndex(({ op }) => op === "mask");
   const label = join === "and" ? "mask: both rules" : "mask: either rule";
   const inputs = [first.visible, second.visible];
-  const made = { id: "joined", symbol: "M", label, axes: programRecord.steps[place].axes.slice(-2), op: join === "and" ? "both" : "either", inputs }; // prettier-ignore
-  const masked = { ...programRecord.steps[place], inputs: [programRecord.steps[place].inputs[0], made.id] };
+  const joined = { id: "joined", symbol: "M", label, axes: programRecord.steps[place].axes.slice(-2), op: join === "and" ? "both" : "either", inputs }; // prettier-ignore
+  const masked = { ...programRecord.steps[place], inputs: [programRecord.steps[place].inputs[0], joined.id] };
   const more = second.rule.program.leaves.filter(({ id }) => !programRecord.leaves.some((leaf) => leaf.id === id));
   return {
     programRecord: {
       ...programRecord,
       leaves: [...programRecord.leaves, ...more],
-      steps: [...programRecord.steps.slice(0, place), ...second.steps, made, masked, ...programRecord.steps.slice(place + 1)],
+      steps: [...programRecord.steps.slice(0, place), ...second.steps, joined, masked, ...programRecord.steps.slice(place + 1)],
     },
-    visible: made.id,
+    visible: joined.id,
   };
 }
 
@@ -119,7 +119,7 @@ export function reason(under: MaskedAttention, join: "and" | "or", query: number
   const name = (i: number) => named(under, i);
   const able = mayAttend(under, under.visible, query, key);
   const begins = `${name(query)} ${able ? "can attend to" : "cannot attend to"} ${query === key ? "itself" : name(key)}`;
-  const told = under.parts
+  const reasons = under.parts
     .filter((part) => join === "and" || under.parts.length < 2 || mayAttend(under, part.visible, query, key) === able)
     .filter((part) => able || mayAttend(under, part.visible, query, key) === able)
     .map((part) => {
@@ -128,7 +128,7 @@ export function reason(under: MaskedAttention, join: "and" | "or", query: number
       if (query === key && text.includes("{query}")) return "it is the same position";
       return text.replaceAll("{query}", name(query)).replaceAll("{key}", name(key)).replaceAll("{n}", counted(part));
     });
-  return `${begins}: ${told.length ? [...new Set(told)].join(", and ") : "no pair is masked"}.`;
+  return `${begins}: ${reasons.length ? [...new Set(reasons)].join(", and ") : "no pair is masked"}.`;
 }
 
 const counted = ({ rule, n }: Part): string => (rule.knob?.sets === "document" ? String(n) : `${n} word${n === 1 ? "" : "s"}`);

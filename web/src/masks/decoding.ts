@@ -25,7 +25,7 @@ export function decoding(page: MasksPage) {
   const count = words.length;
   const names: Name[] = words.map((text, i) => ({ text, colour: i % COLOURS }));
   let now: MaskedAttention;
-  let made = 0;
+  let computedKeep = 0;
   let pointed: [number, number] | undefined;
   let picked: [number, number] | undefined;
   const view = grid("one step of decoding: query, keys, values and weights by word", {
@@ -49,14 +49,14 @@ export function decoding(page: MasksPage) {
     event.preventDefault();
     go(page.state.step + by);
   });
-  const said = h("p.reason", { role: "status", "aria-live": "polite" });
+  const explanation = h("p.reason", { role: "status", "aria-live": "polite" });
   const detail = h("p.detail");
   const ladder = h("div.ladder", { role: "group", "aria-label": "how the weight is computed" });
   const figures = h("dl.figures");
   const element = h(
     "div",
     stepper,
-    said,
+    explanation,
     h("div.beside", h("div.cached", view.element, key()), h("div.explained", detail, ladder)),
     figures,
   );
@@ -84,8 +84,9 @@ export function decoding(page: MasksPage) {
   function draw(): void {
     const { step, keep } = page.state;
     const window = keep < count ? [{ name: "window", n: keep }] : [];
-    if (made !== keep) now = maskedAttention(record, { ...page.state, rules: [{ name: "causal", n: 0 }, ...window], join: "and" });
-    made = keep;
+    if (computedKeep !== keep)
+      now = maskedAttention(record, { ...page.state, rules: [{ name: "causal", n: 0 }, ...window], join: "and" });
+    computedKeep = keep;
     turnTo(
       sliders[0],
       "step",
@@ -99,7 +100,7 @@ export function decoding(page: MasksPage) {
     view.draw({ rows: ROWS, columns: names, cell });
     const { cached_positions: kept, evicted_positions: dropped } = turn();
     const listed = (all: number[]) => (all.length > 4 ? `${named(all[0])} to ${named(all.at(-1)!)}` : all.map(named).join(", "));
-    said.textContent = [
+    explanation.textContent = [
       `Step ${step} reads ${named(step)}: its query, key and value are new.`,
       kept.length ? `Keys and values of ${listed(kept)} come from the cache.` : "The cache is empty.",
       dropped.length ? `After the step ${listed(dropped)} ${dropped.length === 1 ? "is" : "are"} evicted: no later query can attend to ${dropped.length === 1 ? "it" : "them"}, because of the window.` : "", // prettier-ignore

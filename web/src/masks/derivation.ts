@@ -28,15 +28,15 @@ export function derivationLine(
       ? term.text
       : h("span.term", bracketed(number(at(program.get(term.id), term.index), DIGITS), operands.terms.length)),
   );
-  const said = last || operands.note === "yes" || operands.note === "no";
+  const isPredicate = last || operands.note === "yes" || operands.note === "no";
   const value = at(program.get(id), place);
-  const result = said ? (value ? "yes" : "no") : number(value, DIGITS);
+  const result = isPredicate ? (value ? "yes" : "no") : number(value, DIGITS);
   return h(
     "div.rung",
     { "data-step": step.op, "data-id": id },
     h("span.what", symbol(symbolOf(step, programRecord)), h("span.quiet", step.label ?? "")),
     h("span.how", line),
-    h("b.result", said ? result : `= ${result}`),
+    h("b.result", isPredicate ? result : `= ${result}`),
   );
 }
 

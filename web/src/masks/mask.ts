@@ -12,7 +12,7 @@ export function maskPanel(page: MasksPage) {
   const reads: (keyof MasksState)[] = ["rules", "join", "head", "cell"];
   const { record } = page;
   let now: MaskedAttention;
-  let made = "";
+  let computed = "";
   let pointed: [number, number] | undefined;
   const patterns = record.patterns.map((pattern) => {
     const press = () => page.set({ rules: chosen(record, pattern), join: pattern.join ?? "and" });
@@ -35,7 +35,7 @@ export function maskPanel(page: MasksPage) {
       page.set({ cell });
     },
   });
-  const said = h("p.reason", { role: "status", "aria-live": "polite" });
+  const explanation = h("p.reason", { role: "status", "aria-live": "polite" });
   const looks = h("div.ladder", { role: "group", "aria-label": "how the mask decides" });
   const weighs = h("div.ladder", { role: "group", "aria-label": "how the weight is computed" });
   const element = h(
@@ -43,7 +43,7 @@ export function maskPanel(page: MasksPage) {
     h("div.patterns", { role: "group", "aria-label": "preset masks" }, patterns),
     h("div.choices", h("div.rule", first, knobs[0]), h("div.rule", join, second, knobs[1]), h("div.rule", heads)),
     summary,
-    h("div.beside", h("div", view.element, key()), h("div.explained", said, looks, weighs)),
+    h("div.beside", h("div", view.element, key()), h("div.explained", explanation, looks, weighs)),
   );
 
   function joined(how: "" | "and" | "or"): void {
@@ -55,8 +55,8 @@ export function maskPanel(page: MasksPage) {
   function draw(): void {
     const { rules, join: how, head } = page.state;
     const wanted = JSON.stringify([rules, how]);
-    if (wanted !== made) now = maskedAttention(record, page.state);
-    made = wanted;
+    if (wanted !== computed) now = maskedAttention(record, page.state);
+    computed = wanted;
     const pattern = patternOf(record, page.state);
     patterns.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.name === pattern?.name)));
     choose(first, rules[0].name);
@@ -97,7 +97,7 @@ export function maskPanel(page: MasksPage) {
     const { programRecord, program, parts, visible, weights, names } = now;
     if (!all) view.mark([i, j]);
     const empty = !names.some((_, k) => mayAttend(now, visible, i, k));
-    said.textContent = `${reason(now, page.state.join, i, j)}${empty ? ` The row of ${named(now, i)} is fully masked: all its weights are 0, and attention adds nothing to it.` : ""}`; // prettier-ignore
+    explanation.textContent = `${reason(now, page.state.join, i, j)}${empty ? ` The row of ${named(now, i)} is fully masked: all its weights are 0, and attention adds nothing to it.` : ""}`; // prettier-ignore
     const decides = parts.flatMap((part) =>
       part.steps.flatMap(({ id }) => derivationLine(programRecord, program, id, [i, j], id === part.visible) ?? []),
     );

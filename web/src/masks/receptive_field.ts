@@ -17,10 +17,10 @@ export function receptiveField(page: MasksPage) {
   let at: [number, number] | undefined; // layer and word
   let width = 0;
   const place = h("div.triangle");
-  const said = h("p.reason", { role: "status", "aria-live": "polite" });
+  const explanation = h("p.reason", { role: "status", "aria-live": "polite" });
   const figures = h("dl.figures");
   const controls = h("div.choices");
-  const element = h("div", controls, place, said, figures);
+  const element = h("div", controls, place, explanation, figures);
 
   const felt = (layer: number, word: number): number =>
     measured.data[offset(measured.shape, [page.state.layers - 1, page.state.window - 1, layer, word])];
@@ -109,14 +109,14 @@ export function receptiveField(page: MasksPage) {
 
   function node(layer: number, word: number, cx: number, cy: number, r: number): SVGElement {
     const now = at ?? [0, count - 1];
-    const told = (pick: boolean) => () => {
+    const select = (pick: boolean) => () => {
       at = [layer, word];
       for (const other of place.querySelectorAll<SVGElement>("circle")) other.tabIndex = -1;
-      made.tabIndex = 0;
-      if (pick) made.focus({ preventScroll: true });
+      circle.tabIndex = 0;
+      if (pick) circle.focus({ preventScroll: true });
       tell();
     };
-    const made = svg("circle.node", {
+    const circle = svg("circle.node", {
       cx,
       cy,
       r,
@@ -127,9 +127,9 @@ export function receptiveField(page: MasksPage) {
       "data-word": word,
       "data-felt": String(felt(layer, word) > 0),
       "data-drawn": String(word >= first(layer)),
-      onpointerenter: told(false),
-      onclick: told(true),
-      onfocus: told(false),
+      onpointerenter: select(false),
+      onclick: select(true),
+      onfocus: select(false),
       onkeydown: (event: KeyboardEvent) => {
         const to: Record<string, [number, number]> = { ArrowLeft: [layer, word - 1], ArrowRight: [layer, word + 1], ArrowUp: [layer + 1, word], ArrowDown: [layer - 1, word], Home: [layer, 0], End: [layer, count - 1] }; // prettier-ignore
         if (!to[event.key]) return;
@@ -137,7 +137,7 @@ export function receptiveField(page: MasksPage) {
         nodeAt(...to[event.key])?.focus();
       },
     });
-    return made;
+    return circle;
   }
 
   const nodeAt = (layer: number, word: number) =>
@@ -150,7 +150,7 @@ export function receptiveField(page: MasksPage) {
     const size = felt(layer, word);
     const drawn = word >= first(layer);
     const ways = drawn ? "A path leads from here to the last word's output." : `No path leads from here to the last word's output: ${count - 1 - word} words back are more than ${page.state.layers - layer} × (${page.state.window} − 1) = ${(page.state.layers - layer) * (page.state.window - 1)}.`; // prettier-ignore
-    said.textContent = `${name(layer, word)}: ${ways} Measured: the norm of the Jacobian of that output is ${size ? number(size, 4) : "exactly 0"}.`; // prettier-ignore
+    explanation.textContent = `${name(layer, word)}: ${ways} Measured: the norm of the Jacobian of that output is ${size ? number(size, 4) : "exactly 0"}.`; // prettier-ignore
   }
 
   new ResizeObserver(() => place.clientWidth !== width && paint()).observe(place);

@@ -45,7 +45,7 @@ export function trainingExamples(page: MasksPage) {
       page.set({ lesson: Math.max(0, Math.min(count - 1, to)) });
     });
   });
-  const said = h("p.reason", { role: "status", "aria-live": "polite" });
+  const explanation = h("p.reason", { role: "status", "aria-live": "polite" });
   const apart = Math.max(...lessons.map(({ full_pass_loss: together, own_pass_loss: alone }) => Math.abs(together - alone)));
   const mean = lessons.reduce((sum, { full_pass_loss: together }) => sum + together, 0) / count;
   const listed = lessons.map(({ prefix_length: given }) => given);
@@ -63,7 +63,7 @@ export function trainingExamples(page: MasksPage) {
         "div.explained",
         h("div.lesson.heading", { "aria-hidden": "true" }, h("span.given", "given"), h("span.arrow"), h("b", "next"), h("span.loss", "loss")), // prettier-ignore
         h("div.lessons", { role: "group", "aria-label": "training examples" }, rows),
-        said,
+        explanation,
       ),
     ),
     h(
@@ -91,7 +91,7 @@ export function trainingExamples(page: MasksPage) {
       row.toggleAttribute("data-lit", i === shown);
     });
     const chance = Math.exp(-together);
-    said.textContent = `From ${given} token${given === 1 ? "" : "s"} the model gives “${next}” a probability of ${number(chance, 4)}: loss = −ln ${number(chance, 4)} = ${number(together, 4)}. In a pass of its own: ${number(alone, 4)}.`; // prettier-ignore
+    explanation.textContent = `From ${given} token${given === 1 ? "" : "s"} the model gives “${next}” a probability of ${number(chance, 4)}: loss = −ln ${number(chance, 4)} = ${number(together, 4)}. In a pass of its own: ${number(alone, 4)}.`; // prettier-ignore
   }
 
   return { element, reads, draw: light };

@@ -10,9 +10,9 @@ export function attentionTable(desk: MoleculeDesk, stages: Stage[]): { element: 
   const layer = select("layer", options("L", most("layers")), String(desk.state.layer), (value) => desk.change({ layer: Number(value) }, "", false)); // prettier-ignore
   const head = select("head", options("H", most("heads")), String(desk.state.head), (value) => desk.change({ head: Number(value) }, "", false)); // prettier-ignore
   const atoms = select("atom", [{ name: "-1", title: "none" }, ...desk.names.map((name, i) => ({ name: String(i), title: name }))], String(desk.state.atom), (value) => desk.change({ atom: Number(value) }, "", false)); // prettier-ignore
-  const said = h("p.quiet");
+  const note = h("p.quiet");
   const place = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "attention of the chosen atom" });
-  const element = h("section.part", h("h2", "Attention of an atom"), h("div.controls", atoms, layer, head), said, place);
+  const element = h("section.part", h("h2", "Attention of an atom"), h("div.controls", atoms, layer, head), note, place);
 
   function draw(): void {
     const { atom } = desk.state;
@@ -23,7 +23,7 @@ export function attentionTable(desk: MoleculeDesk, stages: Stage[]): { element: 
     ] as [HTMLElement, number][])
       choice.querySelector("select")!.value = String(value);
     place.hidden = atom < 0;
-    said.textContent =
+    note.textContent =
       atom < 0
         ? "Choose an atom here, in the picture, or in the table below. Its attention weights are drawn as bonds; their thickness is the weight. Layers and heads are counted from 0."
         : `Attention weights of the query ${desk.names[atom]} for the rotated molecule; each column sums to 1. The scores of an equivariant model are computed from invariants, so its weights are invariant.`;

@@ -18,8 +18,8 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
   const value = h("span.value");
   const unit = h("span.unit");
   const energy = h("p.energy", h("span.label", "energy"), " ", value, " ", unit);
-  const said = h("p.saying");
-  const element = h("section.card.model-card", { "aria-label": side === "left" ? "first model" : "second model" }, h("div.which", chosen), about, stage.element, energy, said); // prettier-ignore
+  const summary = h("p.saying");
+  const element = h("section.card.model-card", { "aria-label": side === "left" ? "first model" : "second model" }, h("div.which", chosen), about, stage.element, energy, summary); // prettier-ignore
 
   function draw(): void {
     const model = desk.model(stage.solver);
@@ -35,7 +35,7 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
     energy.dataset.value = String(e.now);
     element.dataset.holds = String(e.holds && forces.holds);
     const moved = known.degrees > 0.05 || known.mirrored;
-    said.replaceChildren(
+    summary.replaceChildren(
       h(`span.badge.${e.holds ? "holds" : "broken"}`, e.holds ? "invariant" : "not invariant"),
       " ",
       moved

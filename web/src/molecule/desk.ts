@@ -26,7 +26,7 @@ export class MoleculeDesk {
   readonly radii: number[];
   readonly solvers: ModelRunner;
   readonly known: ModelState[];
-  told = "";
+  announcement = "";
   failure = "";
   private readonly frames: Float64Array;
   private readonly parts: (() => void)[] = [];
@@ -151,11 +151,11 @@ export class MoleculeDesk {
   }
 
   // --- changes -------------------------------------------------------------------------------------------------------------
-  /** said: the announcement for a screen reader. */
-  change(change: Partial<MoleculeState>, said = "", undoable = true): void {
+  /** announcement: text for a screen reader. */
+  change(change: Partial<MoleculeState>, announcement = "", undoable = true): void {
     if (undoable) this.history.push(this.state);
     this.state = { ...this.state, ...change };
-    this.told = said;
+    this.announcement = announcement;
     if ("rotation" in change || "mirror" in change || "frame" in change || "moved" in change) this.ask();
     this.refresh();
     clearTimeout(this.later);
@@ -197,8 +197,8 @@ export class MoleculeDesk {
     this.change(initial(this.record), "Reset.");
   }
 
-  follow(state: MoleculeState | undefined, said: string): void {
-    if (state) this.change({ ...state }, said, false);
+  follow(state: MoleculeState | undefined, announcement: string): void {
+    if (state) this.change({ ...state }, announcement, false);
   }
 
   link(): string {

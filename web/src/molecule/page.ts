@@ -68,7 +68,7 @@ export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
 
 /** Announces the outcome after a rotation. */
 function announcer(desk: MoleculeDesk): HTMLElement {
-  const said = h("p.spoken", { role: "status" });
+  const status = h("p.spoken", { role: "status" });
   let later = 0;
   const sum = () => {
     const found = desk.record.solvers.map((model, i) => {
@@ -76,13 +76,13 @@ function announcer(desk: MoleculeDesk): HTMLElement {
       if (!energy) return "";
       return `${model.title}: energy ${energy.holds ? "invariant" : `differs by ${gap(energy.difference)}`}`;
     });
-    said.textContent = `${desk.told} ${found.join("; ")}.`;
+    status.textContent = `${desk.announcement} ${found.join("; ")}.`;
   };
   desk.keep(() => {
     clearTimeout(later);
     later = window.setTimeout(sum, QUIET);
   });
-  return said;
+  return status;
 }
 
 function listen(desk: MoleculeDesk): void {

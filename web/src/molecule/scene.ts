@@ -70,14 +70,14 @@ export function sticks(at: Float64Array, joined: [number, number][], colours: st
 
 /** Arrows at the atoms; scale: Å for one unit. Arrows too short to be visible are left out. */
 export function arrows(at: Float64Array, ways: Float64Array, scale: number, colour: string, faint: boolean): Arrow[] {
-  const made: Arrow[] = [];
+  const result: Arrow[] = [];
   for (let i = 0; i < at.length / 3; i++) {
     const way = place(ways, i);
     if (!(Math.hypot(...way) * scale > 0.06)) continue;
     const from = place(at, i);
-    made.push({ from, to: [0, 1, 2].map((k) => from[k] + scale * way[k]) as unknown as Three, colour, faint });
+    result.push({ from, to: [0, 1, 2].map((k) => from[k] + scale * way[k]) as unknown as Three, colour, faint });
   }
-  return made;
+  return result;
 }
 
 /** The attention weights of an atom as sticks; their thickness is the weight. */
@@ -87,13 +87,13 @@ export function attentionSticks(
   weights: ArrayLike<number>,
   colour: (share: number) => string,
 ): Stick[] {
-  const made: Stick[] = [];
+  const result: Stick[] = [];
   const most = Math.max(...Array.from(weights).filter((_, j) => j !== atom), 1e-12);
   for (let j = 0; j < weights.length; j++) {
     if (j === atom || weights[j] < 0.004) continue;
-    made.push({ from: place(at, atom), to: place(at, j), radius: 0.02 + 0.16 * weights[j], colour: colour(weights[j] / most), flat: true }); // prettier-ignore
+    result.push({ from: place(at, atom), to: place(at, j), radius: 0.02 + 0.16 * weights[j], colour: colour(weights[j] / most), flat: true }); // prettier-ignore
   }
-  return made;
+  return result;
 }
 
 /** The projection onto the screen, with some perspective. `reach` is the largest distance from the centre. */

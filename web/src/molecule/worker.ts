@@ -2,16 +2,16 @@
 import type { Solver } from "../contract";
 import { type ModelFunction, type Question, solver } from "./solver";
 
-let made: Solver[] = [];
+let solvers: Solver[] = [];
 const ready: ModelFunction[] = [];
 
 addEventListener("message", ({ data }: MessageEvent<Solver[] | Question>) => {
   if (Array.isArray(data)) {
-    made = data;
+    solvers = data;
     return;
   }
   try {
-    const found = (ready[data.solver] ??= solver(made[data.solver]))(data.positions);
+    const found = (ready[data.solver] ??= solver(solvers[data.solver]))(data.positions);
     postMessage(found);
   } catch (error) {
     postMessage({ failed: error instanceof Error ? error.message : String(error) });

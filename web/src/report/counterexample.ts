@@ -19,8 +19,8 @@ const WORDS_OF = ["ids", "features", "points", "tokens"]; // kinds of input that
 const WITH_WORDS = [...WORDS_OF, "flags", "vectors", "atoms"]; // and those that are permuted with the tokens
 
 /** What each input is, as in the record: "input_ids: ids [2, 9], position_ids: position_ids [1, 9]". */
-export const kinds = (told: string): Map<string, string> =>
-  new Map([...told.matchAll(/(?:^|, )([^\s:,]+): (\w+)/g)].map(([, name, kind]) => [name, kind]));
+export const kinds = (signature: string): Map<string, string> =>
+  new Map([...signature.matchAll(/(?:^|, )([^\s:,]+): (\w+)/g)].map(([, name, kind]) => [name, kind]));
 
 /** Read from the names of the element's fields, which all statements about tokens share. */
 export function change(element: Record<string, unknown> | undefined): Change {
@@ -43,10 +43,10 @@ export function change(element: Record<string, unknown> | undefined): Change {
   return { drawn: [], marked: () => undefined };
 }
 
-export function counterexample(found: Counterexample, told: string): HTMLElement {
+export function counterexample(found: Counterexample, signature: string): HTMLElement {
   const what = change(found.element as Record<string, unknown>);
   const inputs = Object.entries(found.inputs ?? {});
-  const kind = kinds(told);
+  const kind = kinds(signature);
   const still: Change = { drawn: [], marked: () => undefined };
   const of = (name: string) => (!what.among || what.among.includes(kind.get(name) ?? "ids") ? what : still);
   return h(

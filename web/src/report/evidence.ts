@@ -12,11 +12,11 @@ const ANSWERS: Record<Proof["answer"], string> = {
   unknown: "Unknown: an operation has no rule.",
 };
 
-export function evidence(row: Row, said: ReportRow, report: Report): HTMLElement {
+export function evidence(row: Row, reportRow: ReportRow, report: Report): HTMLElement {
   const tolerance = report.audit.tolerance ?? 1e-2;
   return h(
     "div.evidence",
-    card("Result", result(row, said), note(row.note ?? ""), facts(row), repeat(said)),
+    card("Result", result(row, reportRow), note(row.note ?? ""), facts(row), repeat(reportRow)),
     row.counterexample &&
       card(
         "Smallest counterexample",
@@ -35,11 +35,11 @@ export function evidence(row: Row, said: ReportRow, report: Report): HTMLElement
 
 const card = (title: string, ...rest: Parameters<typeof h>[1][]): HTMLElement => h("section.card", h("h2", title), ...rest);
 
-const result = (row: Row, said: ReportRow): HTMLElement =>
+const result = (row: Row, reportRow: ReportRow): HTMLElement =>
   h(
     "div.found",
     row.summary && h("p.statement", "Statement: ", row.summary, "."),
-    said.finding.map((sentence, i) => h(i ? "p" : "p.first", typeset(sentence))),
+    reportRow.finding.map((sentence, i) => h(i ? "p" : "p.first", typeset(sentence))),
   );
 
 /** A note; a long one, such as a list of exceptions, is folded. */
@@ -66,9 +66,9 @@ function facts(row: Row): HTMLElement {
   );
 }
 
-function repeat(said: ReportRow): HTMLElement {
+function repeat(reportRow: ReportRow): HTMLElement {
   const press = button("Copy", "Copy the command that measures this row", async () => {
-    press.textContent = (await copied(said.command)) ? "Copied" : "Select it and copy";
+    press.textContent = (await copied(reportRow.command)) ? "Copied" : "Select it and copy";
   });
   return h(
     "div.again",
@@ -76,7 +76,7 @@ function repeat(said: ReportRow): HTMLElement {
     h(
       "pre",
       { tabindex: 0 },
-      said.command.split(" ").flatMap((word, i) => [i > 0 && " ", h("span", word)]),
+      reportRow.command.split(" ").flatMap((word, i) => [i > 0 && " ", h("span", word)]),
     ),
     press,
   );

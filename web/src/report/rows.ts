@@ -22,8 +22,8 @@ export function rows(
   toggle: (id: string) => void,
   kept: Map<string, HTMLElement>,
 ): HTMLElement {
-  const { audit, rows: said } = report;
-  const shown = audit.rows.map((row, i) => ({ row, said: said[i] })).filter(({ row }) => row.fails || !state.only);
+  const { audit, rows: reportRows } = report;
+  const shown = audit.rows.map((row, i) => ({ row, reportRow: reportRows[i] })).filter(({ row }) => row.fails || !state.only);
   const groups = GROUPS.map(([kind, title]) => ({ title, found: shown.filter(({ row }) => row.kind === kind) }));
   return h(
     "table.rows",
@@ -37,7 +37,7 @@ export function rows(
           "tbody",
           { role: "rowgroup" },
           h("tr.group", { role: "row" }, h("th", { scope: "rowgroup", role: "rowheader", colspan: COLUMNS }, title, axis())),
-          found.flatMap((one) => lines(one.row, one.said, report, state.rows.includes(one.said.id), toggle, kept)),
+          found.flatMap((one) => lines(one.row, one.reportRow, report, state.rows.includes(one.reportRow.id), toggle, kept)),
         ),
       ),
   );
@@ -64,29 +64,34 @@ function head(): HTMLElement {
 /** A row, and its evidence below where it is open. */
 function lines(
   row: Row,
-  said: ReportRow,
+  reportRow: ReportRow,
   report: Report,
   open: boolean,
   toggle: (id: string) => void,
   kept: Map<string, HTMLElement>,
 ): HTMLElement[] {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
-  const panel = `evidence-${report.rows.indexOf(said)}`;
+  const panel = `evidence-${report.rows.indexOf(reportRow)}`;
   const measured = row.error ?? null;
-  const [count, bound] = split(said.samples);
+  const [count, bound] = split(reportRow.samples);
   const press = h("span.named", row.name);
   const line = h(
     "tr.stated",
-    { role: "row", "data-row": said.id, "data-tone": tone(row), onclick: (event: Event) => pressed(event) && toggle(said.id) },
+    {
+      role: "row",
+      "data-row": reportRow.id,
+      "data-tone": tone(row),
+      onclick: (event: Event) => pressed(event) && toggle(reportRow.id),
+    },
     h(
       "th",
       { scope: "row", role: "rowheader" },
-      button("", open ? "Close the evidence" : "Open the evidence", () => toggle(said.id), {
+      button("", open ? "Close the evidence" : "Open the evidence", () => toggle(reportRow.id), {
         class: "opener",
         "aria-expanded": String(open),
         "aria-controls": open ? panel : false,
         "aria-label": row.name,
-        "data-open": said.id,
+        "data-open": reportRow.id,
       }),
       h("span.about", row.summary),
     ),
@@ -100,9 +105,9 @@ function lines(
   if (row.where) line.querySelector("th")!.append(broken(row, report.audit.model));
   if (row.verdict === "undecided" && row.note) line.querySelector("th")!.append(h("span.where.quiet", brief(row.note)));
   if (!open) return [line];
-  if (!kept.has(said.id)) kept.set(said.id, evidence(row, said, report));
-  const held = h("td", { role: "cell", colspan: COLUMNS }, kept.get(said.id));
-  return [line, h("tr.opened", { role: "row", id: panel, "data-row": said.id, "data-tone": tone(row) }, held)];
+  if (!kept.has(reportRow.id)) kept.set(reportRow.id, evidence(row, reportRow, report));
+  const held = h("td", { role: "cell", colspan: COLUMNS }, kept.get(reportRow.id));
+  return [line, h("tr.opened", { role: "row", id: panel, "data-row": reportRow.id, "data-tone": tone(row) }, held)];
 }
 
 /** A click on the row itself, not on a control in it, nor the end of a text selection. */

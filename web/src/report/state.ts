@@ -7,8 +7,8 @@ export interface ReportState {
 }
 
 /** At first the first failing row is open. */
-export const initial = ({ audit, rows: said }: Report): ReportState => ({
-  rows: said.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
+export const initial = ({ audit, rows: reportRows }: Report): ReportState => ({
+  rows: reportRows.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
   only: false,
 });
 

@@ -131,7 +131,7 @@ function enlarged(page: RunPage, sample: Sample, attn: SampleAttention, [layer, 
   const seen = attn.grid && page.history.picture(sample.prompt);
   const canvas = painted(one, Boolean(attn.grid), Boolean(seen));
   const frame = h("i.frame", { "aria-hidden": "true", hidden: true });
-  const said = h("output.reading", "Point at it, or use the arrow keys.");
+  const reading = h("output.reading", "Point at it, or use the arrow keys.");
   const place = h(
     "div.field",
     { tabindex: 0, role: "application", "aria-label": `weights of L${layer}H${which}: arrow keys read them`, style: `--columns:${width};--rows:${tall(width, height)};--side:${side}px` }, // prettier-ignore
@@ -145,7 +145,7 @@ function enlarged(page: RunPage, sample: Sample, attn: SampleAttention, [layer, 
     const [row, column] = [Math.floor(to / width), to % width];
     frame.hidden = false;
     frame.style.cssText = `left:calc(100% * ${column} / ${width});top:calc(100% * ${row} / ${height});width:calc(100% / ${width});height:calc(100% / ${height})`;
-    said.textContent = attn.grid
+    reading.textContent = attn.grid
       ? `“${visible(attn.keys[to], to)}”: ${digits(weights[to])}`
       : `“${visible(attn.queries[row], row)}” ${row} attends to “${visible(attn.keys[column], column)}” ${column}: ${digits(weights[to])}`;
   };
@@ -164,5 +164,5 @@ function enlarged(page: RunPage, sample: Sample, attn: SampleAttention, [layer, 
   });
   const names = (tokens: string[], count: number, kind: string) =>
     attn.grid ? h("span") : h(`div.${kind}`, { "aria-hidden": "true", "data-long": String(tokens.some((token) => token.length > 2)) }, Array.from({ length: count }, (_, i) => h("span", visible(tokens[i], i)))); // prettier-ignore
-  return h("div", h("div.lettered", { style: `--side:${side}px;--columns:${width};--rows:${height}` }, h("span"), names(attn.keys, width, "columns"), names(attn.queries, height, "rows"), place), said); // prettier-ignore
+  return h("div", h("div.lettered", { style: `--side:${side}px;--columns:${width};--rows:${height}` }, h("span"), names(attn.keys, width, "columns"), names(attn.queries, height, "rows"), place), reading); // prettier-ignore
 }

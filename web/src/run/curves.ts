@@ -43,7 +43,7 @@ export function curves(page: RunPage): Curves {
   const large = chart(340, { label: "Loss by step", ...choosing });
   const row = h("dl.readout", { "aria-hidden": "true" });
   const small = h("div.small");
-  const made = new Map<string, { chart: Chart; value: HTMLElement; card: HTMLElement }>();
+  const charts = new Map<string, { chart: Chart; value: HTMLElement; card: HTMLElement }>();
   const bar = h("div.controls");
   const element = h("section.part.curves", h("h2", "Loss"), bar, large.element, row, small);
 
@@ -59,13 +59,13 @@ export function curves(page: RunPage): Curves {
     row.replaceChildren(...readout(page));
     const cards: HTMLElement[] = [];
     for (const one of [...MEASURES.filter((m) => !empty(history, m)), ...scored(history)]) {
-      if (!made.has(one.title)) {
+      if (!charts.has(one.title)) {
         const value = h("b");
         const c = chart(130, { label: `${one.title} by step`, ...choosing });
         const card = h("figure", h("figcaption", h("span", one.title), value), c.element);
-        made.set(one.title, { chart: c, value, card });
+        charts.set(one.title, { chart: c, value, card });
       }
-      const { chart: drawing, value, card } = made.get(one.title)!;
+      const { chart: drawing, value, card } = charts.get(one.title)!;
       cards.push(card);
       if (small.children[cards.length - 1] !== card) small.insertBefore(card, small.children[cards.length - 1] ?? null);
       const [lines, text] = one.score ? scoreLine(page, one) : measureLine(page, one, x, size);

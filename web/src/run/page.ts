@@ -49,7 +49,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
       soon();
     },
   };
-  let said: Pick<RunUpdate, "summary" | "seconds_left" | "silent"> & { lost?: boolean } = {
+  let progress: Pick<RunUpdate, "summary" | "seconds_left" | "silent"> & { lost?: boolean } = {
     summary: course.summary,
     seconds_left: course.seconds_left,
   };
@@ -85,7 +85,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
     });
   };
   const draw = () => {
-    top.replaceChildren(...heading(page, course, said));
+    top.replaceChildren(...heading(page, course, progress));
     drawn.draw();
     drawSamples();
     numbers.replaceChildren(...[scores(page)].filter((part) => part !== undefined));
@@ -101,13 +101,13 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
     listen(course.series ?? "", () => history.count, {
       hear(news) {
         history.add(news.entries ?? []);
-        said = { ...news, lost: false };
+        progress = { ...news, lost: false };
         page.run = { ...page.run, state: news.state, reason: news.reason, seconds: news.seconds, result: news.result };
         if (!news.more) draw();
       },
       lost() {
-        said = { ...said, lost: true, seconds_left: undefined };
-        top.replaceChildren(...heading(page, course, said));
+        progress = { ...progress, lost: true, seconds_left: undefined };
+        top.replaceChildren(...heading(page, course, progress));
       },
     });
   return page;
@@ -137,11 +137,11 @@ function brand(course: RunReport, page: RunPage): HTMLElement {
 
 type Status = Pick<RunUpdate, "summary" | "seconds_left" | "silent"> & { lost?: boolean };
 
-function heading(page: RunPage, course: RunReport, said: Status): HTMLElement[] {
+function heading(page: RunPage, course: RunReport, progress: Status): HTMLElement[] {
   const { run, history } = page;
   const state = run.state ?? "running";
   const running = state === "running";
-  const live = Boolean(course.live) && !said.lost;
+  const live = Boolean(course.live) && !progress.lost;
   const last = history.points.at(-1);
   const step = last?.step ?? 0;
   const parts = [
@@ -150,38 +150,38 @@ function heading(page: RunPage, course: RunReport, said: Status): HTMLElement[] 
       "p.summary",
       { "data-tone": running ? "running" : state === "finished" ? "holds" : state === "failed" ? "fails" : "undecided", role: "status" }, // prettier-ignore
       state === "running" ? h("i.pulse", { "data-live": String(live) }) : shape(SIGNS[state]),
-      h("span", said.summary),
+      h("span", progress.summary),
     ),
   ];
   if (running)
     parts.push(
       h("div.progress", { role: "progressbar", "aria-label": "steps", "aria-valuemin": 0, "aria-valuemax": run.steps, "aria-valuenow": step }, h("i", { style: `width:${(100 * step) / run.steps}%` })), // prettier-ignore
     );
-  const notice = heard(course, said, running);
+  const notice = heard(course, progress, running);
   if (notice) parts.push(h("p.notice", notice));
-  parts.push(tiles(page, said, running && live));
+  parts.push(tiles(page, progress, running && live));
   return parts;
 }
 
-function heard(course: RunReport, said: Status, running: boolean): string | undefined {
-  if (said.lost)
+function heard(course: RunReport, progress: Status, running: boolean): string | undefined {
+  if (progress.lost)
     return running
       ? "No response: the training or the page's server has ended. The data received so far stays here. Run the same command to resume; this page then continues."
       : undefined;
-  if (course.live && running && (said.silent ?? 0) > SILENT)
-    return `No new step for ${spoken(said.silent ?? 0)}: the training may be evaluating or saving, or its process has ended.`;
+  if (course.live && running && (progress.silent ?? 0) > SILENT)
+    return `No new step for ${spoken(progress.silent ?? 0)}: the training may be evaluating or saving, or its process has ended.`;
   if (!course.live && running) return "The run was not finished when this page was made. The page does not update.";
   return undefined;
 }
 
-function tiles({ run, history }: RunPage, said: Status, live: boolean): HTMLElement {
+function tiles({ run, history }: RunPage, progress: Status, live: boolean): HTMLElement {
   const last = history.points.at(-1);
   const best = [...history.scores].reverse().find(({ best }) => best);
   const first = best && Object.entries(best.values)[0];
   const facts: [string, string, string?][] = [];
   if (first) facts.push([`best ${best.part} ${first[0]}`, digits(first[1]), `after step ${best.step.toLocaleString("en")}`]);
   facts.push(["steps", last ? last.step.toLocaleString("en") : "0", `of ${run.steps.toLocaleString("en")}`]);
-  facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && said.seconds_left != null ? `about ${spoken(said.seconds_left)} left` : "without evaluation"]); // prettier-ignore
+  facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && progress.seconds_left != null ? `about ${spoken(progress.seconds_left)} left` : "without evaluation"]); // prettier-ignore
   facts.push(["parameters", (run.parameters ?? 0).toLocaleString("en")]);
   if (last) facts.push(["tokens per second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `MFU ${(100 * last.busy).toFixed(0)} %`]); // prettier-ignore
   return h("dl.tiles", facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore

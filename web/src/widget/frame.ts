@@ -1,13 +1,13 @@
-// Runs first in a page that stands in a frame: such a page has no address of its own, so what a person chooses is kept here, told to
+// Runs first in a page that stands in a frame: such a page has no address of its own, so what a person chooses is kept here, sent to
 // the notebook, and taken from it; and there is no server, so questions go to the notebook too. The page itself does not depend on that.
-import { HELLO, linkOf, type Said, type Told } from "./messages";
+import { HELLO, linkOf, type FromPage, type ToPage } from "./messages";
 
 const replace = history.replaceState.bind(history);
 const waiting = new Map<number, (answer: Response) => void>();
 let port: MessagePort | undefined;
 let asked = 0;
 
-const tell = (said: Said): void => port?.postMessage(said);
+const tell = (message: FromPage): void => port?.postMessage(message);
 
 /** Keep what is chosen in the frame's address. */
 function keep(link: string): void {
@@ -64,7 +64,7 @@ window.fetch = (address, options) =>
     tell({ ask: String(address), number });
   });
 
-function heard({ data }: MessageEvent<Told>): void {
+function heard({ data }: MessageEvent<ToPage>): void {
   if ("link" in data) return choose(data.link);
   waiting.get(data.number)?.(new Response(data.body, { status: data.status }));
   waiting.delete(data.number);

@@ -1,6 +1,6 @@
 // The page in a cell of a notebook, as anywidget wants it: a frame that holds the whole page, and what passes between it and Python.
 // In a frame neither the notebook's style reaches the page nor the page's the notebook; sandboxed, no word on the page can either.
-import { bright, fitting, HELLO, type Said, type Told } from "./messages";
+import { bright, fitting, HELLO, type FromPage, type ToPage } from "./messages";
 
 /** What anywidget gives of its model. */
 export interface Model {
@@ -26,13 +26,13 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const frame = document.createElement("iframe");
   let port: MessagePort | undefined;
 
-  const tell = (told: Told): void => port?.postMessage(told);
+  const tell = (message: ToPage): void => port?.postMessage(message);
   const chosen = () => tell({ link: String(model.get("link")) });
   const answered = (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => {
     if (answer.view !== view || dropped.delete(answer.number)) return;
     tell({ number: answer.number, status: answer.status, body: new TextDecoder().decode(buffers[0]) });
   };
-  const heard = ({ data }: MessageEvent<Said>) => {
+  const heard = ({ data }: MessageEvent<FromPage>) => {
     if ("link" in data) {
       if (data.link === model.get("link")) return;
       model.set("link", data.link);

@@ -4,10 +4,10 @@
 export const HELLO = "equiscope"; // what comes with the page's end of the channel
 
 /** From the page: what is chosen, as in its link; how high it is; what it asks the model; a question it does not wait for any more. */
-export type Said = { link: string } | { height: number } | { ask: string; number: number } | { drop: number };
+export type FromPage = { link: string } | { height: number } | { ask: string; number: number } | { drop: number };
 
 /** To the page: what to choose; what the model answers. */
-export type Told = { link: string } | { number: number; status: number; body: string };
+export type ToPage = { link: string } | { number: number; status: number; body: string };
 
 /** The part of an address that says what is chosen. */
 export const linkOf = (address: string): string => {
