@@ -20,7 +20,7 @@ from equiscope import outputs
 from equiscope.audit import check
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.budgets import decoded, read
-from equiscope.data import Images, Language
+from equiscope.data import Images, Language, Synthetic
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Model
 from equiscope.models.resize import resized
@@ -28,14 +28,14 @@ from equiscope.positions import LearnedNd
 from equiscope.record import Run
 from equiscope.record.comparison import Extrapolation
 from equiscope.symmetry.compose import CLAIMED
-from equiscope.training import ImagesTask, LanguageTask, Task, load_run, open_task
+from equiscope.training import ImagesTask, LanguageTask, SyntheticTask, Task, load_run, open_task
 
 MEASUREMENTS = "measurements.json"
 LONGER, LARGER = (1, 2, 4, 8), (0.75, 1, 1.25, 1.5, 2)  # times the context; times the sides of pictures
 PROPERTIES = ("causal", "cache", "batch")
 LEAST = 2  # passages that a part has at the longest context, or that length says nothing
 EFFORT = 0.25  # of the multiply-adds of training, for all sizes together; the other half is left for the check of symmetries
-SOME = 50  # passages or pictures that are read in any case
+SOME = 50  # passages, examples or pictures that are read in any case
 
 
 class RunMeasurements(Struct, frozen=True, kw_only=True):
@@ -78,6 +78,8 @@ def deciding(parts: Any) -> str:
 
 def axis_of(data: Any) -> str:
     """The unit of other sizes; empty for tasks whose inputs have no size to change."""
+    if isinstance(data, Synthetic) and data.generate != "addition":
+        return "symbols of input"
     return "tokens of context" if isinstance(data, Language) else "pixels a side" if isinstance(data, Images) else ""
 
 
@@ -94,6 +96,9 @@ def extrapolations(
     if isinstance(data, Language):
         contexts = [(factor, round(data.context * factor)) for factor in (LONGER if times is None else times)]
         changes = [(factor, context, {"context": context}) for factor, context in contexts]
+    elif isinstance(data, Synthetic) and axis_of(data):
+        lengths = [(factor, round(data.length * factor)) for factor in (LONGER if times is None else times)]
+        changes = [(factor, length, {"length": length}) for factor, length in lengths]
     elif isinstance(data, Images):
         patch = model.spec.input.patch if isinstance(model, Model) else (1, 1)
         sides = model_sizes(task, patch, LARGER if times is None else times)
@@ -106,11 +111,11 @@ def extrapolations(
 
 
 def _affordable(task: Task, model: Any, factor: float, sizes: int) -> int:
-    """How many passages or pictures of a size cost a share of what training did, by the multiply-adds of the model."""
+    """How many passages, examples or pictures of a size cost a share of what training did, by the multiply-adds of the model."""
     data, budget = task.recipe.data, task.recipe.budget
     batch = task.batch(0)
     trained = 3 * budget.steps * budget.batch * task.multiply_adds(model.spec, replace(batch, size=1))  # backward is twice forward
-    if isinstance(data, Language):
+    if isinstance(data, Language | Synthetic):
         other = replace(batch, size=1, length=round(batch.length * factor))
     else:
         views = len(data.views) if isinstance(data, Images) else 1
@@ -145,7 +150,10 @@ def _evaluate_at(
 
 
 def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path, most: int) -> dict[str, float]:
-    """The metrics on the same part of the same data, cut or resized differently. most: passages or pictures that are read."""
+    """The metrics on the same part of the same data, cut or resized differently.
+
+    most  passages, examples or pictures that are read
+    """
     data, part = msgspec.convert(msgspec.to_builtins(task.recipe.data) | change, type(task.recipe.data)), part_of(task)
     if isinstance(task, LanguageTask):
         assert task.passages is not None
@@ -154,6 +162,8 @@ def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path,
             raise InputError(f"The {part} part has {length} tokens, fewer than {LEAST} passages of {change['context']}.")
         with torch.no_grad():
             return task.with_context(change["context"]).evaluate(model, part, most)
+    if isinstance(task, SyntheticTask):
+        return task.with_length(change["length"]).evaluate(model, part, most)
     other = open_task(msgspec.structs.replace(task.recipe, data=data), recipe_folder)
     if isinstance(model, Model) and isinstance(model.position, LearnedNd):
         model = resized(model, tuple(change["size"]))

@@ -98,7 +98,7 @@ def _extrapolation(comparison: Comparison) -> Iterator[str]:
         *([f"{listed(unable)} cannot read inputs of this size"] if unable else []),
     ]
     if parts:
-        size = "context" if comparison.axis == "tokens of context" else "size"
+        size = {"tokens of context": "context", "symbols of input": "length"}.get(comparison.axis, "size")
         yield f"At {far:.3g} times the {size} of training, {'; '.join(parts)}."
 
 

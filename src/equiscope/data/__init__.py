@@ -1,4 +1,4 @@
-"""Data: from files to examples, in an order that is a function of the seed. One file per task."""
+"""Data: examples from files, or generated, in an order that is a function of the seed. One file per task."""
 
 from equiscope.data.files import Missing, digest, find_files, sources
 from equiscope.data.images import Images
@@ -6,6 +6,7 @@ from equiscope.data.language import Language, Passages
 from equiscope.data.molecules import Molecules
 from equiscope.data.sampler import Sampler, generator
 from equiscope.data.sounds import Sounds
+from equiscope.data.synthetic import Synthetic
 from equiscope.data.translation import Translation
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Passages",
     "Sampler",
     "Sounds",
+    "Synthetic",
     "Translation",
     "digest",
     "find_files",

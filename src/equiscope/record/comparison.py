@@ -44,7 +44,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 class Extrapolation(Struct, frozen=True, kw_only=True):
     """The metric on inputs of another size than in training.
 
-    factor  size relative to training, of the context or of the sides of pictures; size: in tokens, or pixels a side
+    factor  size relative to training, of the context, the input or the sides of pictures; size: in tokens, or pixels a side
     value   None if the model cannot read such inputs, for the reason in `reason`; values: all metrics, by name
     """
 
@@ -133,7 +133,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     tune        fields whose values were chosen for each candidate on the validation part, with other seeds; and the values tried
     smallest_effect  smallest difference of the metric that matters, fixed before the runs; without one no pair is equivalent
     looks       numbers of seeds at which it is tested; empty if nobody recorded whether their number was fixed before the runs
-    axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
+    axis        what `Extrapolation.factor` multiplies: "tokens of context", "symbols of input" or "pixels a side"; empty if no
+                 other size was measured
     command     that repeats the comparison; recipe: the fields that all runs share
     candidates  best first, those without a number last
     """

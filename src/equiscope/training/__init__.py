@@ -11,6 +11,7 @@ from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import Recipe
 from equiscope.training.registry import TASKS, evaluation_task, load_task, open_task
 from equiscope.training.sounds import SoundsTask
+from equiscope.training.synthetic import SyntheticTask
 from equiscope.training.task import NEW, Batch, Prediction, Task, resolve_spec
 from equiscope.training.translation import TranslationTask
 from equiscope.training.verbs import evaluate, predict, train
@@ -26,6 +27,7 @@ __all__ = [
     "Recipe",
     "Run",
     "SoundsTask",
+    "SyntheticTask",
     "Task",
     "TranslationTask",
     "Watcher",

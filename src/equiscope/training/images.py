@@ -63,7 +63,7 @@ class ImagesTask(Task):
     stackable: ClassVar[bool] = True
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
-    ordered: ClassVar[str] = "learned-nd"
+    ordered = "learned-nd"
 
     def __init__(self, recipe: Recipe, image_format: ImageFormat, pictures: Pictures | None = None) -> None:
         super().__init__(recipe)

@@ -36,6 +36,7 @@ class LanguageTask(TextTask):
 
     name: ClassVar[str] = "language"
     stackable: ClassVar[bool] = True
+    writes = True
     baselines: ClassVar[tuple[str, ...]] = ("lstm",)
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:

@@ -38,7 +38,7 @@ class MoleculesTask(Task):
 
     name: ClassVar[str] = "molecules"
     single: ClassVar[bool] = True
-    ordered: ClassVar[str] = ""  # places are numbers of an atom
+    ordered = ""  # places are numbers of an atom
 
     def __init__(self, recipe: Recipe, statistics: EnergyStatistics, frames: Frames | None = None) -> None:
         super().__init__(recipe)

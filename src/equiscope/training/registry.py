@@ -11,10 +11,11 @@ from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import recipe
 from equiscope.training.recipe import Recipe
 from equiscope.training.sounds import SoundsTask
+from equiscope.training.synthetic import SyntheticTask
 from equiscope.training.task import Task
 from equiscope.training.translation import TranslationTask
 
-TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask)
+TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask, SyntheticTask)
 
 
 def open_task(recipe_: Recipe, recipe_folder: Path | None = None) -> Task:

@@ -118,10 +118,12 @@ class Task(ABC):
     signatures  how metrics of the last `final` were computed, where their names do not say it
     folder   of the run during training, where `final` may write files
     ordered  a suitable position scheme, if the order of the tokens matters; else empty
+    writes   whether the model predicts tokens that it then reads, so that it needs a causal mask
     """
 
     name: ClassVar[str]
-    ordered: ClassVar[str] = "rope"
+    ordered: str = "rope"
+    writes: bool = False
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
@@ -289,7 +291,7 @@ def _resolved(task: Task) -> ModelSpec:
         base = spec_of(preset).to_dict()
     fields = task.resolved_fields(merged(base, model_fields) if start is None else base | model_fields)
     spec_ = Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
-    if task.name in ("language", "translation"):
+    if task.writes:
         _check_language_model(spec_)
     return spec_
 
