@@ -1,17 +1,17 @@
-"""What does a check cost? In forward passes of the model, in seconds, and in memory; and what others' checks cost and say.
+"""The cost of a check in forward passes, seconds and memory, beside the checks of other libraries.
 
-    python -m benchmarks.check             GPT-2 of 124 million parameters, random weights; saved with date and machine
-    python -m benchmarks.check --quick     a tiny one, nothing saved
+    python -m benchmarks.check             GPT-2 with 124 million parameters, random weights; saved with date and machine
+    python -m benchmarks.check --quick     a tiny model, nothing saved
 
-The check is permute, shift, causal and cache, and pure, which is always asked, at the default effort: at the given and at
-random parameters, in float64 and float32, at other lengths, with the smallest counterexample and the module where each breaks.
-Calls of the model and rows of their batches count in the dtype they ran in; the unit of time is a call with one row of that
-dtype, measured beside. Memory is the peak of a fresh process above what it held with the model alone. Beside it stands the CPU
-time of a tiny model's check of all that can be asked.
+The check covers permute, shift, causal, cache and pure at the default effort: at the given and at random parameters, in float64
+and float32, at several lengths, with the smallest counterexample and the module where each statement breaks. Calls of the model
+and rows of their batches are counted by dtype. The unit of time is one call with one row of that dtype, measured in the same run.
+Memory is the peak of a fresh process, minus its memory with the model alone. The table also has the CPU time of the default check
+of a tiny model.
 
-Beside it, on the same model: a test written by hand (two passes for each statement, one precision, no place) and a Lie derivative
-by finite differences (as lie-deriv does for pictures, here along the places); and the checks of e3nn and escnn on layers of their
-own, where these are installed.
+Peers on the same model: a hand-written test (two passes per statement, one precision, no localisation), and a Lie derivative by
+finite differences (as lie-deriv computes it for images, here along the positions). The checks of e3nn and escnn run on layers of
+their own, where these packages are installed.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def given(model):
 
 
 def ours(quick):
-    """In this process: passes and seconds of every row, and the peak of memory above the model."""
+    """Passes and seconds of every row, and the peak of memory above the model, measured in this process."""
     from equiscope.audit import check
 
     model, kwargs = model_of(quick), given(model_of(quick))
@@ -84,7 +84,7 @@ def activations(model, kwargs):
 
 
 def tiny():
-    """Seconds of CPU of the default check of a tiny model: everything that can be asked."""
+    """CPU seconds of the default check of a tiny model."""
     from equiscope.audit import check
 
     model = model_of(True)
@@ -94,7 +94,7 @@ def tiny():
 
 
 def unit(model, kwargs, turns):
-    """Seconds of one pass, median."""
+    """Median seconds of one pass."""
     spent = []
     with torch.no_grad():
         for _ in range(turns + 1):
@@ -105,7 +105,7 @@ def unit(model, kwargs, turns):
 
 
 def by_hand(model, kwargs):
-    """What people write: one sample each, one precision, a tolerance chosen by hand."""
+    """A typical hand-written test: one sample per statement, one precision, a tolerance chosen by hand."""
     ids, places = kwargs["input_ids"], kwargs["position_ids"]
     with torch.no_grad():
         plain = model(**kwargs).logits
@@ -124,7 +124,7 @@ def by_hand(model, kwargs):
 
 
 def lie_derivative(model, kwargs, samples=4):
-    """Along the places, by central differences of the table's rows: two passes a sample."""
+    """Lie derivative along the positions, by central differences of the rows of the table: two passes per sample."""
     table = model.transformer.wpe.weight
     places = kwargs["position_ids"]
     x = model.transformer.wte(kwargs["input_ids"]).detach()
@@ -143,7 +143,7 @@ def lie_derivative(model, kwargs, samples=4):
 
 
 def timed(check):
-    """Seconds of somebody else's check of a layer of their own, or why there is none."""
+    """Seconds of the check of another library on one of its own layers, or the reason why there is none."""
     try:
         begin = time.perf_counter()
         return check()(begin)
@@ -154,7 +154,7 @@ def timed(check):
 
 
 def e3nn_check():
-    """One trial, absolute tolerance 1e-3; and a layer whose outputs are small and wrong, which it passes."""
+    """One trial, absolute tolerance 1e-3; also a layer with small, wrong outputs, which passes this check."""
     from e3nn import o3
     from e3nn.util.test import assert_equivariant
 
@@ -178,7 +178,7 @@ def e3nn_check():
 
 
 def escnn_check():
-    """Its own layers and finite groups only; tolerances as it has them."""
+    """Only its own layers and finite groups, with its default tolerances."""
     from escnn import gspaces, nn
 
     def run(begin):
@@ -191,7 +191,7 @@ def escnn_check():
 
 
 def table(found):
-    """Markdown."""
+    """The results as Markdown."""
     mine, units = found["ours"], found["unit"]
     calls, batch = sum(mine["calls"].values()), sum(mine["batch rows"].values())
     cost = sum(n * units.get(dtype, units["float32"]) for dtype, n in mine["batch rows"].items())

@@ -1,8 +1,9 @@
-"""How long until something happens? Imports beyond torch, ours and others', and the command's help, each in a fresh process.
+"""Start-up time: imports beyond torch, of this package and of others, and the help of the command, each in a fresh process.
 
     python -m benchmarks.cold [--turns 7] [--quick]
 
-Medians of fresh processes, turn by turn; each import's time is measured inside its process, after torch is there.
+Each number is the median over fresh processes that take turns. The time of an import is measured inside its process, after torch
+has been imported.
 """
 
 import argparse

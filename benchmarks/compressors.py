@@ -1,10 +1,10 @@
-"""How well do compressors and n-grams know prose? Bits per character of a recipe's validation part, beside what a model reaches.
+"""Compressors and n-gram models on the validation part of a recipe, in bits per character, beside a trained model.
 
     python -m benchmarks.compressors [--recipe recipes/eltec.toml] [--run RUN ...] [--quick]
 
-n-grams are of characters, interpolated with modified Kneser-Ney smoothing, counted on the training part only; all orders are
-shown, so the best of them, chosen on the validation part, is the one to beat. xz, with a dictionary larger than the texts, is
-given the validation part alone, and after the training part; bzip2, whose blocks are shorter than that, alone.
+n-grams are of characters, interpolated with modified Kneser-Ney smoothing and counted on the training part only. The table shows
+all orders; the best one, chosen on the validation part, is the baseline. xz, whose dictionary is larger than the texts, compresses
+the validation part alone, and after the training part. bzip2, whose blocks are shorter, compresses it alone.
 Source: Chen & Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section 3 (modified Kneser-Ney).
 """
 
@@ -28,10 +28,10 @@ FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_si
 
 
 class Counts:
-    """n-grams of one order: for each context that was seen, its total and how much is left for shorter contexts."""
+    """n-grams of one order: for each observed context, its total and the weight of shorter contexts."""
 
     def __init__(self, codes, counts):
-        """codes: sorted n-grams, the last character in the lowest bits; counts: of each, raw or of what stands before it."""
+        """codes: sorted n-grams, last character in the lowest bits; counts: of n-grams, or of their distinct left neighbours."""
         self.codes, self.counts = codes, counts
         ones = [int((counts == k).sum()) for k in (1, 2, 3, 4)]
         y = ones[0] / max(ones[0] + 2 * ones[1], 1)
@@ -42,7 +42,7 @@ class Counts:
         self.left = np.add.reduceat(self.discounts[np.minimum(counts, 3)], first)
 
     def mixed(self, wanted, shorter):
-        """The probability of each wanted n-gram, where shorter contexts say `shorter`."""
+        """The probability of each requested n-gram; `shorter` holds the probabilities under shorter contexts."""
         place, seen = found(self.contexts, wanted >> np.uint64(BITS))
         total = np.where(seen, self.totals[place], 1)
         at, there = found(self.codes, wanted)
@@ -52,13 +52,13 @@ class Counts:
 
 
 def found(table, wanted):
-    """Where each number stands in a sorted table, and whether it does."""
+    """The index of each number in a sorted table, and whether the table contains it."""
     place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
     return place, table[place] == wanted
 
 
 def grams(ids, order):
-    """The n-gram that ends at each place, as one number: [N - order + 1]."""
+    """The n-gram that ends at each position, as one number: [N - order + 1]."""
     wide = ids.astype(np.uint64)
     code = np.zeros(len(ids) - order + 1, np.uint64)
     for i in range(order):
@@ -67,7 +67,7 @@ def grams(ids, order):
 
 
 def n_grams(train, validation, size, orders):
-    """Bits a character of the validation part, by the order of the n-gram; the first characters have shorter contexts."""
+    """Bits per character of the validation part, by order of the n-gram; the first characters have shorter contexts."""
     longest = max(orders)
     raw = {order: np.unique(grams(train, order), return_counts=True) for order in orders}
     distinct = raw[longest][0]
@@ -83,14 +83,14 @@ def n_grams(train, validation, size, orders):
 
 
 def reached(table, ids, order, shorter):
-    """The chance of every character, where contexts of this order are there; the first ones have shorter contexts."""
+    """The probability of every character with contexts of this order; the first characters have shorter contexts."""
     made = shorter.copy()
     made[order - 1 :] = table.mixed(grams(ids, order), shorter[order - 1 :])
     return made
 
 
 def compressed(train, validation, characters):
-    """Bits a character of xz and bzip2, of UTF-8."""
+    """Bits per character of xz and bzip2, on UTF-8."""
 
     def xz(content):
         return len(lzma.compress(content, lzma.FORMAT_RAW, filters=FILTERS))

@@ -1,10 +1,10 @@
-"""How long does a page take for a model's energy and forces, beside PyTorch itself? In Node, the engine of Chromium; turn by turn.
+"""Energy and forces of a model in the page, beside PyTorch. The page's code runs in Node, which has the engine of Chromium.
 
     python -m benchmarks.computation                 ethanol and 60 atoms, both in float64, PyTorch with one thread; saved
     python -m benchmarks.computation --quick         ethanol and a small model, two turns, nothing saved
 
-Each time is the median of several answers, after a few that warm up. The first answer of a page, which plans and compiles, is a
-separate number. The largest difference to PyTorch is relative to the largest force.
+Each time is the median over several calls after a warm-up; the two sides take turns. The first call of a page, which plans and
+compiles, is a separate number. The difference to PyTorch is the largest one, relative to the largest force.
 """
 
 import argparse
@@ -54,7 +54,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 
 def cases(quick):
-    """Name: a model, and which atoms."""
+    """By name: a model and its atoms."""
     generator = torch.Generator().manual_seed(0)
     many = torch.tensor([1, 6, 8])[torch.randint(0, 3, (60,), generator=generator)]
     size = {"width": 16, "vectors": 8, "layers": 1} if quick else {"layers": 3}
@@ -82,7 +82,7 @@ def by_torch(model, numbers, at, times):
 
 
 def measured(node, folder, model, numbers, turns, times):
-    """Milliseconds by what was asked: the page's energy, energy and forces, first answer, and PyTorch's energy and forces."""
+    """Milliseconds of the page (energy; energy and forces; first call) and of PyTorch (energy and forces)."""
     at = torch.randn(len(numbers), 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * len(numbers) ** (1 / 3)
     file = folder / f"{time.monotonic_ns()}.json"
     file.write_bytes(msgspec.json.encode(in_space(model, numbers, at)))

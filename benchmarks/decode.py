@@ -1,14 +1,16 @@
-"""How fast is one text written, token by token, beside transformers, with the same weights?
+"""Decoding speed of one sequence, token by token, beside transformers with the same weights.
 
     python -m benchmarks.decode            two GPTs, float32 and bfloat16, 128 tokens after 64; saved with date and machine
     python -m benchmarks.decode --quick    a tiny model and few tokens, nothing saved
     python -m benchmarks.decode --only 124M --dtype float32 --turns 9
 
-Batch 1, greedy. Each way writes the whole text once in every turn, the turns one after another (A B C D A B C D), so that a
-busy machine slows all alike; the prompt is part of the time. Weights are random, with blocks so strong that the text changes.
-Their best words are often nearer to one another than numbers of bfloat16: where a way writes another word than the first way, the
-table says how near. Whether a way writes the right words is seen once more with weights that have learnt a text by heart.
-The limit is the time to read as many bytes as the weights have, in matrices of float32, by the fastest product or sum of torch.
+Batch 1, greedy. Every contestant generates the whole sequence once per turn, and contestants take turns (A B C D A B C D), so that
+a busy machine slows all alike. The time includes the prompt. Weights are random, with blocks large enough that the tokens vary.
+With random weights the two best logits are often closer than the resolution of bfloat16: where a contestant generates a token
+other than the first contestant's, the table shows how close the logits are. A second run, with weights that have memorised a text,
+shows whether a contestant generates the right tokens.
+The lower limit is the time to read as many bytes as the weights have, as float32 matrices, with the fastest product or sum of
+torch.
 """
 
 import argparse
@@ -39,7 +41,7 @@ CLEAR, MOST = 4.0, 3000  # what a word learnt by heart is to be ahead of all oth
 
 
 def peer(sizes, strength=4.0):
-    """Theirs, random."""
+    """The model of transformers, with random weights."""
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None)).eval()
     with torch.no_grad():
@@ -50,7 +52,7 @@ def peer(sizes, strength=4.0):
 
 
 def taught(theirs, text):
-    """Learn a text [1, T] by heart, until every word of it is ahead of all others by `CLEAR`. Returns the steps."""
+    """Memorise a text [1, T], until the logit of every token leads by `CLEAR`. Returns the steps."""
     rate, words = min(1e-2, 0.25 / theirs.config.n_embd), text[:, 1:, None]
     optimiser = torch.optim.AdamW(theirs.parameters(), lr=rate, weight_decay=0.0, fused=True)
     for step in range(MOST):
@@ -66,7 +68,7 @@ def taught(theirs, text):
 
 
 def contestants(theirs, dtype, prompt, steps):
-    """Name and a function that writes the text."""
+    """By name: a function that generates the sequence."""
     theirs = theirs.to(dtype)
     with tempfile.TemporaryDirectory() as folder:
         theirs.save_pretrained(folder)
@@ -90,7 +92,7 @@ def contestants(theirs, dtype, prompt, steps):
 
 
 def measured(sizes, name, turns, length, steps):
-    """Seconds a token of every way, its tokens that agree with transformers', and the least time that memory allows."""
+    """Seconds per token of every contestant, its tokens that agree with transformers', and the lower limit set by memory."""
     theirs = peer(sizes)
     prompt = torch.randint(theirs.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
     ways = contestants(theirs, DTYPES[name], prompt, steps)
@@ -113,14 +115,14 @@ def measured(sizes, name, turns, length, steps):
 
 
 def alike(texts):
-    """How many words of every text come before the first that differs from the first text's."""
+    """For every sequence, the number of tokens before the first that differs from the first sequence."""
     first, *_ = texts.values()
     pairs = {way: zip(text, first, strict=True) for way, text in texts.items()}
     return {way: next((i for i, (a, b) in enumerate(both) if a != b), len(first)) for way, both in pairs.items()}
 
 
 def nearness(theirs, prompt, first, other, at):
-    """Where two texts part: how far the two words are apart in float32 with the same weights, and numbers of bfloat16 there."""
+    """Where two sequences diverge: the difference of the two logits in float32 with the same weights, and in steps of bfloat16."""
     with torch.no_grad():
         logits = theirs.float()(torch.cat([prompt, prompt.new_tensor([first[:at]])], 1)).logits[0, -1]
     one, two = float(logits[first[at]]), float(logits[other[at]])
@@ -128,7 +130,7 @@ def nearness(theirs, prompt, first, other, at):
 
 
 def by_heart(sizes, name, length, steps):
-    """How many words every way writes right of a text that has been learnt by heart, after the first words of it."""
+    """The number of tokens of a memorised text that every contestant generates, given its first tokens."""
     theirs = peer(sizes, strength=1.0)
     text = torch.randint(theirs.config.vocab_size, (1, length + steps), generator=torch.Generator().manual_seed(2))
     many = taught(theirs, text)
@@ -140,7 +142,7 @@ def by_heart(sizes, name, length, steps):
 
 
 def reading(many):
-    """Least seconds in which so many bytes are read, in matrices one after another: by a product with one row, or a sum."""
+    """The least time in seconds to read this many bytes as consecutive matrices, by a product with one row, or a sum."""
     each = min(INPUTS * OUTPUTS, many // 4)
     matrices = [torch.zeros(INPUTS, max(1, each // INPUTS)) for _ in range(max(1, many // (4 * each)))]
     row, read, best = torch.zeros(1, INPUTS), sum(m.nbytes for m in matrices), math.inf

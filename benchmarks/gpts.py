@@ -1,6 +1,6 @@
-"""GPTs of others, of one size, as contestants of benchmarks/models.py and benchmarks/decode.py; those not installed are named.
+"""GPTs of other libraries, of one size, as contestants of benchmarks/models.py and benchmarks/decode.py.
 
-The first is written here after nanoGPT (Karpathy, MIT licence): the plain way to write GPT-2 in PyTorch.
+The first is written here after nanoGPT (Karpathy, MIT licence): GPT-2 in plain PyTorch. Packages that are not installed are listed.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Size:
-    """A character GPT: layers, width, heads, places, vocabulary, and the batch of a step."""
+    """A character GPT: layers, width, heads, positions, vocabulary, and the batch of a step."""
 
     layers: int
     width: int
@@ -64,7 +64,7 @@ def plain_compiled(s):
 
 
 class Logits(nn.Module):
-    """Their model, whose answer is an object."""
+    """A model of transformers, whose forward returns an object."""
 
     def __init__(self, model):
         super().__init__()

@@ -1,11 +1,11 @@
-"""What the fast ways of attention save of a training step on a CPU, beside torch's public call or the formula step by step.
+"""The speed of a training step on a CPU with the fused attention kernels, relative to torch's public call or the plain formula.
 
     python -m benchmarks.kernels            a table, and benchmarks/results
     python -m benchmarks.kernels --quick    tiny, two turns, nothing is saved
 
-Forward, loss, backward and AdamW of a character GPT with the fast way and without it, turn by turn in one process. Seconds are
-those of the process, so that others on the machine count little; the ratio is taken turn by turn, its middle half stands beside it.
-A fast way stays where a step is at least 1.2 times as fast for some usual size.
+A step is forward, loss, backward and AdamW of a character GPT. It runs with and without the kernel, in turns in one process.
+Seconds are CPU seconds of the process, so that other processes have little influence. The ratio is computed in each turn; the
+table has its median and its middle half. A kernel stays if some usual size trains at least 1.2 times as fast with it.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def stepper(size, position, bfloat16):
 
 
 def measured(kind, step, turns):
-    """Seconds of each turn with the fast way and without; the first turn, which warms up, is not one."""
+    """Seconds of each turn with the kernel and without it; the first turn is a warm-up and is not counted."""
     module, spent = ROOMS[kind], {"fast": [], "public": []}
     supports = module.supports
     try:

@@ -1,4 +1,4 @@
-"""Where and with what a benchmark ran: written beside its numbers."""
+"""The machine and the versions of a benchmark, which are written beside its numbers."""
 
 import importlib.metadata
 import os
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 def machine(device="cpu"):
-    """The processor (and the accelerator, where one is used), its cores, and how busy it is now."""
+    """The processor (and the accelerator, where one is used), its cores, and its load."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
@@ -23,7 +23,7 @@ def machine(device="cpu"):
 
 
 def versions(*packages):
-    """Versions of Python, of these packages as far as they are installed, and the commit of this tree."""
+    """Versions of Python and of these packages, where they are installed, and the commit of this tree."""
     installed = {d.name.lower(): d.version for d in importlib.metadata.distributions()}
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     named = {name: installed[name] for name in ("equiscope", "torch", *packages) if name in installed}

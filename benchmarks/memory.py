@@ -1,12 +1,12 @@
-"""How much memory does a forward and backward pass need, and how does it grow with the text? By scheme and backend.
+"""Memory of a forward and backward pass, and its growth with the sequence length, by scheme and backend.
 
     python -m benchmarks.memory                  CPU, 256 to 4096 tokens; a table, and docs/pictures/memory.png
-    python -m benchmarks.memory --device cuda    what torch's CUDA allocator says
+    python -m benchmarks.memory --device cuda    as torch's CUDA allocator reports it
     python -m benchmarks.memory --quick          two short lengths, nothing saved
 
-Counted is the peak of what torch's allocator holds beyond the inputs: every tensor, gradients and kernels' own work space
-included. On the CPU it is read from the profiler's list of allocations, so it is exact and the same every time; what MKL or
-oneDNN keep for themselves is not in it.
+The number is the peak of torch's allocator beyond the inputs: every tensor, including gradients and the workspace of kernels. On
+the CPU it comes from the profiler's list of allocations, so it is exact and repeatable; it does not include the workspace of MKL
+and oneDNN.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SHOWN = ("none", "rope", "alibi", "t5", "fire", "shaw", "transformer-xl", "cope"
 
 
 def peak(both, device):
-    """Bytes."""
+    """Peak memory in bytes."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -47,7 +47,7 @@ def peak(both, device):
 
 
 def allocations(events):
-    """When, and how many bytes more (or fewer)."""
+    """Times of allocations, and their sizes in bytes (negative for a release)."""
     for event in events:
         if event.tag == _EventType.Allocation:
             yield event.start_time_ns, event.typed[1].alloc_size
@@ -55,7 +55,7 @@ def allocations(events):
 
 
 def runs(scheme, backend, case):
-    """Whether this backend takes this scheme, or gives way to another."""
+    """Whether this backend computes this scheme itself, without falling back to another one."""
     made = ours.sized(scheme, case)
     module = ours.Ready(1, case.heads, case.width, output=False, mask=ours.Causal(), backend=backend).to(case.device, case.dtype)
     return module.runs_on(Tokens.of(torch.zeros(1, case.length, 1, dtype=case.dtype, device=case.device)), made) == backend
@@ -71,7 +71,7 @@ def contestants(case):
 
 
 def exponent(found):
-    """The slope of log bytes over log T, through the longer half of the lengths."""
+    """The slope of log bytes over log T, fitted to the longer half of the lengths."""
     points = [(math.log(int(t)), math.log(b)) for t, b in found.items()][-max(2, (len(found) + 1) // 2) :]
     x, y = (sum(side) / len(points) for side in zip(*points, strict=True))
     return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)

@@ -1,13 +1,13 @@
-"""How long is a training step? Forward, loss, backward and AdamW of a character GPT, ours and others', turn by turn.
+"""The time of a training step of a character GPT: forward, loss, backward and AdamW, in this package and in others.
 
     python -m benchmarks.models                    CPU: float32 and bfloat16 (autocast), three sizes
     python -m benchmarks.models --quick            tiny, two turns, nothing is compiled or saved
     python -m benchmarks.models --sizes 6x384 --dtypes float32 --turns 20
 
-Every contestant has its turn in every round; medians with quartiles, as speed relative to nanoGPT's way (eager). The same optimiser
-for all (torch's fused AdamW). Ours has the weights of transformers' GPT-2, and the logits are compared before the clock starts.
-Limits: what the products alone would take at the speed of the best product of this machine, measured in the same run; in float32,
-of those whose error is that of float32.
+Every contestant has one turn in every round. The table has medians with quartiles, as speed relative to nanoGPT (eager). All use
+the same optimiser, torch's fused AdamW. Ours has the weights of transformers' GPT-2, and the logits are compared before the timing.
+The limit is the time of the matrix products alone, at the speed of the fastest product on this machine, measured in the same run;
+in float32, among products whose error is that of float32.
 """
 
 import argparse
@@ -35,7 +35,7 @@ BASE = "nanoGPT's way"
 
 
 def same_weights(size):
-    """Ours with the weights of transformers' GPT-2, through a folder; and how far the logits are apart."""
+    """Our model with the weights of GPT-2 of transformers, through a checkpoint folder, and the difference of the logits."""
     torch.manual_seed(0)
     theirs = gpts.hf_gpt2(size).eval()
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
@@ -47,14 +47,14 @@ def same_weights(size):
 
 
 def characters(size):
-    """What the presets nanogpt-char are: without biases, with the exact GELU, which takes less time than GPT-2's approximation."""
+    """The presets nanogpt-char: without biases, with the exact GELU, which is faster than GPT-2's approximation."""
     torch.manual_seed(0)
     shape = size.width, size.layers, size.heads, size.vocabulary, size.places
     return eq.build(PRESETS["gpt2"](*shape, bias=False, activation="gelu")).train()
 
 
 def stepper(model, size, autocast):
-    """One training step as a function that gives the loss."""
+    """One training step, as a function that returns the loss."""
     ids, target = torch.randint(size.vocabulary, (2, size.batch, size.places), generator=torch.Generator().manual_seed(1))
     mixed = isinstance(model, Mixed)
     optimiser = torch.optim.AdamW((model.model if mixed else model).parameters(), lr=1e-4, fused=True)
@@ -76,7 +76,7 @@ def stepper(model, size, autocast):
 
 
 def contestants(size, autocast, only=("",)):
-    """Name to a step of ours and of each peer."""
+    """By name: a training step of our model and of each peer."""
     there, missing = gpts.present()
     steps, notes = {}, {}
     for name, make in there.items():

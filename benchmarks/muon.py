@@ -1,10 +1,10 @@
-"""What does our Muon save of a training step, beside torch's? The recipe of ethanol, whose layers hold many small matrices.
+"""The speed of our Muon in a training step, relative to torch's. The recipe is ethanol, whose layers have many small matrices.
 
-    python -m benchmarks.muon            compiled, as the recipe says (a minute or two to begin): a table, and benchmarks/results
-    python -m benchmarks.muon --quick    the recipe in small, two turns, nothing is saved
+    python -m benchmarks.muon            compiled, as in the recipe (a minute or two to compile): a table, and benchmarks/results
+    python -m benchmarks.muon --quick    the small form of the recipe, two turns, nothing is saved
 
-Data, forces, gradient, both optimisers and the average, turn by turn in one process; seconds are those of the process. Ours stays
-where a step is at least 1.2 times as fast for some recipe.
+A step is data, forces, gradient, both optimisers and the average of the weights. The two sides take turns in one process; seconds
+are CPU seconds of the process. Our Muon stays if some recipe trains at least 1.2 times as fast with it.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SAMPLES = ("data.train=samples/ethanol.npz", "data.test=none", "data.train_count
 
 
 def engine(kind, quick):
-    """An engine of the recipe, on its sample frames, that moves matrices by this optimiser; and its task."""
+    """An engine of the recipe on its sample frames, with this optimiser for matrices, and its task."""
     recipe = read_recipe(RECIPE, () if quick else SAMPLES, quick)
     task, ours = open_task(recipe, RECIPE.parent), rules.Muon
     torch.manual_seed(0)
@@ -40,7 +40,7 @@ def engine(kind, quick):
 
 
 def measured(quick, turns, steps=4):
-    """Seconds of a step, turn by turn; the first turn, which compiles, is not one."""
+    """Seconds of a step in each turn; the first turn compiles and is not counted."""
     engines = {name: engine(kind, quick) for name, kind in WAYS.items()}
     spent = {name: [] for name in WAYS}
     for turn in range(turns + 1):

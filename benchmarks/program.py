@@ -1,10 +1,10 @@
-"""What does it cost to watch a model? Its own call, and beside it the call watched, the record made, the program run again.
+"""The cost of watching a model, relative to a plain call: the watched call, the record, and running the program again.
 
     python -m benchmarks.program            eleven turns of each
-    python -m benchmarks.program --quick    three, to see that it runs
+    python -m benchmarks.program --quick    three turns
 
-Turn by turn in one process; a cell is the median of seconds over those of the model's own call in the same turn (min-max).
-The last line is what a function of `equiscope.functional` costs while nobody watches, beside the same function unwrapped.
+All take turns in one process. A cell is the median of the seconds divided by those of the plain call in the same turn (min-max).
+The last line is the overhead of a function of `equiscope.functional` while nothing is watched, relative to the unwrapped function.
 """
 
 import argparse
@@ -21,7 +21,7 @@ MODELS = {"tiny: 8 wide, 1 layer, 3 tokens": (8, 1, 3), "384 wide, 6 layers, 256
 
 
 def seconds(call, calls=1):
-    """Of one call, the mean of `calls` in a row."""
+    """Seconds of one call, the mean of `calls` consecutive calls."""
     begin = time.perf_counter()
     with torch.no_grad():
         for _ in range(calls):
@@ -30,7 +30,7 @@ def seconds(call, calls=1):
 
 
 def turns(model, tokens, count):
-    """By what is done: its seconds over those of the model's own call, of each turn; the first turn, which warms up, is not one."""
+    """By activity: its seconds relative to the plain call in each turn; the first turn is a warm-up and is not counted."""
     program = eq.watch(model, tokens)
     ways = {
         "watched": lambda: eq.watch(model, tokens),
@@ -48,7 +48,7 @@ def turns(model, tokens, count):
 
 
 def wrapping(count):
-    """Microseconds of a call beyond those of the bare function, of each turn but the first."""
+    """Microseconds of a call beyond those of the unwrapped function, in each turn but the first."""
     x, angles = torch.randn(2, 3, 4), torch.randn(3, 2)
     ways = [lambda f=f: f(x, angles, "half") for f in (rotate, rotate.__wrapped__)]
     return [1e6 * (a - b) for a, b in ([seconds(way, 1000) for way in ways] for _ in range(count + 1))][1:]

@@ -1,4 +1,4 @@
-"""Is it faster to train the runs of several seeds as one batched model than apart? Steps a second of all seeds, each way.
+"""Train the runs of several seeds as one batched model, or apart: steps per second of all seeds.
 
     python -m benchmarks.together                  on a GPU if there is one: a table, and benchmarks/results
     python -m benchmarks.together --quick          a few steps, nothing is saved
@@ -8,8 +8,8 @@ in turn    one run after the other, in one process with all threads
 at once    one process for each seed, `--processes` at a time, which share the cores or the GPU
 together   one process with all threads, `equiscope.training.together`
 
-Data, loss, gradient, clipping and optimiser are in a step; evaluations and checkpoints are not. Wall time: let nothing else run.
-Turn by turn, the median of `--turns`.
+A step is data, loss, gradient, clipping and optimiser, without evaluations and checkpoints. Seconds are wall time, so nothing else
+should run. The ways take turns; the table has the median of `--turns`.
 """
 
 import argparse

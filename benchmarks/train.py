@@ -1,12 +1,13 @@
-"""How fast is a whole training loop? Data, step, clipping, schedule and logging of a character GPT, ours and others'.
+"""The speed of whole training loops of a character GPT: data, step, clipping, schedule and logging, in this package and in others.
 
-    python -m benchmarks.train                     two sizes, float32 and bfloat16; every loop in a process of its own, in rounds
+    python -m benchmarks.train                     two sizes, float32 and bfloat16; every loop in its own process, in rounds
     python -m benchmarks.train --quick             tiny, one round, nothing is saved
     python -m benchmarks.train --sizes 6x384 --dtypes float32 --rounds 5 --only ours nanoGPT
 
-The loops are those that people start from: nanoGPT's (written here after train.py), transformers' Trainer, litgpt's pretrain, the
-loop of x-transformers' example. One clock for all: from one batch being asked for to the next, the first third left out. All read
-random characters of one file, 65 different ones, and have as many layers, heads, features and places; weights are random.
+The loops are common starting points: nanoGPT's (written here after train.py), transformers' Trainer, litgpt's pretrain, and the
+example of x-transformers. All are timed in the same way: from the request of one batch to that of the next, without the first third
+of the steps. All read one file of random characters, 65 distinct ones, and have the same layers, heads, features and positions,
+with random weights.
 """
 
 import argparse
@@ -36,7 +37,7 @@ SIGNS = "".join(chr(33 + i) for i in range(65))
 
 
 class Clock:
-    """Hands out batches [B, T + 1] of a line of ids, and notes when each was asked for."""
+    """Provides batches [B, T + 1] from a sequence of ids, and records the time of each request."""
 
     def __init__(self, size, steps):
         self.size, self.steps, self.asked = size, steps, []
@@ -56,7 +57,7 @@ class Clock:
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """A clock as a dataset that can be pickled, which litgpt does."""
+    """A clock as a dataset that can be pickled, for litgpt."""
 
     def __init__(self, clock):
         self.clock = clock
@@ -207,7 +208,7 @@ PEERS = ("transformers Trainer", "litgpt pretrain (compiles)", "x-transformers l
 
 
 def worker(name, size, dtype, steps):
-    """Seconds of each step, the first third left out, as the last line of what is printed."""
+    """Seconds of each step, without the first third, printed as the last line."""
     torch.manual_seed(0)
     asked = LOOPS[name][0](size, dtype, steps)
     spent = [b - a for a, b in itertools.pairwise(asked)][steps // 3 :]
@@ -215,7 +216,7 @@ def worker(name, size, dtype, steps):
 
 
 def measured(name, size_name, dtype, steps):
-    """The median of a loop's steps in a process of its own; or why there is none."""
+    """The median step of a loop in its own process, or the reason why there is none."""
     command = [
         sys.executable,
         "-m",

@@ -1,10 +1,10 @@
-"""Does `check` give the right verdict where a tolerance does not? Five models under it and under pytest-torch.
+"""Verdicts of `check` on five models, beside those of pytest-torch, which compares with a tolerance.
 
     python -m benchmarks.verdicts             the table of the README; saved with date, versions and machine
     python -m benchmarks.verdicts --quick     the same, nothing saved
     python -m benchmarks.verdicts --check     whether the README shows this table
 
-Two models are correct, three are not. Each is tested for one statement, by both tools, at their defaults, in float32.
+Two models are correct, three are not. Both tools test each model for one statement, with their defaults, in float32.
 Install the peer with `pip install pytest-torch==1.1.1`. Without it the table says "not installed", and --check compares our column.
 """
 
@@ -63,14 +63,14 @@ STATEMENTS = {"batch": "batch independence", "permute": "permutation equivarianc
 
 
 def ours(model: nn.Module, x: Tensor, name: str) -> tuple[str, float | None]:
-    """The verdict and the error, relative to the outputs, in float64."""
+    """The verdict, and the error relative to the outputs, in float64."""
     audit = eq.check(model, x, actions=["permute"]) if name == "permute" else eq.check(model, x, properties=[name])
     row = audit[name]
     return row.verdict, row.error
 
 
 def theirs(model: nn.Module, x: Tensor, name: str) -> str | None:
-    """passes or fails; None where pytest-torch is not installed."""
+    """Whether the test passes or fails; None where pytest-torch is not installed."""
     try:
         import pytest_torch
     except ImportError:
@@ -100,7 +100,7 @@ def measure() -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    """Markdown. A wrong answer is bold."""
+    """The results as Markdown; a wrong verdict is bold."""
     lines = [HEADING, "| --- | --- | --- | --- |"]
     for row in rows:
         peer = row["pytest-torch"] or "not installed"
@@ -113,7 +113,7 @@ def table(rows: list[dict]) -> str:
 
 
 def column(readme: str) -> list[str]:
-    """The cells under `equiscope check` in the README's table."""
+    """The cells under `equiscope check` in the table of the README."""
     lines = readme[readme.index(HEADING) :].splitlines()
     return [line.split("|")[4] for line in lines[: len(CASES) + 2]]
 

@@ -1,14 +1,14 @@
-"""Measure explorer pages, ours beside bertviz, circuitsvis and inspectus, turn by turn in one run.
+"""Measure explorer pages: ours, and those of bertviz, circuitsvis and inspectus, in turns in one run.
 
     python -m benchmarks.explorer                          everything, 5 repetitions
     python -m benchmarks.explorer --quick --only peers     16 tokens, without ours
-    python -m benchmarks.explorer --only heads             our page of 12 x 12 heads, beside nobody
+    python -m benchmarks.explorer --only heads             our page of 12 x 12 heads, without peers
     python -m benchmarks.explorer --depths 12 --sizes 64 256 1024    that page beside the peers
     python -m benchmarks.explorer --setup                  also the time of `python3 run.py setup` in a fresh clone
 
-Each turn writes a page in a process of its own and opens it in a fresh browser in another, then the next
-page has its turn; so a slow minute of the machine falls on all of them. A page that fails once (time
-limit, dead tab) is not tried again, nor with more tokens. Needs `playwright` in this environment and a Chromium on the path.
+A turn writes one page in its own process and opens it in a fresh browser in another process; then the next page has its turn. A
+slow minute of the machine therefore affects all pages. A page that fails (time limit, dead tab) is not tried again, nor with
+more tokens. Needs `playwright` in this environment and a Chromium on PATH.
 """
 
 import argparse
@@ -32,12 +32,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def without_paths(message):
-    """The last line of an error, fit for a table that others read."""
+    """The last line of an error, without paths of this machine."""
     return re.sub(r"(/[^\s/'\"]+){2,}", "(path)", message.strip().splitlines()[-1])
 
 
 def run_limited(command, limit, **options):
-    """Run a command; returns (seconds, output, problem), the problem None if it ended well in time."""
+    """Run a command; returns (seconds, output, problem). The problem is None if the command ended well in time."""
     start = time.perf_counter()
     process = subprocess.Popen(
         [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
@@ -53,7 +53,7 @@ def run_limited(command, limit, **options):
 
 
 def browse(entry, settings):
-    """What `browser.py` found, by stage, and the problem if it did not get to the end."""
+    """The results of `browser.py` by stage, and the problem if it did not reach the end."""
     spec = {
         "page": str(entry.page),
         "chromium": settings.chromium,
@@ -88,7 +88,7 @@ def turn(entry, record, settings):
 
 
 def measure(pages, settings):
-    """All pages, `settings.repeat` times, in turns; gives what there is after each of them."""
+    """All pages, `settings.repeat` times, in turns; yields the results so far after each turn."""
     failed = {}  # (page, layers): tokens that it failed with
     records = [{"name": e.name, "layers": e.layers, "tokens": e.tokens, "note": e.note, "turns": []} for e in pages]
     for repetition in range(settings.repeat):
@@ -106,7 +106,7 @@ def measure(pages, settings):
 
 
 def command_times(settings):
-    """Wall time of `equiscope --help` (`--repeat` times) and, when asked, of the set-up in a fresh clone."""
+    """Wall time of `equiscope --help` (`--repeat` times) and, if requested, of the set-up in a fresh clone."""
     times = {}
     if settings.only != "peers":
         command = [entries.equiscope_command(), "--help"]

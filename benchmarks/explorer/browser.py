@@ -1,13 +1,13 @@
-"""Open one page in a fresh headless Chromium and print what it cost, one JSON line a stage.
+"""Open one page in a fresh headless Chromium and print its cost, one JSON line per stage.
 
-Standalone on purpose: the caller runs it as a process of its own with a time limit, and keeps
-the stages that were printed before the limit passed or the tab died.
+Standalone on purpose: the caller runs it as its own process with a time limit, and keeps the stages that were printed before the
+limit passed or the tab died.
 
     python browser.py '{"page": "page.html", "chromium": "chromium", "libraries": null, "hover": "canvas"}'
 
-Every duration is CPU time of the page's main thread (DevTools `TaskDuration` in thread ticks), so
-a busy machine disturbs it little. Raster and compositing run on other threads and are not in it;
-`process_s` holds all threads of the page's process.
+Every duration is CPU time of the page's main thread (DevTools `TaskDuration` in thread ticks), so a busy machine has little
+influence on it. It excludes raster and compositing, which run on other threads; `process_s` includes all threads of the page's
+process.
 """
 
 import json
@@ -79,7 +79,7 @@ class Tab:
         self.tools.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def serve(self, route):
-        """Answer a request that would leave the machine from the folder of libraries, or refuse it."""
+        """Answer a request to the network from the folder of libraries, or refuse it."""
         url = route.request.url
         self.requests.append(url)
         local = self.libraries and self.libraries / url.split("?")[0].rsplit("/", 1)[-1]
@@ -93,7 +93,7 @@ class Tab:
         return {m["name"]: m["value"] for m in self.tools.send("Performance.getMetrics")["metrics"]}
 
     def open(self, url):
-        """Load the page; returns seconds on the clock until it was interactive."""
+        """Load the page; returns wall-clock seconds until it is interactive."""
         self.page.goto(url, wait_until="load", timeout=0)  # the caller holds the time limit
         return self.page.evaluate(QUIET)
 
@@ -101,14 +101,14 @@ class Tab:
         self.tools.send("Input.dispatchMouseEvent", {"type": kind, "x": point[0], "y": point[1], **more})
 
     def work(self, act):
-        """Milliseconds of main thread from before `act` until the page has settled."""
+        """Milliseconds of the main thread from before `act` until the page has settled."""
         before = self.counters()["TaskDuration"]
         act()
         self.page.evaluate(SETTLED)
         return 1000 * (self.counters()["TaskDuration"] - before)
 
     def work_of_each(self, acts):
-        """Work of each act in turn, less the work of looking on while nothing happens."""
+        """Work of each act in turn, minus the work of an idle page."""
         self.work(lambda: None)
         idle = statistics.median(self.work(lambda: None) for _ in range(7))
         each, end = [], time.monotonic() + PATIENCE
@@ -135,7 +135,7 @@ def load(tab, url):
 
 
 def hover(tab, selector, click=None, ready=None):
-    """Move the mouse over what `selector` finds, after one click where the page asks for it, and when `ready` is there."""
+    """Move the mouse over the elements of `selector`, after one click where the page needs it, once `ready` exists."""
     if click:
         tab.page.locator(click).first.click(timeout=0)
     if ready:
@@ -149,7 +149,7 @@ def hover(tab, selector, click=None, ready=None):
 
 
 def drag(tab, selector):
-    """Pull the first visible slider from a quarter to three quarters of its length."""
+    """Drag the first visible slider from a quarter to three quarters of its length."""
     slider = tab.page.locator(selector).locator("visible=true").first
     if not slider.count():
         return {"failed": f"nothing visible matches {selector}"}

@@ -1,4 +1,4 @@
-"""An attention whose queries, keys and values were drawn by chance: scores are as wide as 1, as those of a usual head.
+"""Attention with random queries, keys and values, whose scores have a standard deviation of 1, like those of a usual head.
 
 Ours takes the model; the peers take its weights, computed here in float64.
 """
@@ -30,7 +30,7 @@ def weights(tokens, layers):
 
 
 class Drawn(nn.Module):
-    """Every layer attends, and nothing else; what goes in does not matter."""
+    """Attention layers only; the output does not depend on the input."""
 
     def __init__(self, tokens):
         super().__init__()
@@ -43,5 +43,5 @@ class Drawn(nn.Module):
 
 
 def model(tokens):
-    """What `equiscope explore --model FILE.py:make` asks for: a model, and what it is called with."""
+    """The factory for `equiscope explore --model FILE.py:make`: a model and its inputs."""
     return Drawn(tokens), torch.zeros(1)

@@ -1,10 +1,10 @@
-"""What is measured: one entry a page, ours and the peers', with the command that writes it.
+"""The measured pages: one entry per page, ours and the peers', with the command that writes it.
 
-All peers take the same random causal attention, 12 layers x 12 heads, and once more its first layer
-alone. Ours are two. `equiscope explore --model` takes the model that this attention is of: its file has
-what the weights come from, or, with --compact, rounded weights or rounded queries and keys. The page of
-a sentence, `equiscope explore SENTENCE`, shows one layer of 12 heads of width 8; its file holds the words
-and the parameters, and it computes the attention itself, so its bytes hardly grow. The notes say so.
+All peers take the same random causal attention, 12 layers x 12 heads, and its first layer alone. There are two pages of ours.
+`equiscope explore --model` takes the model with this attention: its file has the tensors that the weights are computed from,
+or, with --compact, rounded weights or rounded queries and keys. The page of a sentence, `equiscope explore SENTENCE`, shows one
+layer of 12 heads of width 8; its file has the words and the parameters, and the page computes the attention, so its size hardly
+grows. The notes of the entries say this.
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ MOST = 256  # tokens up to which peers are tried: their pages grow with the squa
 
 
 def peer_entries(folder, sizes, python, depths=(12, 1)):
-    """Every peer at every size up to MOST, 12 layers and one; writes the files of weights they read."""
+    """Every peer at every size up to MOST, with 12 layers and with one; writes the files of weights that they read."""
     entries = []
     for tokens, layers in itertools.product((n for n in sizes if n <= MOST), depths):
         stem = folder / f"{layers}x{HEADS}x{tokens}"
@@ -116,7 +116,7 @@ EXACT = "every query, key and value, so that the page computes any change"
 
 
 def heads_entries(folder, sizes, whole=256):
-    """The page of all heads at every size, small, and up to `whole` tokens with every number."""
+    """The page of all heads at every size, compact, and up to `whole` tokens with every number."""
     entries = []
     for tokens in sizes:
         factory = folder / f"drawn_{tokens}.py"
@@ -136,13 +136,13 @@ def heads_entries(folder, sizes, whole=256):
 
 
 def words_shown(explore):
-    """How many words the page really takes: a long sentence is cut, with a note that a timing would not show."""
+    """The number of words that the page shows: a long sentence is truncated with a note, which a timing would not reveal."""
     done = subprocess.run([*map(str, explore), "--json"], capture_output=True, text=True, check=True)
     return len(json.loads(done.stdout)["words"])
 
 
 def our_entries(folder, sizes):
-    """Our page of three words as it comes, then one layer of 12 heads at every size."""
+    """The default page of three words, then one layer of 12 heads at every size."""
     cases = [(["Love", "conquers", "all"], []), *((sentence(n), ["--heads", str(HEADS), "--width", str(WIDTH)]) for n in sizes)]
     entries = []
     for words, options in cases:
@@ -156,7 +156,7 @@ def our_entries(folder, sizes):
 
 
 def empty_entry(folder):
-    """A page with nothing in it: what opening any page costs."""
+    """An empty page: the cost of opening any page."""
     page = folder / "empty.html"
     write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('<!doctype html><title>empty</title>')"
     return Entry("empty page", 0, 0, page, [sys.executable, "-c", write, page], {})

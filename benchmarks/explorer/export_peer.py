@@ -13,7 +13,7 @@ import numpy
 
 
 def bertviz(view):
-    """One of bertviz' two views, as the HTML its html_action='return' gives."""
+    """One of the two views of bertviz, as the HTML of html_action='return'."""
 
     def export(weights, words):
         import bertviz as library
@@ -26,9 +26,9 @@ def bertviz(view):
 
 
 def circuitsvis(weights, words):
-    """The form with its script inside, which the library picks itself when there is no network.
+    """The form that contains its script, which the library chooses itself without a network.
 
-    Its other form (`str(html)`) is smaller by that script (1.3 MB) and loads it from a content network.
+    The other form (`str(html)`) is smaller by that script (1.3 MB) and loads it from a content network.
     """
     from circuitsvis.attention import attention_heads
 
@@ -38,7 +38,7 @@ def circuitsvis(weights, words):
 
 
 def inspectus(weights, words):
-    """inspectus only knows how to show its page in a notebook; we collect what it shows."""
+    """inspectus displays its page in a notebook only; this collects what it displays."""
     import inspectus as library
     import IPython.display
 

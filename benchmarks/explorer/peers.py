@@ -1,8 +1,7 @@
-"""The peers' own environment, so that the project's stays clean, and the libraries their pages load.
+"""The environment of the peers, apart from that of the project, and the libraries that their pages load.
 
-bertviz' page asks a content network for require.js, d3 and jQuery. To see it run without a network we
-fetch the same files from npm once and hand them out ourselves; without npm it is recorded as a page
-that cannot start.
+The page of bertviz loads require.js, d3 and jQuery from a content network. To measure it without a network, the same files are
+fetched from npm once and served locally. Without npm, the page is recorded as one that cannot start.
 """
 
 import json
@@ -22,10 +21,10 @@ LIBRARIES = {
 
 
 def environment(folder, constraints):
-    """The interpreter of the peers' environment, made on first use.
+    """The interpreter of the environment of the peers, made on first use.
 
-    folder       where it lives between runs
-    constraints  a pip constraints file, so that the peers get the project's torch
+    folder       where it is kept between runs
+    constraints  a pip constraints file, so that the peers use the project's torch
     raises       CalledProcessError if pip cannot install them
     """
     python, done = folder / "env" / "bin" / "python", folder / "env" / "installed.json"
@@ -44,7 +43,7 @@ def versions(python):
 
 
 def libraries(folder):
-    """The folder of libraries to hand out to pages, or None without npm."""
+    """The folder of libraries to serve to pages, or None without npm."""
     npm, shelf = shutil.which("npm"), folder / "libraries"
     if npm is None:
         return None

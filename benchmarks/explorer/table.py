@@ -1,4 +1,4 @@
-"""From the raw measurements to one summary a page and a table in Markdown."""
+"""A summary of each page and a table in Markdown, from the raw measurements."""
 
 import statistics
 
@@ -32,7 +32,7 @@ COLUMNS = [
 
 
 def spread(values, digits=2):
-    """median (min–max), or a dash where nothing was measured."""
+    """median (min–max), or a dash without measurements."""
     if not values:
         return "–"
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
@@ -53,7 +53,7 @@ def network(entry):
 
 
 def nodes(entry):
-    """How many there are when the page is loaded, and when it was hovered: then what a click opens is open."""
+    """The number of nodes after loading, and after hovering, when everything that a click opens is open."""
     found = [f"{measured(entry, stage, 'nodes')[-1]:.0f}" for stage in ("load", "hover") if measured(entry, stage, "nodes")]
     return ", then ".join(found) or "–"
 
@@ -76,7 +76,7 @@ def row(entry):
 
 
 def markdown(results):
-    """The whole report; `results` is what is saved as JSON beside it."""
+    """The whole report; `results` is saved as JSON beside it."""
     machine, lines = results["machine"], ["# Explorer pages, ours beside peers", ""]
     lines += [
         f"{results['date']}, {machine['cpu']}, {machine['cores']} cores, load {machine['load_before']} before and "

@@ -1,11 +1,11 @@
-"""Does bad input get a sentence? Command lines, files and outputs, made from good ones by chance, are given to the command line.
+"""Fuzz the command line: command lines, files and outputs, randomly corrupted from valid ones.
 
     python -m benchmarks.fuzz [--count 3200] [--seed 0] [--kind specs] [--show] [--save]
 
-Each case has to end with exit code 0, 1 or 2, within its time and memory, without a traceback, and without running anything that a
-file brings: pickles, code of a folder and shell words are planted, and each would leave a file. Most cases run one after the other
-in forked processes that have loaded the package; a share of them run as commands of their own. Exits with 1 where a case fails.
-Disks that are full or may only be read are mounted, and devices made, where the system lets us; elsewhere they are left out.
+Each case has to end with exit code 0, 1 or 2, within its limits of time and memory, without a traceback, and without running code
+from a file: pickles, code in checkpoint folders and shell words are planted, and each would leave a file. Most cases run one after
+the other in forked processes that have imported the package; some run as separate commands. The exit code is 1 if a case fails.
+Full and read-only disks are mounted, and devices are made, where the system permits it; elsewhere these cases are skipped.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def faults(wrong: list[Ending], show: bool) -> str:
-    """The faults, those with the same last line together."""
+    """The faults, grouped by their last line."""
     lines = []
     for (kind, last), many in Counter((e.kind, _last(e)) for e in wrong).most_common():
         first = next(e for e in wrong if e.kind == kind and _last(e) == last)

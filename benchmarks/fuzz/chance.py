@@ -1,4 +1,4 @@
-"""Chance: other bytes, JSON and TOML than a file holds."""
+"""Random changes of bytes, JSON and TOML."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ ODD = ["x", DEEP, "0x" + "f" * 9000, "9" * 5000, "2020-01-01", "'''", "{ a = { b
 
 
 def bytes_of(draw: random.Random, content: bytes) -> bytes:
-    """Other bytes than were there."""
+    """Randomly changed bytes."""
     made, many = bytearray(content), len(content)
     for _ in range(draw.choice((1, 1, 2, 5))):
         place = draw.randrange(max(1, many))
@@ -68,14 +68,14 @@ def bytes_of(draw: random.Random, content: bytes) -> bytes:
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something stands in plain data."""
+    """The paths of all values in plain data."""
     for key, held in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
         yield (*path, key)
         yield from places(held, (*path, key))
 
 
 def data_of(draw: random.Random, data: Any) -> Any:
-    """Other plain data than was there: another value, no value, another name."""
+    """Plain data with a random change: another value, a missing value, another name."""
     made = copy.deepcopy(data)
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         known = list(places(made))
@@ -104,7 +104,7 @@ def data_of(draw: random.Random, data: Any) -> Any:
 
 
 def json_of(draw: random.Random, path: Path) -> bytes:
-    """Other JSON than a file holds, or no JSON."""
+    """A JSON file with a random change, or invalid JSON."""
     if draw.random() < 0.25:
         return bytes_of(draw, path.read_bytes())
     text = json.dumps(data_of(draw, json.loads(path.read_bytes())))
@@ -112,7 +112,7 @@ def json_of(draw: random.Random, path: Path) -> bytes:
 
 
 def toml_of(draw: random.Random, content: str) -> bytes:
-    """Other TOML than there was, line by line or as a table, or no TOML."""
+    """TOML with a random change, by line or by table, or invalid TOML."""
     chance = draw.random()
     if chance < 0.15:
         return bytes_of(draw, content.encode())

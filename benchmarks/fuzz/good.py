@@ -1,4 +1,4 @@
-"""Files that are right, from which the bad ones are made; and those that would run something, were they trusted."""
+"""Valid files, from which the bad ones are made, and files that would run code if they were trusted."""
 
 import gzip
 import json
@@ -94,7 +94,7 @@ BOMBS = ("bomb.xyz.gz", "bomb.xyz.xz")
 
 
 class Planted:
-    """What a pickle runs, were it opened."""
+    """The object that a pickle would run when it is loaded."""
 
     def __init__(self, canary: str) -> None:
         self.canary = canary
@@ -104,7 +104,7 @@ class Planted:
 
 
 def write(folder: Path, canary: str) -> None:
-    """All of them; the runs are trained afterwards."""
+    """Write all of them; the runs are trained afterwards."""
     torch.manual_seed(0)
     for task, recipe in RECIPES.items():
         (folder / f"{task}.toml").write_text(recipe)
@@ -122,7 +122,7 @@ def write(folder: Path, canary: str) -> None:
 
 
 def _checkpoints(folder: Path, canary: str) -> None:
-    """A Llama, and a folder that brings code and pickles."""
+    """A Llama, and a folder with code and pickles."""
     model, evil = folder / "model", folder / "evil"
     model.mkdir()
     (model / "config.json").write_text(json.dumps(LLAMA))
@@ -143,7 +143,7 @@ def _checkpoints(folder: Path, canary: str) -> None:
 
 
 def _families() -> dict[str, Any]:
-    """The smallest of other families, by those who know them best."""
+    """The smallest checkpoints of other families, written by transformers."""
     import transformers as hf
 
     hf.logging.disable_progress_bar()

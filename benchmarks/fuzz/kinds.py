@@ -1,4 +1,4 @@
-"""Kinds of bad input: each spoils some of the good files of a folder, and says a command line."""
+"""Kinds of bad input: each corrupts some of the valid files of a folder, and returns a command line."""
 
 import gzip
 import io
@@ -26,9 +26,9 @@ LONG = {"--live", "--ray", "--browser", "--devices", "--processes", "--threads",
 class Case:
     """A case: the words after `equiscope`; or after "read", a function of the package and a file.
 
-    feed  a shell command that writes into the pipe of the case, or nothing for a pipe that is silent
+    feed  a shell command that writes into the pipe of the case, or nothing for a silent pipe
     out   where standard output goes: a device, "closed", or a file of the case
-    into  what standard input is: a device, or "pipe" for what feed writes
+    into  standard input: a device, or "pipe" for the output of `feed`
     """
 
     arguments: list[str]
@@ -39,7 +39,7 @@ class Case:
 
 @cache
 def _options() -> dict[str, list[tuple[str, bool]]]:
-    """Of every verb, its options, and whether each stands alone."""
+    """The options of every command, and whether each is a flag."""
     import click
     from typer.main import get_command
 
@@ -59,7 +59,7 @@ def _options() -> dict[str, list[tuple[str, bool]]]:
 
 
 def commands(draw: random.Random, folder: Path) -> Case:
-    """Verbs, names and options that do not fit. What would begin long work, or serve a page, is not drawn."""
+    """Commands, names and options that do not fit together. Commands that begin long work or serve a page are not drawn."""
     known = _options()
     verb = draw.choice([*known, *known, "nonsense"])
     files = ["spec.json", "a.xyz", "a.png", "model", "evil", "run-language", "sinusoidal", "words.txt", "language.toml"]
@@ -204,7 +204,7 @@ FILES: list[tuple[str, str, tuple[str, ...]]] = [
 
 
 def _spoil(draw: random.Random, path: Path) -> None:
-    """Other bytes; or a folder, a link, nothing, or a head that says more than there is."""
+    """Change bytes, or replace the file by a folder, a link, nothing, or a header that declares too large a size."""
     chance = draw.random()
     if chance < 0.08:
         path.unlink()
@@ -224,7 +224,7 @@ def _spoil(draw: random.Random, path: Path) -> None:
 
 
 def large_picture(draw: random.Random) -> bytes:
-    """A PNG that says that it has very many pixels."""
+    """A PNG whose header declares a very large number of pixels."""
     side = draw.choice((20_000, 2**31 - 1, 0, 60_000))
     head = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     parts = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(2**20))), (b"IEND", b"")]
@@ -234,7 +234,7 @@ def large_picture(draw: random.Random) -> bytes:
 
 
 def large_array() -> bytes:
-    """An .npz whose array says that it has very many numbers."""
+    """An .npz whose array declares a very large number of elements."""
     head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 3, 3), }\n"
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -243,7 +243,7 @@ def large_array() -> bytes:
 
 
 def outputs(draw: random.Random, folder: Path) -> Case:
-    """Results that go where nothing can be written, or through what is no file."""
+    """Results written to unwritable places, or through something that is not a regular file."""
     (folder / "held").write_text("held")
     (folder / "closed").mkdir()
     (folder / "kept").write_text("kept")
@@ -282,7 +282,7 @@ def outputs(draw: random.Random, folder: Path) -> Case:
 
 
 def devices(folder: Path) -> list[str]:
-    """Devices of our own where the system lets us make them, which nothing can spoil for others; else /dev/null and /dev/full."""
+    """Private devices where the system permits making them, which cannot be damaged for others; else /dev/null and /dev/full."""
     made = {"null": 3, "full": 7}
     try:
         for name, number in made.items():
@@ -294,7 +294,7 @@ def devices(folder: Path) -> list[str]:
 
 
 def pipes(draw: random.Random, folder: Path) -> Case:
-    """Files that are pipes or devices: silent ones, endless ones, and some that say what they should."""
+    """Files that are pipes or devices: silent ones, endless ones, and some with valid content."""
     name, arguments = draw.choice((
         ("spec.json", ["describe", "spec.json"]), ("spec.json", ["check", "spec.json", *SHORT]),
         ("language.toml", ["data", "language.toml"]),

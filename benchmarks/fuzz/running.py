@@ -1,7 +1,7 @@
-"""Cases are run: most in forked processes that have loaded the package, a share of them as commands of their own.
+"""Run the cases: most in forked processes that have imported the package, some as separate commands.
 
-A case is right where it ends with 0, 1 or 2 within its time and memory, without a traceback, says something where it ends with 2,
-leaves alone what is not its output, and runs nothing that a file brings.
+A case passes if it ends with 0, 1 or 2 within its limits of time and memory, without a traceback, prints a message if it ends
+with 2, changes only its outputs, and runs no code from a file.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ DISKS = ("full-disk", "read-only")
 
 @dataclass
 class Ending:
-    """How a case ended. memory: bytes that its process had taken by then; fault: empty where all is right."""
+    """How a case ended. memory: bytes that its process used; fault: empty for a case that passes."""
 
     kind: str
     number: int
@@ -61,7 +61,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def case_of(kind: str, number: int, seed: int, begin: Path, folder: Path) -> Case:
-    """A case in its own folder, which is a copy of the good files."""
+    """A case in its own folder, a copy of the valid files."""
     draw = random.Random(f"{seed} {kind} {number}")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(begin, folder, ignore=shutil.ignore_patterns(".cache", *good.BOMBS), symlinks=True)
@@ -82,7 +82,7 @@ def _hang(*_: Any) -> None:
 
 
 def run_here(case: Case, folder: Path) -> tuple[int, str, str]:
-    """Run a case in this process, as the command would: its exit code, what stderr says, and what is wrong."""
+    """Run a case in this process, as the command would: its exit code, stderr, and the fault."""
     os.chdir(folder)
     stderr = folder / ".stderr"
     with _feeding(case, folder) as pipe, _redirected(case, folder, pipe, stderr):
@@ -130,7 +130,7 @@ def _readers() -> dict[str, Callable[[Any], Any]]:
 
 @contextlib.contextmanager
 def _feeding(case: Case, folder: Path) -> Iterator[int | None]:
-    """Somebody writes into the pipe of the case; where that is its standard input, its end is given."""
+    """A process writes into the pipe of the case; if that is standard input, its read end is returned."""
     if not case.feed:
         yield None
         return
@@ -157,7 +157,7 @@ def _feeding(case: Case, folder: Path) -> Iterator[int | None]:
 
 @contextlib.contextmanager
 def _redirected(case: Case, folder: Path, pipe: int | None, stderr: Path) -> Iterator[None]:
-    """The three standard streams are those of the case."""
+    """Redirect the three standard streams to those of the case."""
     before = [os.dup(number) for number in range(3)]
     streams = sys.argv, sys.stdin, sys.stdout, sys.stderr
     into = os.dup(pipe) if pipe is not None else os.open("/dev/null" if case.into in ("pipe", "closed") else case.into, os.O_RDONLY)
@@ -185,7 +185,7 @@ def _redirected(case: Case, folder: Path, pipe: int | None, stderr: Path) -> Ite
 
 
 def run_command(case: Case, folder: Path) -> tuple[int, str, str]:
-    """Run a case as a command of its own."""
+    """Run a case as a separate command."""
     with _feeding(case, folder) as pipe, open(case.out if case.out.startswith("/") else os.devnull, "wb") as out:
         into = pipe if pipe is not None else os.open("/dev/null" if case.into in ("pipe", "closed") else case.into, os.O_RDONLY)
         try:
@@ -202,7 +202,7 @@ def run_command(case: Case, folder: Path) -> tuple[int, str, str]:
 
 
 def fault_of(code: int, stderr: str, case: Case, folder: Path) -> str:
-    """What is wrong with how a command ended; empty where nothing is."""
+    """The fault of a command; empty if it passes."""
     if "Traceback (most recent call last)" in stderr:
         return stderr
     if code not in (0, 1, 2):
@@ -221,7 +221,7 @@ def fault_of(code: int, stderr: str, case: Case, folder: Path) -> str:
 
 # --- many cases -------------------------------------------------------------------------------------------------------
 def _work(kind: str, numbers: list[int], seed: int, begin: Path, place: Path, each: int, pipe: Any) -> None:
-    """Some cases of a kind, one after the other; each number is sent before it begins, and its ending after it."""
+    """Run some cases of a kind one after the other; sends the number of each before it begins, and its ending after it."""
     from equiscope import budgets
     from equiscope import outputs as door
 
@@ -246,7 +246,7 @@ def _work(kind: str, numbers: list[int], seed: int, begin: Path, place: Path, ea
 
 
 def _batch(kind: str, numbers: list[int], seed: int, begin: Path, place: Path, each: int) -> list[Ending]:
-    """Some cases in a forked process, and in another one where that dies."""
+    """Run some cases in a forked process, and the rest in another one if it dies."""
     endings: list[Ending] = []
     while numbers:
         ours, theirs = multiprocessing.Pipe()
@@ -279,7 +279,7 @@ def _batch(kind: str, numbers: list[int], seed: int, begin: Path, place: Path, e
 
 @contextlib.contextmanager
 def _disks(folder: Path) -> Iterator[str]:
-    """A disk that is full and one that may only be read, where the system lets us mount them."""
+    """A full disk and a read-only disk, where the system permits mounting them."""
     places = []
     try:
         for name in DISKS:
@@ -313,7 +313,7 @@ def _trained(folder: Path) -> None:
 
 
 def fuzz(count: int, seed: int, only: list[str], workers: int, each: int) -> tuple[list[Ending], bool, bool]:
-    """Endings of all cases; whether disks could be mounted, and devices made."""
+    """The endings of all cases; whether disks could be mounted and devices made."""
     import equiscope.cli.check
     import equiscope.cli.compare
     import equiscope.cli.explore

@@ -1,12 +1,12 @@
-"""What do attention among points in space, and learning energies and forces by it, take beside others'? One run, turn by turn.
+"""The cost of attention among points in space, and of learning energies and forces with it, beside other libraries.
 
     python -m benchmarks.geometry                                  all parts, one thread, float32; saved
     python -m benchmarks.geometry --quick                          8 points, once, nothing saved
     python -m benchmarks.geometry --parts energies --sizes 128 --channels 32 --only ours MACE
 
-Parts: attention (forward and backward of two layers), energies (a training step of energy and forces), exact (errors in float64:
-does it turn as it should, is its gradient the gradient), lists (neighbour lists and the local form, 500 to 20 000 points).
-A way that fails or takes longer than the limit is said, and not tried with more points.
+Parts: attention (forward and backward of two layers), energies (a training step of energy and forces), exact (errors in float64 of
+equivariance and of the gradient), lists (neighbour lists and attention over them, 500 to 20 000 points).
+All contestants take turns in one run. One that fails or exceeds the limit is reported, and not tried with more points.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def stepping(numbers, at):
 
 
 def cases(part, makers, chosen, found):
-    """Into `found`, by channels and points, what was measured; once after each."""
+    """Add the measurements to `found`, by channels and points; yields after each."""
     for channels in chosen.channels:
         left_out = {}
         for count in chosen.sizes if part == "attention" else chosen.energy_sizes:
@@ -57,7 +57,7 @@ def cases(part, makers, chosen, found):
 
 
 def errors(makers, chosen):
-    """In float64, of eight points; what is compiled is the same."""
+    """Errors in float64 with eight points; a compiled model has the same errors."""
     return {
         part: {
             name: exact.exactness(make, chosen.channels[0], 8, part == "energies")
@@ -68,7 +68,7 @@ def errors(makers, chosen):
 
 
 def measure(chosen):
-    """The results, as far as they are there, again and again."""
+    """The results so far, after each measurement."""
     left_out = peers.missing()
     makers = {
         part: {name: make for name, make in peers.without(some, left_out).items() if any(word in name for word in chosen.only)}
@@ -95,7 +95,7 @@ def measure(chosen):
 
 
 def saved(results, folder):
-    """As JSON and Markdown."""
+    """Save the results as JSON and Markdown."""
     plain = dict(results)
     for part in ("attention", "energies"):
         if part in results:

@@ -1,4 +1,4 @@
-"""Attention among points in space: two layers, ours and others', each a function of (features, places) to features."""
+"""Attention among points in space: two layers, ours and of other libraries, as functions of (features, positions) to features."""
 
 import math
 
@@ -12,7 +12,7 @@ LAYERS, HEADS = 2, 4
 
 
 class Ours(nn.Module):
-    """Two blocks of C numbers and C / 2 arrows; dense, or over lists that are made in every pass."""
+    """Two blocks of C scalars and C / 2 vectors; dense, or over neighbour lists that are built in every pass."""
 
     def __init__(self, channels, form):
         super().__init__()
@@ -35,7 +35,7 @@ class Ours(nn.Module):
 
 
 class Compiled(nn.Module):
-    """The same, by torch.compile; what an eager pass needs of lists is made before."""
+    """The same with torch.compile; what an eager pass needs of the lists is computed before."""
 
     def __init__(self, inside):
         super().__init__()

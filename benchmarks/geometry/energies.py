@@ -1,7 +1,9 @@
-"""Energies of atoms and the forces on them, ours and others': each a function of (numbers, places) to energy [1], forces [1, N, 3].
+"""Energies of atoms and the forces on them, ours and of other libraries.
 
-Forces are minus the gradient, and what is learned from them needs the gradient of that. Lists of neighbours: ours, e3nn's and
-TensorNet's are made in every pass; MACE has its own from outside, as its loader makes them.
+Each is a function of (numbers, positions) to energy [1], forces [1, N, 3].
+
+Forces are minus the gradient of the energy, so training on forces needs second derivatives. Ours, e3nn's and TensorNet's neighbour
+lists are built in every pass; MACE takes its list as an input, as from its data loader.
 """
 
 import torch
@@ -32,7 +34,7 @@ class Ours(nn.Module):
 
 
 class Compiled(nn.Module):
-    """A step of ours as one compiled graph; its forces are seen by the loss alone."""
+    """A training step of ours as one compiled graph; only the loss uses its forces."""
 
     def __init__(self, inside):
         super().__init__()
@@ -46,7 +48,7 @@ class Compiled(nn.Module):
 
 
 class Sloped(nn.Module):
-    """An energy of (features of elements, places), and forces as its gradient."""
+    """An energy of (features of elements, positions), with forces as its gradient."""
 
     def __init__(self, channels, inside):
         super().__init__()
@@ -97,7 +99,7 @@ class Mace(nn.Module):
 
 
 class TensorNet(nn.Module):
-    """torchmd-net's TensorNet, with its kernels of warp, compiled when they are first run."""
+    """torchmd-net's TensorNet, with its warp kernels, which are compiled on the first run."""
 
     def __init__(self, channels):
         super().__init__()
@@ -149,7 +151,7 @@ CONTESTANTS = {
 
 
 def step(model, numbers, at):
-    """The loss of energy and forces (wanted: 0), and gradients of all weights."""
+    """The loss of energy and forces (target: 0), and the gradients of all weights."""
     model.zero_grad(set_to_none=True)
     lost = loss(model, numbers, at)
     lost.backward()

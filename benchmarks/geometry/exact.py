@@ -1,6 +1,6 @@
-"""Does it turn as it should, and is its gradient the gradient? In float64, of few points, with weights moved by chance.
+"""Errors of equivariance and of the gradient, in float64, with few points and randomly perturbed weights.
 
-Weights are moved because a beginning may hide what a part does: zeros behind it, gains of one.
+Weights are perturbed because an initialisation may hide an error: weights of zero in a later layer, norm weights of one.
 """
 
 import torch
@@ -10,9 +10,9 @@ MOVED, STEP, WAYS = 0.1, 1e-4, 6  # how far weights are moved; of a difference; 
 
 
 def exactness(make, channels, count, learns):
-    """Relative errors: of the number when all turns, of the gradient then, and of gradients against differences.
+    """Relative errors: of the energy after a rotation, of the gradient after it, and of gradients against finite differences.
 
-    learns  the contestant is of `energies`: its loss has a gradient to weights too, which is compared as well
+    learns  whether the contestant is one of `energies`: the gradient of its loss with respect to weights is compared too
     """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -77,7 +77,7 @@ def _learned(model, numbers, at):
 
 
 def _difference(f, h=STEP):
-    """The slope at 0, of five points."""
+    """The derivative at 0, by a five-point formula."""
     return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 

@@ -1,4 +1,4 @@
-"""Lists of neighbours, ours and others', and attention over ours, for many points: time an atom, and how it grows."""
+"""Neighbour lists, ours and of other libraries, and attention over ours, for many points: time per atom, and its growth."""
 
 import functools
 import math
@@ -13,7 +13,7 @@ from equiscope.geometry import neighbours, pairs
 
 
 def lists(left_out):
-    """Name to a function of places [N, 3] in float64."""
+    """By name: a function of positions [N, 3] in float64."""
 
     def of_ase(at):
         from ase import Atoms
@@ -33,7 +33,7 @@ def lists(left_out):
 
 
 def ways(count, channels, left_out):
-    """Name to a function that does it once; and the lists that ours makes."""
+    """By name: a function that computes it once; and the lists that ours builds."""
     model, at, x = Ours(channels, "local"), spread(count), features(count, channels)
     near = neighbours(at.float(), CUTOFF)
     runs = {name: functools.partial(run, at[0]) for name, run in lists(left_out).items()}
@@ -43,7 +43,7 @@ def ways(count, channels, left_out):
 
 
 def measured(sizes, channels, turns, left_out):
-    """By number of points: seconds of each, and how many neighbours there were."""
+    """By number of points: seconds of each, and the number of neighbours."""
     found = {}
     for count in sizes:
         runs, near = ways(count, channels, left_out)
@@ -60,7 +60,7 @@ def measured(sizes, channels, turns, left_out):
 
 
 def exponent(found, name):
-    """p of N^p, through all sizes."""
+    """The exponent p of N^p, fitted to all sizes."""
     x = [math.log(count) for count in found]
     y = [math.log(statistics.median(case["seconds"][name])) for case in found.values()]
     mean_x, mean_y = statistics.fmean(x), statistics.fmean(y)

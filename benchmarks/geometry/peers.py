@@ -1,4 +1,7 @@
-"""Whose packages are there. None of them is a dependency; what is missing is named, with the way to install it."""
+"""The peers whose packages are installed.
+
+None of them is a dependency; a missing one is listed with the command that installs it.
+"""
 
 import importlib
 import warnings
@@ -20,7 +23,7 @@ MODULES = {
 
 
 def missing():
-    """Peer to why it is left out."""
+    """Each missing peer with the reason."""
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -39,5 +42,5 @@ def missing():
 
 
 def without(contestants, left_out):
-    """Those of these contestants whose package is there."""
+    """The contestants whose packages are installed."""
     return {name: make for name, make in contestants.items() if not any(name.startswith(peer) for peer in left_out)}

@@ -1,4 +1,4 @@
-"""Points to measure with: as dense as asked, no two of them on one another."""
+"""Points with a given density and a minimum distance."""
 
 import torch
 
@@ -7,7 +7,7 @@ ELEMENTS = (1, 6, 7, 8)
 
 
 def places(count, near=NEAR):
-    """[1, N, 3] of a shaken lattice, where each has `near` others within the cutoff on average, or all, where there are fewer."""
+    """[1, N, 3] of a perturbed lattice, where each point has `near` others within the cutoff on average, or all, if fewer."""
     x = lattice(count)
     apart = (x[:, None] - x).norm(dim=-1)[~torch.eye(count, dtype=torch.bool)].sort().values
     last = min(count * near, len(apart)) - 1
@@ -16,13 +16,13 @@ def places(count, near=NEAR):
 
 
 def spread(count, near=NEAR):
-    """The same for many points, in float64, where only those at the rim have fewer neighbours."""
+    """The same for many points, in float64, where only those at the surface have fewer neighbours."""
     side = (4 / 3 * torch.pi * CUTOFF**3 / near) ** (1 / 3)
     return lattice(count).double()[None] * side
 
 
 def lattice(count):
-    """[N, 3]: those of a cubic lattice that are nearest the middle, each moved by chance."""
+    """[N, 3]: the points of a cubic lattice nearest its centre, each displaced at random."""
     generator = torch.Generator().manual_seed(0)
     side = int((6 * count / torch.pi) ** (1 / 3)) + 2
     x = torch.cartesian_prod(*[torch.arange(float(side))] * 3) - side / 2

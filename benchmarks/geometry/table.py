@@ -1,4 +1,4 @@
-"""From the raw measurements to tables in Markdown."""
+"""Tables in Markdown, from the raw measurements."""
 
 import statistics
 

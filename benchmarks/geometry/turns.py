@@ -1,7 +1,7 @@
-"""Seconds, turn by turn (A B C D A B C D), and the most memory that a pass needs.
+"""Seconds of contestants that take turns (A B C D A B C D), and the peak memory of a pass.
 
-In a turn, what is short is done again until it took 50 ms, so that it finds the cache as in use, not as another left it.
-With one thread, seconds are those of the processor, so that others who use the machine disturb less.
+In a turn, a short pass is repeated until 50 ms have passed, so that it runs with a warm cache. With one thread, seconds are CPU
+seconds, so that other processes have little influence.
 """
 
 import time
@@ -14,11 +14,11 @@ HEAVY = 4.0  # seconds of a pass above which its memory is not listed, as the pr
 
 
 def measured(makers, run, turns, budget, limit, left_out):
-    """Of each contestant its seconds, bytes and parameters, or why there are none.
+    """For each contestant its seconds, bytes and parameters, or the reason why there are none.
 
     run       one pass of a model
-    budget    seconds after which one has had turns enough (3 at least); limit: of one pass, else it is not tried again
-    left_out  name to why, to which those are added that fail or take longer
+    budget    seconds after which a contestant has had enough turns (3 at least); limit: of one pass, else it is not tried again
+    left_out  name -> reason; those that fail or exceed the limit are added
     """
     models, again, found = {}, {}, {}
     for name, make in makers.items():
@@ -50,7 +50,7 @@ def measured(makers, run, turns, budget, limit, left_out):
 
 
 def clocked(run, *given):
-    """Seconds."""
+    """Seconds of a pass."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     begin = clock()
     run(*given)

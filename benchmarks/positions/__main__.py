@@ -1,12 +1,12 @@
-"""What does a position cost? Forward and backward of one causal attention, given q, k, v, over the plain one, turn by turn.
+"""The cost of a position scheme in one causal attention, forward and backward, relative to attention without positions.
 
     python -m benchmarks.positions                       CPU, float32, 512 and 2048 tokens
     python -m benchmarks.positions --device cuda         bfloat16, 4096 to 32768
-    python -m benchmarks.positions --quick               short and small, to see that it runs; nothing is saved
-    python -m benchmarks.positions --only alibi t5       those whose name holds one of these words
+    python -m benchmarks.positions --quick               short and small; nothing is saved
+    python -m benchmarks.positions --only alibi t5       contestants whose names contain one of these words
 
-Every turn of a contestant follows one of plain SDPA (A B A B), and the ratio of the two is what is kept. Beside it: the error
-against the same function in float64, and what is computed and moved. Peers are not dependencies; missing ones are named.
+Every turn of a contestant follows a turn of plain SDPA (A B A B), and the ratio of the two is recorded. The table also has the
+error against the same function in float64, and the operations and bytes. Peers are not dependencies; missing ones are listed.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PACKAGES = ("transformers", "rotary-embedding-torch", "x-transformers")
 
 
 def given(case, dtype=None):
-    """Queries, keys, values as projections leave them, [B, H, T, K] lying in memory as [B, T, H, K]; and a gradient."""
+    """Queries, keys, values as projections return them, [B, H, T, K] in the memory layout [B, T, H, K]; and a gradient."""
     torch.manual_seed(0)
     shape = (case.batch, case.length, case.heads, case.width)
     q, k, v, g = (torch.randn(shape).to(case.device, case.dtype) for _ in range(4))
@@ -56,7 +56,7 @@ def seconds(both, device):
 
 
 def error(contestant, case):
-    """Of output and of the worst gradient, relative: against float64, of one sequence of at most 512 tokens."""
+    """The relative error of the output and of the worst gradient against float64, for one sequence of at most 512 tokens."""
     small = dataclasses.replace(case, batch=1, length=min(case.length, 512))
     found = passes(contestant.make, small, given(small))()
     exactly = passes(lambda c: ours.exact(contestant.same, c), small, given(small, torch.float64))()
@@ -69,7 +69,7 @@ def error(contestant, case):
 
 
 def measure(case, some, turns, budget):
-    """For each contestant its seconds and those of the plain turn before, its error, its operations and bytes."""
+    """For each contestant its seconds, those of the plain turn before, its error, its operations and bytes."""
     data = given(case)
     ready = {c.name: passes(c.make, case, data) for c in some}
     plain = passes(peers.PLAIN.make, case, data)

@@ -1,8 +1,8 @@
-"""What a pass computes and moves, call by call: counted, not timed.
+"""Operations and memory traffic of a pass, counted call by call, not timed.
 
 Operations: multiply-adds of products, and one for each number that another call returns. A fused kernel counts as the products it
-stands for, of a causal one only those under the diagonal; its softmax is not counted. Bytes: what each call reads and writes,
-a number that is read many times over once.
+computes, a causal one only those below the diagonal; its softmax is not counted. Bytes: what each call reads and writes, where a
+number that is read several times counts once.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Our attention on queries, keys and values that are there already, one contestant for each scheme that acts on them."""
+"""Our attention on given queries, keys and values, one contestant for each scheme that acts on them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from equiscope.tokens import Tokens
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One causal attention: sizes, and where it is computed."""
+    """One causal attention: its sizes, device and dtype."""
 
     length: int
     batch: int = 4
@@ -27,7 +27,7 @@ Function = Callable[..., torch.Tensor]  # q, k, v [B, H, T, K] to [B, T, H*K]
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """make(case) gives the function of q, k, v and the parameters that it learns; same: whose function it should be."""
+    """make(case) returns the function of q, k, v and its parameters; same: the contestant whose function it has to equal."""
 
     name: str
     who: str
@@ -53,7 +53,7 @@ def sized(scheme, case):
 
 
 def attention(scheme, backend="auto", weights=False):
-    """make of a Contestant: the plan is made anew in every forward pass, as a model does."""
+    """`make` of a Contestant: the context is computed in every forward pass, as in a model."""
 
     def make(case):
         made = sized(scheme, case)
@@ -105,6 +105,6 @@ def contestants():
 
 
 def exact(name, case):
-    """The function of a scheme in float64, step by step."""
+    """The function of a scheme in float64, with the eager backend."""
     scheme = schemes()[name]
     return attention(scheme, backend="eager")(dataclasses.replace(case, dtype=torch.float64, device="cpu"))

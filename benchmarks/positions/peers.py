@@ -1,4 +1,4 @@
-"""The same attention by others, as they do it: each is left out, and named, where its package is not installed."""
+"""The same attention in other libraries; those that are not installed are left out and listed."""
 
 import math
 
@@ -13,7 +13,7 @@ INSTALL = (
 
 
 def joined(z):
-    """[B, H, T, K] to [B, T, H*K], where a model's output projection would follow."""
+    """[B, H, T, K] to [B, T, H*K], the input of a model's output projection."""
     return z.transpose(1, 2).flatten(2)
 
 
@@ -101,7 +101,7 @@ def x_transformers_alibi(case):
 
 
 class Copied(torch.autograd.Function):
-    """What any turn outside of the kernel does at least: it reads all numbers and writes as many, there and back."""
+    """The least that any rotation outside the kernel costs: it reads all numbers and writes as many, in both passes."""
 
     @staticmethod
     def forward(ctx, x):
@@ -133,7 +133,7 @@ PEERS = [
 
 
 def present(case):
-    """Those whose packages are there, and what is missing."""
+    """The peers that are installed, and those that are missing."""
     found, missing = [], []
     for peer in PEERS:
         try:

@@ -1,4 +1,4 @@
-"""From the raw measurements to a table in Markdown."""
+"""A table in Markdown, from the raw measurements."""
 
 import statistics
 
@@ -19,7 +19,7 @@ def lines(rows):
 
 
 def markdown(results):
-    """The whole report; `results` is what is saved as JSON beside it."""
+    """The whole report; `results` is saved as JSON beside it."""
     where, sizes = results["machine"], f"B {results['batch']}, H {results['heads']}, K {results['width']}"
     text = [
         "# What a position costs",
