@@ -150,7 +150,7 @@ MADE = {
 }
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
-ANSWER = RECIPE.parent / "questions" / "results" / "schemes-text.json"
+ANSWER = RECIPE.parent / "questions" / "results" / "heads.json"
 HOWTO = Path(__file__).parent / "howto" / "report.md"  # whose code is checked for the picture beside it
 
 

@@ -49,7 +49,7 @@ def record(folder: Path) -> Path:
     """Keep what came of a comparison, under the name of the question that it answers."""
     plan, found = read_plan(folder), of_folder(folder)
     look = current_look(found)
-    ended = plan.until(look.seeds) if look is not None and all_decided(found) else plan
+    ended = plan.until(look.seeds) if look is not None and all_decided(found.pairs) else plan
     if any(trial.state not in ("finished", "failed") for trial in found.trials) or len(found.trials) < len(list(ended.jobs())):
         sys.exit(f"{folder} is not done: equiscope compare {folder}")
     for path in sorted(FOLDER.glob("*.toml")):
@@ -61,9 +61,10 @@ def record(folder: Path) -> Path:
             sys.exit(f"{folder} is of another recipe than {path.name}: {'; '.join(other[:4])}.")
         if seeds_of(question.seeds, base.seed) != plan.seeds or checked(question.looks, len(plan.seeds)) != plan.looks:
             sys.exit(f"{folder} has the seeds {plan.seeds} and looks at {plan.looks}, and {path.name} others.")
-        if question.smallest_effect != plan.smallest_effect:
+        if plan.smallest_effect not in (None, question.smallest_effect):  # a plan may be older than this field
             sys.exit(f"{folder} has the smallest effect {plan.smallest_effect}, and {path.name} {question.smallest_effect}.")
-        kept = msgspec.structs.replace(found, command=f"equiscope compare recipes/questions/{path.name}")
+        kept = with_answer(msgspec.structs.replace(found, smallest_effect=question.smallest_effect))
+        kept = msgspec.structs.replace(kept, command=f"equiscope compare recipes/questions/{path.name}")
         out = RESULTS / f"{path.stem}.json"
         out.parent.mkdir(exist_ok=True)
         out.write_bytes(encoded(kept))

@@ -300,7 +300,7 @@ def train(
     raise typer.Exit(run(source, out, change or [], small, devices, json, port if live else None, open_browser, tensorboard))
 
 
-@app.command(short_help="Train many runs of a recipe and compare them, with significance over seeds.")
+@app.command(short_help="Train many runs of a recipe and compare them, with a verdict on every pair.")
 def compare(
     sources: Annotated[
         list[Path],

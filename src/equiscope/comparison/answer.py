@@ -14,10 +14,10 @@ from equiscope.record import Comparison, PairedDifference
 IN_DETAIL = 3  # pairs of one verdict that an answer describes with their intervals
 
 
-def with_answer(comparison: Comparison, left: int = 0, later: int = 0) -> Comparison:
+def with_answer(comparison: Comparison, left: int = 0) -> Comparison:
     """The comparison with the verdicts on its pairs, its answer and its notes, all computed from its trials.
 
-    left   runs of the current look that are not done yet; later: runs of planned looks after it
+    left  number of runs of the current look that are not done yet
     """
     values: dict[str, dict[int, float]] = {c.name: {} for c in comparison.candidates}
     for trial in comparison.trials:
@@ -29,7 +29,7 @@ def with_answer(comparison: Comparison, left: int = 0, later: int = 0) -> Compar
         level=look.level if look else LEVEL,
     )  # fmt: skip
     judged = msgspec.structs.replace(comparison, pairs=pairs)
-    return msgspec.structs.replace(judged, answer=" ".join(sentences(judged)), notes=list(notes(judged, left, later)))
+    return msgspec.structs.replace(judged, answer=" ".join(sentences(judged)), notes=list(notes(judged, left)))
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
@@ -72,13 +72,16 @@ def sentences(comparison: Comparison) -> Iterator[str]:
 def _undecided(
     comparison: Comparison, best: str, names: Sequence[str], against: dict[str, PairedDifference]
 ) -> Iterator[str]:  # fmt: skip
-    if len(names) > IN_DETAIL:
-        known = _p_values(comparison, [against[name] for name in names], "at least")
-        yield f"It is undecided whether {best} is better than {alternatives(names)} ({known})."
-        return
-    for at, name in enumerate(names):
-        lead = f"It is undecided whether {best} is better than {name}" if not at else f"Undecided also: {best} against {name}"
-        yield f"{lead}: {_effect(comparison, against[name], best)}."
+    lead = f"It is undecided whether {best} is better than"
+    if len(names) == 1:
+        yield f"{lead} {names[0]}: {_effect(comparison, against[names[0]], best)}."
+    elif names:
+        pairs = [against[name] for name in names]
+        shown = names
+        if len(names) <= IN_DETAIL:
+            shown = [f"{name} ({_short_effect(comparison, pair, best)})" for name, pair in zip(names, pairs, strict=True)]
+        seeds = _seeds(comparison, min(pairs, key=lambda pair: _common_seeds(comparison, pair)))
+        yield f"{lead} {alternatives(shown)}: {_p_values(comparison, pairs, 'at least')}, {seeds}."
 
 
 def _equivalent(
@@ -123,6 +126,15 @@ def _effect(comparison: Comparison, pair: PairedDifference, best: str, than: str
     return f"{effect} ({known}, {_seeds(comparison, pair)})"
 
 
+def _short_effect(comparison: Comparison, pair: PairedDifference, best: str) -> str:
+    """ "loss 0.058 nats lower, 95 % interval 0.041 to 0.075"."""
+    decimals = _decimals(pair, None)
+    difference = pair.difference if pair.first == best else -pair.difference
+    way = "lower" if difference < 0 else "higher"
+    effect = f"{comparison.metric} {abs(difference):.{decimals}f}{_unit(comparison)} {way}"
+    return effect if pair.p is None else f"{effect}, {_interval(pair, decimals)}"
+
+
 def _interval(pair: PairedDifference, decimals: int) -> str:
     """The interval of the difference, in the direction in which the difference is positive."""
     assert pair.low is not None
@@ -160,13 +172,18 @@ def _p_values(comparison: Comparison, pairs: Sequence[PairedDifference], bound: 
     return (text.replace("= ", f"{bound} ") if len(p) > 1 else text) + _adjusted(comparison, "Holm")
 
 
-def _seeds(comparison: Comparison, pair: PairedDifference) -> str:
-    """The number of seeds that both candidates have, and of which look."""
-    values: dict[str, set[int]] = defaultdict(set)
+def _common_seeds(comparison: Comparison, pair: PairedDifference) -> int:
+    """The number of seeds with which both candidates have a number."""
+    seeds: dict[str, set[int]] = defaultdict(set)
     for trial in comparison.trials:
         if trial.value is not None:
-            values[trial.candidate].add(trial.seed)
-    count, planned = len(values[pair.first] & values[pair.second]), [look.seeds for look in comparison.looks if look.planned]
+            seeds[trial.candidate].add(trial.seed)
+    return len(seeds[pair.first] & seeds[pair.second])
+
+
+def _seeds(comparison: Comparison, pair: PairedDifference) -> str:
+    """The number of seeds, and of which look."""
+    count, planned = _common_seeds(comparison, pair), [look.seeds for look in comparison.looks if look.planned]
     look = current_look(comparison)
     if look is not None and not look.planned:
         return f"{count} seeds, {look.seeds - planned[-1]} of them not planned"

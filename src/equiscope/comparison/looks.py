@@ -13,7 +13,7 @@ from itertools import pairwise
 from equiscope.comparison.prose import listed
 from equiscope.comparison.significance import LEVEL
 from equiscope.errors import InputError
-from equiscope.record import Comparison, Look
+from equiscope.record import Comparison, Look, PairedDifference
 
 SPENDING = 3  # exponent
 
@@ -48,12 +48,12 @@ def current_look(comparison: Comparison) -> Look | None:
     return reached[0] if reached else None
 
 
-def all_decided(comparison: Comparison) -> bool:
-    """Whether there are pairs, and none is undecided."""
-    return bool(comparison.pairs) and all(pair.verdict != "undecided" for pair in comparison.pairs)
+def all_decided(pairs: Sequence[PairedDifference]) -> bool:
+    """Whether there are pairs, and none is undecided: then a look is the last."""
+    return bool(pairs) and all(pair.verdict != "undecided" for pair in pairs)
 
 
-def notes_of_looks(comparison: Comparison, later: int) -> Iterator[str]:
+def notes_of_looks(comparison: Comparison, left: int) -> Iterator[str]:
     """Whether the number of seeds was fixed before the runs, and what several looks spend."""
     if not any(pair.p is not None for pair in comparison.pairs):
         return
@@ -64,8 +64,8 @@ def notes_of_looks(comparison: Comparison, later: int) -> Iterator[str]:
     if len(planned) > 1:
         spent = listed([f"{one.seeds} seeds ({100 * one.level:.3g} %)" for one in planned])
         yield f"Looks were planned at {spent}: together they spend the {100 * LEVEL:g} % that a single look would."
-    if look is not None and look.planned and later:
-        done = all_decided(comparison)
+    if look is not None and look.seeds < planned[-1].seeds and not left:
+        done = all_decided(comparison.pairs)
         yield (
             f"The look at {look.seeds} seeds decided every pair, so the comparison ended there."
             if done

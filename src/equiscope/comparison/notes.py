@@ -14,18 +14,18 @@ ALIKE = 1.02  # largest ratio of parameters, or of multiply-adds, that are calle
 GENERALISES = 0.05  # largest relative loss at another size of a candidate that generalises to it
 
 
-def notes(comparison: Comparison, left: int = 0, later: int = 0) -> Iterator[str]:
+def notes(comparison: Comparison, left: int = 0) -> Iterator[str]:
     """Caveats: runs without a result, seeds that were not planned, pairs that more seeds would decide, other sizes, parameters."""
     if left:
         yield (
-            f"{left + later} run{'s are' if left + later > 1 else ' is'} not done yet: the same command goes on. "
+            f"{left} run{'s are' if left > 1 else ' is'} not done yet: the same command goes on. "
             "Until then the verdicts are preliminary."
         )
     for trial in comparison.trials:
         if trial.value is None and trial.reason:
             yield f"{trial.candidate} with seed {trial.seed} has no result: {trial.reason}"
     yield from _fairness(comparison)
-    yield from notes_of_looks(comparison, 0 if left else later)
+    yield from notes_of_looks(comparison, left)
     yield from _more_seeds(comparison)
     yield from _extrapolation(comparison)
     yield from _symmetry(comparison)

@@ -44,8 +44,8 @@ def of_folder(folder: Path) -> Comparison:
     )  # fmt: skip
     look = current_look(comparison)
     assert look is not None
-    left = [sum(not job.done(folder, one) for one in part.jobs()) for part in (plan.until(look.seeds), plan)]
-    return answer.with_answer(comparison, left[0], left[1] - left[0])
+    left = sum(not job.done(folder, one) for one in plan.until(look.seeds).jobs())
+    return answer.with_answer(comparison, left)
 
 
 def of_runs(folders: Sequence[Path]) -> Comparison:

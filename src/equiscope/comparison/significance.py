@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import special, stats  # type: ignore[import-untyped]
 
 from equiscope.record import PairedDifference
 from equiscope.record.comparison import Verdict
@@ -33,7 +33,7 @@ from equiscope.record.comparison import Verdict
 LEVEL = 0.05  # share of comparisons without a difference that may report one
 POWER = 0.8  # probability with which the recommended seeds find the smallest effect
 MOST_SEEDS = 128  # that are recommended
-QUANTILES = 512  # of a spread, over which a probability is averaged
+QUANTILES = 128  # of a spread, over which a probability is averaged
 NO_SPREAD = 1e-12  # of the largest difference: what rounding alone would give
 Pair = tuple[str, str]
 
@@ -115,9 +115,14 @@ def intervals(tests: PairedTests, level: float) -> tuple[Float[np.ndarray, "pair
     """
     if not tests.pairs:
         return tests.means, tests.means
-    far = stats.t.isf(level / len(tests.pairs) / 2, tests.freedom) * tests.errors
-    near = stats.t.isf(holm_levels(tests.p, level) / 2, tests.freedom) * tests.errors
+    far = bound(level / len(tests.pairs), tests.freedom) * tests.errors
+    near = bound(holm_levels(tests.p, level), tests.freedom) * tests.errors
     return tests.means - np.where(tests.means > 0, near, far), tests.means + np.where(tests.means > 0, far, near)
+
+
+def bound(level: float | Float[np.ndarray, "pairs"], freedom: int | Int[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
+    """The t that is exceeded on one of both sides with this probability: Student's distribution."""
+    return -np.asarray(special.stdtrit(freedom, np.asarray(level) / 2))
 
 
 def read_off(low: float, high: float, smallest_effect: float | None) -> Verdict:
@@ -129,7 +134,7 @@ def read_off(low: float, high: float, smallest_effect: float | None) -> Verdict:
 
 def tost(tests: PairedTests, smallest_effect: float) -> Float[np.ndarray, "pairs"]:
     """The p-value of a difference of at least the smallest effect: the larger one of two one-sided tests (Schuirmann 1987)."""
-    return np.asarray(stats.t.sf((smallest_effect - np.abs(tests.means)) / tests.errors, tests.freedom))
+    return np.asarray(special.stdtr(tests.freedom, (np.abs(tests.means) - smallest_effect) / tests.errors))
 
 
 def holm(p: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
@@ -164,7 +169,7 @@ def recommended(deviation: float, seeds: int, smallest_effect: float | None, dif
 
 def upper_deviation(deviation: float, seeds: int) -> float:
     """The upper confidence limit at POWER of a standard deviation that was measured with so few seeds."""
-    return deviation * math.sqrt((seeds - 1) / float(stats.chi2.ppf(1 - POWER, seeds - 1)))
+    return deviation * math.sqrt((seeds - 1) / float(special.chdtri(seeds - 1, POWER)))
 
 
 def seeds_needed(deviation: float, effect: float, pairs: int = 1, equivalence: bool = False) -> int | None:
@@ -191,16 +196,17 @@ def seeds_needed(deviation: float, effect: float, pairs: int = 1, equivalence: b
 
 def power(scale: float, seeds: int, level: float) -> float:
     """Probability that a paired t-test finds a difference of `scale` standard errors."""
-    bounds = float(stats.t.isf(level / 2, seeds - 1)) * _spreads(seeds)
-    return float(np.mean(stats.norm.cdf(scale - bounds) + stats.norm.cdf(-scale - bounds)))
+    bounds = bound(level, seeds - 1) * _spreads(seeds)
+    return float(np.mean(special.ndtr(scale - bounds) + special.ndtr(-scale - bounds)))
 
 
 def equivalence_power(scale: float, seeds: int, level: float) -> float:
     """Probability that the interval at 1 - level lies within `scale` standard errors on both sides of 0, without a difference."""
-    bounds = float(stats.t.isf(level / 2, seeds - 1)) * _spreads(seeds)
-    return float(np.mean(np.clip(2 * stats.norm.cdf(scale - bounds) - 1, 0, None)))
+    bounds = bound(level, seeds - 1) * _spreads(seeds)
+    return float(np.mean(np.clip(2 * special.ndtr(scale - bounds) - 1, 0, None)))
 
 
 def _spreads(seeds: int) -> Float[np.ndarray, "quantiles"]:
     """Quantiles of a measured standard deviation, relative to the true one."""
-    return np.sqrt(stats.chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, seeds - 1) / (seeds - 1))
+    above = 1 - (np.arange(QUANTILES) + 0.5) / QUANTILES
+    return np.sqrt(np.asarray(special.chdtri(seeds - 1, above)) / (seeds - 1))

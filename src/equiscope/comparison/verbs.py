@@ -92,7 +92,7 @@ def parts(folder: Path, plan: Plan) -> Iterator[Plan]:
     """The part of the plan until each look. Train it before the next is asked for: a look that decides every pair is the last."""
     for seeds in [len(plan.seeds)] if plan.added else plan.planned_looks():
         yield plan.until(seeds)
-        if seeds < len(plan.seeds) and all_decided(of_folder(folder)):
+        if seeds < len(plan.seeds) and all_decided(of_folder(folder).pairs):
             return
 
 

@@ -17,6 +17,7 @@ import { type CompareState, fromHash, toHash } from "./state";
 import { symmetries } from "./symmetries";
 import "./compare.css";
 
+const LONG = 90; // characters of an answer that is written smaller
 const NOTES = 6; // notes that are shown; more are folded
 
 /** The interface of the page for scripts. */
@@ -95,7 +96,7 @@ function header(page: ComparePage): HTMLElement {
       ),
     ),
     comparison.answer && h("p.title", comparison.title),
-    h("h1", comparison.answer || comparison.title),
+    h("h1", { "data-long": (comparison.answer ?? "").length > LONG }, comparison.answer || comparison.title),
     comparison.question && h("p.question", h("span.spoken", "The question: "), comparison.question),
     facts(page),
     notes.length > 0 && h("ul.notes", notes.slice(0, NOTES).map((note) => h("li", note))), // prettier-ignore

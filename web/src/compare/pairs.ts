@@ -30,7 +30,7 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
   return h(
     "section.part.pairs",
     h("h2", "Pairwise differences"),
-    h("p.quiet.about", `Difference of ${metric} between two candidates on the same seeds, the first minus the second. The line is the 95 % confidence interval, adjusted for all pairs, and p is that of a paired t-test after Holm’s correction. The verdict can be read off the interval: it excludes 0, so they are different${limit ? `; it lies within ±${limit}, the smallest effect that matters, so they are equivalent, and p is that of two one-sided tests after Bonferroni’s correction` : ""}; else undecided.${limit ? "" : " No smallest effect was fixed, so no pair is called equivalent."}`), // prettier-ignore
+    h("p.quiet.about", `Difference of ${metric} between two candidates on the same seeds, the first minus the second. The line is the 95 % confidence interval, adjusted for all pairs. p is that of a paired t-test after Holm’s correction. ${rule(limit)}`), // prettier-ignore
     matrix(page, found),
     h(
       "table.differences",
@@ -55,6 +55,12 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
     all,
   );
 }
+
+/** How a verdict follows from the interval. */
+const rule = (limit?: number | null): string =>
+  limit
+    ? `The verdict can be read off the interval: equivalent if it lies within ±${limit}, the smallest effect that matters (p is then that of two one-sided tests after Bonferroni’s correction); else different if it excludes 0; else undecided.`
+    : "The verdict can be read off the interval: different if it excludes 0, else undecided. No smallest effect was fixed, so no pair is called equivalent.";
 
 /** The range of the axis. A very wide interval leaves it, with an arrow, so that the others stay readable. */
 export function paddedRange(pairs: PairedDifference[], smallest = 0): [number, number] {
