@@ -115,7 +115,7 @@ def row_of(name: str) -> dict[str, Row] | str:
 
 
 def swept(names: list[str], tell: Callable[[str], None]) -> tuple[list[tuple[str, dict[str, Row]]], list[tuple[str, str]]]:
-    """Rows of every class, and of those that could not be built or run, why."""
+    """Rows of every class, and the reason for classes that could not be built or run."""
     rows, failed = [], []
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as processes:
         for name, results in zip(names, processes.map(row_of, names), strict=True):

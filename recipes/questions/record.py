@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
 
 
 def record(folder: Path) -> Path:
-    """Keep what came of a comparison, under the name of the question that it answers."""
+    """Record the result of a comparison under the name of its question."""
     plan, found = read_plan(folder), of_folder(folder)
     look = current_look(found)
     ended = plan.until(look.seeds) if look is not None and all_decided(found.pairs) else plan

@@ -1,7 +1,7 @@
 """Budgets: how much of a file is read, how deep it may be nested, and how long a pipe may be silent.
 
-A file comes from anybody. A small one may unfold to more than there is memory for, and a pipe may never say anything: what is
-beyond a budget is refused in a sentence that says the budget. A budget is far beyond what people have; it is no setting.
+Files are not trusted: a small one may decompress to more than the memory, and a pipe may stay silent. Input beyond a budget is
+refused with a message that states the budget. Budgets are far above usual inputs and are not settings.
 """
 
 import bz2
@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str], most: int = WHOLE, patience: float = PATI
 
 
 def _piped(file: io.FileIO, name: str, most: int, patience: float) -> bytes:
-    """What somebody writes into a pipe, to its end."""
+    """The content of a pipe, up to its end."""
     content, last_read = bytearray(), time.monotonic()
     subject = f"{printable(name)} is no regular file"
     while True:
@@ -89,7 +89,7 @@ def _piped(file: io.FileIO, name: str, most: int, patience: float) -> bytes:
             return bytes(content)
         elif time.monotonic() - last_read > patience:
             raise OverBudget(f"{subject}, and gave nothing for {patience:.0f} seconds. Write into it first, or give a file.")
-        elif piece == b"":  # a pipe that nobody has opened to write
+        elif piece == b"":  # no process has opened the pipe for writing
             if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
                 return b""
             time.sleep(0.05)

@@ -210,7 +210,7 @@ def _replace(real: str, data: bytes, status: os.stat_result | None) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             if status is not None and hasattr(os, "fchmod"):
-                with suppress(OSError):  # somebody else's file, on a system that gives none away
+                with suppress(OSError):  # the owner of a file of another user cannot be set on some systems
                     os.fchown(file.fileno(), status.st_uid, status.st_gid)
                 os.fchmod(file.fileno(), status.st_mode & 0o777)
             file.write(data)

@@ -112,7 +112,7 @@ def test_a_recipe_finds_the_files_of_a_clone(digits, monkeypatch):
     [
         ("fsdd/x.wav", "`equiscope data fsdd` says how to get it: from github.com/Jakobovski/free-spoken-digit-dataset."),
         ("fssd/x.wav", "Did you mean fsdd?"),
-        ("samples/x.txt", "Samples come along in a clone, in recipes/samples."),
+        ("samples/x.txt", "A clone of equiscope has the samples, in recipes/samples."),
         ("zzzzz.txt", "Give a path, or set EQUISCOPE_DATA to the folder that has it."),
         ("", "Give a path, or set EQUISCOPE_DATA to the folder that has it."),
     ],

@@ -350,7 +350,7 @@ export interface Report {
  * Everything one `equiscope check` found.
  *
  *     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
- *     finished   False where time ran out or somebody stopped it: rows not reached are undecided
+ *     finished   False if the check ran out of time or was stopped: rows that it did not reach are undecided
  */
 export interface Audit {
   version?: number;
@@ -667,7 +667,8 @@ export interface RunUpdate {
  *     tune        fields whose values were chosen for each candidate on the validation part, with other seeds; and the values tried
  *     smallest_effect  smallest difference of the metric that matters, fixed before the runs; without one no pair is equivalent
  *     looks       numbers of seeds at which it is tested; empty if nobody recorded whether their number was fixed before the runs
- *     axis        what `Extrapolation.factor` multiplies: "tokens of context", "pixels a side"; empty if no other size was measured
+ *     axis        what `Extrapolation.factor` multiplies: "tokens of context", "symbols of input" or "pixels a side"; empty if no
+ *                  other size was measured
  *     command     that repeats the comparison; recipe: the fields that all runs share
  *     candidates  best first, those without a number last
  */
@@ -746,6 +747,7 @@ export interface Candidate {
  *     result   all metrics of all parts, at the end
  *     curve    the metric on the validation part after each evaluation: (step, value)
  *     seconds  of training; tokens: per second, the median over steps; memory: peak in bytes, None if unknown
+ *     measuring  seconds of evaluating at other sizes and of checking symmetries, after training
  *     extrapolation  the metric at other sizes
  */
 export interface Trial {
@@ -762,6 +764,7 @@ export interface Trial {
   };
   curve?: never[][];
   seconds?: number;
+  measuring?: number;
   tokens?: number | null;
   memory?: number | null;
   extrapolation?: Extrapolation[];
@@ -769,7 +772,7 @@ export interface Trial {
 /**
  * The metric on inputs of another size than in training.
  *
- *     factor  size relative to training, of the context or of the sides of pictures; size: in tokens, or pixels a side
+ *     factor  size relative to training, of the context, the input or the sides of pictures; size: in tokens, or pixels a side
  *     value   None if the model cannot read such inputs, for the reason in `reason`; values: all metrics, by name
  */
 export interface Extrapolation {
@@ -1284,7 +1287,7 @@ export interface Preset {
   features: string[];
 }
 /**
- * Times of this machine: medians of so many rounds, the parts turn by turn.
+ * Times of this machine: medians over `rounds`; in a round each part runs once.
  */
 export interface Speeds {
   timings: Timing[];

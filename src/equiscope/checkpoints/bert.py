@@ -132,7 +132,7 @@ def read(kind: BertVariant, config: dict[str, Any]) -> ParsedConfig:
     places = f.size("max_position_embeddings", 512) - kind.before
     if places < 1:
         raise InputError(
-            f"config.json: max_position_embeddings is {places + kind.before}, but the first {kind.before} are of nobody."
+            f"config.json: max_position_embeddings is {places + kind.before}, but its first {kind.before} rows are unused, so none is left."
         )
     spec = Spec(
         sizes["width"], vocabulary, InputLayer(types=None if distil else f.size("type_vocab_size", 2), norm=True), sizes["layers"],
@@ -211,7 +211,7 @@ def weight_maps(kind: BertVariant, spec: Spec) -> Iterable[WeightMap | WeightTra
 
 
 def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:
-    """The table with rows of nobody in front."""
+    """The table with unused rows in front."""
     return [torch.cat([parts[0].new_zeros(rows, parts[0].shape[-1]), parts[0]])]
 
 

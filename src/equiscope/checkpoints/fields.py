@@ -150,7 +150,7 @@ class Fields:
         self.used_names |= set(names)
 
     def finish(self, spec: Spec) -> ParsedConfig:
-        """The spec, and the fields that were not read. Raises InputError for one of those that could change a number."""
+        """The spec, and the fields that were not read. Raises InputError for an unread field that could change a number."""
         unknown = sorted(self.config.keys() - self.used_names)
         if harmful := [name for name in unknown if changes(name, self.config[name])]:
             raise InputError(

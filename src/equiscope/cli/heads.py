@@ -172,7 +172,7 @@ def _memory_note(page: HeadsPage, models: Sequence[nn.Module]) -> str:
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
-    """Of those that share memory, once."""
+    """Total bytes; tensors that share memory count once."""
     return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 

@@ -52,7 +52,7 @@ def compare(
     equal: Equal = "", out: str | Path | None = None, processes: int | None = None, threads: int | None = None,
     together: bool | None = None, tick: Tick = lambda running: None,
 ) -> Comparison:  # fmt: skip
-    """Train every candidate with every seed, and compare what came of it.
+    """Train every candidate with every seed, and compare the results.
 
     source     a recipe or a question (.toml); the folder of a comparison, which continues; or the folders of two runs or more
     vary       "position=none,rope,alibi": fields and their values; every combination is a candidate

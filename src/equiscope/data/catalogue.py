@@ -117,7 +117,7 @@ def advice(name: str) -> str:
     if folder in known:
         return f"`equiscope data {folder}` says how to get it: from github.com/{known[folder].pages[0].repository}."
     if folder == "samples":
-        return "Samples come along in a clone, in recipes/samples."
+        return "A clone of equiscope has the samples, in recipes/samples."
     return did_you_mean(folder, known) or "Give a path, or set EQUISCOPE_DATA to the folder that has it."
 
 

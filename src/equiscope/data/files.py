@@ -43,7 +43,7 @@ def find_files(name: str, recipe_folder: Path | None = None) -> list[Path]:
         return _find_files(name, recipe_folder)
     except InputError:
         raise
-    except (RuntimeError, ValueError, OSError) as error:  # ~ of nobody; a**b; a name that is too long
+    except (RuntimeError, ValueError, OSError) as error:  # ~ of an unknown user; a**b; a name that is too long
         raise InputError(f"{printable(name)} cannot be looked for: {reason(error)}. Give another path.") from error
 
 

@@ -43,7 +43,7 @@ def cache() -> Path:
     if given := os.environ.get("EQUISCOPE_CACHE"):
         try:
             return Path(given).expanduser()
-        except RuntimeError as error:  # ~ of nobody
+        except RuntimeError as error:  # ~ of an unknown user
             raise InputError(f"EQUISCOPE_CACHE is {given}, which is no folder: {error} Set another, or unset it.") from error
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "equiscope" / "cache"

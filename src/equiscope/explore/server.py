@@ -1,7 +1,7 @@
 """Serve one page on the loopback interface: nothing else is reachable, and no path of a request is ever opened.
 
 One thread talks to all tabs and computes nothing. Responses are computed in lanes: a lane is a thread that computes one response
-after another, and skips requests that nobody waits for. All requests that run a model share a lane: one runs at a time.
+after another, and skips requests whose client has gone. All requests that run a model share a lane: one runs at a time.
 """
 
 import asyncio

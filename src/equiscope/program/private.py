@@ -1,19 +1,19 @@
-"""Private names of torch that the capture of a program calls: what each is for, and what happens where a torch has it no longer.
+"""Private names of torch that the capture of a program uses: the purpose of each, and the behaviour with a torch that lacks it.
 
 torch._C._functorch.is_functorch_wrapped_tensor
-    Whether a tensor is one that vmap or grad of torch.func wraps. Without it none is taken to be: such models fail to be watched.
+    Whether vmap or grad of torch.func wraps a tensor. Without it, models that use these transforms cannot be watched.
 Tensor.untyped_storage()._cdata
-    The identity of a storage, by which aliases are found. Without it each tensor is alone, and a write is not seen by its aliases.
+    The identity of a storage, which finds aliases. Without it, a write through one tensor is not seen in its aliases.
 Tensor._version
-    How often a tensor was written in place. Without it a write that no name and no schema tells is not noticed.
+    The number of in-place writes to a tensor. Without it, a write that neither the name nor the schema of a call shows is missed.
 torch._C.TensorBase
-    Methods of tensors in C. Without it methods in Python that call them are opened, and torch opens them without end.
+    Methods of tensors in C. Without it, methods in Python that call them are opened, and torch recurses without end.
 has_torch_function, has_torch_function_unary, has_torch_function_variadic in the globals of torch's Python functions
-    Their question whether somebody overrides them. Where they ask otherwise, the function is recorded by its ATen calls.
+    By these a function checks for overrides. A function that checks in another way is recorded by its ATen calls.
 torch.ops.aten.NAME.OVERLOAD, its _schema and its tags
-    Which arguments a call writes, and whether it draws by chance. An operation without them is taken to do neither.
+    Which arguments a call writes, and whether it draws random numbers. Without them, a call is assumed to do neither.
 torch.ops.aten._safe_softmax
-    The softmax of fused attention: a row without any position is 0. Without it such a row is not a number.
+    The softmax of fused attention, which returns 0 for a fully masked row. Without it, such a row is NaN.
 """
 
 import types
@@ -49,7 +49,7 @@ def version(t: Tensor) -> int:
 
 
 def opened(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """A Python function of torch that no longer asks whether somebody overrides it, so that a watcher sees its inside."""
+    """A Python function of torch without its check for overrides, so that a watcher sees the calls inside it."""
     if not isinstance(function, types.FunctionType) or not str(function.__module__).startswith("torch"):
         return None
     if hasattr(_Base, function.__name__) and getattr(Tensor, function.__name__) is function:

@@ -164,7 +164,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     """Everything one `equiscope check` found.
 
     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
-    finished   False where time ran out or somebody stopped it: rows not reached are undecided
+    finished   False if the check ran out of time or was stopped: rows that it did not reach are undecided
     """
 
     version: int = VERSION

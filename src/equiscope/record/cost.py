@@ -1,6 +1,6 @@
 """Cost: multiply-adds of a transformer's parts as formulas of its sizes, and times that were measured. No torch.
 
-A formula is a sum of products of sizes, so that whoever has the sizes has the number: `amount` here, its twin in the page.
+A formula is a sum of products of sizes, so that the sizes determine the number: `amount` here, and the same function in the page.
 """
 
 from collections.abc import Collection, Mapping
@@ -112,7 +112,7 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 class Speeds(Struct, frozen=True, kw_only=True):
-    """Times of this machine: medians of so many rounds, the parts turn by turn."""
+    """Times of this machine: medians over `rounds`; in a round each part runs once."""
 
     timings: list[Timing]
     rates: list[Rate]

@@ -1,4 +1,4 @@
-"""Heads: every attention of one model on one input, whoever wrote the model, down to the tensors behind its weights.
+"""Heads: every attention of any model on one input, down to the tensors behind its weights.
 
 The record stores queries, keys and what is added to the scores instead of the weights, so that a page can compute each weight and
 explain it. Where the recomputed weights do not reproduce the model's output, the record stores the weights and the reason.

@@ -1,4 +1,4 @@
-"""Run: what was trained, on which data, and what came of it. Plain data, no torch.
+"""Run: recipe, data, metrics and results of one training. Plain data, no torch.
 
 On disk a run is a folder: run.json is this record without its long lists, metrics.jsonl has one line for each of their entries,
 written as they come, so that a run that is killed has lost none of them.

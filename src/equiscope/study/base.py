@@ -18,7 +18,7 @@ import torch
 
 from equiscope.errors import InputError
 
-Each = Callable[..., Iterable[Any]]  # each(items, "what they are"): the items, with progress shown if somebody looks
+Each = Callable[..., Iterable[Any]]  # each(items, "what they are"): the items, with progress if it is displayed
 Cell = str | float | int | bool | None
 
 

@@ -92,7 +92,7 @@ def mean_cosine(a: Tensor, b: Tensor) -> float:
 
 
 def _preserved(table: Tensor, triples: int) -> tuple[dict[str, tuple[float, ...]], list[str]]:
-    """What each adding scheme keeps of neighbours and analogies; the names of those that do not fit one coordinate."""
+    """The share of neighbours and analogies that each added encoding preserves; names of schemes with several coordinates."""
     triples_ = torch.stack([torch.randperm(len(table))[:3] for _ in range(triples)])
     own, one = torch.randint(POSITIONS, (len(table), 1)).double(), torch.full((len(table), 1), 7.0, dtype=torch.float64)
     near, answers = _nearest(table), _analogies(table, triples_)

@@ -76,7 +76,7 @@ def _bytes(sign: str, level: bool) -> bytes | None:
 
 
 def _decoded(pieces: Sequence[bytes | None]) -> list[str]:
-    """Each piece as text: letters that lie in it whole, and bytes of those that do not. Nothing for what is no bytes."""
+    """Each piece as text: complete characters as themselves, parts of characters as bytes. "" for None."""
     result = [""] * len(pieces)
     index = 0
     while index < len(pieces):

@@ -61,9 +61,7 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     origin = Origin(str(path), text, small_table if small else None, (*before, *(changes or ())))
     recipe_ = _validated(data, origin)
     if not small and small_table is not None:
-        _typed(
-            merged(data, small_table), Origin(str(path), text, small_table)
-        )  # what is wrong in it is said before somebody needs it
+        _typed(merged(data, small_table), Origin(str(path), text, small_table))  # report its errors before --small is used
     return _started(recipe_, path.parent, origin)
 
 
@@ -416,7 +414,7 @@ def _neighbours(path: Path) -> str:
     """The recipes in the folder of a missing recipe."""
     there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
     names = [p.name for p in there if p.name != "pyproject.toml"]
-    return f" {path.parent} has {', '.join(names)}." if names else " Those that come along are in recipes/, in a clone."
+    return f" {path.parent} has {', '.join(names)}." if names else " A clone of equiscope has recipes in recipes/."
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

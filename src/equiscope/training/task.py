@@ -55,7 +55,7 @@ class Batch:
     source: int = 0
 
     def to(self, device: Any) -> "Batch":
-        pinned = torch.device(device).type == "cuda"  # a copy that nobody waits for
+        pinned = torch.device(device).type == "cuda"  # an asynchronous copy
         moved = {name: (t.pin_memory() if pinned else t).to(device, non_blocking=True) for name, t in self.tensors.items()}
         return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
 

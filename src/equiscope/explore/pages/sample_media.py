@@ -1,4 +1,4 @@
-"""Drawn: a picture, a sound and a film that are made here, for a page to show before anybody brings a file."""
+"""A synthetic picture, sound and film, which a page shows until the reader opens a file."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Attention calls: inputs and outputs of every attention of a model, whoever wrote it.
+"""Attention calls: inputs and outputs of every attention of any model.
 
 Recorded below torch's functions, where few operations remain: a fused attention, or a batched matrix product and the softmax after
 it. At that level transformers, timm, nn.MultiheadAttention, einsum and the models of this package look alike.

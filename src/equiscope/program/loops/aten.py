@@ -17,7 +17,15 @@ VIEWS = {
     "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "slice",
     "select", "unbind", "split_with_sizes", "split", "diagonal", "unfold", "narrow", "movedim",
 }  # fmt: skip
-ALIASES = {"detach", "alias", "clone", "contiguous", "lift_fresh", "lift_fresh_copy", "lift"}  # nobody writes into what was made
+ALIASES = {
+    "detach",
+    "alias",
+    "clone",
+    "contiguous",
+    "lift_fresh",
+    "lift_fresh_copy",
+    "lift",
+}  # no later call writes into the result
 LIKE = {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}  # read a shape, and no numbers
 COMPOSED = (  # torch's core has these whole
     "gelu", "leaky_relu", "elu", "hardtanh", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit",

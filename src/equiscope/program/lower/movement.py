@@ -63,7 +63,7 @@ class Movement:
             return None
 
     def apply_call(self, value: int, numbers: Tensor) -> Tensor:
-        """The result of the call that computed a value, on other numbers instead of those that it moved."""
+        """The result of the call that computed a value, applied to other numbers."""
         step, place = self.graph.maker[value]
         first = step.inputs[0]
         args, kwargs = each((step.args, step.kwargs), lambda x: self._argument(x, first, numbers))

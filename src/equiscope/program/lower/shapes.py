@@ -1,4 +1,4 @@
-"""The shape that an operation of the page gives, of those that rules put inside others."""
+"""The output shape of the operations that rules nest in others."""
 
 from collections.abc import Sequence
 from typing import Any
