@@ -132,7 +132,8 @@ def read(kind: BertVariant, config: dict[str, Any]) -> ParsedConfig:
     places = f.size("max_position_embeddings", 512) - kind.before
     if places < 1:
         raise InputError(
-            f"config.json: max_position_embeddings is {places + kind.before}, but its first {kind.before} rows are unused, so none is left."
+            f"config.json: max_position_embeddings is {places + kind.before}, but the first {kind.before} rows are unused. "
+            "Give more."
         )
     spec = Spec(
         sizes["width"], vocabulary, InputLayer(types=None if distil else f.size("type_vocab_size", 2), norm=True), sizes["layers"],
