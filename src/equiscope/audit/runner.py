@@ -23,8 +23,8 @@ from equiscope.record import Row
 from equiscope.symmetry.inputs import Inputs
 from equiscope.symmetry.measure import PRECISION
 
-FLOAT64_OVER_FLOAT32, FLOAT32_OVER_BFLOAT16 = PRECISION, 2.0**-16  # float64 over float32; float32 over bfloat16
-Progress = Callable[[float, str], None]  # share done, name of the statement
+FLOAT64_OVER_FLOAT32, FLOAT32_OVER_BFLOAT16 = PRECISION, 2.0**-16  # ratios of the machine epsilons
+Progress = Callable[[float, str], None]  # fraction of the check that is done, name of the statement
 
 
 class Runner:
@@ -47,11 +47,10 @@ class Runner:
         self.is_constant: dict[str, bool] = {}
 
     def rows(self, random: bool) -> list[tuple[Request, Row]]:
-        """Every row; statements that the time limit did not allow are undecided."""
+        """Every row; statements beyond the time limit are undecided."""
         self.subject.random = random
-        for request in sorted(
-            self.requests, key=lambda request: request.statement.name != "pure"
-        ):  # the others' rows name its findings
+        pure_first = sorted(self.requests, key=lambda request: request.statement.name != "pure")  # other rows name its findings
+        for request in pure_first:
             if not request.missing and not self._out_of_time():
                 self._measure_own(request)
         for parameters in ("given", "random") if random else ("given",):
@@ -82,16 +81,15 @@ class Runner:
         if not self._pending() or self._out_of_time():
             return False
         random = parameters == "random"
-        counts = (
-            (self.effort.random_high_samples, self.effort.random_low_samples)
-            if random
-            else (self.effort.high_samples, self.effort.low_samples)
+        effort = self.effort
+        high_count, low_count = (
+            (effort.random_high_samples, effort.random_low_samples) if random else (effort.high_samples, effort.low_samples)
         )
         try:
             run = self._characterize(self._prepare(self.high_dtype, random), random)
         except ModelError as crash:
             return self._fall_back(str(crash), random)
-        high = {id(request): self._measure_pairs(run, request, counts[0], diagnose=True) for request in self._pending()}
+        high = {id(request): self._measure_pairs(run, request, high_count, diagnose=True) for request in self._pending()}
         reference = run(run.inputs)
         del run
         try:
@@ -109,7 +107,7 @@ class Runner:
                 )
             return True
         for request in self._pending():
-            low = self._measure_pairs(run, request, counts[1])
+            low = self._measure_pairs(run, request, low_count)
             measured = StatementErrors(
                 [s.error for s in high[id(request)]] + request.screened_errors,
                 [s.error for s in low],
@@ -220,7 +218,7 @@ class Runner:
         return measured
 
     def _record_secondary(self, run: Pass, request: Request, measured: list[MeasuredPair]) -> None:
-        """How the outputs behave that do not decide the verdict."""
+        """Record whether the outputs that do not decide the verdict satisfy the statement."""
         for sample in measured:
             for name in sample.secondary:
                 off = sample.errors[name]
@@ -245,7 +243,7 @@ class Runner:
 
 
 def vary_inputs(run: Pass) -> None:
-    """At random parameters, replace the inputs by others drawn like them, if the model accepts those."""
+    """At random parameters, replace the inputs by resampled ones, if the model accepts them."""
     original_inputs, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
     run.inputs = resampled(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
     try:

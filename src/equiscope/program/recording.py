@@ -1,7 +1,7 @@
-"""Recording: calls that the two torch modes hand over become leaves, steps and values.
+"""Recording: the calls that the two torch modes intercept become leaves, steps and values.
 
-Each call runs once. While it is recorded, computation of the capture itself, and the inside of a call that is already a step, are
-hidden from both modes.
+Each call runs once. Computation of the recorder itself, and the calls inside a call that is already a step, are hidden from both
+modes.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ from equiscope.program.values import ValueTable, location
 
 
 class Recording:
-    """A program that is being recorded. hidden: above 0 nothing is recorded."""
+    """A program during its recording. hidden: nothing is recorded while it is above 0."""
 
     def __init__(self, model: nn.Module) -> None:
         self.program, self.hidden, self.count = Program(), 0, 0
