@@ -4,12 +4,13 @@
     python -m benchmarks.together --quick          a few steps, nothing is saved
     python -m benchmarks.together --cases text --seeds 1,2 --processes 2
 
-in turn    one run after the other, in one process with all threads
-at once    one process for each seed, `--processes` at a time, which share the cores or the GPU
-together   one process with all threads, `equiscope.training.together`
+in turn    one run after the other, in one process
+at once    one process for each seed, `--processes` at a time, which share the GPU
+together   one process, `equiscope.training.together`
 
-A step is data, loss, gradient, clipping and optimiser, without evaluations and checkpoints. Seconds are wall time, so nothing else
-should run. The ways take turns; the table has the median of `--turns`.
+A step is data, loss, gradient, clipping and optimiser, without evaluations and checkpoints. The ways take turns; the table has the
+median of `--turns`. On a GPU seconds are wall time, so nothing else should run. On a CPU they are seconds of one core with one
+thread: runs at once have a core each, so that their rate for each core is that of runs in turn.
 """
 
 import argparse
@@ -35,6 +36,8 @@ CASES = {
     "pictures": ("fashion-mnist.toml", (), "Fashion-MNIST, small form"),
     "larger text": ("shakespeare-char.toml", (*TEXT, "engine.compile=false"), "characters, 6 x 384, batch 64, context 256"),
 }
+CUDA = torch.cuda.is_available()
+CLOCK = time.perf_counter if CUDA else time.process_time
 WARM = 5  # steps before the clock starts
 
 
@@ -51,15 +54,15 @@ def timed(step, steps):
     for number in range(WARM):
         step(number)
     synchronised()
-    begin = time.perf_counter()
+    begin = CLOCK()
     for number in range(WARM, WARM + steps):
         step(number)
     synchronised()
-    return time.perf_counter() - begin
+    return CLOCK() - begin
 
 
 def synchronised():
-    if torch.cuda.is_available():
+    if CUDA:
         torch.cuda.synchronize()
 
 
@@ -81,8 +84,7 @@ def at_once(case, seeds, steps, processes):
     running = min(seeds, processes)
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(running), context.Queue()
-    threads = max(1, (os.cpu_count() or 1) // running)
-    workers = [context.Process(target=one, args=(case, seed, steps, threads, barrier, answers)) for seed in range(running)]
+    workers = [context.Process(target=one, args=(case, seed, steps, barrier, answers)) for seed in range(running)]
     for worker in workers:
         worker.start()
     slowest = max(answers.get(timeout=300) for _ in workers)
@@ -91,8 +93,7 @@ def at_once(case, seeds, steps, processes):
     return slowest * seeds / running
 
 
-def one(case, seed, steps, threads, barrier, answers):
-    torch.set_num_threads(threads)
+def one(case, seed, steps, barrier, answers):
     recipe, task, model = opened(case, seed)
     engine = TrainingEngine(recipe, model)
     timed(lambda number: engine.step(task, number), 1)
@@ -100,7 +101,7 @@ def one(case, seed, steps, threads, barrier, answers):
     answers.put(timed(lambda number: engine.step(task, WARM + 1 + number), steps))
 
 
-WAYS = {"in turn": in_turn, "at once": at_once, "together": together}
+WAYS = {"in turn": in_turn, **({"at once": at_once} if CUDA else {}), "together": together}
 
 
 def measured(case, seeds, steps, turns, processes):
@@ -114,12 +115,12 @@ def measured(case, seeds, steps, turns, processes):
 
 def markdown(results):
     lines = [f"# Seeds together and apart ({results['date']})", "", f"{results['machine']}", "", f"{results['versions']}", ""]
-    processes = f"at once: up to {results['processes']} processes"
-    lines += [f"Steps a second of all seeds; {processes}. Times: together / the better of the others.", ""]
-    lines += ["| model | seeds | in turn | at once | together | times |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    unit = f"at once: up to {results['processes']} processes" if CUDA else "of one core"
+    lines += [f"Steps a second of all seeds, {unit}. Times: together / the better of the others.", ""]
+    lines += [f"| model | seeds | {' | '.join(WAYS)} | times |", f"| --- |{' ---: |' * (len(WAYS) + 2)}"]
     for row in results["rows"]:
         medians = {way: statistics.median(row["rates"][way]) for way in WAYS}
-        times = medians["together"] / max(medians["in turn"], medians["at once"])
+        times = medians["together"] / max(rate for way, rate in medians.items() if way != "together")
         said = " | ".join(f"{medians[way]:.1f}" for way in WAYS)
         lines.append(f"| {CASES[row['case']][2]} | {row['seeds']} | {said} | {times:.2f} |")
     return "\n".join(lines)
@@ -134,7 +135,9 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     chosen = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cuda" if CUDA else "cpu"
+    if not CUDA:
+        torch.set_num_threads(1)
     results = {"date": datetime.date.today().isoformat(), "machine": machine(device), "versions": versions()}
     results |= {"processes": chosen.processes, "rows": []}
     steps, turns = (5, 1) if chosen.quick else (chosen.steps, chosen.turns)

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.comparison.synthetic_runs import plan
 from tests.training.small import files, told
@@ -57,6 +58,28 @@ def test_ray_gives_the_same_runs(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     workers.run_with_ray(tmp_path / "compared", made)
     assert bits(tmp_path / "compared", made) == bits(alone, made)
+
+
+def test_seeds_that_are_trained_together_are_one_group_and_are_measured_each(tmp_path):
+    sharp = {"model.block.attention.position": "none", "optimiser.sharpness": 0.1}
+    made = msgspec.structs.replace(plan(tmp_path, {"rope": {}, "sharp": sharp}, (1, 2)), together=True)
+    folder = tmp_path / "compared"
+    groups = workers.left(folder, made)
+    assert [len(group) for group in groups] == [2, 1, 1], "SAM works on one model"
+    assert workers.command(folder, groups[0])[-2:] == ["runs/rope/seed-1", "runs/rope/seed-2"]
+    runs = job.run_together(folder, groups[0], made)
+    assert all(run.notes[-1].startswith("Trained as one batched model") for run in runs)
+    assert workers.left(folder, made) == groups[1:]
+    trials = outcome.of_folder(folder).trials
+    assert [(t.candidate, t.state, len(t.extrapolation)) for t in trials] == [("rope", "finished", 4)] * 2
+    assert all(t.measuring > 0 for t in trials)
+    job.run_together(folder, [one for one in made.jobs() if one.candidate == "sharp"], made)
+    assert not workers.left(folder, made), "where they cannot be trained together, each is trained by itself"
+
+
+def test_symmetries_are_checked_once_for_candidates_with_the_same_model(tmp_path):
+    made = plan(tmp_path, {"rope": {}, "slow": {"optimiser.rate": 1e-4}, "none": TWO["none"]}, (1, 2))
+    assert [made.checks(one) for one in made.jobs()] == [True, False, True, False, False, False]
 
 
 @pytest.mark.thorough

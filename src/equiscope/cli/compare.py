@@ -267,8 +267,7 @@ class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
         if stage != "measures":
             return f"trains {self.steps} steps."
         seconds = self._seconds(job)
-        most = f", in about {clock(seconds * MEASURING)} at most" if seconds else ""
-        return f"is trained{f' in {clock(seconds)}' if seconds else ''}; it is evaluated, also at other sizes, and checked{most}."
+        return f"is trained in {clock(seconds)}; evaluating and checking it take about {clock(seconds * MEASURING)} or less."
 
     def _done(self, job: Any) -> bool:
         from equiscope.comparison.job import done
@@ -291,23 +290,21 @@ class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
 
     def _seconds(self, job: Any) -> float:
         """Of training, so far."""
-        from equiscope.record.run import read_run
-
-        try:
-            return read_run(self.folder / job.folder, entries=False).seconds
-        except EquiscopeError:
-            return 0.0
+        return self._last(job, b'"seconds":')
 
     def _steps(self, job: Any) -> int:
-        """Lines of a run's metrics that are steps; a glance, so a line that is being written does not matter."""
+        return int(self._last(job, b'"step":'))
+
+    def _last(self, job: Any, name: bytes) -> float:
+        """The last number of this name in a run's metrics; a glance, so a line that is being written does not matter."""
         try:
             with (self.folder / job.folder / "metrics.jsonl").open("rb") as file:
                 file.seek(0, 2)
-                file.seek(max(0, file.tell() - 4096))
-                last = file.read().rpartition(b'"step":')[2]
-            return int(last.partition(b",")[0])
+                file.seek(max(0, file.tell() - 65536))
+                last = file.read().rpartition(name)[2]
+            return float(last.partition(b",")[0])
         except (OSError, ValueError):
-            return 0
+            return 0.0
 
 
 def clock(seconds: float) -> str:

@@ -115,9 +115,12 @@ def common_step(loops: Sequence[TrainingLoop]) -> int | None:
 def _saved_steps(loop: TrainingLoop) -> Iterator[int]:
     for path in run_folder.checkpoints(loop.out):
         try:
-            yield run_folder.read_checkpoint(path, loop.identity).step
-        except InputError:
+            checkpoint = run_folder.read_checkpoint(path, loop.identity)
+            for name in checkpoint.files:
+                checkpoint.tensors(name)
+        except InputError:  # damaged: resuming says so
             continue
+        yield checkpoint.step
 
 
 def _in_step(stack: "Stack", loops: Sequence[TrainingLoop], stop_signal: Callable[[], int]) -> list[Run | EquiscopeError]:
