@@ -135,7 +135,7 @@ def unpacked(path: str | os.PathLike[str], most: int = WHOLE, least: int = UNFOL
 
 
 class Limited(io.RawIOBase):
-    """A file that unfolds as it is read, and is refused where it holds more than `most` bytes."""
+    """A file that is decompressed while it is read, and refused if it holds more than `most` bytes."""
 
     def __init__(self, inner: Any, name: object, most: int) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class Limited(io.RawIOBase):
 
 
 class Archive:
-    """A tar file, compressed or not, of which no more is read than its budget. Nothing of it is written to the disk."""
+    """A tar file, compressed or not, read up to its budget. Nothing is extracted to the disk."""
 
     def __init__(self, inner: tarfile.TarFile, title: str, most: int) -> None:
         self.inner, self.title, self.left = inner, title, most
@@ -228,7 +228,7 @@ def archive(path: str | os.PathLike[str]) -> Iterator[Archive]:
 
 
 def listed(paths: Iterable[T], where: object) -> Iterator[T]:
-    """The paths of a folder, of which there are not too many. Raises OverBudget, and InputError for a name that is no text."""
+    """The paths in a folder. Raises OverBudget if there are too many, and InputError for a name that is not UTF-8."""
     for number, path in enumerate(paths):
         if number >= ENTRIES:
             raise OverBudget(f"{printable(where)} has more than {ENTRIES:,} files, which are looked at most. Name a folder in it.")

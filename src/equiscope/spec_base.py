@@ -199,7 +199,7 @@ def _unversioned(data: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 def _check_part(slot: _Slot, value: Any, path: str) -> None:
-    """Raise where a part is no such part; a list of parts is looked at one by one."""
+    """Raise InputError if a value is not a part of this class; a list is checked part by part."""
     assert slot.part is not None
     for one in value if slot.several and isinstance(value, (tuple, list)) else (value,):
         if not isinstance(one, slot.part) and not (one is None and slot.optional):

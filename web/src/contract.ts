@@ -444,7 +444,7 @@ export interface OutputVerdict {
   note?: string;
 }
 /**
- * How much of what could be asked was asked.
+ * The part of the positions and lengths that was measured.
  *
  *     positions  of the given input that were tried, of so many
  *     lengths    of inputs made longer or shorter than the given one at which it was asked too
@@ -614,7 +614,7 @@ export interface Score {
   best?: boolean;
 }
 /**
- * What the model makes of a fixed example as it learns. target: the right answer, where there is one.
+ * The output of the model for a fixed example during training. target: the correct output, if there is one.
  *
  *     tokens     of the example, and attention: of every layer and head [L, H, N, M], where it was looked at: how much each of the N
  *                tokens drew from each of the M
@@ -1376,7 +1376,7 @@ export interface SoundCut {
   patch_positions?: Array | null;
 }
 /**
- * What makes energies of mel bands from energies of frequencies: triangles, of which only what is not zero is kept.
+ * The mel filters, which sum the energies of frequencies: triangles, stored without their zeros.
  *
  *     step     hertz from one frequency of the Fourier transform to the next; the first is 0
  *     begins   [mels], number of the first frequency that a band hears; counts: how many it hears

@@ -103,7 +103,7 @@ class ScaledDot(ScoreFunction):
 
 
 class Dot(ScoreFunction):
-    """q . k, as it is. Source: Luong 2015; T5."""
+    """q . k, not scaled. Source: Luong 2015; T5."""
 
     name = "dot"
     rotation_invariant = True

@@ -140,7 +140,7 @@ def _common(family: Family, config: dict[str, Any], tensors: dict[str, Tensor]) 
 
 
 def _family(config: dict[str, Any], folder: Path) -> Family:
-    """The family of a config. Raises InputError where none here reads it, naming those that are read and what takes the others."""
+    """The family of a config. Raises InputError if no family reads it; the message lists the families and the other way to load."""
     strict.refuse_code(config, folder)
     model_type = config.get("model_type")
     known = ", ".join(f.name for f in FAMILIES)

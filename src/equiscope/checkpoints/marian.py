@@ -60,7 +60,7 @@ def read(config: dict[str, Any]) -> ParsedConfig:
 
 
 def write(spec: Spec) -> dict[str, Any]:
-    """config.json of a spec. Its files hold a table of so many places; the sinusoids themselves go on."""
+    """config.json of a spec. A checkpoint stores a table for this number of positions; the sinusoids have no limit."""
     refuse(spec.encoder is None, "it has an encoder.")
     assert spec.encoder is not None
     values: dict[str, Any] = {}

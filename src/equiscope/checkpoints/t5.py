@@ -118,7 +118,7 @@ def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[WeightMap]:
 
 
 def resolve(spec: Spec, tensors: dict[str, Any]) -> Spec:
-    """transformers 5 says that heads are tied and keeps those that are not: v1.1 after it was saved there."""
+    """transformers 5 writes that the output layer is tied even if it is not: v1.1 after it was saved there."""
     head, table = tensors.get("lm_head.weight"), tensors.get("shared.weight")
     own = head is not None and table is not None and not head.equal(table)
     return replace(spec, tied=False) if own and spec.output.scale is None else spec

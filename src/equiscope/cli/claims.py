@@ -53,7 +53,7 @@ def write(rulings: Sequence[ClaimResult], folder: Path, name: str) -> list[Path]
 
 
 def _measured(themes: Mapping[str, Sequence[LedgerClaim]], setting: Setting, live: bool) -> list[ClaimResult]:
-    """One ruling a claim; live: each theme is shown as soon as it is measured."""
+    """The result of each claim; live: each theme is printed as soon as it is measured."""
     console = _console()
     rulings: list[ClaimResult] = []
     for theme, claims in themes.items():

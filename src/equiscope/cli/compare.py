@@ -116,7 +116,7 @@ def _read(path: Path) -> Comparison:
 
 
 def _tell(comparison: Comparison, folder: Path | None, json: bool) -> None:
-    """Answer first; then the table; and the page and the data, where there is a folder for them."""
+    """Print the answer, then the table; write the page and the data into the folder, if there is one."""
     import msgspec
 
     from equiscope.explore.page import write
@@ -181,7 +181,7 @@ def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:
 
 
 class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
-    """What is being done, and how long all of it will take: on a terminal a bar, elsewhere lines with times.
+    """The current activity and the remaining time: a progress bar on a terminal, lines with times elsewhere.
 
     steps  of a run;  every: seconds between two lines about the runs that go on, where there is no bar
     """

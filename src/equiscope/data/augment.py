@@ -146,7 +146,7 @@ def erased(x: Tensor, which: Tensor, area: Tensor, shape: Tensor, top: Tensor, l
 
 
 def mixture(config: Augment, seed: int, step: int, size: int, height: int, width: int) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The partner of each picture of a step's batch, and how they are mixed; None for a step without mixing.
+    """The partner of each picture in the batch of a step, and the weights of the mixture; None for a step without mixing.
 
     returns  other [B], keep [B, 1, H, W] (weight of each of its own pixels), and part [B], the weight of its own target
     """

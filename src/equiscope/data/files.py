@@ -101,7 +101,7 @@ def open_file(path: Path) -> Any:
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file as it is on disk. Raises InputError if it cannot be read."""
+    """sha256 of the bytes of a file. Raises InputError if it cannot be read."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Name the files in it, such as {path}/*.txt.")
     regular(path)

@@ -129,7 +129,7 @@ def plain(content: Content) -> str:
 
 
 def table(title: str, heads: list[str], rows: list[list[str]]) -> str:
-    """A table for a browser without JavaScript, its texts escaped; nothing where there are no rows."""
+    """An HTML table for a browser without JavaScript; texts are escaped. Empty if there are no rows."""
     if not rows:
         return ""
     head = "".join(f'<th scope="col">{escape.escape(name)}</th>' for name in heads)

@@ -73,7 +73,7 @@ class SpaceAttention(nn.Module):
     def forward(
         self, x: Features, at: Tensor, neighbours: Neighbours | None = None, valid: Tensor | None = None
     ) -> Features:  # fmt: skip
-        """x at points at [B, N, 3]. Without neighbours all pairs attend. valid [B, N]: False where there is no point."""
+        """x at points at [B, N, 3]. Without neighbours all pairs attend. valid [B, N]: False for padding."""
         q, k, v, u = self._project(x)
         g = F.softplus(self.decay)
         if neighbours is None and self.filter is None and self.cutoff is None:

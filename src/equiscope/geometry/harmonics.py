@@ -1,4 +1,4 @@
-"""Spherical harmonics, what a turn does to them, and how products of them fall apart, in float64 as in float32.
+"""Spherical harmonics, their rotation matrices, and Clebsch-Gordan coefficients, in float64 and float32.
 
 The basis is e3nn's: degree 1 is (x, y, z), "component" normalised, so that the squares of degree l sum to 2l + 1 on the sphere.
 Matrices of a turn and Clebsch-Gordan coefficients are not looked up but follow from the harmonics: D(R) is the one matrix with
@@ -48,7 +48,7 @@ def _legendre(degree: int, m: int) -> list[tuple[int, float]]:
 
 @cache
 def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
-    """C [2a + 1, 2b + 1, 2c + 1] with Σ C² = 1: the one tensor that a turn of all three leaves; its first number is positive.
+    """C [2a + 1, 2b + 1, 2c + 1] with Σ C² = 1, invariant to a rotation of all three axes; its first nonzero number is positive.
 
     raises  InputError where there is none: |a - b| <= c <= a + b has to hold
     """

@@ -1,7 +1,7 @@
-"""Who is within a cutoff of whom, through the walls of a periodic cell of any shape, in time that grows with the number of points.
+"""Neighbour lists within a cutoff, also through the faces of a periodic cell of any shape, in time linear in the number of points.
 
-Points are put into bins as wide as the cutoff and looked for in the 27 bins around; of a cell, the images that the cutoff reaches
-are put there too, so a cell may be smaller than the cutoff and points may lie outside it.
+Points are sorted into bins as wide as the cutoff, and the 27 bins around a point are searched. In a periodic cell, the images
+within the cutoff are sorted in too, so the cell may be smaller than the cutoff, and points may lie outside it.
 """
 
 import itertools
@@ -13,22 +13,22 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.geometry.attend import Neighbours, listed
 
-MANY = 10**7  # images of points in cells around that are looked through
-FEW = 128  # points up to which all pairs are compared, where nothing is periodic
-AT_ONCE = 1 << 16  # candidates that are looked at together: what they need stays in the processor's cache
+MANY = 10**7  # largest number of images of points in the cells around
+FEW = 128  # up to this number of points without a cell, all pairs are compared
+AT_ONCE = 1 << 16  # candidate pairs that are compared at once: their data fits the cache of the processor
 
 
 def neighbours(
     at: Tensor, cutoff: float, cell: Tensor | None = None, periodic: tuple[bool, bool, bool] = (True, True, True),
     valid: Tensor | None = None,
 ) -> Neighbours:  # fmt: skip
-    """Lists for points at [B, N, 3], each point first among its own; a gradient flows to `at` and `cell`.
+    """Neighbour lists for points at [B, N, 3]. The first neighbour of a point is itself. `at` and `cell` receive gradients.
 
-    cutoff    in the unit of the points; what is exactly that far is not a neighbour
-    cell      [B, 3, 3], its rows the vectors by which the points repeat; None: they do not
-    periodic  along which of them
-    valid     [B, N], False where there is no point
-    raises    InputError for coordinates that are no numbers, a cell without a volume, a cutoff that is not above 0
+    cutoff    in the unit of the points; a point at exactly this distance is not a neighbour
+    cell      [B, 3, 3], whose rows are the vectors of periodicity; None for points that are not periodic
+    periodic  the vectors along which the points are periodic
+    valid     [B, N], False for padding
+    raises    InputError for NaN or infinite coordinates, a cell without a volume, a cutoff that is not above 0
     """
     if at.ndim != 3 or at.shape[-1] != 3:
         raise ShapeError(f"Points in space have coordinates [B, N, 3], but got {tuple(at.shape)}.")
@@ -37,7 +37,7 @@ def neighbours(
     if cell is not None and cell.shape != (len(at), 3, 3):
         raise ShapeError(f"Each of {len(at)} sets of points has a cell [3, 3], but cell has shape {tuple(cell.shape)}.")
     if not bool(at.detach().isfinite().all()):
-        raise InputError("Some coordinates are no numbers (NaN or infinite). Look at the data.")
+        raise InputError("Some coordinates are NaN or infinite. Check the data.")
     if cell is None and at.shape[1] <= FEW:
         return _all_pairs(at, cutoff, valid)
     return _joined(at, [_listed(at, i, cutoff, cell, periodic, valid) for i in range(len(at))], cell)
@@ -46,7 +46,7 @@ def neighbours(
 def pairs(
     at: Tensor, cutoff: float, cell: Tensor | None = None, periodic: tuple[bool, bool, bool] = (True, True, True)
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Ordered pairs i, j [E] of points at [N, 3] nearer than the cutoff, and the cells [E, 3] that j lies away.
+    """Ordered pairs i, j [E] of points at [N, 3] within the cutoff, and the offset [E, 3] of j in cells.
 
     Sorted by i, as ASE's `ijS`.
     """
@@ -101,7 +101,7 @@ def _close(x: Tensor, images: Tensor, cutoff: float) -> tuple[Tensor, Tensor]:
     weight = torch.stack([size[1] * size[2], size[2], size.new_ones(())])
     bins, order = (theirs * weight).sum(-1).sort()
     around = torch.tensor(list(itertools.product((-1, 0, 1), repeat=2)), device=x.device)
-    rows = ((ours[:, None, :2] + around) * weight[:2]).sum(-1) + ours[:, None, 2]  # the middle one of three bins in a line
+    rows = ((ours[:, None, :2] + around) * weight[:2]).sum(-1) + ours[:, None, 2]  # the middle of three consecutive bins
     begin, end = torch.searchsorted(bins, rows - 1), torch.searchsorted(bins, rows + 1, right=True)
     many = end - begin
     here, there = ([axis.contiguous() for axis in p.unbind(-1)] for p in (x, images[order]))
@@ -122,7 +122,7 @@ def _close(x: Tensor, images: Tensor, cutoff: float) -> tuple[Tensor, Tensor]:
 def _listed(
     at: Tensor, one: int, cutoff: float, cell: Tensor | None, periodic: tuple[bool, bool, bool], valid: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The points of one set that there are, and its pairs, sorted by i."""
+    """The valid points of one set, and its pairs, sorted by i."""
     rows = torch.arange(at.shape[1], device=at.device) if valid is None else valid[one].nonzero()[:, 0]
     i, j, s = pairs(at[one, rows], cutoff, None if cell is None else cell[one], periodic)
     return rows, rows[i], rows[j], s
@@ -152,7 +152,7 @@ def _all_pairs(at: Tensor, cutoff: float, valid: Tensor | None) -> Neighbours:
         if valid is not None:
             near = near & valid.unsqueeze(1) & valid.unsqueeze(2)
         own = torch.eye(count, dtype=torch.bool, device=at.device)
-        far = torch.where(near, 1.0, 2.0).masked_fill(own & near, 0.0)  # each itself first, then the others in their order
+        far = torch.where(near, 1.0, 2.0).masked_fill(own & near, 0.0)  # the point itself first, then the others in their order
         order = far.argsort(dim=-1, stable=True)
         longest = max(1, int(near.sum(-1).max())) if count else 1
         index = order[..., :longest]

@@ -25,7 +25,7 @@ Prompts = Sequence[Tensor | Sequence[int]] | Tensor  # ids [N] of each, of any l
 
 
 class Decoding:
-    """A batch in the middle of being written.
+    """The state of a batch during generation.
 
     model    a model, or what `prepared` or `Compiled` made of one
     prompts  what stands there already; source: what the encoder reads, of a model that has one (one text a prompt)

@@ -15,7 +15,7 @@ from equiscope.positions.learned_nd import resized as resized_table
 
 
 def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> Model:
-    """A copy for pictures of `size` samples an axis (rows, columns), or one for all; all but the table of places stays as it is.
+    """A copy for pictures of `size` samples (rows, columns; one number for all axes). Only the table of positions changes.
 
     smooth  as of `position.learned_nd.resized`: timm's way, else transformers'
     raises  InputError where the model cuts no cells, its scheme is no learned grid (others need no change), or the size does

@@ -108,7 +108,7 @@ def below(x: Tensor, number: float) -> Tensor:
 
 
 def modulo(x: Tensor, by: int) -> Tensor:
-    """What is left after division by a whole number: in 0 .. by - 1, for negative x too."""
+    """The remainder of a division by a whole number: in 0 .. by - 1, also for negative x."""
     return x % by
 
 

@@ -72,7 +72,7 @@ class OutputVerdict(Struct, frozen=True, kw_only=True):
 
 
 class Coverage(Struct, frozen=True, kw_only=True):
-    """How much of what could be asked was asked.
+    """The part of the positions and lengths that was measured.
 
     positions  of the given input that were tried, of so many
     lengths    of inputs made longer or shorter than the given one at which it was asked too

@@ -67,7 +67,7 @@ class Score(Struct, frozen=True, kw_only=True, tag="score", tag_field="entry"):
 
 
 class Sample(Struct, frozen=True, kw_only=True, tag="sample", tag_field="entry"):
-    """What the model makes of a fixed example as it learns. target: the right answer, where there is one.
+    """The output of the model for a fixed example during training. target: the correct output, if there is one.
 
     tokens     of the example, and attention: of every layer and head [L, H, N, M], where it was looked at: how much each of the N
                tokens drew from each of the M

@@ -56,7 +56,7 @@ class RunUpdate(Struct, frozen=True, kw_only=True):
 
 
 def run_report(run: Run, most: int = MOST) -> RunReport:
-    """The page's data: the whole run, but of very many points only each so many-th."""
+    """The data of the page: the whole run; a long list of points is thinned."""
     every = -(-len(run.points) // most) or 1
     kept = [p for i, p in enumerate(run.points) if i % every == 0 or i == len(run.points) - 1]
     return RunReport(title=run.title, summary=summary(run), run=run if every == 1 else replace(run, points=kept), every=every)

@@ -14,7 +14,7 @@ PictureCutKind = Literal["pixels", "patches", "stem"]
 
 
 class Bands(Struct, frozen=True, kw_only=True):
-    """What makes energies of mel bands from energies of frequencies: triangles, of which only what is not zero is kept.
+    """The mel filters, which sum the energies of frequencies: triangles, stored without their zeros.
 
     step     hertz from one frequency of the Fourier transform to the next; the first is 0
     begins   [mels], number of the first frequency that a band hears; counts: how many it hears

@@ -1,4 +1,4 @@
-"""What adding a position does to the scores: four matrices, of which three depend on positions.
+"""Scores with an added position encoding: the sum of four matrices, three of which depend on positions.
 
 One idea: (x + p) W (x + p)ᵀ = x W xᵀ + x W pᵀ + p W xᵀ + p W pᵀ, with W = W_Q W_Kᵀ / √K.
 Source: the expansion is in Dai et al. 2019, section 3.3, and He et al. 2020 (DeBERTa), section 3.1.

@@ -84,7 +84,7 @@ def _fits(cells: tuple[int, ...], size: tuple[int, ...]) -> bool:
 
 
 def _patches(count: int, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Rows and columns of square patches, so many in all; empty where none fit."""
+    """Rows and columns of a grid with this number of square patches; empty if none fits."""
     sides = [p for p in range(1, min(size) + 1) if all(s % p == 0 for s in size) and math.prod(s // p for s in size) == count]
     return tuple(s // sides[0] for s in size) if sides and count > 1 else ()
 

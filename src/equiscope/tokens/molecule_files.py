@@ -166,7 +166,7 @@ def _value(text: str) -> Any:
 
 
 def _words(text: str) -> list[str]:
-    """Of a list in brackets or braces: between commas, where there are quotation marks; else also between spaces."""
+    """The items of a list in brackets or braces, split at commas; also at spaces, unless there are quotation marks."""
     words = text.split(",") if '"' in text or "'" in text else re.split(r"[\s,]+", text)
     return [word.strip() for word in words if word.strip()]
 

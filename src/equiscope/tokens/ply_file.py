@@ -81,7 +81,7 @@ def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]
 
 
 def _check(path: Path, elements: list[Element]) -> None:
-    """Raises InputError for vertices and faces that are none, or of which a part would be left out."""
+    """Raise InputError for invalid vertices and faces, and for content that would be dropped."""
     for element in elements:
         lists = {name: (kind, count is not None) for name, kind, count in element.columns}
         if element.name == "vertex" and not all(axis in lists and not lists[axis][1] for axis in "xyz"):

@@ -212,7 +212,7 @@ class TrainingEngine:
         return derived_seed(self.recipe.seed, "step", step, self.processes.rank)
 
     def _divergence_message(self, task: Task, step: int, loss: float, norm: float) -> str:
-        """What diverged in a step, and in which module: the step is computed once more with hooks on every module."""
+        """The value that diverged in a step, and its module: the step is computed again with hooks on every module."""
         torch.manual_seed(self._seed(step))
 
         def recomputed_loss() -> Tensor:

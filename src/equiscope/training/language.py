@@ -208,7 +208,7 @@ class LanguageTask(TextTask):
         return samples
 
     def _attention_snapshot(self, model: Built, line: Any) -> dict[str, Any]:
-        """The tokens of an excerpt and the attention of each to those before it."""
+        """The tokens of an excerpt and the attention of each token to earlier tokens."""
         ids = [int(t) for t in line][: self.config.context]
         attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))
         return {"tokens": [self.tokenizer.decode([t]) for t in ids], "attention": attention}

@@ -1,4 +1,4 @@
-"""Reading: from a TOML file to a recipe. What does not fit is refused with one sentence that names the line.
+"""Reading: a recipe from a TOML file. An error is one sentence that names the line.
 
 A recipe may have a table `small`: the changes of --small, which trains in a minute on the samples beside it.
 """

@@ -179,7 +179,7 @@ class Stack:
         self._check()
 
     def step(self, step: int, stop_signal: Callable[[], int], going: Sequence[int]) -> Iterator[tuple[int, StepResult | Diverged]]:
-        """One step of all models, counted from 0. Yields the result for each of those that are going on.
+        """One step of all models, counted from 0. Yields the result of each model that is still training.
 
         Errors come first: their weights are then those before the step.
         """

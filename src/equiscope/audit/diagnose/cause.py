@@ -141,7 +141,7 @@ def _shifted(a: Tensor, b: Tensor) -> bool:
 
 
 def _position_limit(run: Pass, module: nn.Module, call: Call, names: list[str], n: int) -> str:
-    """The position from which on all are equal, found by bisection; empty where there is none."""
+    """The position from which on all are equal, found by bisection; empty if there is none."""
 
     def output_at(position: int) -> Tensor:
         return _float_output(run, module, _replaced(call, {name: lambda t: _set_first_position(t, position, n) for name in names}))

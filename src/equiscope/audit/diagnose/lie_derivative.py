@@ -18,7 +18,7 @@ from equiscope.symmetry.flow import Flow
 
 
 def derivative(run: Pass, action: type[Action], representations: dict[str, str]) -> float | None:
-    """The largest over the group's directions, relative to the size of the output; None where there is none.
+    """The largest Lie derivative over the directions of the group, relative to the size of the output; None if there is none.
 
     raises  ModelError where the model has no forward-mode derivative
     """

@@ -74,7 +74,7 @@ class MessagePassing(nn.Module):
 
 @dataclass(frozen=True)
 class GraphInput:
-    """The edges as an input that names itself: bool [N, N], who receives (rows) from whom (columns)."""
+    """The edges as an input with a name: bool [N, N], True if the node of the row receives from the node of the column."""
 
     edges: Tensor
 

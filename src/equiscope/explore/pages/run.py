@@ -65,7 +65,7 @@ class Live:
         return page.html(content, WATCHED, POLICY)
 
     def news(self, first: int, most: int = AT_ONCE) -> RunUpdate:
-        """Entries from number `first` on, at most `most`; none, where there are no more."""
+        """Entries from number `first` on, at most `most`."""
         with self._lock:
             self._last_request_time = time.monotonic()
             run, some = self._run, self._entries[first : first + most]

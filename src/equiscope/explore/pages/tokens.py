@@ -89,7 +89,7 @@ def _sound(path: Path | None) -> SoundTokens:
 
 
 def _sound_cuts(wave: Tensor, rate: int) -> list[SoundCut]:
-    """Those that the sound is long enough for. Raises what the first one raises where there are none."""
+    """The cuts for which the sound is long enough. Raises the error of the first one if there are none."""
     cuts, why = [], list[InputError | ShapeError]()
     for window_ms, hop_ms in WINDOWS:
         try:

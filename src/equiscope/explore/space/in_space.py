@@ -18,7 +18,7 @@ from equiscope.record.computation import Computation
 
 
 def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computation:
-    """What a model says of these atoms, wherever they are.
+    """A model as a function of the positions of these atoms.
 
     numbers   [N] atomic numbers; positions: [N, 3], at which the model is read
     returns   a record with the input positions [N, 3] and the outputs energy [1] and each [N], in the model's unit; forces [N, 3];

@@ -1,4 +1,4 @@
-"""Models that answer for a molecule: energies, forces, whom each atom looks at, and arrows, as one function of places.
+"""Models of molecules as one function of the positions: energies, forces, attention between atoms, and vectors.
 
 That function is what a page runs again for every turn, so it is plain tensor work: no lists of neighbours that a turn could change.
 """
@@ -29,7 +29,7 @@ Made = Callable[[Tensor], Answers]
 
 @dataclass(frozen=True)
 class Solving:
-    """A model in float64 and what is said of it. answers: places [N, 3] in angstrom to
+    """A model in float64, with its title and notes. answers: places [N, 3] in angstrom to
 
     energy [1] or [], each [N], forces [N, 3], weights [layers, heads, N, N] (row: query), arrows [N, 3, C] where there are some
     """

@@ -73,7 +73,7 @@ def letter_of(plan: Apply, where: str) -> str:
 
 
 def operation_in(plan: Apply, where: str) -> str:
-    """What is said of a step of which nothing else is known."""
+    """The label of a step without another name."""
     call = str(plan.params.get("call", plan.op) if plan.op == "loops" else plan.op).replace("_", " ")
     return f"{call} in {where}" if where else call
 
@@ -98,7 +98,7 @@ def symbol_of(t: Tensor) -> str:
 
 
 def axes_of(shape: Sequence[int], axes: Sequence[Sequence[str]], shapes: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    """Axes of a result of which nothing is known: each has the name of an input's axis as long as it, counted from the right."""
+    """Axes of a result without a rule: each takes the name of an input axis of the same length, counted from the right."""
     axis_names = []
     for i in range(-len(shape), 0):
         names = [a[i] for a, s in zip(axes, shapes, strict=True) if len(s) >= -i and s[i] == shape[i] and a[i] not in ("", "axis")]

@@ -78,7 +78,7 @@ class Forces:
 
 
 def points_of(inputs: Inputs) -> Tensor | None:
-    """The points [..., N, 3]; None where there are none."""
+    """The points [..., N, 3]; None if there are none."""
     candidates = (t for t in inputs.of("points").values() if t.is_floating_point() and t.shape[-1] == 3)
     return next(candidates, None)
 

@@ -186,7 +186,7 @@ class Stabiliser(Statement):
 
 
 def _center_and_others(inputs: Inputs) -> tuple[int, int] | None:
-    """A point for the center and one for those around it: of another kind, where there is one."""
+    """A point for the center and one for the points around it, of different kinds if there are several kinds."""
     n = inputs.length or 0
     kinds = [t.reshape(-1, n)[0].tolist() for t in inputs.of("atoms").values()]
     real_points = [i for i in range(n) if all(kind[i] != 0 for kind in kinds)]
