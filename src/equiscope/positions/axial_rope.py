@@ -60,7 +60,7 @@ class AxialRope(Position):
             )
         if sections is not None and speeds == "dealt":
             raise InputError('speeds="dealt" gives every axis as many pairs. Use it without sections.')
-        self.axes, self.base, self.pairs, self.speeds = axes, base, pairs, speeds  # type: ignore[misc]  # this one's own axes
+        self.axes, self.base, self.pairs, self.speeds = axes, base, pairs, speeds
         self.sections = tuple(sections) if sections is not None else None
 
     @property

@@ -29,7 +29,7 @@ class Position(nn.Module):
     longer: ClassVar[str] = ""  # what its paper reports on inputs longer than those of training
     cost: ClassVar[str] = ""  # beyond plain attention, for N tokens
     because: str = ""
-    axes: ClassVar[int | None] = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
+    axes: int | None = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
     sized_for: int | None = None  # heads that `sized` was called with
     relative: ClassVar[bool] = (
         False  # `score_bias` depends on the difference of two positions only, so one value per distance is enough

@@ -53,7 +53,7 @@ class IsotropicRope(Position):
             raise InputError(f"0 < slowest <= fastest and sets >= 1, but got slowest={slowest}, fastest={fastest}, sets={sets}.")
         if pairs not in ("interleaved", "half"):
             raise wrong_choice("IsotropicRope.pairs", pairs, ["interleaved", "half"])
-        self.axes, self.slowest, self.fastest = axes, slowest, fastest  # type: ignore[misc]  # this one's own axes
+        self.axes, self.slowest, self.fastest = axes, slowest, fastest
         self.pairs, self.sets = pairs, sets
 
     @property

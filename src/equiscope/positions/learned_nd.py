@@ -45,7 +45,7 @@ class LearnedNd(Added):
         if not shape or min(shape) < 1:
             raise InputError(f"A grid has one cell or more along each axis, but got shape={tuple(shape)}.")
         self.shape, self.between = tuple(shape), between
-        self.axes = len(self.shape)  # type: ignore[misc]  # this one's own axes
+        self.axes = len(self.shape)
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Embedding.from_pretrained(torch.randn(math.prod(self.shape), width) * 0.02, freeze=False)

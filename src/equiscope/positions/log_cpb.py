@@ -46,7 +46,7 @@ class LogCpb(Position):
         if not shape or min(shape) < 1 or hidden < 1:
             raise InputError(f"shape and hidden are 1 or more, but got {tuple(shape)} and {hidden}.")
         self.shape, self.hidden = tuple(shape), hidden
-        self.axes = len(self.shape)  # type: ignore[misc]  # this one's own axes
+        self.axes = len(self.shape)
 
     @property
     def preserves(self) -> frozenset[type[Action]]:

@@ -47,7 +47,7 @@ class MixedRope(Position):
             raise InputError(f"axes, base and sets are larger than 0, but got {axes}, {base} and {sets}.")
         if pairs not in ("interleaved", "half"):
             raise wrong_choice("MixedRope.pairs", pairs, ["interleaved", "half"])
-        self.axes, self.base, self.pairs, self.sets = axes, base, pairs, sets  # type: ignore[misc]  # this one's own axes
+        self.axes, self.base, self.pairs, self.sets = axes, base, pairs, sets
 
     @property
     def preserves(self) -> frozenset[type[Action]]:

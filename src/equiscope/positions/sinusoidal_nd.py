@@ -44,7 +44,7 @@ class SinusoidalNd(Added):
             raise InputError(
                 f"order names each of the axes 0..{axes - 1} once, but got {tuple(order)}. Use None for the order of the axes."
             )
-        self.axes, self.base, self.layout = axes, base, layout  # type: ignore[misc]  # this one's own axes
+        self.axes, self.base, self.layout = axes, base, layout
         self.order: tuple[int, ...] | None = _optional_tuple(order)
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:

@@ -1,5 +1,6 @@
 """Audit: what was claimed about a model, what was measured, and the evidence. Plain data, no torch."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -221,5 +222,5 @@ class Audit(Struct, frozen=True, kw_only=True):
                 return row
         raise KeyError(sentences(f"{name!r}.", suggestion(name, [row.name for row in self.rows])))
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

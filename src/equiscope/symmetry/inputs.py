@@ -7,7 +7,7 @@ action transforms its kinds (per token: ids, features and flags; or positions) a
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -237,9 +237,11 @@ def inputs_of(
     for name, value in values.items():
         first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in kinds_.values())
         twin = next((k for n, k in kinds_.items() if values[n] is value and isinstance(value, Tensor)), None)
-        kinds_[name] = given.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
+        kinds_[name] = cast(InputKind | None, given.get(name)) or twin or guess(name, value, first)
     inputs = Inputs(values, kinds_, called)
-    beside = {n: "flags" for n, v in inputs.of("other").items() if n in PER_TOKEN and n not in given and _one_per_token(inputs, v)}
+    beside: dict[str, InputKind] = {
+        n: "flags" for n, v in inputs.of("other").items() if n in PER_TOKEN and n not in given and _one_per_token(inputs, v)
+    }
     beside |= {n: "points" for n, v in inputs.of("other").items() if n == "x" and n not in given and _one_per_token(inputs, v, 3)}
     alien = [n for n, v in inputs.of("pairs").items() if v.shape[-1] != inputs.length]
     for name, value in inputs.of(*WORDS).items():  # keys and values of another sequence have their own mask
@@ -251,7 +253,8 @@ def inputs_of(
                     f"for {inputs.length} tokens. Declare it as 'other', or give both the same length."
                 )
             alien.append(name)
-    return replace(inputs, kinds=kinds_ | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
+    other: dict[str, InputKind] = {n: "other" for n in alien}
+    return replace(inputs, kinds=kinds_ | beside | other)
 
 
 def _one_per_token(inputs: Inputs, value: Any, wide: int = 0) -> bool:

@@ -20,11 +20,12 @@ from equiscope.program.hooks import hooked
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
 from equiscope.symmetry import Inputs
+from equiscope.symmetry.inputs import InputKind
 
 STEP = 1e-5  # relative; in float64 a central difference with it is right to about 1e-10, and rarely crosses a kink
 AGREES = 1e-6
 SUMS = 3  # random sums of the outputs whose gradients are compared
-FLOATS = ("features", "image", "wave", "points", "vectors", "tokens")
+FLOATS: tuple[InputKind, ...] = ("features", "image", "wave", "points", "vectors", "tokens")
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def _parameters_of(trainable: dict[str, nn.Parameter], path: str) -> list[str]:
 
 def _float_inputs(inputs: Inputs) -> dict[str, Tensor]:
     """The inputs with floating-point values."""
-    derivatives = {n: getattr(v, "x", v) for n, v in inputs.of(*FLOATS).items()}  # type: ignore[arg-type]
+    derivatives = {n: getattr(v, "x", v) for n, v in inputs.of(*FLOATS).items()}
     return {n: t for n, t in derivatives.items() if isinstance(t, Tensor) and t.is_floating_point()}
 
 

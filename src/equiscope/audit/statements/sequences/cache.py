@@ -5,7 +5,7 @@ Supported caches: `caches()` of our models, `past_key_values` of transformers an
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -101,7 +101,7 @@ class CacheExact(Statement):
             pairs.append(read_in_pieces(run, text, sizes, f"{end - 1} of {length} tokens, then two one at a time, then the rest"))
         return pairs[::-1]  # the last outputs are cached
 
-    def simpler(self, run: Pass, pair: RunPair):  # type: ignore[no-untyped-def]
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         n, counts = run.inputs.length or 0, bool(pair.element.get("counts"))
         for split in range(1, n):
             rest = n - split - 1
