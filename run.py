@@ -113,6 +113,7 @@ def test(rest: list[str], quick: bool, thorough: bool, shapes: bool) -> int:
             continue
         say(f"{name}: {' '.join(command)}")
         words = rest or holding(name.removeprefix("pytest, ")) if is_pytest else ()
+        before = cpu_seconds()
         code, output = run_and_read(*command, *words, env=ONE_THREAD)
         if code == 5 and is_pytest and (rest or name != "pytest"):  # pytest's word for: there was no such test
             code = 0
@@ -122,9 +123,16 @@ def test(rest: list[str], quick: bool, thorough: bool, shapes: bool) -> int:
         if code and not bad:
             totals, bad = [*totals, f"failed with exit code {code}"], 1
         lines += [f"{name}: {line}" for line in totals]
+        lines += [f"{name}: {spent:.0f} s of CPU time"] if (spent := cpu_seconds() - before) else []
         passed, failed, worst = passed + sum(map(int, re.findall(r"(\d+) passed", count))), failed + bad, worst or code
     print("\n== test summary", *lines, f"{passed} passed, {failed} failed", sep="\n")
     return int(worst != 0)
+
+
+def cpu_seconds() -> float:
+    """Of the programs that have ended, their own programs included; 0 on Windows."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def holding(mark: str) -> list[str]:

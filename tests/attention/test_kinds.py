@@ -37,8 +37,6 @@ from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
-pytestmark = pytest.mark.quick
-
 ROUNDING = 1e-12  # float64; measured below 1e-15
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
 
@@ -65,6 +63,7 @@ def closed(attention, z):
 
 
 # --- grouped queries ----------------------------------------------------------------------------------------------------
+@pytest.mark.quick
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_grouped_queries_are_full_attention_with_repeated_key_heads(kv_heads):
     grouped, full = made(4, kv_heads=kv_heads, bias=True), made(4, bias=True)
@@ -78,6 +77,7 @@ def test_grouped_queries_are_full_attention_with_repeated_key_heads(kv_heads):
         assert relative_error(grouped(tokens, position), full(tokens, position)) < ROUNDING
 
 
+@pytest.mark.quick
 def test_key_heads_lie_as_in_hugging_face():
     attention, tokens = made(4, kv_heads=2), words(batch=(2,))
     q, k, v = parts(attention, tokens)
@@ -108,6 +108,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
 @pytest.mark.parametrize(("score", "pair"), list(PAIRS.values()), ids=list(PAIRS))
 def test_a_score_is_what_its_paper_says_pair_by_pair(score, pair, causal):
@@ -123,6 +124,7 @@ def test_a_score_is_what_its_paper_says_pair_by_pair(score, pair, causal):
     assert relative_error(attention(tokens), out) < ROUNDING
 
 
+@pytest.mark.quick
 def test_concat_with_one_matrix_over_the_other_is_additive():
     additive, concat = made(score=Additive(5)), made(score=Concat(5))
     state = {name: p for name, p in additive.state_dict().items() if not name.startswith("score.")}
@@ -132,12 +134,14 @@ def test_concat_with_one_matrix_over_the_other_is_additive():
     assert relative_error(concat(tokens), additive(tokens)) < ROUNDING
 
 
+@pytest.mark.quick
 def test_general_with_the_unit_matrix_is_dot():
     general, dot = made(score=General()), made(score=Dot())
     general.load_state_dict({**dot.state_dict(), "score.weight": torch.eye(4).double().expand(HEADS, 4, 4)})
     assert relative_error(general(words()), dot(words())) < ROUNDING
 
 
+@pytest.mark.quick
 def test_a_cap_is_gemma_2s():
     attention, tokens = made(4, score=ScaledDot(scale=0.7, cap=0.5), kv_heads=2, mask=Causal()), words(batch=(2,))
     q, k, v = parts(attention, tokens)
@@ -148,12 +152,14 @@ def test_a_cap_is_gemma_2s():
     assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.o_proj.weight.mT) < 1e-6  # their softmax is float32
 
 
+@pytest.mark.quick
 def test_a_cap_of_nothing_is_refused():
     with pytest.raises(InputError, match="larger than 0, but got 0"):
         ScaledDot(cap=0.0)
 
 
 # --- weights ------------------------------------------------------------------------------------------------------------
+@pytest.mark.quick
 @pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
 def test_sinks_are_gpt_oss_and_a_plain_loop(causal):
     attention = made(4, kv_heads=2, normalizer=Softmax(sink=True), mask=Causal() if causal else None)
@@ -174,6 +180,7 @@ def test_sinks_are_gpt_oss_and_a_plain_loop(causal):
             assert relative_error(seen[0, h, i, :last], share / (share.sum() + sinks[h].exp())) < ROUNDING
 
 
+@pytest.mark.quick
 def test_a_sink_of_zero_is_softmax_off_by_one():
     attention = made(normalizer=Softmax(sink=True))
     attention.normalizer.sinks.data.zero_()
@@ -182,6 +189,7 @@ def test_a_sink_of_zero_is_softmax_off_by_one():
     assert relative_error(attention.attend(words())[1], grown / (1 + grown.sum(-1, keepdim=True))) < ROUNDING
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("bias", [None, -1.5])
 @pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
 def test_sigmoid_weighs_every_key_by_itself(causal, bias):
@@ -199,6 +207,7 @@ def test_sigmoid_weighs_every_key_by_itself(causal, bias):
     assert relative_error(out, closed(attention, weights @ v)) < ROUNDING
 
 
+@pytest.mark.quick
 def test_a_sigmoid_counts_only_the_keys_that_may_be_seen():
     attention, tokens = made(normalizer=Sigmoid()), words(batch=(3,))
     found = attention(replace(tokens, valid=VALID))
@@ -207,6 +216,7 @@ def test_a_sigmoid_counts_only_the_keys_that_may_be_seen():
 
 
 # --- the norm of queries and keys ---------------------------------------------------------------------------------------
+@pytest.mark.quick
 def test_queries_and_keys_are_normed_per_head_before_they_turn_as_in_qwen_3():
     attention, tokens, rope = made(norm="rms", kv_heads=1), words(), Rope(pairs="half")
     norm_q, norm_k = (transformers.models.qwen3.modeling_qwen3.Qwen3RMSNorm(4, eps=1e-6).double() for _ in range(2))
@@ -224,6 +234,7 @@ def test_queries_and_keys_are_normed_per_head_before_they_turn_as_in_qwen_3():
     assert relative_error(attention(tokens, rope), wanted) < 1e-6
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("norm", ["rms", "layer"])
 def test_a_norm_before_the_turn_keeps_the_law_of_shift_and_bounds_scores(norm):
     attention, tokens = made(norm=norm), words()
@@ -231,6 +242,7 @@ def test_a_norm_before_the_turn_keeps_the_law_of_shift_and_bounds_scores(norm):
     assert relative_error(attention(replace(tokens, x=tokens.x * 1e3)), attention(tokens) * 1e3) < 1e-3  # eps alone is left
 
 
+@pytest.mark.quick
 def test_heads_that_count_the_other_way_round_are_reordered():
     """x-transformers repeats key heads as a list: query head h asks key head h mod G."""
     heads, kv_heads, width = 6, 2, 4
@@ -285,6 +297,7 @@ def looped(attention, tokens, may, row):
     return closed(attention, z)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("flags", ["plain", "padded", "packed", "shuffled ranks"])
 @pytest.mark.usefixtures("plain_flex")
 @masks
@@ -305,6 +318,7 @@ def test_a_mask_is_a_plain_loop_on_every_backend(mask, may, flags):
             assert torch.equal(found == 0, wanted == 0), backend  # a row that is fully masked gives 0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
 @masks
 def test_a_hidden_key_has_no_influence_at_all(mask, may, backend):
@@ -349,6 +363,7 @@ def attend(kind, scheme, mask, backend, padded=True):
     return model, replace(tokens, valid=VALID) if padded else tokens
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("plain_flex")
 @pairwise(
     kinds,
@@ -378,6 +393,7 @@ def test_all_backends_compute_the_same(kind, scheme, mask, padded):
         assert all((a - b).norm() < 1e-11 * largest for a, b in zip(others, grads, strict=True))
 
 
+@pytest.mark.quick
 @kinds
 def test_whoever_watches_sees_the_same_numbers(kind):
     model, tokens = attend(kind, NoPosition(), Causal(), "auto")
@@ -407,6 +423,7 @@ def test_the_readable_path_can_be_differentiated_twice(kind, scheme):
     assert torch.autograd.gradgradcheck(run, given, fast_mode=True)
 
 
+@pytest.mark.quick
 def test_a_look_up_can_be_differentiated_twice_with_a_bias_and_hidden_rows():
     q, k, v = (torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(3))
     bias = torch.randn(2, 4, 4, dtype=torch.float64, requires_grad=True)
@@ -449,12 +466,14 @@ def test_the_gradient_of_a_learned_bias_is_the_same_block_by_block(scheme, causa
     assert all((a - b).norm() < 1e-11 * largest for a, b in zip(others, grads, strict=True))
 
 
+@pytest.mark.quick
 def test_a_width_that_heads_do_not_share_is_refused():
     with pytest.raises(ShapeError, match="Use a divisor of 4"):
         MultiHeadAttention(8, 4, kv_heads=3)
 
 
 # --- caches -------------------------------------------------------------------------------------------------------------
+@pytest.mark.quick
 @pairwise(
     kinds,
     pytest.mark.parametrize("scheme", PLACED, ids=title),
@@ -478,6 +497,7 @@ def test_every_causal_kind_decodes_as_the_full_pass(kind, scheme, mask, padded):
     assert relative_error(torch.cat(found, 1), model(tokens)) < ROUNDING
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", OWN_SIZE)
 def test_a_score_of_another_width_is_refused(kind):
     with pytest.raises(ShapeError, match=r"has weights for queries of 4 channels, but they have 8.*goes with ScaledDot"):

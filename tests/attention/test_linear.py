@@ -265,7 +265,7 @@ def test_an_earlier_document_and_padding_of_any_size_reach_nobody():
 @pytest.mark.compile
 @pytest.mark.parametrize("tokens", ["documents", "order"])
 def test_compiled_it_keeps_documents_and_the_order_apart(tokens):
-    """A compiler does not see the numbers: without steps of one in one document it takes the sums of pairs."""
+    """A compiler does not read the numbers: unless the steps are consecutive in one document, it takes the sums of pairs."""
     attention, plain = made(Causal()), words()
     given = {
         "documents": replace(plain, document=torch.tensor([0, 0, 0, 1, 1, 1])),

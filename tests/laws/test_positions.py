@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import LISTED, SEEDS, VARIANTS, VARIED, attending, has_table, placed, title, uneven, words
-from tests.pairwise import pairwise
+from tests.pairwise import each_value, pairwise
 from torch import Tensor
 
 from equiscope import positions as room
@@ -115,8 +115,7 @@ def keeps_what_is_claimed(scheme, mask, backend, tokens):
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
-@schemes
+@each_value(pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"]), schemes)
 def test_whole_numbers_are_the_same_places_whatever_type_holds_them(scheme, backend):
     tokens, model = placed(scheme, words(batch=(2,))), attending(scheme, Causal(), backend=backend).float()
     given = tokens.to(torch.float32)

@@ -4,14 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.geometry.space import places, randomised, turn
+from tests.pairwise import each_value
 
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.geometry.calculator import calculator
 from equiscope.tokens.points import read_points
-
-pytestmark = pytest.mark.quick
 
 SPECS = {
     "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "typed": {"pseudo": 4, "products": 4},
@@ -28,6 +27,7 @@ def model(elements=("point",), **settings):
     return randomised(SpaceModel(PointSpec(elements, width=16, vectors=8, **settings)), 0.3)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("readout", list(READS))
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_otherwise(name, readout):
@@ -41,8 +41,7 @@ def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_oth
     assert (one(many, 1.5 * at) - wanted).abs().max() > 1e-4 * wanted.abs().max()  # the scale matters
 
 
-@pytest.mark.parametrize("readout", list(READS))
-@pytest.mark.parametrize("name", list(SPECS))
+@each_value(pytest.mark.parametrize("readout", list(READS)), pytest.mark.parametrize("name", list(SPECS)))
 def test_what_is_claimed_is_what_a_check_measures(name, readout):
     one = model(**SPECS[name], **READS[readout])
     asked = {"actions": ["permute", "rotate", "translate", "reflect"], "properties": [], "effort": "quick", "proof": False}
@@ -54,6 +53,7 @@ def test_what_is_claimed_is_what_a_check_measures(name, readout):
     assert unclaimed == ({"reflect"} if "SE(3)" in name else set())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("readout", list(READS))
 def test_padding_changes_no_shape_and_a_shape_is_a_mean_over_points(readout):
     one, at = model(**READS[readout]), places(2, 6)
@@ -63,6 +63,7 @@ def test_padding_changes_no_shape_and_a_shape_is_a_mean_over_points(readout):
     assert one(torch.ones(1, 1, dtype=torch.long), at[:1, :1]).isfinite().all()
 
 
+@pytest.mark.quick
 def test_a_mesh_is_read_and_has_a_shape(tmp_path):
     (tmp_path / "cube.obj").write_text(CUBE)
     points, one = read_points(tmp_path / "cube.obj"), model(readout="shape")
@@ -111,6 +112,7 @@ def test_hands_of_a_molecule_are_learned_by_a_group_without_mirrors_and_cannot_b
         assert torch.allclose(told, mirrored, rtol=1e-9)  # so of a molecule and its mirror image it always names one wrongly
 
 
+@pytest.mark.quick
 def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
     spec = PointSpec(("point",), readout="class", classes=5)
     assert PointSpec.of(spec.to_dict()) == spec
@@ -119,6 +121,7 @@ def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
     assert "scores of classes" in str(said)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
