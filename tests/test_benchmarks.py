@@ -60,6 +60,7 @@ def test_what_fast_ways_of_attention_save_can_be_measured():
     assert "| Shaw, 4x256, 1024 tokens |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_readme_shows_the_verdicts_that_are_measured():
     done = run("benchmarks.verdicts", "--check")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -229,10 +229,10 @@ def test_the_same_command_gives_the_same_page(equi, folders):
 @pytest.mark.parametrize(
     ("recipe", "given", "kind"),
     [
-        ("shakespeare-char-cpu", ["To be"], "words"),
         ("multi30k", ["Liebe"], "words"),
         ("fashion-mnist", ["--image", "PHOTO"], "patches"),
-        ("fsdd-mel", ["--audio", "SOUND"], "slices"),
+        pytest.param("shakespeare-char-cpu", ["To be"], "words", marks=pytest.mark.thorough),
+        pytest.param("fsdd-mel", ["--audio", "SOUND"], "slices", marks=pytest.mark.thorough),
     ],
 )
 def test_a_run_of_each_task_is_looked_into(equi, tmp_path, photo, recipe, given, kind):

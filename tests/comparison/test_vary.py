@@ -2,6 +2,7 @@
 
 import pytest
 from tests.comparison.synthetic_runs import base
+from tests.pairwise import few
 
 from equiscope.checkpoints import load
 from equiscope.comparison.plan import make_plan
@@ -105,7 +106,7 @@ ATTENTION = [
 ]
 
 
-@pytest.mark.parametrize("axis", ATTENTION, ids=lambda axis: axis.replace("mask=causal", "documents").partition("=")[0])
+@pytest.mark.parametrize("axis", few(ATTENTION, 2), ids=lambda axis: axis.replace("mask=causal", "documents").partition("=")[0])
 def test_scores_masks_and_caps_vary_and_train(axis, tmp_path):
     data = {"separator": "\n\n", "context": 48} if "documents" in axis else {}
     made = make_plan(base(tmp_path, data=data), tmp_path, parse_vary([axis], "language"), (1,), threads=1)

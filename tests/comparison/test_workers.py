@@ -53,6 +53,7 @@ def test_two_processes_give_the_same_runs(alone, tmp_path):
     assert bits(tmp_path / "compared", made) == bits(alone, made)
 
 
+@pytest.mark.thorough
 def test_ray_gives_the_same_runs(alone, tmp_path):
     pytest.importorskip("ray")
     made = plan(tmp_path, TWO, (1,))
@@ -152,6 +153,7 @@ def runs(number: int) -> bool:
         return False
 
 
+@pytest.mark.thorough
 def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(tmp_path):
     wild = {"optimiser.rate": 1e30, "optimiser.clip": "none"}
     made = plan(tmp_path, {"calm": {}, "wild": wild}, (1,))

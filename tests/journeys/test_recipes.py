@@ -106,7 +106,10 @@ def test_a_recipe_runs_as_a_program_from_any_folder_and_goes_on(equi, tmp_path):
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder]
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[] if path in FIRST else pytest.mark.thorough) for path in RECIPES],
+)
 def test_without_its_data_a_recipe_says_where_it_is_from(equi, path, tmp_path):  # noqa: F811
     advice = ["`equiscope data ", "says how to get it: from github.com/", "To try the recipe on a sample: --small."]
     refused(equi("train", path, "--out", "run"), "There is no ", "Looked in: ", *advice)

@@ -79,7 +79,7 @@ MASKS = {"everything": Everything(), "causal": Causal(), "window": Causal() & Wi
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pairwise(
+@each_value(
     pytest.mark.parametrize("scheme", VARIED, ids=title),
     pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS)),
     pytest.mark.parametrize("backend", BACKENDS),

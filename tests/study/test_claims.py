@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.cli.test_cli import equi  # noqa: F401
+from tests.pairwise import few
 
 from equiscope.attention import MultiHeadAttention, Sigmoid, convolution_as_attention
 from equiscope.blocks import norm
@@ -79,7 +80,7 @@ def test_no_verdict_is_written_down(name):
     assert not any(f'"{verdict}"' in source for verdict in VERDICTS)
 
 
-@every
+@pytest.mark.parametrize("name", few(NAMES, 20))
 def test_the_same_seed_gives_the_same_figure_whatever_was_measured_before(setting, rulings, name):
     if claim_named(name).timed:
         pytest.skip("its figure holds times")

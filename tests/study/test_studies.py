@@ -6,6 +6,7 @@ import pkgutil
 
 import pytest
 import torch
+from tests.pairwise import few
 
 from equiscope import study
 from equiscope.errors import InputError, UnknownName
@@ -89,7 +90,7 @@ def test_curves_and_rows_are_as_long_as_their_axes(found, name):
         assert all(len(line.x) == len(line.y) > 1 for line in panel.lines)
 
 
-@every
+@pytest.mark.parametrize("name", few(NAMES, 3))
 def test_a_finding_can_be_drawn(found, name, tmp_path):
     pytest.importorskip("matplotlib")
     assert plot.draw(found(name), tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -237,6 +237,7 @@ def test_a_step_costs_six_times_the_multiply_adds_of_a_forward_pass(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.compile
+@pytest.mark.thorough
 def test_a_compiled_step_on_a_cpu_drops_what_a_plain_one_drops(tmp_path):
     dropping = {"model": {"dropout": 0.3, "drop_path": 0.3}}
     assert losses(tmp_path, engine={"compile": True}, **dropping) == pytest.approx(losses(tmp_path, **dropping), rel=1e-5)

@@ -7,16 +7,15 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from equiscope.record import read_run
+from tests.training import together
 from tests.training.small import plain, told
 from tests.training.test_resume import as_toml
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
-TOGETHER = Path(__file__).with_name("together.py")
 QUIET = {"capture_output": True, "text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "timeout": 600}
 
 KINDS = {
@@ -34,10 +33,11 @@ def torchrun(*command):
 
 
 def trained(path, runs, processes):
-    """What together.py says of each run."""
+    """What together.py says of each run; one process is this one."""
+    if processes == 1:
+        return together.main(runs)
     path.write_text(json.dumps(runs))
-    command = [str(TOGETHER), str(path)]
-    done = subprocess.run([sys.executable, *command] if processes == 1 else torchrun(*command), **QUIET)
+    done = subprocess.run(torchrun(together.__file__, str(path)), **QUIET)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 tests/training/together.py RUNS
 
 RUNS: a file, [{"folder": ..., "recipe": {...}, "stop": step}, ...]. A run with `stop` gets SIGTERM at that step.
-The first process prints a line of JSON for each: how many parameters are spread, whether the newest checkpoint, read again, is the
-same bits, and what went wrong in each process.
+At the end the first process prints a line of JSON for each: how many parameters are spread, whether the newest checkpoint, read
+again, is the same bits, and what went wrong in each process.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 
-def main(runs: list) -> None:
+def main(runs: list) -> list[dict]:
     import torch
 
     torch.set_num_threads(1)
@@ -22,14 +22,13 @@ def main(runs: list) -> None:
     from equiscope.record.run import Point
     from equiscope.training import Watcher, fit, loop, open_task, recipe
 
-    kept = {}
+    answers, kept, plain = [], {}, loop.TrainingEngine
 
-    class Kept(loop.TrainingEngine):
+    class Kept(plain):
         def __init__(self, *given):
             super().__init__(*given)
             kept["engine"] = self
 
-    loop.TrainingEngine = Kept
     for run in runs:
         found, error = recipe(run["recipe"]), None
 
@@ -38,16 +37,20 @@ def main(runs: list) -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         try:
+            loop.TrainingEngine = Kept
             fit(found, open_task(found), Path(run["folder"]), Watcher(entry=entry), int(os.environ.get("WORLD_SIZE", 1)))
         except EquiscopeError as wrong:
             error = str(wrong)
+        finally:
+            loop.TrainingEngine = plain
         engine = kept["engine"]
         answer = {"spread": sum(hasattr(p, "device_mesh") for p in engine.model.parameters()), "same": False}
         if error is None:
             answer["same"] = _same(engine, Path(run["folder"]))
         answer["errors"] = engine.processes.gather_objects(error)
         if engine.first:
-            print(json.dumps(answer), flush=True)
+            answers.append(answer)
+    return answers
 
 
 def _same(engine, folder: Path) -> bool:
@@ -68,4 +71,5 @@ def _same(engine, folder: Path) -> bool:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()))
+    for line in main(json.loads(Path(sys.argv[1]).read_text())):
+        print(json.dumps(line), flush=True)

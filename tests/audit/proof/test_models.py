@@ -45,6 +45,7 @@ def test_attention_of_torch_is_a_set_function_without_a_mask_and_causal_with_one
     assert said(Attending(mask, weights, kind), WIDE) == wanted
 
 
+@pytest.mark.thorough
 def test_without_gradients_the_fused_layer_is_proved_by_its_definition():
     layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False).eval()
     with torch.no_grad():
@@ -52,6 +53,7 @@ def test_without_gradients_the_fused_layer_is_proved_by_its_definition():
     assert torch.backends.mha.get_fastpath_enabled()
 
 
+@pytest.mark.thorough
 def test_a_layer_that_takes_the_batch_second_is_read_so():
     layer = nn.TransformerEncoderLayer(8, 2, 16)  # [N, B, D]
     assert said(layer, words(batch=5, length=4, width=8)) == (YES, NO, YES)
