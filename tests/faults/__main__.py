@@ -18,11 +18,12 @@ another axis. It drew them from commit 5fb4f353, where the default run still had
 was renamed since, `tests/faults/drawn.json` follows. For each fault, the tests that reach it run until one fails, without the
 checks of shapes. `tests/faults` has the script and its commands; this page is its output.
 
-A fault is set aside only if it changes no result; the note says why. {compared}
+A fault is set aside only if it changes no result; the note says why.
+{compared}
 
 """
-ALL_FOUND = """The default run finds every other fault, so it finds whatever the larger run of
-that commit found, and the tests of that commit need not be run for a comparison."""
+ALL_FOUND = """The default run finds every other fault. So it finds whatever the larger run of that commit found, and the tests of
+that commit need not run for a comparison."""
 RESULT = {True: "yes", False: "no"}
 
 
