@@ -136,6 +136,7 @@ def test_energies_and_forces_in_the_page_can_be_measured():
     assert "| ethanol, all see all | energy and forces |" in done.stdout
 
 
+@pytest.mark.thorough
 def test_bad_input_of_every_kind_gets_a_sentence():
     done = run("benchmarks.fuzz", "--count", "60", "--seed", "1", "--each", "0")
     assert done.returncode == 0, done.stdout + done.stderr
