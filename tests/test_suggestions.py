@@ -15,7 +15,7 @@ from equiscope.symmetry.representations import family
 from equiscope.training.reading import read_recipe
 from equiscope.units import electronvolts
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("unchecked")]
 
 SIMILAR = [
     ("rop", ["alibi", "rope"], "rope"),
