@@ -114,17 +114,17 @@ def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
 
 @torch.no_grad()
 def checked_model(model: Built, task: Task) -> Built:
-    """Return the model after a forward pass of one example and a check of the longest positions.
+    """Return the model after a check of the longest positions and a forward pass of one example.
 
     raises  InputError if the model does not fit the data, before anything is written
     """
-    with forked_rng():
-        task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
     for part, at in task.longest() if isinstance(model, Model) else ():
         inner = cast(Model, model if part == "model" else model.encoder)
         for scheme in inner.schemes:
             scheme.check(at)
             scheme.embed(torch.zeros(len(at), inner.spec.width), at)
+    with forked_rng():
+        task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
     return model
 
 
