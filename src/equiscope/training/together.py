@@ -170,6 +170,10 @@ class Stack:
             p.data = torch.stack([of[name].data for of in named])
             for i, of in enumerate(named):
                 of[name].data = p.data[i]
+        self.parameters = dict(
+            self.model.named_parameters()
+        )  # once: walking through the modules of each model takes time in a step
+        self.of_members = {name: [of[name] for of in named] for name in self.parameters}
         self.buffers = _different_buffers(models)
         self.optimisers = optimisers(self.model, self.recipe.optimiser, models)
         average = self.recipe.optimiser.average
@@ -198,8 +202,10 @@ class Stack:
         rate = set_rates(self.optimisers, share(self.recipe.optimiser, step, self.recipe.budget.steps))
         for optimiser in self.optimisers:
             optimiser.step()
-        for p in (*self.model.parameters(), *(p for member in self.members for p in member.model.parameters())):
+        for name, p in self.parameters.items():
             p.grad = None
+            for own in self.of_members[name]:
+                own.grad = None
         if self.average is not None:
             self.average.follow(self.model, step + 1)
         stop, seconds = stop_signal(), (time.perf_counter() - began) / len(going)
@@ -225,7 +231,7 @@ class Stack:
     def losses(self, batch: Batch) -> Tensor:
         """The loss of each model on its examples [S], summed over terms."""
         dtype = torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else None  # as `Mixed` does
-        parameters = {name: p if dtype is None else p.to(dtype) for name, p in self.model.named_parameters()}
+        parameters = {name: p if dtype is None else p.to(dtype) for name, p in self.parameters.items()}
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], tensors: dict[str, Tensor]) -> Tensor:
             called = _Called(self.model, parameters | buffers, dtype)
@@ -236,7 +242,7 @@ class Stack:
 
     def _clipped(self) -> Tensor:
         """The norm of each model's gradient [S]; gradients that are longer are then scaled down to the recipe's `clip`."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]).norm(dim=0)
         clip = self.recipe.optimiser.clip
         if clip is not None:
@@ -244,9 +250,9 @@ class Stack:
             for g in gradients:
                 g.mul_(factors.to(g.dtype).view(-1, *[1] * (g.ndim - 1)))
         if len(self.optimisers) > 1:  # Muon reads the gradients of the members
-            for name, p in self.model.named_parameters():
-                for i, member in enumerate(self.members):
-                    member.model.get_parameter(name).grad = None if p.grad is None else p.grad[i]
+            for name, p in self.parameters.items():
+                for i, own in enumerate(self.of_members[name]):
+                    own.grad = None if p.grad is None else p.grad[i]
         return norms
 
     @torch.no_grad()
