@@ -29,7 +29,7 @@ def check(model, statement):
     return eq.check(model, given(), **action, proof=False).rows[0]
 
 
-@pytest.mark.parametrize("rotary", [True, False], ids=["rotary", "learned"])
+@pytest.mark.parametrize("rotary", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["rotary", "learned"])
 def test_a_gpt_without_a_bug_keeps_what_it_promises(rotary):
     audit = eq.check(GPT(rotary), given(), properties=["causal", "cache", "batch", "deterministic"], actions=[], proof=rotary)
     assert [row.verdict for row in audit.rows if row.verdict != "holds"] == []

@@ -308,6 +308,7 @@ def test_what_is_no_writer_is_said(unchecked):
 
 
 @pytest.mark.compile
+@pytest.mark.thorough
 def test_many_compiled_models_in_one_process_go_on():
     torch.compiler.reset()
     for seed in range(10):
@@ -317,7 +318,7 @@ def test_many_compiled_models_in_one_process_go_on():
 
 
 @pytest.mark.compile
-def test_compiled_steps_write_the_same(tmp_path):
+def test_compiled_steps_write_the_same():
     made, prompts = model(), [torch.arange(5), torch.arange(3)]
     torch.compiler.reset()
     compiled = Compiled(made, backend="aot_eager")
@@ -325,6 +326,12 @@ def test_compiled_steps_write_the_same(tmp_path):
     assert [t.tolist() for t in generate(compiled, prompts, 9)] == [t.tolist() for t in wanted]
     found = generate(compiled, prompts, 9, beams=Beams(2))
     assert [t.tolist() for t in found] == [t.tolist() for t in generate(made, prompts, 9, beams=Beams(2))]
+
+
+@pytest.mark.compile
+@pytest.mark.thorough
+def test_compiled_steps_of_an_encoder_and_its_decoder_write_the_same(tmp_path):
+    torch.compiler.reset()
     peer("t5").save_pretrained(tmp_path)
     pair, start = eq.load(tmp_path), torch.zeros(2, 1, dtype=torch.long)
     found = generate(Compiled(pair, backend="aot_eager"), start, 5, source=ids())

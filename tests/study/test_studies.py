@@ -36,7 +36,7 @@ def test_a_study_asks_a_question_and_names_its_source(name):
     assert study_named(name).source
 
 
-@every
+@pytest.mark.parametrize("name", few(NAMES, 4))
 def test_the_same_seed_finds_the_same(found, name):
     first, again = without_times(found(name)), without_times(study_named(name).run(quick=True))
     assert first == again
