@@ -54,6 +54,7 @@ CHECKS = {
     "golden programs": ("python", "-m", "contract.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),
+    "comparisons drift": ("python", "docs/comparisons.py", "--check"),
     "words": ("python", "docs/words.py"),
     "docs build": ("sphinx-build", "-W", "-q", "-b", "html", "docs", "docs/_build"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),
