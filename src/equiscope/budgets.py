@@ -223,8 +223,8 @@ def archive(path: str | os.PathLike[str]) -> Iterator[Archive]:
         signs = ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open), (b"BZh", bz2.open))
         opener: Any = next((opener for sign, opener in signs if start.startswith(sign)), None)
         inner: Any = file if opener is None else Limited(opener(file, "rb"), title, most)
-        with tarfile.open(fileobj=inner, mode="r:") as found:
-            yield Archive(found, title, most)
+        with tarfile.open(fileobj=inner, mode="r:") as tar:
+            yield Archive(tar, title, most)
 
 
 def listed(paths: Iterable[T], where: object) -> Iterator[T]:

@@ -165,8 +165,8 @@ class ModelSpec(SpecPart):
     def _of_data(cls, data: dict[str, Any]) -> Self:
         """Reports unknown fields and wrong types, at any depth, before inconsistent values."""
         _check_types(cls, data, "spec")
-        made: Self = _build(cls, data, "spec")
-        return made
+        spec: Self = _build(cls, data, "spec")
+        return spec
 
     @property
     def spec(self) -> Self:

@@ -47,7 +47,7 @@ def run_together(folder: Path, jobs: Sequence[Job], plan: Plan) -> list[Run | Eq
     torch.set_num_threads(plan.threads)
     trained = [job for job in jobs if state_of(folder / job.folder) == "finished"]  # and not measured
     jobs_left = [job for job in jobs if job not in trained]
-    found: dict[str, Run | EquiscopeError] = {}
+    result_of_folder: dict[str, Run | EquiscopeError] = {}
     if len(jobs_left) > 1:
         recipes, tasks = zip(*(_opened(plan, job) for job in jobs_left), strict=True)
         outs = [folder / job.folder for job in jobs_left]
@@ -57,16 +57,16 @@ def run_together(folder: Path, jobs: Sequence[Job], plan: Plan) -> list[Run | Eq
             print(f"{error} Each seed is trained by itself.", file=sys.stderr)
         else:
             for job, task, result in zip(jobs_left, tasks, results, strict=True):
-                found[job.folder] = result
+                result_of_folder[job.folder] = result
                 if isinstance(result, Run):
                     _measure(folder, job, plan, result, task)
     for job in jobs:
-        if job.folder not in found:
+        if job.folder not in result_of_folder:
             try:
-                found[job.folder] = run(folder, job, plan)
+                result_of_folder[job.folder] = run(folder, job, plan)
             except EquiscopeError as error:
-                found[job.folder] = error
-    return [found[job.folder] for job in jobs]
+                result_of_folder[job.folder] = error
+    return [result_of_folder[job.folder] for job in jobs]
 
 
 def _opened(plan: Plan, job: Job) -> tuple[Recipe, Task]:

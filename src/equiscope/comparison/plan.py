@@ -18,7 +18,7 @@ from equiscope.comparison.equal import equalize
 from equiscope.comparison.looks import checked
 from equiscope.comparison.vary import Change, apply_change, slug
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Model, ModelSpec, Spec, describe
+from equiscope.models import Model, ModelSpec, build, describe
 from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, Task, open_task, recipe, resolve_spec
@@ -94,8 +94,8 @@ class Plan(Struct, frozen=True, kw_only=True):
         """These jobs as processes do them: all seeds of a candidate that are trained together, or one."""
         groups: dict[str, list[Job]] = {}
         for job in jobs:
-            found = self.recipe_of(job)
-            whole = self.together and not unsupported(found, task_of(found))
+            own_recipe = self.recipe_of(job)
+            whole = self.together and not unsupported(own_recipe, task_of(own_recipe))
             groups.setdefault(job.candidate if whole else job.folder, []).append(job)
         return list(map(tuple, groups.values()))
 
@@ -155,9 +155,9 @@ def make_plan(
 
     removed = {}
     for name, change in candidates.items():
-        found = candidate_recipe(plain, change, name, seeds[0])  # an error of it says the name
+        own_recipe = candidate_recipe(plain, change, name, seeds[0])  # an error of it says the name
         try:
-            spec = resolve_spec(opened_task(found))
+            spec = resolve_spec(opened_task(own_recipe))
             describe(spec, 1, 1)  # which builds it, without numbers
             if reason := _removed(spec):
                 removed[name] = reason
@@ -175,10 +175,9 @@ def make_plan(
 
 def _removed(spec: ModelSpec) -> str:
     """Why a part of the model removes what its position scheme adds; empty where none does."""
-    if not isinstance(spec, Spec):
-        return ""
     with torch.device("meta"):
-        return Model(spec).because
+        model = build(spec)
+    return model.because if isinstance(model, Model) else ""
 
 
 def add_seeds(folder: Path, seeds: int | Sequence[int]) -> Plan:

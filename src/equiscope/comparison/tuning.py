@@ -64,9 +64,9 @@ def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:
     for name, change in plan.candidates.items():
         means = {}
         for values in values_of:
-            found = [_result(folder / FOLDER / one.folder) for one in trials.jobs() if one.candidate == f"{name}, {values}"]
-            if None not in found:  # where a seed diverged, the value is not safe for others
-                means[values] = fmean(value for value in found if value is not None) * (1 if less else -1)
+            results = [_result(folder / FOLDER / one.folder) for one in trials.jobs() if one.candidate == f"{name}, {values}"]
+            if None not in results:  # where a seed diverged, the value is not safe for others
+                means[values] = fmean(value for value in results if value is not None) * (1 if less else -1)
         if not means:
             raise InputError(f"Candidate {name!r} has no result with any value of {', '.join(plan.tune)}: see {folder / FOLDER}.")
         candidates[name] = change | values_of[min(means, key=means.__getitem__)]

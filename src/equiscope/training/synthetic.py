@@ -176,8 +176,8 @@ class SyntheticTask(TextTask):
         given = torch.tensor([ids], device=next(model.parameters()).device)
         assert not isinstance(model, SpaceModel)
         if steps:
-            found: list[int] = generate(model, given, steps)[0].tolist()
-            return found
+            generated: list[int] = generate(model, given, steps)[0].tolist()
+            return generated
         outputs: list[int] = model(given)[0].argmax(-1).tolist()
         return outputs[self.config.distance if self.config.generate == "back" else 0 :]
 
@@ -188,12 +188,12 @@ class SyntheticTask(TextTask):
         samples: list[Sample] = []
         for ids, answers in zip(inputs, targets, strict=True):
             scored = answers != IGNORED
-            found = model(ids[None].to(next(model.parameters()).device))[0].argmax(-1).cpu()
+            predicted = model(ids[None].to(next(model.parameters()).device))[0].argmax(-1).cpu()
             take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
             snapshot = self._attention_snapshot(model, ids) if take_snapshot else {}
             samples.append(
                 Sample(
-                    step=step, prompt=self.tokenizer.decode(ids.tolist()), answer=self.tokenizer.decode(found[scored].tolist()),
+                    step=step, prompt=self.tokenizer.decode(ids.tolist()), answer=self.tokenizer.decode(predicted[scored].tolist()),
                     target=self.tokenizer.decode(answers[scored].tolist()), **snapshot,
                 )
             )  # fmt: skip

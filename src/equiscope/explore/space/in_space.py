@@ -60,7 +60,7 @@ def looking() -> Iterator[list[Tensor]]:
     weights: list[Tensor] = []
     before = {name: getattr(attend, name) for name in ("dense", "local")}
 
-    def asked(look: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
+    def recording(look: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
         def both(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
             bound = inspect.signature(look).bind(*given, **named)
             q = bound.arguments["q"]
@@ -74,7 +74,7 @@ def looking() -> Iterator[list[Tensor]]:
 
     try:
         for name, look in before.items():
-            setattr(attend, name, asked(look))
+            setattr(attend, name, recording(look))
         yield weights
     finally:
         for name, look in before.items():
