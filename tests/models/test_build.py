@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
+from tests.pairwise import each_value
 from tests.recorded import recorded
 
 import equiscope as eq
@@ -39,8 +40,10 @@ def test_every_scheme_with_every_read_out_has_the_shape_that_it_says(scheme, rea
     assert made(at_home(scheme, torch.randn(3, 6, WIDTH))).shape == shape
 
 
-@pytest.mark.parametrize("readout", ["mean", "class", "first"])
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@each_value(
+    pytest.mark.parametrize("readout", ["mean", "class", "first"]),
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+)
 def test_padding_does_not_reach_a_read_out(scheme, readout):
     made, tokens = randomised(eq.build(spec(scheme, readout))), placed(scheme, words())
     padded = replace(tokens, valid=VALID)
@@ -118,8 +121,7 @@ def test_what_a_model_cannot_take_is_said(settings, given, error, words_):
         eq.build(spec(**settings))(given)
 
 
-@pytest.mark.parametrize("readout", READOUTS)
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@each_value(pytest.mark.parametrize("readout", READOUTS), pytest.mark.parametrize("scheme", LISTED, ids=title))
 def test_every_parameter_learns(scheme, readout):
     made = eq.build(spec(scheme, readout))
     made(at_home(scheme, torch.randn(2, 6, WIDTH))).square().sum().backward()
@@ -138,8 +140,10 @@ def test_a_model_can_be_copied_saved_and_loaded(scheme):
     assert torch.equal(copy.deepcopy(one)(x), one(x))
 
 
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@each_value(
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+    pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str),
+)
 def test_a_model_answers_in_its_own_precision(scheme, dtype):
     made = randomised(eq.build(spec(scheme)))
     x = at_home(scheme, torch.randn(6, WIDTH, dtype=torch.float64))

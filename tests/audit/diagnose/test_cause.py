@@ -56,13 +56,19 @@ class Interleaved(nn.Module):
     ("model", "cause"),
     [
         (lambda: Causal(reach=2), "token i attends to token i + 1: the mask is off by one"),
-        (lambda: Causal(reach=4), "token i attends to token i + 3, 3 tokens ahead"),
+        pytest.param(lambda: Causal(reach=4), "token i attends to token i + 3, 3 tokens ahead", marks=pytest.mark.thorough),
         (Reaches, "token i attends to token i + 3"),
         (Attend, "softmax over the axis of tokens: every token depends on all later ones"),
-        (lambda: NormTokens(False), "layer_norm over the axis of tokens: every token depends on all later ones"),
+        pytest.param(
+            lambda: NormTokens(False),
+            "layer_norm over the axis of tokens: every token depends on all later ones",
+            marks=pytest.mark.thorough,
+        ),
         (Convolved, "token i attends to token i + 1"),
         (Clock, "the output does not depend on later tokens, but on their number: something depends on the sequence length"),
-        (lambda: Turned("length"), "the output does not depend on later tokens, but on their number"),
+        pytest.param(
+            lambda: Turned("length"), "the output does not depend on later tokens, but on their number", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_the_cause_says_how_far_ahead_a_model_attends(model, cause):
