@@ -4,11 +4,13 @@ They take less than half of the time of training: as many passages or pictures a
 training cost, by multiply-adds, so that the same ones are read for every candidate and seed on any machine.
 """
 
+import copy
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,16 +162,24 @@ def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path,
         length = len(task.passages.ids[part])
         if length < LEAST * change["context"]:
             raise InputError(f"The {part} part has {length} tokens, fewer than {LEAST} passages of {change['context']}.")
-        with torch.no_grad():
-            return task.with_context(change["context"]).evaluate(model, part, most)
+        return _read(model, partial(task.with_context(change["context"]).evaluate, part=part), most)
     if isinstance(task, SyntheticTask):
-        return task.with_length(change["length"]).evaluate(model, part, most)
+        return _read(model, partial(task.with_length(change["length"]).evaluate, part=part), most)
     other = open_task(msgspec.structs.replace(task.recipe, data=data), recipe_folder)
     if isinstance(model, Model) and isinstance(model.position, LearnedNd):
         model = resized(model, tuple(change["size"]))
     assert isinstance(other, ImagesTask)
-    with torch.no_grad():
-        return other.final(model, part, most)  # in all views
+    return _read(model, partial(other.final, part=part), most)  # in all views
+
+
+@torch.no_grad()
+def _read(model: Any, evaluate: Callable[..., dict[str, float]], most: int) -> dict[str, float]:
+    """The metrics; on a GPU after one example on the CPU: what a model cannot read is an error there, and on a GPU an assertion
+    that ends the process.
+    """
+    if next(model.parameters()).is_cuda:
+        evaluate(copy.deepcopy(model).cpu(), most=1)
+    return evaluate(model, most=most)
 
 
 def check_verdicts(model: Any) -> dict[str, str]:
