@@ -108,7 +108,8 @@ def rows() -> str:
             found = msgspec.json.decode(kept.read_bytes(), type=Comparison)
             minutes = sum(trial.seconds for trial in found.trials) / 60
             notes = "".join(f"<br>{note}" for note in found.notes)
-            cells = [found.answer + notes, str(len(found.seeds)), f"{minutes:.0f} min on {found.machine.get('gpu') or found.machine.get('cpu', '?')}"]
+            where = found.machine.get("gpu") or found.machine.get("cpu", "?")
+            cells = [found.answer + notes, str(len(found.seeds)), f"{minutes:.0f} min on {where}"]
         lines.append(f"| [{question.question}]({path.name}) | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
