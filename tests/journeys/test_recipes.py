@@ -24,8 +24,9 @@ from tests.cli.test_cli import equi, refused  # noqa: F401
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
+GENERATED = FOLDER / "synthetic" / "copy.toml"  # reads no data; the others of its folder differ in their data alone
 # of each task the first recipe runs by default
-TASK_OF = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in RECIPES}
+TASK_OF = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in [*RECIPES, GENERATED]}
 FIRST = {task: path for path, task in reversed(TASK_OF.items())}.values()
 QUICK = ("--set", "budget.steps=6", "--set", "optimiser.warmup=1", "--set", "evaluation.every=6")
 
@@ -47,14 +48,15 @@ def asked(task, folder):
     if task == "molecules":
         Path("methanol.xyz").write_text("6\n\nC 0 0 0\nO 1.4 0 0\nH -0.4 1 0\nH -0.4 -0.5 0.9\nH -0.4 -0.5 -0.9\nH 1.7 0.9 0\n")
         return "methanol.xyz"
-    return {"language": "To be", "translation": "A man sleeps.", "sounds": FOLDER / "samples" / "fsdd" / "0_theo_5.wav"}[task]
+    sound = FOLDER / "samples" / "fsdd" / "0_theo_5.wav"
+    return {"language": "To be", "translation": "A man sleeps.", "sounds": sound, "synthetic": "3 1 4"}[task]
 
 
 # ------------------------------------------------------------------------------------------------------------- recipes
 
 
 def test_there_is_a_recipe_of_every_task():
-    assert {read_recipe(path).to_dict()["data"]["task"] for path in RECIPES} == set(TASKS)
+    assert set(TASK_OF.values()) == set(TASKS)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -75,7 +77,7 @@ def test_a_recipe_is_whole_and_its_data_is_listed(path):
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[] if path in FIRST else pytest.mark.thorough) for path in RECIPES],
+    [pytest.param(path, id=path.stem, marks=[] if path in FIRST else pytest.mark.thorough) for path in [*RECIPES, GENERATED]],
 )
 def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp_path):  # noqa: F811
     task = read_recipe(path).to_dict()["data"]["task"]
