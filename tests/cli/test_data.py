@@ -1,6 +1,7 @@
 """`equiscope data`: what there is, where it is from, and whether it is right."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
@@ -64,3 +65,8 @@ def test_of_a_recipe_it_lists_which_files_are_present(equi, tmp_path):  # noqa: 
         "fsdd/fsdd_train_idx05-49.tar.xz": "missing",
     }
     refused(equi("data", "nowhere.toml"), "There is no recipe nowhere.toml", "words.toml")
+
+
+def test_a_recipe_without_files_says_so(equi):  # noqa: F811
+    recipe = Path(__file__).parents[2] / "recipes" / "synthetic" / "copy.toml"
+    assert equi("data", recipe)[:2] == (0, "This recipe reads no files: its examples are generated.\n")

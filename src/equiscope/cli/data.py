@@ -83,6 +83,8 @@ def _of_recipe(path: Path, check: bool, json: bool) -> int:
     states = {name: _state(name, path.parent, check) for name in needed(read_recipe(path).to_dict()["data"])}
     if json:
         print(json_text.dumps(states))
+    elif not states:
+        print("This recipe reads no files: its examples are generated.")
     else:
         for name, state in states.items():
             print(f"{SIGNS[state]} {state:9} {name}")
