@@ -73,7 +73,8 @@ def notes_of_looks(comparison: Comparison, left: int) -> Iterator[str]:
         )
     if look is not None and not look.planned:
         level = LEVEL + sum(one.level for one in comparison.looks if not one.planned)
+        added = look.seeds - planned[-1].seeds
         yield (
-            f"{look.seeds - planned[-1].seeds} seeds were added after the last planned look, at {planned[-1].seeds} seeds, which "
+            f"{added} seed{' was' if added == 1 else 's were'} added after the last planned look, at {planned[-1].seeds} seeds, which "
             f"had spent the {100 * LEVEL:g} %. A difference is reported falsely in up to {100 * level:g} % of such comparisons."
         )
