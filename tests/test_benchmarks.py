@@ -109,6 +109,7 @@ def test_compressors_can_be_measured_on_the_text_of_a_recipe():
     assert "| 4-gram, Kneser-Ney |" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 def test_the_pages_of_the_explorer_can_be_measured(tmp_path):
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

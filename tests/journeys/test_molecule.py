@@ -55,9 +55,9 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def see(watched, pages):
-    """Opens a molecule."""
+    """Opens a molecule; without WebGL, which a machine without a graphics card emulates slowly, unless asked for."""
 
-    def open_page(name="handed", fragment="", wide=1280, dark=False, before=None, **options):
+    def open_page(name="handed", fragment="", wide=1280, dark=False, before=BLIND, **options):
         tab = watched(wide, dark, has_touch=wide < 500, **options)
         if before:
             tab.add_init_script(before)
@@ -120,7 +120,7 @@ def energies_stay(tab, record, mirrored=False):
 
 def test_it_opens_as_the_file_says_and_answers_as_python(see, pages):
     record = pages("handed")[1]
-    tab = see()
+    tab = see(before=None)
     assert relative_error(positions(tab), torch.tensor(unpack(record.frames)[0])) < 1e-15
     same(tab, record)
     assert tab.locator(".notice").inner_text().startswith("All models have untrained weights, drawn with seed 0")
@@ -156,7 +156,7 @@ def test_keys_turn_what_the_models_are_given(see, pages):
 
 def test_a_pointer_turns_it_and_the_link_keeps_it(see, pages):
     record = pages("handed")[1]
-    tab = see()
+    tab = see(before=None)
     box = stage(tab, "right").bounding_box()
     tab.mouse.move(box["x"] + 15, box["y"] + 15)
     tab.mouse.down()
@@ -236,7 +236,7 @@ def test_an_atom_is_chosen_and_its_attention_is_the_models(see, pages):
 
 def test_a_dragged_atom_moves_and_forces_follow(see, pages):
     record = pages("handed")[1]
-    tab = see(fragment="rotation=0.9,0.1,0.4,0.1")
+    tab = see(fragment="rotation=0.9,0.1,0.4,0.1", before=None)
     before = positions(tab)
     front = int(before[:, 2].argmax())
     at = tab.evaluate("(i) => [...equiscope.desk.seen(i)]", front)
@@ -323,7 +323,7 @@ def test_one_atom_alone(see, pages):
 
 
 def test_without_webgl_it_is_drawn_flat(see, pages):
-    tab = see(before=BLIND)
+    tab = see()
     assert tab.locator(".stage").first.get_attribute("data-renderer") == "canvas"
     assert tab.evaluate(PAINTED)
     stage(tab).focus()
@@ -342,7 +342,7 @@ def test_without_a_worker_the_page_computes_itself(see, pages):
 
 @pytest.mark.parametrize(("wide", "dark"), [(390, False), (1280, True)])
 def test_it_is_accessible_and_fits(see, wide, dark):
-    tab = see(wide=wide, dark=dark, fragment="atom=1&rotation=0.9,0.1,0.4,0.1", bypass_csp=True)
+    tab = see(wide=wide, dark=dark, before=None, fragment="atom=1&rotation=0.9,0.1,0.4,0.1", bypass_csp=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide
     assert barriers(tab) == []
 
@@ -357,7 +357,7 @@ def test_touch_turns_and_chooses(see):
 
 def test_sixty_atoms_are_rotated(see, pages):
     record = pages("ball")[1]
-    tab = see("ball")
+    tab = see("ball", before=None)
     stage(tab).focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowUp"):
         tab.keyboard.press(key)
