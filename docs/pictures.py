@@ -103,7 +103,7 @@ def asked(page: Page) -> dict | None:
 
 
 WIDE = {"viewport": {"width": 1200, "height": 900}}
-LOW = {"viewport": {"width": 980, "height": 620}}
+LOW = {"viewport": {"width": 880, "height": 540}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
 DARK = {**WIDE, "color_scheme": "dark"}
 THREE = '[data-scheme="sinusoidal"], [data-scheme="rope"], [data-scheme="rope-query-only"]'
@@ -125,7 +125,7 @@ SHOTS: dict[str, Shot] = {
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
     "looking": ("head=2.1", WIDE, around(".learned")),
     "heads": ("", WIDE, around(".desk")),
-    "comparison": ("", WIDE, around("#app h1", ".candidates")),
+    "comparison": ("", WIDE, around(".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=2", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=59", WIDE, around(".summary", ".stack")),

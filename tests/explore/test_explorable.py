@@ -107,10 +107,10 @@ def test_teaching_variants_say_which_scheme_they_break(love):
     assert broken == {"rope-query-only": "rope", "rope-two-speeds": "rope"}
 
 
-def test_the_tour_carries_two_places_by_one_rotation():
+def test_one_rotation_shifts_the_encodings_of_two_positions():
     program = tour()["carry"]
-    left = replay(program)[program.named["left"]]
-    assert left.abs().max() < 1e-14
+    difference = replay(program)[program.named["difference"]]
+    assert difference.abs().max() < 1e-14
 
 
 def test_a_page_survives_json(love):

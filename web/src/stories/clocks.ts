@@ -196,13 +196,13 @@ function ladder(app: App): HTMLElement {
 
 function carry(app: App): HTMLElement {
   const run = touring(app, "carry", () => ({ k: tensor([1, 1], [app.state.step]) }));
-  const left = id(run(), "left");
+  const difference = id(run(), "difference");
   const line = h("p", { role: "status" });
   const root = h("div");
   const from = { names: () => numbered([10, 30]) };
   const to = { names: () => numbered([10 + app.state.step, 30 + app.state.step]) };
   guarded(app, root, () => {
-    const off = Math.max(...run().program.get(left).data.map(Math.abs));
+    const off = Math.max(...run().program.get(difference).data.map(Math.abs));
     line.dataset.error = String(off);
     line.replaceChildren(
       `The rotation R for k = ${app.state.step} maps position 10 to position ${10 + app.state.step}, and the same R maps position 30 to position ${30 + app.state.step}. Largest error: `,
@@ -219,9 +219,9 @@ function carry(app: App): HTMLElement {
     h(
       "div.row",
       matrix(app, run, id(run(), "encoding"), { caption: "positions 10 and 30", ...from }),
-      matrix(app, run, id(run(), "turn"), { caption: "the rotation: a 2 × 2 block for every hand" }),
-      matrix(app, run, id(run(), "carried"), { caption: "rotated", ...to }),
-      matrix(app, run, id(run(), "there"), { caption: "the encodings k steps later", ...to }),
+      matrix(app, run, id(run(), "rotation"), { caption: "the rotation: a 2 × 2 block for every hand" }),
+      matrix(app, run, id(run(), "rotated"), { caption: "rotated", ...to }),
+      matrix(app, run, id(run(), "shifted"), { caption: "the encodings k steps later", ...to }),
     ),
   );
   return root;

@@ -224,7 +224,7 @@ class _Tower:
         self._up(self._box("readout", "readout", title, counted, claims=readout, shape=shape, paths=["readout"]))
         if spec.outputs and self.model.output_layer is not None:
             lines = [f"{_count(self.width)} → {_count(spec.outputs)}"]
-            lines += ["the embedding table, turned"] if spec.tied else []
+            lines += ["the embedding table, transposed"] if spec.tied else []
             lines += [f"after {_count(self.width)} → {_count(self.width)}, {spec.output.hidden}"] if spec.output.hidden else []
             lines += [f"times {spec.output.scale:.4g}"] if spec.output.scale is not None else []
             shape = [*shape[:-1], _count(spec.outputs)]

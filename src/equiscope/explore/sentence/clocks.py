@@ -1,6 +1,7 @@
 """The tour of the clocks: small programs about encodings alone, traced like any model.
 
-Moving by k turns every hand by a fixed angle: p[i+k] = p[i] R_k, with one R_k for all i.
+A shift by k rotates every hand by a fixed angle: p[i + k] = p[i] R, with one R for all i. On the page a value has the name of its
+variable here.
 """
 
 import torch
@@ -19,7 +20,7 @@ PLACES = 48
 
 
 class Ladder(nn.Module):
-    """Encodings of places, and their products with one another."""
+    """Encodings of positions, and their products with one another."""
 
     def __init__(self, scheme: Sinusoidal, width: int) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class Ladder(nn.Module):
 
 
 class Carry(nn.Module):
-    """The rotation that carries p[i] to p[i+k], applied to two places at once, beside the real p[i+k]."""
+    """The rotation R that maps p[i] to p[i + k], applied at two positions, beside the encodings p_k of the positions i + k."""
 
     def __init__(self, scheme: Sinusoidal, width: int) -> None:
         super().__init__()
@@ -39,19 +40,19 @@ class Carry(nn.Module):
 
     def forward(self, tokens: Tokens, step: "Displacement") -> dict[str, Tensor]:
         frequencies = self.scheme.frequencies(self.width)
-        start = self.scheme.encode(tokens.positions, self.width)
+        p = self.scheme.encode(tokens.positions, self.width)
         unit = torch.eye(self.width, dtype=torch.float64)
         back = -angles(step.by, frequencies)
-        turn = rotate(unit, back, "interleaved")
-        carried = start @ turn
-        arrived = tokens.positions + step.by
-        there = self.scheme.encode(arrived, self.width)
-        left = carried - there
-        return {"left": left, "encoding": start, "turn": turn, "carried": carried, "there": there}
+        R = rotate(unit, back, "interleaved")
+        pR = p @ R
+        positions = tokens.positions + step.by
+        p_k = self.scheme.encode(positions, self.width)
+        difference = pR - p_k
+        return {"difference": difference, "encoding": p, "rotation": R, "rotated": pR, "shifted": p_k}
 
 
 def tour(width: int = 8) -> dict[str, ProgramRecord]:
-    """The programs by name: ladder, pair and sine (encodings of 48 places), and carry (places 10 and 30, k = 5)."""
+    """The programs by name: ladder, pair and sine (encodings of 48 positions), and carry (positions 10 and 30, k = 5)."""
     places = Tokens.of(torch.zeros(PLACES, 1, dtype=torch.float64))
     schemes = {"ladder": (Sinusoidal(), width), "pair": (Sinusoidal(waves="pair"), 2), "sine": (Sinusoidal(waves="sine"), 1)}
     programs = {
@@ -64,13 +65,13 @@ def tour(width: int = 8) -> dict[str, ProgramRecord]:
 
 
 class Displacement:
-    """How far to go, as an input that names itself."""
+    """The size of a shift, as an input that names itself."""
 
     def __init__(self, by: Tensor) -> None:
         self.by = by
 
     def leaves(self, axis: str = "") -> list[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
-        return [(self.by, ("k", "k", "steps to go", ("", "axis"), "constant"))]
+        return [(self.by, ("k", "k", "size of the shift", ("", "axis"), "constant"))]
 
 
 def best_map_error(encoding: Tensor, steps: int = 5) -> float:
@@ -80,15 +81,15 @@ def best_map_error(encoding: Tensor, steps: int = 5) -> float:
 
 
 def facts() -> list[Fact]:
-    """Why sines come with cosines: the best linear step with and without them, width 8, 105 places."""
-    turned = torch.arange(105, dtype=torch.float64)[:, None] * geometric_frequencies(4, 10000.0)
-    sines, both = best_map_error(turned.sin()), best_map_error(torch.cat([turned.sin(), turned.cos()], 1))
+    """Why sines come with cosines: the best linear step with and without them, width 8, 105 positions."""
+    radians = torch.arange(105, dtype=torch.float64)[:, None] * geometric_frequencies(4, 10000.0)
+    sines, both = best_map_error(radians.sin()), best_map_error(torch.cat([radians.sin(), radians.cos()], 1))
     source = "equiscope.explore.sentence.clocks.best_map_error"
     return [
         Fact(
             name="sines-only",
             value=sines,
-            text="the best linear map from p_i to p_i+5 with sines only leaves",
+            text="the best linear map from p[i] to p[i + 5] with sines only leaves",
             source=source,
         ),
         Fact(name="sine-cosine", value=both, text="with sine and cosine it leaves", source=source),

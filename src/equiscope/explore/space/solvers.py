@@ -1,6 +1,6 @@
 """Models of molecules as one function of the positions: energies, forces, attention between atoms, and vectors.
 
-That function is what a page runs again for every turn, so it is plain tensor work: no lists of neighbours that a turn could change.
+That function is what a page runs again for every rotation, so it is plain tensor work: no lists of neighbours that a rotation could change.
 """
 
 import copy
@@ -65,7 +65,7 @@ def in_space(name: str, model: SpaceModel, numbers: Tensor, seed: int | None = N
     group = model.spec.group
     title = f"{group} transformer"
     same = "A mirror image is the same to it." if group == "E(3)" else "It can tell a molecule from its mirror image."
-    about = f"Numbers and arrows as features; scores are products of like with like. {same}"
+    about = f"Features are scalars and vectors; scores are dot products of equal kinds. {same}"
     return Solving(name, title, about, group, model, lambda m: _space_answers(m, numbers), seed is None, seed, unit)
 
 
@@ -74,7 +74,7 @@ def plain(numbers: Tensor, seed: int) -> Solving:
     kinds = numbers.unique()
     block = Block(attention=Attention(heads=4, backend="eager"))
     spec = Spec(width=32, input=InputLayer(features=len(kinds) + 3), layers=2, block=block, outputs=1)
-    about = "An ordinary transformer: a token is an element and three coordinates. Nothing in it knows what a turn is."
+    about = "An ordinary transformer: a token is an element and three coordinates. No part of it is equivariant to rotations."
     which = F.one_hot((numbers[:, None] == kinds).long().argmax(-1), len(kinds))
     return Solving(
         "plain", "plain transformer", about, "none", drawn(spec, seed), lambda m: _plain_answers(m, which), False, seed
