@@ -125,7 +125,7 @@ SHOTS: dict[str, Shot] = {
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
     "looking": ("head=2.1", WIDE, around(".learned")),
     "heads": ("", WIDE, around(".desk")),
-    "comparison": ("", WIDE, around(".candidates")),
+    "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=2", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=59", WIDE, around(".summary", ".stack")),

@@ -1,6 +1,7 @@
 """Models of molecules as one function of the positions: energies, forces, attention between atoms, and vectors.
 
-That function is what a page runs again for every rotation, so it is plain tensor work: no lists of neighbours that a rotation could change.
+That function is what a page runs again for every rotation, so it is plain tensor work, without a list of neighbours that a rotation
+could change.
 """
 
 import copy
