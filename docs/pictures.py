@@ -123,7 +123,7 @@ SHOTS: dict[str, Shot] = {
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
-    "looking": ("head=2.1", WIDE, around(".learned")),
+    "looking": ("head=2.1", WIDE, around(".samples-part")),
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
