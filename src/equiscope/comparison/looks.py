@@ -76,5 +76,6 @@ def notes_of_looks(comparison: Comparison, left: int) -> Iterator[str]:
         added = look.seeds - planned[-1].seeds
         yield (
             f"{added} seed{' was' if added == 1 else 's were'} added after the last planned look, at {planned[-1].seeds} seeds, "
-            f"which had spent the {100 * LEVEL:g} %. A difference is reported falsely in up to {100 * level:g} % of such comparisons."
+            f"which had spent the {100 * LEVEL:g} %. "
+            f"A difference is reported falsely in up to {100 * level:g} % of such comparisons."
         )
