@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.drawn import HEADS, LISTED, VARIANTS, WIDTH, attending, placed, randomised, title, uneven, words
+from tests.drawn import HEADS, VARIED, WIDTH, attending, placed, randomised, title, uneven, words
 from tests.pairwise import pairwise
 
 import equiscope as eq
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 
 ROUNDING = 1e-10  # float64; measured below 1e-14
 LENGTH = 7
-schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
+schemes = pytest.mark.parametrize("scheme", VARIED, ids=title)
 
 
 def rows(tokens: Tokens, start: int, stop: int) -> Tokens:

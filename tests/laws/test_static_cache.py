@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from tests.drawn import LISTED, VARIANTS, attending, placed, title, words
+from tests.drawn import VARIED, attending, placed, title, words
 from tests.laws.test_cache import LENGTH, ROUNDING, rows
 
 from equiscope.attention import Blocks, Causal, Everything, Window
@@ -18,7 +18,7 @@ from equiscope.tokens import Tokens
 
 pytestmark = pytest.mark.quick
 
-schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
+schemes = pytest.mark.parametrize("scheme", VARIED, ids=title)
 masks = pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal() & Blocks(2)], ids=title)
 
 

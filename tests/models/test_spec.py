@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from tests.drawn import LISTED, VARIANTS, title
+from tests.drawn import VARIED, title
 
 import equiscope as eq
 from equiscope.attention import Documents
@@ -23,7 +23,7 @@ FULL = eq.Spec(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
+@pytest.mark.parametrize("scheme", VARIED, ids=title)
 def test_a_spec_survives_json_with_every_scheme(scheme, tmp_path):
     for spec in (FULL.with_position(scheme), eq.Spec(width=8).with_position(scheme)):
         file = tmp_path / "spec.json"
