@@ -1,4 +1,4 @@
-"""The suite: every position scheme of one axis on the synthetic tasks of this folder, three seeds, at 1 to 8 times the length.
+"""The suite: every position scheme of one axis, and an LSTM, on the synthetic tasks of this folder, at 1 to 8 times the length.
 
     python recipes/synthetic/suite.py run FOLDER --processes 16   train and measure; the same command resumes
     python recipes/synthetic/suite.py record FOLDER               write results/TASK.json and the tables of README.md
@@ -23,6 +23,7 @@ import msgspec
 from equiscope.comparison import job
 from equiscope.comparison.outcome import of_folder
 from equiscope.comparison.plan import Job, make_plan, read_plan, write_plan
+from equiscope.comparison.vary import Change
 from equiscope.errors import EquiscopeError
 from equiscope.positions import SCHEMES
 from equiscope.record import Comparison
@@ -33,6 +34,7 @@ FOLDER = Path(__file__).parent
 TASKS = ("copy", "reverse", "sort", "recall", "induction", "back", "parity", "addition")
 BEGIN, END = "<!-- tables: python recipes/synthetic/suite.py table -->", "<!-- end of the tables -->"
 SOLVED = 0.95  # accuracy
+LSTM = "lstm"
 SMALLEST = 0.05  # difference of accuracy that matters
 NAMES = {"back": "token 4 back"}
 
@@ -66,13 +68,15 @@ def main(words: Sequence[str]) -> int:
     return table(given.command == "table" and given.check)
 
 
-def schemes(recipe: Recipe) -> list[dict[str, object]]:
-    """Every scheme that reads one axis, with the sizes of the task's training where it has a size."""
+def candidates(recipe: Recipe) -> dict[str, Change]:
+    """Every scheme that reads one axis, with the sizes of the task's training where it has a size; and an LSTM, for comparison."""
     longest = next(positions for _, positions in SyntheticTask(recipe).longest()).shape[0]
     sizes: dict[str, dict[str, object]] = {"learned": {"length": longest}}
     one_axis = [scheme.name for scheme in SCHEMES if scheme().axes in (None, 1)]
     more: list[dict[str, object]] = [{"scheme": "mixed-rope", "axes": 1}, {"scheme": "log-cpb", "shape": [longest]}]
-    return [{"scheme": name, **sizes.get(name, {})} for name in one_axis] + more
+    schemes = [{"scheme": name, **sizes.get(name, {})} for name in one_axis] + more
+    found: dict[str, Change] = {str(scheme["scheme"]): {"model.block.attention.position": scheme} for scheme in schemes}
+    return found | {LSTM: {"model.baseline": LSTM}}
 
 
 def run(folder: Path, tasks: Sequence[str], processes: int, seeds: int, small: bool, only: Sequence[str] = ()) -> int:
@@ -83,10 +87,9 @@ def run(folder: Path, tasks: Sequence[str], processes: int, seeds: int, small: b
     jobs: list[tuple[Path, Job]] = []
     for task in tasks:
         recipe = read_recipe(FOLDER / f"{task}.toml", small=small)
-        some = [scheme for scheme in schemes(recipe) if not only or scheme["scheme"] in only]
-        names = {str(scheme["scheme"]): {"model.block.attention.position": scheme} for scheme in some}
+        some = {name: change for name, change in candidates(recipe).items() if not only or name in only}
         plan = make_plan(
-            recipe, FOLDER, names, [recipe.seed + i for i in range(seeds)],
+            recipe, FOLDER, some, [recipe.seed + i for i in range(seeds)],
             question=f"Which position schemes learn the task {NAMES.get(task, task)}, and at which lengths?",
             check=task == tasks[0], smallest_effect=SMALLEST,
             command=f"python recipes/synthetic/suite.py run FOLDER --tasks {task}",
@@ -174,7 +177,7 @@ def overview(found: dict[str, Comparison]) -> str:
     """For each scheme and task the largest multiple of the trained length at which it is solved, or else the accuracy at 1×."""
     some = next(iter(found.values()))
     names = [c.name for c in some.candidates]
-    order = [scheme.name for scheme in SCHEMES if scheme.name in names]
+    order = [name for name in (*(scheme.name for scheme in SCHEMES), LSTM) if name in names]
     lines = [f"| scheme | {' | '.join(NAMES.get(task, task) for task in found)} |", "| --- |" + " --- |" * len(found)]
     for name in order:
         cells = [solved_until(values_of(comparison, name)) for comparison in found.values()]

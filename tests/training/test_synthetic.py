@@ -142,9 +142,9 @@ def test_a_value_that_does_not_fit_names_what_does():
 
 def test_every_scheme_of_one_axis_is_a_candidate_of_the_suite(suite):
     base = read_recipe(FOLDER / "recall.toml", small=True)
-    names = {one["scheme"]: {"model.block.attention.position": one} for one in suite.schemes(base)}
-    assert len(names) == 20
-    assert len(make_plan(base, FOLDER, names, [1]).candidates) == 20
+    plan = make_plan(base, FOLDER, suite.candidates(base), [1])
+    assert len(plan.candidates) == 21
+    assert "lstm" in plan.candidates
 
 
 def test_a_short_suite_has_every_length_and_its_tables(suite, tmp_path, capsys):
