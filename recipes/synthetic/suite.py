@@ -170,8 +170,8 @@ def rows() -> str:
     found = {task: msgspec.json.decode(p.read_bytes(), type=Comparison) for task, p in kept.items() if p.exists()}
     if not found:
         return "Not measured.\n"
-    about = f"Bold: the largest multiple of the trained length up to which the mean accuracy is at least {SOLVED:g}. Else: the mean "
-    about += "accuracy at the trained length.\n"
+    about = f"Bold: the largest multiple of the trained length up to which the mean accuracy is at least {SOLVED:g}. Else: the "
+    about += "mean accuracy at the trained length.\n"
     return "\n".join([about, overview(found), *(one_task(task, comparison) for task, comparison in found.items())])
 
 
