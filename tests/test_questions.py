@@ -30,3 +30,9 @@ def test_the_table_of_answers_is_up_to_date():
     script = importlib.util.module_from_spec(found)
     found.loader.exec_module(script)
     assert script.main(["--check"]) == 0
+
+
+def test_the_small_form_overrides_the_budget_that_a_question_sets():
+    recipe = read_question(FOLDER / "schemes-sizes.toml", [], small=True)[1]
+    assert (recipe.budget.steps, recipe.budget.batch, recipe.optimiser.kind) == (120, 32, "adamw")
+    assert read_question(FOLDER / "schemes-sizes.toml", ["budget.steps=130"], small=True)[1].budget.steps == 130

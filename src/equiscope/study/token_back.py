@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import EquiscopeError
-from equiscope.models import Attention, Block, Model, Spec, build
+from equiscope.models import Attention, Block, InputLayer, Model, Spec, build
 from equiscope.positions import SCHEMES, Position
 from equiscope.study.base import Cell, Curve, Each, Panel, ResultTable, Study, StudyResult
 
@@ -31,8 +31,8 @@ def measure(quick: bool, each: Each) -> StudyResult:
             skipped.append(scheme.name)
     runs: dict[str, list[list[float]]] = {name: [] for name in models}
     for name, seed in each([(name, seed) for seed in range(seeds) for name in models], "schemes and seeds"):
-        runs[name].append(_train(models[name][seed], steps, seed))
-    reached = {name: sorted(_first(curve, steps) for curve in curves) for name, curves in runs.items()}
+        runs[name].append(train(models[name][seed], steps, seed))
+    reached = {name: sorted(first(curve) for curve in curves) for name, curves in runs.items()}
     inside = {name: r for name, r in reached.items() if median(r) <= steps}
     order = sorted(reached, key=lambda name: (median(reached[name]), -_last(runs[name])))
     fastest = order[0]
@@ -67,37 +67,46 @@ def measure(quick: bool, each: Each) -> StudyResult:
 
 
 def _model(scheme: type[Position]) -> Model:
-    attention = Attention(heads=HEADS, position=scheme(), causal=True)
-    model = build(Spec(WIDTH, vocabulary=TOKENS, outputs=TOKENS, block=Block(attention, feedforward=None))).double()
+    model = small_model(Attention(heads=HEADS, position=scheme(), causal=True))
     model(torch.zeros(1, LENGTH, dtype=torch.long))  # a scheme that needs more than one coordinate says so here
     return model
 
 
-def _train(model: Model, steps: int, seed: int) -> list[float]:
-    """Share of right answers after every five steps, on fresh tokens; ends early where it is enough twice in a row."""
+def small_model(attention: Attention, layers: int = 1, scale: float | None = None) -> Model:
+    """Attention without feed-forward. scale: factor of the words, as `InputLayer.scale`."""
+    block = Block(attention, feedforward=None)
+    spec = Spec(WIDTH, vocabulary=TOKENS, outputs=TOKENS, layers=layers, block=block, input=InputLayer(scale=scale))
+    return build(spec).double()
+
+
+def train(model: Model, steps: int, seed: int, back: int = BACK) -> list[float]:
+    """Share of right answers after every five steps, on fresh tokens; ends early where it is enough twice in a row.
+
+    back  which token the answer is: the one so many positions earlier
+    """
     tokens = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(model.parameters(), RATE)
     curve: list[float] = []
     for step in range(1, steps + 1):
-        loss, _ = _loss(model, tokens)
+        loss, _ = _loss(model, tokens, back)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         if step % EVERY == 0:
             with torch.no_grad():
-                curve.append(_loss(model, tokens)[1])
+                curve.append(_loss(model, tokens, back)[1])
             if min(curve[-2:]) >= ENOUGH and len(curve) > 1:
                 break
     return curve
 
 
-def _loss(model: Model, tokens: torch.Generator) -> tuple[Tensor, float]:
+def _loss(model: Model, tokens: torch.Generator, back: int) -> tuple[Tensor, float]:
     ids = torch.randint(TOKENS, (BATCH, LENGTH), generator=tokens)
-    answers, wanted = model(ids)[:, BACK:].flatten(0, 1), ids[:, :-BACK].flatten()
+    answers, wanted = model(ids)[:, back:].flatten(0, 1), ids[:, :-back].flatten()
     return torch.nn.functional.cross_entropy(answers, wanted), (answers.argmax(-1) == wanted).double().mean().item()
 
 
-def _first(curve: list[float], steps: int) -> float:
+def first(curve: list[float]) -> float:
     """The first step at which it is enough; infinite where it never is."""
     return next((EVERY * (i + 1.0) for i, right in enumerate(curve) if right >= ENOUGH), float("inf"))
 

@@ -4,7 +4,7 @@
 """
 
 from equiscope.errors import UnknownName
-from equiscope.study.claims import attention, biases, cases, cost, depth, models, rotations, sinusoids, symmetry, tokens
+from equiscope.study.claims import attention, biases, cases, cost, depth, models, rotations, sinusoids, symmetry, tokens, trained
 from equiscope.study.claims.base import (
     ROUNDING,
     VERDICTS,
@@ -30,6 +30,7 @@ THEMES: dict[str, tuple[LedgerClaim, ...]] = {
         "Tokens": tokens,
         "Blocks and depth": depth,
         "Training and generation": models,
+        "Small trained models": trained,
         "Cost": cost,
     }.items()
 }

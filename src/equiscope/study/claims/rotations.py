@@ -14,7 +14,7 @@ from equiscope.positions import (
 from equiscope.positions.base import Role
 from equiscope.positions.rope import half_from_interleaved
 from equiscope.positions.scaling import DynamicNtk, Linear, Ntk, Yarn
-from equiscope.study import decay, token_back
+from equiscope.study import decay
 from equiscope.study.base import fmt
 from equiscope.study.claims.base import (
     ROUNDING,
@@ -250,20 +250,4 @@ def xpos_decays(setting: Setting) -> ClaimMeasurement:
             curve("RoPE", at[:, 0], plain),
             curve("xPos's factor", at[:, 0], shrunk, dashed=True),
         ),
-    )
-
-
-@claim("RoPE learns faster than absolute encodings.", "Su 2021, section 4.2 and figure 3")
-def rope_learns_faster(setting: Setting) -> ClaimMeasurement:
-    short = Setting(True, setting.seed, setting.each).result(token_back.STUDY)
-    steps = {name: short.numbers[f"steps, {name}"] for name in token_back.SHORT}
-    rope, waves = steps["rope"], steps["sinusoidal"]
-    listed = ", ".join(f"{name} {'not' if s is None else f'{s:g}'}" for name, s in steps.items())
-    return ClaimMeasurement(
-        f"Steps until 95 % of “the token {token_back.BACK} back” are right, at most 50: {listed}.",
-        verdict_of(rope is not None and (waves is None or rope < waves)),
-        "On this task, of one layer and one seed, where only the distance matters; `equiscope study token-back` has every "
-        "scheme and three seeds.",
-        {f"steps, {name}": s for name, s in steps.items()},
-        short.panels[:1],
     )

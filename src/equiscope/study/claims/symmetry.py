@@ -236,6 +236,34 @@ def attention_reaches_all(setting: Setting) -> ClaimMeasurement:
 
 
 @claim(
+    "The output at the first patch of a picture can be read out in place of a class token.",
+    "follows from Vaswani 2017, table 1: any two tokens are one step apart",
+)
+def a_first_patch_reads_the_picture(setting: Setting) -> ClaimMeasurement:
+    patches, reach, moved = 16, {}, {}
+    x = normal(patches, WIDTH)
+    for name, causal, readout in (
+        ("first, full mask", False, "first"), ("first, causal mask", True, "first"), ("class, full mask", False, "class"),
+        ("class, causal mask", True, "class"),
+    ):  # fmt: skip
+        model, tokens = _model(2, causal, readout=readout), Tokens.of(x.clone().requires_grad_())
+        sizes = torch.autograd.grad(model(tokens).square().sum(), tokens.x)[0].norm(dim=-1)
+        reach[name] = int((sizes > 0).sum())
+        moved[name] = relative_error(model(Permute((*range(1, patches), 0)).on_input(Tokens.of(x))), model(Tokens.of(x)))
+    return ClaimMeasurement(
+        f"Of {patches} patches, the output depends on {reach['first, full mask']} (first patch) and {reach['class, full mask']} "
+        f"(class token) with a full mask, on {reach['first, causal mask']} and {reach['class, causal mask']} with a causal one. "
+        f"Without positions, another patch in front changes the first patch's output by {fmt(moved['first, full mask'])}, the "
+        f"class token's by {fmt(moved['class, full mask'])}.",
+        verdict_of(min(reach.values()) == patches, reach["first, full mask"] == patches),
+        "With a full mask, and at the price of one more asymmetry: the answer depends on which patch is first. Under a causal mask "
+        "the first patch attends to itself only; a class token, which stands behind all patches here, attends to all of them. What "
+        "training makes of it, recipes/questions/causal-pictures.toml measures.",
+        {f"patches, {name}": float(n) for name, n in reach.items()} | {f"moved, {name}": e for name, e in moved.items()},
+    )
+
+
+@claim(
     "With a sliding window of W, information moves up to W words a layer: k layers reach k · W.",
     "Jiang 2023 (Mistral 7B), section 2",
 )
