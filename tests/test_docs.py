@@ -180,6 +180,8 @@ def test_what_the_contributors_guide_names_is_there():
     homes = [ROOT, ROOT / "src" / "equiscope"]
     assert [path for path in paths if not any((home / path).exists() for home in homes)] == []
     for name in names:
+        if (ROOT / name.replace(".", "/")).with_suffix(".py").exists():  # a module
+            continue
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module if name.startswith("tests.") else f"equiscope.{module}"), attribute)
 
