@@ -1,4 +1,4 @@
-"""Planted faults: small mistakes drawn by a seed, and which of the three speeds of tests find them.
+"""Planted faults: small mistakes, drawn at random with a seed, and which of the three runs of the tests find them.
 
     git worktree add --detach ../planted && python -m tests.faults plant ../planted
     cd ../planted && export PYTHONPATH=src:tests/faults EQUISCOPE_FAULTS=$PWD/faults
@@ -6,10 +6,10 @@
     EQUISCOPE_FAULT_NUMBERS=0,1,2 python -m pytest -p hunter tests/positions
     python -m tests.faults table faults
 
-`python -m tests.faults draw FOLDER` draws other faults into drawn.json, which `plant` reads. A fault is found by the text of its
-expression: where the source is renamed, drawn.json follows.
+`python -m tests.faults draw FOLDER` draws other faults into drawn.json, which `plant` reads. `plant` looks for the text of each
+expression in the source: if the source is renamed, rename it in drawn.json too.
 
-The second command notes which test reaches which fault, the third runs for each fault the tests that reach it, quickest first.
-Both take the rooms that one names. `table` writes docs/why/faults.md. What no test
-could find stands in set_aside.json, with the reason.
+The command with `recorder` records which test evaluates which fault. The one with `hunter` runs these tests for each fault,
+quickest first. Both run the test folders that are given. `table` writes docs/why/faults.md. set_aside.json has the notes of that
+page: why no test can find a fault, or that a test was added.
 """

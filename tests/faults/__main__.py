@@ -1,4 +1,4 @@
-"""`draw FOLDER` draws faults, `plant FOLDER` writes them into a copy, `table FOLDER` writes the page of what was found."""
+"""`draw FOLDER` draws faults, `plant FOLDER` writes them into a copy, `table FOLDER` writes the page of the results."""
 
 import json
 import sys
@@ -14,17 +14,21 @@ HEAD = """# Planted faults
 
 Do the tests find a small bug? A seeded script drew {count} expressions from seven parts of the package and replaced
 each with a small bug (mutation testing): another operator or comparison, a dropped term, an index off by one, swapped arguments,
-another axis. It drew them from commit 5fb4f353, where the default run still had every combination of parameters; where the source
-was renamed since, `tests/faults/drawn.json` follows. For each fault, the tests that reach it run until one fails, without the
-checks of shapes. `tests/faults` has the script and its commands; this page is its output.
+another axis. It drew them at commit 5fb4f353; expressions that were renamed later were renamed in `tests/faults/drawn.json`. For
+each fault, the tests that evaluate the expression run until one fails. The checks of shapes and types (`--shapes`) are off.
+`tests/faults` has the script and its commands; this page is its output.
 
-A fault is set aside only if it changes no result; the note says why.
+At first, no test that ran found {unnoticed} of the faults. A test was added for each of them, and a note says so. The numbers below
+include these tests, so they do not estimate how many other bugs the tests would find.
+
+A fault is set aside if it changes no result; its note says why. *Any run* is the quick, the default or the thorough run.
 {compared}
 
 """
-ALL_FOUND = """The default run finds every other fault. So it finds whatever the larger run of that commit found, and the tests of
-that commit need not run for a comparison."""
+ALL_FOUND = """The default run finds every fault that is not set aside."""
+UNNOTICED = "no test that ran noticed it; one was added"
 RESULT = {True: "yes", False: "no"}
+LONGEST = 60  # characters of an expression
 
 
 def main(verb: str, folder: str) -> None:
@@ -43,7 +47,7 @@ def main(verb: str, folder: str) -> None:
 
 
 def page(folder: Path) -> str:
-    """The table of one hunt: of several runs of a fault those count that found something."""
+    """The page, from the results of one hunt. A fault that was run several times is found if one of these runs found it."""
     faults = [Fault(**fault) for fault in json.loads((folder / "faults.json").read_text(encoding="utf-8"))]
     aside = json.loads((HERE / "set_aside.json").read_text(encoding="utf-8"))
     found: dict[int, set[str]] = defaultdict(set)
@@ -69,11 +73,12 @@ def page(folder: Path) -> str:
         rows.append([*cells, *("" if note and not thorough else RESULT[hit] for hit in (thorough, default, quick)), note])
     sums = [[room, *map(str, counts)] for room, counts in totals.items()]
     sums.append(["**all**", *(str(sum(counts[i] for counts in totals.values())) for i in range(5))])
-    titles = ["part", "faults", "set aside", "found by all tests", "by the default run", "by the quick run"]
-    long = ["", "part", "where", "mistake", "change", "all tests", "default", "quick", "note"]
+    titles = ["part", "faults", "set aside", "found by any run", "by the default run", "by the quick run"]
+    long = ["", "part", "where", "mistake", "change", "any run", "default", "quick", "note"]
     missed = [fault.number for fault in faults if not found[fault.number] & {"quick", "default"} and str(fault.number) not in aside]
     compared = f"The default run misses: {', '.join(map(str, missed))}." if missed else ALL_FOUND
-    return HEAD.format(count=len(faults), compared=compared) + table(titles, sums) + "\n## Each fault\n\n" + table(long, rows)
+    head = HEAD.format(count=len(faults), compared=compared, unnoticed=list(aside.values()).count(UNNOTICED))
+    return head + table(titles, sums) + "\n## Each fault\n\n" + table(long, rows)
 
 
 def is_failure(answer: str | None) -> bool:
@@ -81,8 +86,12 @@ def is_failure(answer: str | None) -> bool:
 
 
 def change(fault: Fault) -> str:
+    """The expression and its mistake, shortened such that their difference is shown."""
     both = [" ".join(text.split()).replace("|", "\\|") for text in (fault.original, fault.mistaken)]
-    return " → ".join(f"`{text if len(text) <= 60 else text[:59] + '…'}`" for text in both)
+    if both[0][: LONGEST - 1] == both[1][: LONGEST - 1]:
+        first = next(i for i, (a, b) in enumerate(zip(*both, strict=False)) if a != b)
+        both = [f"…{text[first - LONGEST // 2 :]}" for text in both]
+    return " → ".join(f"`{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}`" for text in both)
 
 
 def table(titles: list[str], rows: list[list[str]]) -> str:
