@@ -1,7 +1,8 @@
-"""Synthetic tasks: examples with known answers, generated from the seed and never stored. Each tests one use of positions.
+"""Synthetic tasks: examples with known answers, generated from the seed and never stored. Each task needs one use of positions.
 
-An example is a row of ids and the answer at each of its positions; only answers are scored. All examples of a batch have one
-length, so there is no padding (as in Delétang et al. 2023). A test at a longer length needs no other model, and no other symbols.
+An example is a row of token ids, with a target at each position that has an answer; the loss and the metrics ignore the other
+positions. All examples of a batch have the same length, so there is no padding (as in Delétang et al. 2023). Longer inputs have the
+same symbols, so a trained model can be tested on them as it is.
 """
 
 from collections.abc import Callable
@@ -18,24 +19,24 @@ from equiscope.errors import InputError
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Generated = Literal["copy", "reverse", "sort", "recall", "induction", "back", "parity", "addition"]
-Rows = tuple[Tensor, Tensor]  # ids [B, N], and the answer at each position [B, N] or IGNORED
+Rows = tuple[Tensor, Tensor]  # token ids [B, N]; the answer at each position [B, N], IGNORED where there is none
 SEPARATOR, EQUALS = "|", "="
-GUESSES = 2048  # examples from which the best guess is counted
+GUESSES = 2048  # examples in which the most frequent answers are counted
 
 
 class Synthetic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="synthetic", tag_field="task"):
     """Generated examples with known answers.
 
     generate  "copy": x | x. "reverse": x | x backwards. "sort": x | x in ascending order, with repetitions. "recall": pairs of a
-              key and its value; when a key is repeated, its value is the answer. "induction": symbols, then a half of them again
-              from a random one on. "back": at each token, the token `distance` before it. "parity": at each token, the sum so far
-              modulo `symbols`. "addition": a b = (a + b) modulo `symbols`, with held-out pairs
-    length    L, longest input of training, in symbols (of "recall" in pairs); each batch has a random length up to L, and the
-              validation and test parts have L. Of "addition" 2, the two numbers
-    symbols   number of different symbols; of "recall" so many keys and so many values
-    distance  of "back", in tokens
-    held_out  share of the pairs of "addition" that are not trained on: half of them for validation, half for the test
-    examples  of the validation part and of the test part
+              key and its value; when a key is repeated, its value is the answer. "induction": random symbols, then half of them
+              repeated in order, starting at a random symbol. "back": at each token, the token `distance` before it. "parity": at
+              each token, the sum so far modulo `symbols`. "addition": a b = (a + b) modulo `symbols`, with held-out pairs
+    length    L, the longest training input, in symbols (for "recall" in pairs). Each training batch has a random length up to L;
+              inputs of the validation and test parts have the length L. "addition" needs 2, its two numbers
+    symbols   number of different symbols; for "recall" the number of keys, and of values
+    distance  for "back", in tokens
+    held_out  for "addition": share of the pairs that are not trained on; half of these are for validation, half for the test
+    examples  number of examples of the validation part, and of the test part; "addition" has all pairs of the part instead
     """
 
     generate: Generated
@@ -47,19 +48,19 @@ class Synthetic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
     @property
     def answers_are_read(self) -> bool:
-        """Whether an answer is a later token of the input, so that a model without a causal mask would see it."""
+        """Whether answers are also later tokens of the input, which a model without a causal mask could attend to."""
         return self.generate not in ("back", "parity", "addition")
 
     @property
     def shortest(self) -> int:
-        """The shortest input that has an answer."""
+        """Length of the shortest input that has an answer, in the unit of `length`."""
         return {"back": self.distance + 1, "recall": 2, "induction": 3, "addition": 2}.get(self.generate, 1)
 
 
 class SyntheticExamples:
     """The examples of a `Synthetic` recipe.
 
-    words   of the ids, in their order
+    words   the word of each token id
     raises  InputError if the fields contradict each other
     """
 
@@ -78,20 +79,20 @@ class SyntheticExamples:
         self.pairs = _split_pairs(config, seed) if config.generate == "addition" else {}
 
     def batch(self, step: int, size: int) -> Rows:
-        """The examples of a step."""
+        """The training examples of a step."""
         random = generator(self.seed, "synthetic", step)
         length = int(torch.randint(self.config.shortest, self.config.length + 1, (), generator=random))
         return self._rows("train", length, size, random)
 
     def examples(self, part: str, length: int | None = None) -> Rows:
-        """All examples of a part. length: of their inputs, L by default."""
+        """All examples of a part. length: length of their inputs, by default L. "addition" ignores it."""
         length = length or self.config.length
         return self._rows(part, length, self.config.examples, generator(self.seed, "synthetic", part, length))
 
     def chance(self, part: str, length: int | None = None) -> float:
-        """Share of a part's answers that the best guess without the input has right: at each position, its most frequent answer.
+        """Accuracy on a part of always guessing the most frequent answer at each position, without the input.
 
-        The frequencies are counted over other examples of the same length.
+        The frequencies are counted in other examples of the same length.
         """
         length = length or self.config.length
         targets = self.examples(part, length)[1]
@@ -113,7 +114,10 @@ def _symbols(config: Synthetic, length: int, size: int, random: Generator) -> Te
 
 
 def _answered(question: Tensor, answer: Tensor) -> Rows:
-    """A question [B, N] continued by its answer [B, M]: the model reads both, but not the answer's last token, N + M - 1."""
+    """The question [B, N] followed by its answer [B, M], without the last token of the answer: ids [B, N + M - 1].
+
+    The target of each position is its next token, from the last token of the question on.
+    """
     text = torch.cat([question, answer], 1)
     targets = text[:, 1:].clone()
     targets[:, : question.shape[1] - 1] = IGNORED
@@ -143,9 +147,10 @@ def _sort(config: Synthetic, length: int, size: int, random: Generator) -> Rows:
 
 
 def _recall(config: Synthetic, length: int, size: int, random: Generator) -> Rows:
-    """k v k v ...: keys with repetitions, each with the same value all through the example. Answers: the values of repeated keys.
+    """k v k v ...: each key has the same value throughout the example. Answers: the values of keys that occurred before.
 
-    Source: Arora et al. 2023, "Zoology", multi-query associative recall. The last key of an example is always a repeated one.
+    The last key of an example always occurred before.
+    Source: Arora et al. 2023, "Zoology", multi-query associative recall.
     """
     keys = _symbols(config, length, size, random)
     earlier = torch.randint(length - 1, (size, 1), generator=random)
@@ -159,10 +164,10 @@ def _recall(config: Synthetic, length: int, size: int, random: Generator) -> Row
 
 
 def _induction(config: Synthetic, length: int, size: int, random: Generator) -> Rows:
-    """Symbols s, then a half of them again from a random one on: what followed the same tokens before follows them again.
+    """Random symbols s, then half of them repeated in order, starting at a random symbol.
 
-    The repetition's first symbol is random. A later one is an answer unless the tokens of the repetition so far occur several
-    times in s and were followed by different symbols.
+    The first symbol of the repetition is no answer, since nothing predicts it. A later one is an answer unless the repetition
+    so far occurs several times in s, followed by different symbols.
     Source: Olsson et al. 2022, "In-context Learning and Induction Heads", repeated random tokens.
     """
     s, half = _symbols(config, length, size, random), (length + 1) // 2
@@ -170,7 +175,7 @@ def _induction(config: Synthetic, length: int, size: int, random: Generator) -> 
     repetition = s.gather(1, first + torch.arange(half))
     text = torch.cat([s, repetition], 1)[:, :-1]
     targets = torch.full_like(text, IGNORED)
-    matches = s == repetition[:, :1]  # whether the repetition so far begins at each symbol of s
+    matches = s == repetition[:, :1]  # whether the repetition so far occurs in s from each symbol on
     for i in range(1, half):
         matches, same = matches[:, : length - i], s[:, i:] == repetition[:, i : i + 1]
         targets[:, length + i - 1] = torch.where((~matches | same).all(1), repetition[:, i], IGNORED)
@@ -179,7 +184,7 @@ def _induction(config: Synthetic, length: int, size: int, random: Generator) -> 
 
 
 def _back(config: Synthetic, length: int, size: int, random: Generator) -> Rows:
-    """At each token, the token `distance` before it: attention to a fixed relative position."""
+    """At each token, the token `distance` before it: needs attention at a fixed distance."""
     x = _symbols(config, length, size, random)
     targets = torch.full_like(x, IGNORED)
     targets[:, config.distance :] = x[:, : -config.distance]
@@ -204,9 +209,10 @@ GENERATORS: dict[str, Callable[[Synthetic, int, int, Generator], Rows]] = {
 
 
 def _addition(config: Synthetic, pairs: Tensor, size: int | None, random: Generator) -> Rows:
-    """a b = (a + b) modulo `symbols`; the answer at the sign is a target only. Source: Power et al. 2022, "Grokking".
+    """a b = with the target (a + b) modulo `symbols` at "="; the answer is not an input. Source: Power et al. 2022, "Grokking".
 
-    pairs  [P, 2] of the part, a <= b; size: of a random batch, in random order; None: all pairs, in both orders
+    pairs  [P, 2] pairs of the part, with a <= b
+    size   number of examples of a random batch, each pair in a random order; None: all pairs, in both orders
     """
     if size is None:
         x = torch.cat([pairs, pairs.flip(1)]).unique(dim=0)
@@ -220,9 +226,9 @@ def _addition(config: Synthetic, pairs: Tensor, size: int | None, random: Genera
 
 
 def _split_pairs(config: Synthetic, seed: int) -> dict[str, Tensor]:
-    """The unordered pairs of each part, and of all parts, so that (b, a) is not trained on where (a, b) is tested.
+    """The unordered pairs of each part, and of all parts: if (a, b) is in the test, neither (a, b) nor (b, a) is in training.
 
-    raises  InputError if a part has none
+    raises  InputError if a part has no pair
     """
     pairs = torch.combinations(torch.arange(config.symbols), with_replacement=True)
     pairs = pairs[torch.randperm(len(pairs), generator=generator(seed, "pairs"))]
