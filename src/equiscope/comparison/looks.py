@@ -1,8 +1,9 @@
-"""Looks: the numbers of seeds at which a comparison is tested, fixed before the runs; it ends at the first that decides every pair.
+"""Looks: the numbers of seeds at which all pairs are tested. They are fixed before the runs.
 
-Each look is tested at its part of the 5 %. Until a look, (its seeds / all seeds)^3 of the 5 % is spent, so most is left for the
-last one, as by O'Brien and Fleming's boundary. The parts add up to 5 %, so the rate of errors holds for any number of looks and any
-dependence between them.
+A comparison ends at the first look that decides every pair. Each look tests at its own level, a part of the 5 %: a look and all
+looks before it together use (seeds of the look / all seeds)^3 of the 5 %, so most is left for the last look, as with O'Brien and
+Fleming's boundary. The levels add up to 5 %. By the union bound the error rate is therefore at most 5 % for any number of looks,
+however these depend on each other.
 Sources: Lan & DeMets 1983, "Discrete Sequential Boundaries for Clinical Trials"; Kim & DeMets 1987, "Design and Analysis of Group
 Sequential Tests Based on the Type I Error Spending Rate Function".
 """
@@ -15,11 +16,11 @@ from equiscope.comparison.significance import LEVEL
 from equiscope.errors import InputError
 from equiscope.record import Comparison, Look, PairedDifference
 
-SPENDING = 3  # exponent
+SPENDING = 3  # exponent of the spending function
 
 
 def checked(looks: Sequence[int], seeds: int) -> list[int]:
-    """The looks of a comparison with so many seeds. Raises InputError unless they ascend from 2 or more to that number."""
+    """The looks of a comparison with this number of seeds. Raises InputError unless they ascend from 2 or more to it."""
     if looks and (list(looks) != sorted(set(looks)) or looks[0] < 2 or looks[-1] != seeds):
         raise InputError(
             f"Looks are numbers of seeds that ascend from 2 or more to the number of all seeds, {seeds}, but got {list(looks)}. "
@@ -29,7 +30,7 @@ def checked(looks: Sequence[int], seeds: int) -> list[int]:
 
 
 def looks_at(planned: Sequence[int], added: Sequence[int] = ()) -> list[Look]:
-    """The looks at these numbers of seeds. Those that were added after the planned ones are each tested at LEVEL."""
+    """The looks at these numbers of seeds. Looks that were added after the planned ones each test at LEVEL."""
     return [
         *(Look(seeds=seeds, level=level) for seeds, level in zip(planned, spending(planned), strict=True)),
         *(Look(seeds=seeds, level=LEVEL, planned=False) for seeds in added),
@@ -37,24 +38,24 @@ def looks_at(planned: Sequence[int], added: Sequence[int] = ()) -> list[Look]:
 
 
 def spending(looks: Sequence[int]) -> list[float]:
-    """What each look spends of LEVEL. looks: numbers of seeds, ascending; the last is the number of all seeds."""
+    """The level of each look; together they are LEVEL. looks: numbers of seeds, ascending; the last is the number of all seeds."""
     until = [0.0, *(LEVEL * (seeds / looks[-1]) ** SPENDING for seeds in looks)]
     return [now - before for before, now in pairwise(until)]
 
 
 def current_look(comparison: Comparison) -> Look | None:
-    """The look that the seeds so far belong to; None if no look is recorded."""
+    """The first look that the seeds so far do not exceed, or else the last one; None if no look is recorded."""
     reached = [look for look in comparison.looks if look.seeds >= len(comparison.seeds)] or comparison.looks[-1:]
     return reached[0] if reached else None
 
 
 def all_decided(pairs: Sequence[PairedDifference]) -> bool:
-    """Whether there are pairs, and none is undecided: then a look is the last."""
+    """Whether there are pairs and none is undecided, so that the comparison can end at this look."""
     return bool(pairs) and all(pair.verdict != "undecided" for pair in pairs)
 
 
 def notes_of_looks(comparison: Comparison, left: int) -> Iterator[str]:
-    """Whether the number of seeds was fixed before the runs, and what several looks spend."""
+    """Notes: whether the number of seeds was fixed before the runs, and the level of each of several looks."""
     if not any(pair.p is not None for pair in comparison.pairs):
         return
     if not comparison.looks:

@@ -2,15 +2,15 @@
 
 Every candidate is trained with the same seeds, so the effect of a seed on all of them cancels in their differences.
 
-difference   `scipy.stats.ttest_rel`, adjusted for all pairs by Holm's rule: at most 5 % of the comparisons in which some pairs
-             do not differ call one of these different
-equivalence  two one-sided paired t-tests (TOST) against the smallest effect that matters, each at 2.5 % over the number of
-             pairs: at most 2.5 % of comparisons call a pair equivalent whose difference is as large as that
-interval     of Bonferroni, 1 - 5 % over the number of pairs. If Holm's rule decides a pair, its end nearer to 0 is that of the
-             interval at the level at which Holm's rule tests the pair
+difference   a paired t-test (`scipy.stats.ttest_rel`), with p-values adjusted for all pairs by Holm's rule: at most 5 % of
+             comparisons call any pair different whose true difference is 0
+equivalence  two one-sided paired t-tests (TOST) against the smallest effect that matters, each at a level of 2.5 % / number of
+             pairs: at most 2.5 % of comparisons call any pair equivalent whose true difference is that large or larger
+interval     at the level 1 - 5 % / number of pairs (Bonferroni). If Holm's rule decides a pair, the end nearer to 0 is computed
+             at the level at which Holm's rule tests the pair, so it is closer to the mean
 
-So the verdict can be read off the interval: within the smallest effect on both sides of 0, equivalent; else without 0, different;
-else undecided.
+The rates assume that the differences over seeds are normally distributed. Each verdict can be read off the interval: equivalent
+if it lies within the smallest effect on both sides of 0; otherwise different if it excludes 0; otherwise undecided.
 
 Sources: Student 1908, "The Probable Error of a Mean"; Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure";
 Schuirmann 1987, "A Comparison of the Two One-Sided Tests Procedure"; Browne 1995, "On the Use of a Pilot Sample for Sample Size
@@ -30,11 +30,11 @@ from scipy import special, stats  # type: ignore[import-untyped]
 from equiscope.record import PairedDifference
 from equiscope.record.comparison import Verdict
 
-LEVEL = 0.05  # share of comparisons without a difference that may report one
-POWER = 0.8  # probability with which the recommended seeds find the smallest effect
-MOST_SEEDS = 128  # that are recommended
-QUANTILES = 128  # of a spread, over which a probability is averaged
-NO_SPREAD = 1e-12  # of the largest difference: what rounding alone would give
+LEVEL = 0.05  # share of comparisons of equal candidates that may report a difference
+POWER = 0.8  # probability with which the recommended number of seeds finds a difference as large as the smallest effect
+MOST_SEEDS = 128  # largest number that is recommended
+QUANTILES = 128  # number of quantiles of the measured spread over which a probability is averaged
+NO_SPREAD = 1e-12  # a spread of the differences, relative to the largest one, that may be rounding alone
 Pair = tuple[str, str]
 
 
@@ -56,7 +56,7 @@ def compare_pairs(
 
     values           the metric, by candidate and seed
     smallest_effect  smallest difference that matters; without it no pair is equivalent
-    level            that the current look spends (looks.py)
+    level            significance level of the current look (looks.py)
     recommend        whether to compute how many seeds would decide an undecided pair
     """
     common = {(a, b): [(values[a][s], values[b][s]) for s in values[a] if s in values[b]] for a, b in combinations(values, 2)}
@@ -66,7 +66,7 @@ def compare_pairs(
 
 
 def has_spread(numbers: Sequence[tuple[float, float]]) -> bool:
-    """Whether a t-test is defined: at least two differences, which are not all equal."""
+    """Whether a t-test is defined: there are at least two differences, and they are not all equal."""
     differences = [a - b for a, b in numbers]
     return len(numbers) > 1 and max(differences) - min(differences) > NO_SPREAD * max(map(abs, differences))
 
@@ -77,7 +77,7 @@ def _untested(pair: Pair, numbers: Sequence[tuple[float, float]]) -> PairedDiffe
 
 
 def paired_tests(numbers: Mapping[Pair, Sequence[tuple[float, float]]]) -> PairedTests:
-    """The tests of all pairs, from their numbers with each common seed; pairs with the same number of seeds in one call."""
+    """Test all pairs on their metrics with each common seed; pairs with the same number of seeds in one call of scipy."""
     pairs = sorted(numbers, key=lambda pair: len(numbers[pair]))
     results = []
     for count, group in groupby(pairs, key=lambda pair: len(numbers[pair])):
@@ -109,9 +109,9 @@ def _judged(
 
 
 def intervals(tests: PairedTests, level: float) -> tuple[Float[np.ndarray, "pairs"], Float[np.ndarray, "pairs"]]:
-    """Lower and upper ends of the confidence intervals, which are simultaneous for all pairs (Bonferroni).
+    """Lower and upper ends of the confidence intervals of all pairs, at the level of Bonferroni.
 
-    If Holm's rule decides a pair, the end nearer to 0 is that of the interval at the level at which the rule tests the pair.
+    If Holm's rule decides a pair, the end nearer to 0 is computed at the level at which the rule tests the pair.
     """
     if not tests.pairs:
         return tests.means, tests.means
@@ -121,7 +121,7 @@ def intervals(tests: PairedTests, level: float) -> tuple[Float[np.ndarray, "pair
 
 
 def bound(level: float | Float[np.ndarray, "pairs"], freedom: int | Int[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
-    """The t that is exceeded on one of both sides with this probability: Student's distribution."""
+    """The t such that |t| is larger with probability `level`: the two-sided critical value of Student's distribution."""
     return -np.asarray(special.stdtrit(freedom, np.asarray(level) / 2))
 
 
@@ -133,12 +133,15 @@ def read_off(low: float, high: float, smallest_effect: float | None) -> Verdict:
 
 
 def tost(tests: PairedTests, smallest_effect: float) -> Float[np.ndarray, "pairs"]:
-    """The p-value of a difference of at least the smallest effect: the larger one of two one-sided tests (Schuirmann 1987)."""
+    """The p-value of the hypothesis that a pair differs by the smallest effect or more, from TOST (Schuirmann 1987).
+
+    It is the larger p-value of the two one-sided tests.
+    """
     return np.asarray(special.stdtr(tests.freedom, (np.abs(tests.means) - smallest_effect) / tests.errors))
 
 
 def holm(p: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
-    """p-values adjusted such that p < LEVEL keeps the family-wise error rate (Holm 1979)."""
+    """Adjusted p-values: calling every pair with p < LEVEL different keeps the family-wise error rate at LEVEL (Holm 1979)."""
     order = np.argsort(p)
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
@@ -146,7 +149,7 @@ def holm(p: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
 
 
 def holm_levels(p: Float[np.ndarray, "pairs"], level: float) -> Float[np.ndarray, "pairs"]:
-    """The level at which Holm's rule tests each pair that it decides, from level / m to level; level / m for the others."""
+    """The level at which Holm's rule tests each of m pairs: from level / m to level if it decides the pair, else level / m."""
     order = np.argsort(p)
     steps = level / np.arange(len(p), 0, -1)
     decided = np.logical_and.accumulate(p[order] < steps)
@@ -156,10 +159,12 @@ def holm_levels(p: Float[np.ndarray, "pairs"], level: float) -> Float[np.ndarray
 
 
 def recommended(deviation: float, seeds: int, smallest_effect: float | None, difference: float, pairs: int = 1) -> int | None:
-    """Seeds that decide a pair with probability POWER, from the spread of its differences in a comparison with few seeds.
+    """Number of seeds of a new comparison that decides a pair with probability POWER; None above MOST_SEEDS.
 
-    These seeds do not say exactly how large the spread is: its upper confidence limit at POWER is used (Browne 1995).
-    Without a smallest effect they find a difference as large as the measured one.
+    deviation   standard deviation of the differences of the pair in a comparison with `seeds` seeds. Few seeds estimate it
+                badly, so its upper confidence limit at POWER is used (Browne 1995)
+    difference  the measured one, which the new comparison shall find if there is no smallest effect
+    pairs       number of pairs of the comparison
     """
     limit = upper_deviation(deviation, seeds)
     if smallest_effect is None:
@@ -168,7 +173,7 @@ def recommended(deviation: float, seeds: int, smallest_effect: float | None, dif
 
 
 def upper_deviation(deviation: float, seeds: int) -> float:
-    """The upper confidence limit at POWER of a standard deviation that was measured with so few seeds."""
+    """The upper confidence limit, at POWER, of a standard deviation that was measured with this number of seeds."""
     return deviation * math.sqrt((seeds - 1) / float(special.chdtri(seeds - 1, POWER)))
 
 
@@ -176,7 +181,7 @@ def seeds_needed(deviation: float, effect: float, pairs: int = 1, equivalence: b
     """Least number of seeds that finds a difference as large as `effect` with probability POWER; None above MOST_SEEDS.
 
     deviation    standard deviation of the differences over seeds
-    pairs        of the comparison: each is tested at LEVEL over their number, Holm's first step
+    pairs        number of pairs of the comparison: each is tested at LEVEL / pairs, the first step of Holm's rule
     equivalence  whether the seeds must also show with probability POWER that equal candidates are equivalent within `effect`
     """
 
@@ -195,18 +200,18 @@ def seeds_needed(deviation: float, effect: float, pairs: int = 1, equivalence: b
 
 
 def power(scale: float, seeds: int, level: float) -> float:
-    """Probability that a paired t-test finds a difference of `scale` standard errors."""
+    """Probability that a paired t-test at this level calls a true difference of `scale` standard errors different from 0."""
     bounds = bound(level, seeds - 1) * _spreads(seeds)
     return float(np.mean(special.ndtr(scale - bounds) + special.ndtr(-scale - bounds)))
 
 
 def equivalence_power(scale: float, seeds: int, level: float) -> float:
-    """Probability that the interval at 1 - level lies within `scale` standard errors on both sides of 0, without a difference."""
+    """Probability that the 1 - level interval of two equal candidates lies within `scale` standard errors on both sides of 0."""
     bounds = bound(level, seeds - 1) * _spreads(seeds)
     return float(np.mean(np.clip(2 * special.ndtr(scale - bounds) - 1, 0, None)))
 
 
 def _spreads(seeds: int) -> Float[np.ndarray, "quantiles"]:
-    """Quantiles of a measured standard deviation, relative to the true one."""
+    """Quantiles of the standard deviation measured with this number of seeds, divided by the true one."""
     above = 1 - (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.sqrt(np.asarray(special.chdtri(seeds - 1, above)) / (seeds - 1))

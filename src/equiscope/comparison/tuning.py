@@ -1,7 +1,7 @@
-"""Tuning: before candidates are compared, each gets its own values of some fields, chosen on the validation part.
+"""Tuning: before the comparison, each candidate gets its own values of some fields, chosen on the validation part.
 
-Every candidate is trained with every combination of the values, with seeds that the comparison does not report, so that all
-candidates are tuned with the same effort and the reported numbers are not those of the choice.
+Every candidate is trained with every combination of the values, so all candidates are tuned with the same effort. The seeds of
+these runs are not used in the comparison, so its numbers are not biased by the choice.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from equiscope.errors import InputError
 from equiscope.record import read_run
 from equiscope.training import TASKS, recipe
 
-FOLDER = "tuning"  # of these runs, in the comparison's
-SEEDS = 2
+FOLDER = "tuning"  # for these runs, inside the folder of the comparison
+SEEDS = 2  # for each candidate and combination of values
 
 
 def tuned(folder: Path, plan: Plan, run: Callable[[Path, Plan], None]) -> Plan:
-    """The plan with each candidate's best values of the fields in `plan.tune`; a plan without such fields as it is.
+    """The plan with each candidate's best values of the fields in `plan.tune`; the same plan if it tunes no field.
 
     run     trains the runs of a plan in a folder
-    raises  InputError if a candidate varies such a field itself, or has no result with any of the values
+    raises  InputError if a candidate sets such a field itself, or diverged or failed with every combination of values
     """
     if not plan.tune:
         return plan
@@ -36,7 +36,10 @@ def tuned(folder: Path, plan: Plan, run: Callable[[Path, Plan], None]) -> Plan:
 
 
 def tuning_plan(plan: Plan) -> Plan:
-    """A comparison of every candidate with every combination of the values, with the seeds that follow those of the plan."""
+    """The plan of the tuning runs: every candidate with every combination of the values, with the seeds after those of the plan.
+
+    raises  InputError if a candidate sets a field that is tuned
+    """
     for name, change in plan.candidates.items():
         if twice := sorted(set(change) & set(plan.tune)):
             raise InputError(f"Candidate {name!r} sets {twice[0]}, which `tune` chooses. Leave it out of one of the two.")
@@ -54,9 +57,10 @@ def tuning_plan(plan: Plan) -> Plan:
 
 
 def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:
-    """The plan with the values that were best on the validation part, by the mean over seeds.
+    """The plan with the values whose mean over seeds is best on the validation part.
 
-    raises  InputError for a candidate that did not finish with any value
+    A combination counts only if the runs with all seeds finished.
+    raises  InputError for a candidate without such a combination
     """
     less = next(kind.better for kind in TASKS if kind.name == plan.recipe["data"]["task"]) == "less"
     values_of = combinations(plan.tune)
@@ -65,7 +69,7 @@ def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:
         means = {}
         for values in values_of:
             results = [_result(folder / FOLDER / one.folder) for one in trials.jobs() if one.candidate == f"{name}, {values}"]
-            if None not in results:  # where a seed diverged, the value is not safe for others
+            if None not in results:  # if one seed diverged, other seeds may diverge too
                 means[values] = fmean(value for value in results if value is not None) * (1 if less else -1)
         if not means:
             raise InputError(f"Candidate {name!r} has no result with any value of {', '.join(plan.tune)}: see {folder / FOLDER}.")
@@ -74,7 +78,7 @@ def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:
 
 
 def _result(folder: Path) -> float | None:
-    """The first metric of a finished run on the validation part."""
+    """The first metric of a run on the validation part; None if the run did not finish."""
     if job.state_of(folder) != "finished":
         return None
     return next(iter(read_run(folder, entries=False).result["validation"].values()))

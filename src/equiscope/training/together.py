@@ -1,9 +1,10 @@
-"""Together: the runs of several seeds trained as one batched model (`torch.func`: stacked parameters, vmap over them and the data).
+"""Together: train the runs of several seeds as one batched model (`torch.func`: vmap over stacked parameters and data).
 
-A small model leaves a GPU idle between its kernels; the same kernels for all seeds at once take little longer. Each seed has its
-own weights, data, clipping, checkpoints and record. Without dropout the numbers are those of runs apart, up to rounding; with
-dropout each seed draws masks of its own, but others than apart.
-Measured: benchmarks/together.py. On a CPU, whose cores a single small model fills, nothing is gained.
+A small model leaves a GPU idle between its kernels, so one kernel for all seeds can take little longer than one for a single seed.
+Each seed has its own weights, data, clipping, checkpoints and record. Without dropout the numbers are those of separate runs, up
+to rounding. With dropout each seed has its own masks, which differ from those of a separate run.
+Measured by benchmarks/together.py: on a GPU faster than one seed after another, but slower than a process for each of eight seeds;
+on a CPU, whose core a single small model fills, no faster than one seed after another.
 """
 
 import copy
@@ -41,16 +42,16 @@ from equiscope.training.processes import SingleProcess
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Batch, Task, resolve_spec
 
-CLOSE = {"float32": 1e-4, "bfloat16": 3e-2}  # relative difference of the losses together and apart, before the first step
-STEP = "step"  # the state of an optimiser that is one number for all models
+CLOSE = {"float32": 1e-4, "bfloat16": 3e-2}  # largest relative difference between a batched loss and a separate one, untrained
+STEP = "step"  # key of the optimiser's state that is one number for all models
 
 
 class NotTogether(InputError):
-    """These runs cannot be trained together; each can be trained apart."""
+    """These runs cannot be trained together; each can be trained by itself."""
 
 
 def unsupported(recipe: Recipe, task: type[Task]) -> str:
-    """Why runs of a recipe cannot be trained together; empty if they can."""
+    """The reason why runs of a recipe cannot be trained together; empty if there is none."""
     if not task.stackable:
         return f"the batches of the task {task.name} differ in shape from seed to seed"
     fields = {
@@ -66,12 +67,13 @@ def fit_together(
     recipes: Sequence[Recipe], tasks: Sequence[Task], outs: Sequence[Path], watcher: Watcher | None = None,
     recipe_folder: Path | None = None,
 ) -> list[Run | EquiscopeError]:  # fmt: skip
-    """Train recipes that differ in their seeds, or resume their runs after the last step that all have saved.
+    """Train recipes that differ in their seeds only, or resume their runs at the last step that all of them have saved.
 
-    tasks    of the recipes, with their data; outs: the folders of the runs
-    returns  for each the run, finished or stopped; or the error that ended it, while the others went on
+    tasks    the task of each recipe, with its data
+    outs     the folder of each run
+    returns  for each recipe its run, finished or stopped, or the error that ended it; an error does not end the other runs
     raises   NotTogether, before anything is trained, if the runs cannot be computed as one model or have no common checkpoint;
-             InputError as `fit`
+             InputError for the same reasons as `fit`
     """
     watcher = watcher or Watcher()
     if reason := unsupported(recipes[0], type(tasks[0])):
@@ -94,13 +96,13 @@ def fit_together(
             loops.append(TrainingLoop(recipe, task, spec, member, out, run, watcher))
         until = common_step(loops)
         for loop in loops:
-            loop.until, loop.spare = until, 1  # a kill between two runs' checkpoints leaves the one before to both
+            loop.until, loop.spare = until, 1  # killed between two runs' checkpoints, both still have the one before
         stop_signal = context.enter_context(stop_requested(lambda: watcher.message(STOPPING)))
         return _in_step(stack, loops, stop_signal)
 
 
 def common_step(loops: Sequence[TrainingLoop]) -> int | None:
-    """The last step that all runs have saved; None if none has saved any. Raises NotTogether if there is no common one."""
+    """The last step that all runs have saved; None if no run has saved one. Raises NotTogether if the runs share no saved step."""
     saved = []
     for loop in loops:
         run_folder.restore(loop.out)
@@ -118,19 +120,19 @@ def _saved_steps(loop: TrainingLoop) -> Iterator[int]:
             checkpoint = run_folder.read_checkpoint(path, loop.identity)
             for name in checkpoint.files:
                 checkpoint.tensors(name)
-        except InputError:  # damaged: resuming says so
+        except InputError:  # damaged: resuming the run reports it
             continue
         yield checkpoint.step
 
 
 def _in_step(stack: "Stack", loops: Sequence[TrainingLoop], stop_signal: Callable[[], int]) -> list[Run | EquiscopeError]:
-    """Compute each step once for all runs that go on."""
+    """Train all runs in lockstep: each step is computed once for those that have not ended."""
     ended: dict[int, Run | EquiscopeError] = {}
     runs = [loop.train(stop_signal) for loop in loops]
     next_step: dict[int, int] = {}
 
     def go_on(i: int, done: StepResult | Diverged | None = None) -> None:
-        """Let a run continue after a step, until it asks for the next one or ends."""
+        """Give a run the result of its step, and let it continue until it needs the next step or ends."""
         next_step.pop(i, None)
         try:
             if isinstance(done, Diverged):
@@ -153,11 +155,11 @@ def _in_step(stack: "Stack", loops: Sequence[TrainingLoop], stop_signal: Callabl
 
 
 class Stack:
-    """Models that differ in their weights, computed as one: their parameters are stacked along a first axis.
+    """S models that differ in their weights only, computed as one: their parameters are stacked along a first axis.
 
-    model    the parameters [S, ...]; never called by itself
-    members  an engine for each model, whose parameters are views of the stack
-    raises   NotTogether if vmap does not support the model, or computes another loss than the models by themselves
+    model    a module that holds the stacked parameters [S, ...]; it is never called directly
+    members  an engine for each model, whose parameters are views of the stacked ones
+    raises   NotTogether if vmap does not support the model, or if its losses differ from those of the separate models
     """
 
     def __init__(self, recipes: Sequence[Recipe], tasks: Sequence[Task], models: Sequence[Built]) -> None:
@@ -170,9 +172,8 @@ class Stack:
             p.data = torch.stack([of[name].data for of in named])
             for i, of in enumerate(named):
                 of[name].data = p.data[i]
-        self.parameters = dict(
-            self.model.named_parameters()
-        )  # once: walking through the modules of each model takes time in a step
+        # collected once, since a walk through the modules of each model takes time in every step
+        self.parameters = dict(self.model.named_parameters())
         self.of_members = {name: [of[name] for of in named] for name in self.parameters}
         self.buffers = _different_buffers(models)
         self.optimisers = optimisers(self.model, self.recipe.optimiser, models)
@@ -183,16 +184,18 @@ class Stack:
         self._check()
 
     def step(self, step: int, stop_signal: Callable[[], int], going: Sequence[int]) -> Iterator[tuple[int, StepResult | Diverged]]:
-        """One step of all models, counted from 0. Yields the result of each model that is still training.
+        """One step of all models. Yields the result of each model that is still training.
 
-        Errors come first: their weights are then those before the step.
+        step   counted from 0
+        going  indices of the models that are still training
+        Models that diverged are yielded before the optimiser's step, so that their weights are still those before it.
         """
         began = time.perf_counter()
         batches = self._next[1] if self._next[0] == step else [self._batch(step, 0)]
         batches += [self._batch(step, turn) for turn in range(1, self.recipe.budget.accumulate)]
         total = self._gradient(step, batches)
         norms = self._clipped()
-        if step + 1 < self.recipe.budget.steps:  # a GPU is still busy with this step
+        if step + 1 < self.recipe.budget.steps:  # prepared while a GPU is still busy with this step
             self._next = (step + 1, [self._batch(step + 1, 0)])
         losses, lengths = torch.stack([total, norms]).tolist()
         finite = [loss - loss == 0 and length - length == 0 for loss, length in zip(losses, lengths, strict=True)]
@@ -214,12 +217,12 @@ class Stack:
                 yield i, StepResult(losses[i], lengths[i], rate, batches, seconds, stop)
 
     def _batch(self, step: int, turn: int) -> Batch:
-        """The examples of all models, stacked along a first axis; the counts are those of one model."""
+        """The examples of all models, stacked along a first axis. Counts such as `terms` are those of one model."""
         parts = [task.batch(step, turn, self.recipe.budget.accumulate) for task in self.tasks]
         return self.tasks[0].stacked(parts).to(self.device)
 
     def _gradient(self, step: int, batches: Sequence[Batch]) -> Tensor:
-        """Set the gradients of the stack; returns the loss of each model [S]."""
+        """Compute the gradients of the stacked parameters. Returns the loss of each model [S]."""
         torch.manual_seed(derived_seed(self.recipe.seed, "step", step, 0))
         total = torch.zeros(len(self.tasks), device=self.device)
         for batch in batches:
@@ -229,7 +232,7 @@ class Stack:
         return total
 
     def losses(self, batch: Batch) -> Tensor:
-        """The loss of each model on its examples [S], summed over terms."""
+        """The loss of each model on its own examples [S], summed over the terms of the loss."""
         dtype = torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else None  # as `Mixed` does
         parameters = {name: p if dtype is None else p.to(dtype) for name, p in self.parameters.items()}
 
@@ -241,7 +244,7 @@ class Stack:
         return losses
 
     def _clipped(self) -> Tensor:
-        """The norm of each model's gradient [S]; gradients that are longer are then scaled down to the recipe's `clip`."""
+        """Clip each model's gradient to the recipe's `clip`. Returns the norms [S] before clipping."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]).norm(dim=0)
         clip = self.recipe.optimiser.clip
@@ -257,7 +260,7 @@ class Stack:
 
     @torch.no_grad()
     def _check(self) -> None:
-        """Compute one batch together and apart. Raises NotTogether if that fails, or the losses differ by more than rounding."""
+        """Compare the losses of one batch with those of the separate models. Raises NotTogether if they differ beyond rounding."""
         models = [self.model, *(member.model for member in self.members)]
         for model in models:
             model.eval()  # no dropout
@@ -265,7 +268,7 @@ class Stack:
             with forked_rng():
                 batch = self._batch(0, 0)
                 together = self.losses(batch)
-        except Exception as error:  # vmap's own: a function without a batching rule, or a branch on values
+        except Exception as error:  # of vmap: a function without a batching rule, or a branch on values
             raise NotTogether(f"This model cannot be computed for several seeds at once: {_first_line(error)}") from error
         each = [replace(batch, tensors={name: t[i] for name, t in batch.tensors.items()}) for i in range(len(self.members))]
         apart = torch.stack([t.loss(m.model, b) for t, m, b in zip(self.tasks, self.members, each, strict=True)])
@@ -273,11 +276,13 @@ class Stack:
             model.train()
         difference = float(((together - apart).abs() / apart.abs().clamp_min(batch.terms)).max())
         if not difference < CLOSE[self.recipe.engine.precision]:
-            raise NotTogether(f"The losses together differ from those apart by {difference:.2g}, which is more than rounding.")
+            raise NotTogether(
+                f"The batched losses differ from separate ones by {difference:.2g} of their size, more than by rounding."
+            )
 
 
 class _Called(nn.Module):
-    """A model of the stack as a task calls it, with its own parameters and buffers."""
+    """One model of the stack inside vmap, with its own parameters and buffers, in the form in which a task calls a model."""
 
     def __init__(self, model: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype | None) -> None:
         super().__init__()
@@ -289,7 +294,7 @@ class _Called(nn.Module):
 
 
 class Member(TrainingEngine):
-    """One model of a stack, for its run: evaluated, saved and restored by itself, while the stack computes its steps."""
+    """The engine of one run in a stack: it evaluates, saves and restores one model; the stack computes the steps."""
 
     def __init__(self, stack: Stack, index: int, recipe: Recipe, model: Built) -> None:
         self.recipe, self.model, self.processes, self.device = recipe, model, SingleProcess(), stack.device
@@ -303,14 +308,14 @@ class Member(TrainingEngine):
             self.average.weights = {name: tensor[index] for name, tensor in stack.average.weights.items()}
 
     def diverged(self, task: Task, step: int, loss: float, norm: float) -> Diverged:
-        """The error of a step whose loss or gradient is NaN or infinite, with the module where that begins."""
+        """The error of a step whose loss or gradient is NaN or infinite; it names the module where that begins."""
         return Diverged(self._divergence_message(task, step, loss, norm))
 
 
 class MemberOptimiser(MutableMapping[nn.Parameter, dict[str, Tensor]]):
-    """One model's share of an optimiser of the stack: its state by the model's parameters, as views of the stacked one.
+    """One model's view of an optimiser of the stack: the part of the stacked state that belongs to each parameter of the model.
 
-    of  the parameter of the optimiser for each parameter of the model: stacked, or the same one
+    of  maps each parameter of the model to the one that the optimiser has: the stacked parameter, or the model's own (Muon)
     """
 
     def __init__(self, optimiser: torch.optim.Optimizer, index: int, of: dict[nn.Parameter, nn.Parameter]) -> None:
@@ -340,10 +345,10 @@ class MemberOptimiser(MutableMapping[nn.Parameter, dict[str, Tensor]]):
                 known.setdefault(what, torch.zeros_like(self.of[p]))[self.index] = value
 
     def __delitem__(self, p: nn.Parameter) -> None:
-        """Before a state is restored, which then overwrites it for each model."""
+        """Does nothing: restoring a state deletes the old one first, and then overwrites this model's part."""
 
     def clear(self) -> None:
-        """As for one parameter."""
+        """Does nothing, as `__delitem__`."""
 
     def __iter__(self) -> Iterator[nn.Parameter]:
         return (p for p, stacked in self.of.items() if self.optimiser.state.get(stacked))
@@ -353,7 +358,7 @@ class MemberOptimiser(MutableMapping[nn.Parameter, dict[str, Tensor]]):
 
 
 def _different_buffers(models: Sequence[nn.Module]) -> dict[str, Tensor]:
-    """The buffers that are not the same in every model, stacked."""
+    """Buffers that differ between the models, stacked [S, ...]. Raises NotTogether if their shapes differ."""
     differences = {}
     for name, first in models[0].named_buffers():
         others = [model.get_buffer(name) for model in models]
