@@ -1,7 +1,7 @@
 """Workers: run the jobs in processes of this machine, on a Ray cluster, or from a list of commands. The runs are the same.
 
 Each job is a process of its own, so a crash is a result of that job and the others continue. Seeds that are trained together share
-a process, and its end.
+a process, so a crash ends all of them.
 """
 
 import os
