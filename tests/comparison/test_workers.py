@@ -96,7 +96,6 @@ def test_a_list_of_commands_gives_the_same_runs(alone, tmp_path):
     assert workers.write_job_list(tmp_path / "compared", made).read_text().count("\n") == 1, "what is done is not listed again"
 
 
-@pytest.mark.thorough
 def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     folder = tmp_path / "compared"
@@ -153,7 +152,6 @@ def runs(number: int) -> bool:
         return False
 
 
-@pytest.mark.thorough
 def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(tmp_path):
     wild = {"optimiser.rate": 1e30, "optimiser.clip": "none"}
     made = plan(tmp_path, {"calm": {}, "wild": wild}, (1,))

@@ -176,7 +176,6 @@ def _one_of_two(rank, folder):
     dist.destroy_process_group()
 
 
-@pytest.mark.thorough
 def test_a_column_and_row_parallel_plan_on_two_processes_equals_one(tmp_path):
     mp.spawn(_one_of_two, (tmp_path,), nprocs=2)
     with torch.no_grad():
