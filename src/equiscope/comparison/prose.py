@@ -34,8 +34,18 @@ def p_text(p: float | None) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """ "a, b and c"; of names with commas "a; b; and c"."""
+    return _joined(names, "and")
 
 
 def alternatives(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+    """ "a, b or c"; of names with commas "a; b; or c"."""
+    return _joined(names, "or")
+
+
+def _joined(names: Sequence[str], word: str) -> str:
+    if len(names) == 1:
+        return names[0]
+    if any("," in name for name in names):
+        return f"{'; '.join(names[:-1])}; {word} {names[-1]}"
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"
