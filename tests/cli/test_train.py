@@ -95,7 +95,7 @@ def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
     refused(equi("train", "run", "--small"), "is a run, which goes on by its own recipe")
     refused(equi("train", "run", "--set", "seed=2"), "is a run, which goes on by its own recipe")
     refused(equi("train", "run", "--out", "other"), "is a run, which goes on by its own recipe, where it is", "--out")
-    refused(equi("predict", "run", "to", "--top", 2), "There is no option of a text that goes on called 'top'")
+    refused(equi("predict", "run", "to", "--top", 2), "There is no option of the task language called 'top'. Did you mean top_p?")
     refused(equi("predict", "run", ""), "There is no text to continue")
     refused(equi("predict", "run", "Ω"), "Ω")
     (tmp_path / "other").mkdir()

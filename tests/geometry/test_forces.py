@@ -92,7 +92,7 @@ def test_an_atom_that_the_model_does_not_know_is_refused():
 def test_coordinates_that_are_no_numbers_are_refused():
     t = batch("few, within a cutoff")
     t["positions"][0, 0, 0] = torch.nan
-    with pytest.raises(InputError, match="no numbers"):
+    with pytest.raises(InputError, match="NaN or infinite"):
         ForceLoss(model(**KINDS["few, within a cutoff"]), lost, compiled=False)(t)
 
 

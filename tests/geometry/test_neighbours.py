@@ -74,7 +74,7 @@ def test_a_gradient_flows_to_places_and_to_the_cell():
     [
         (lambda: neighbours(torch.zeros(1, 2, 3), 0.0), InputError, "cutoff"),
         (lambda: neighbours(torch.zeros(1, 2, 3), float("nan")), InputError, "cutoff"),
-        (lambda: neighbours(torch.full((1, 2, 3), float("nan")), 1.0), InputError, "no numbers"),
+        (lambda: neighbours(torch.full((1, 2, 3), float("nan")), 1.0), InputError, "NaN or infinite"),
         (lambda: neighbours(torch.zeros(1, 2, 3), 1.0, torch.ones(1, 3, 3)), InputError, "has no volume"),
         (lambda: neighbours(torch.zeros(1, 2, 3), 1.0, torch.eye(3)), ShapeError, "cell"),
         (lambda: neighbours(torch.zeros(2, 3), 1.0), ShapeError, r"\[B, N, 3\]"),

@@ -321,7 +321,7 @@ WRONG = [
     ("width = 8", "widht = 8", "line 10: there is no field model.widht. Did you mean width? Known: "),
     ("width = 8", "width = 0", "line 10: model.width is 0, but takes a whole number of 1 or more."),
     ("cutoff = 4.0", "cutoff = -1.0", "A cutoff is above 0, but got -1.0."),
-    ("cutoff = 4.0", 'group = "O(3)"', 'line 12: model.group is \'O(3)\', but takes "E(3)" or "SE(3)".'),
+    ("cutoff = 4.0", 'group = "O(3)"', 'line 12: model.group is "O(3)", but takes "E(3)" or "SE(3)". Did you mean E(3)?'),
     ("cutoff = 4.0", "pseudo = 2\ngroup = 'SE(3)'", "SE(3) has no reflections"),
     ("cutoff = 4.0", 'elements = ["Xx"]', "Elements are symbols"),
     ("cutoff = 4.0", 'preset = "gpt2"', "line 12: model.preset belongs to other tasks"),

@@ -179,7 +179,7 @@ class SpaceModel(nn.Module):
             raise InputError("In a periodic cell every atom has infinitely many neighbours. Give the spec a cutoff.")
         if self.spec.cutoff is None or (cell is None and positions.shape[1] <= FEW):
             if not bool(positions.detach().isfinite().all()):
-                raise InputError("Some coordinates are no numbers (NaN or infinite). Look at the data.")
+                raise InputError("Some coordinates are NaN or infinite. Check the data.")
             return None
         return neighbours(positions, self.spec.cutoff, cell, valid=numbers > 0)
 
