@@ -49,7 +49,7 @@ A rule in code turns each measurement into a verdict:
 
 *Stated in* says where the sentence stands, or where it is discussed; it is given in our words.
 Numbers are float64 and networks are untrained by default. Trained models have a theme of their own: one small task, several seeds,
-and verdicts for this setting only; what larger ones do, [questions](../../recipes/questions/README.md) answer.
+and verdicts for this setting only. The questions in `recipes/questions` of a clone train larger models.
 Errors are relative to the size of the expected output; about 1e-16 is rounding.
 
 """
