@@ -51,6 +51,7 @@ def test_a_run_answers_questions_and_is_measured_at_another_length(name, tmp_pat
     assert again == pytest.approx(run.result["test"]), "the trained length is the test part"
 
 
+@pytest.mark.usefixtures("unchecked")  # of a stand-in for a model
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_perfect_answer_is_scored_as_one(path):
     task = open_task(read_recipe(path))

@@ -120,9 +120,11 @@ def intervals(tests: PairedTests, level: float) -> tuple[Float[np.ndarray, "pair
     return tests.means - np.where(tests.means > 0, near, far), tests.means + np.where(tests.means > 0, far, near)
 
 
-def bound(level: float | Float[np.ndarray, "pairs"], freedom: int | Int[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
+def bound(
+    level: float | Float[np.ndarray, "pairs"], freedom: int | Int[np.ndarray, "pairs"]
+) -> float | Float[np.ndarray, "pairs"]:  # fmt: skip
     """The t such that |t| is larger with probability `level`: the two-sided critical value of Student's distribution."""
-    return -np.asarray(special.stdtrit(freedom, np.asarray(level) / 2))
+    return -special.stdtrit(freedom, np.asarray(level) / 2)
 
 
 def read_off(low: float, high: float, smallest_effect: float | None) -> Verdict:

@@ -25,8 +25,11 @@ def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: whole(tensor) for name, tensor in tensors.items()}
 
 
-def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """The state of the optimisers for each parameter, as "exp_avg/name"; their settings come from the recipe."""
+def optimiser_state(model: nn.Module, optimisers: Iterable[Any]) -> dict[str, Tensor]:
+    """The state of the optimisers for each parameter, as "exp_avg/name"; their settings come from the recipe.
+
+    optimisers  torch's, or views of them (`together.MemberOptimiser`): they have `state` and `param_groups`
+    """
     names = {id(p): name for name, p in model.named_parameters()}
     states = {
         f"{what}/{names[id(p)]}": value
@@ -49,7 +52,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     copy_into(own, tensors)
 
 
-def load_optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
+def load_optimiser_state(model: nn.Module, optimisers: Iterable[Any], tensors: Mapping[str, Tensor]) -> None:
     """Load the state of the optimisers."""
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
