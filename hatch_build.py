@@ -24,7 +24,7 @@ class PageHook(BuildHookInterface):
         if bundle and not bundle.is_fresh():
             self.app.display_info("Building the page: npm ci, vite build")
             bundle.build()
-        if not Path(self.root, "src/equiscope/explore/page/page.js").exists():
+        if not Path(self.root, "src/equiscope/explore/page/sentence.js").exists():
             raise FileNotFoundError("src/equiscope/explore/page is missing, and so is web/ to build it from.")
 
 

@@ -29,7 +29,7 @@ ELEMENTS = ("H", "C", "O")
 ETHANOL = torch.tensor([6, 6, 8, 1, 1, 1, 1, 1, 1])
 BUNDLE = """
 import { build } from "vite";
-const lib = { entry: "src/computation/index.ts", formats: ["es"], fileName: () => "computation.mjs" };
+const lib = { entry: "src/core/computation/index.ts", formats: ["es"], fileName: () => "computation.mjs" };
 await build({ configFile: false, logLevel: "silent", build: { outDir: process.argv[1], emptyOutDir: false, minify: false, lib } });
 """
 ANSWERS = """

@@ -13,7 +13,7 @@ import equiscope
 
 ROOT = Path(__file__).parents[1]
 PAGE = (
-    *(f"equiscope/explore/page/{name}.{kind}" for name in ("page", "report", "run") for kind in ("js", "css")),
+    *(f"equiscope/explore/page/{name}.{kind}" for name in ("sentence", "report", "run") for kind in ("js", "css")),
     *(f"equiscope/explore/page/{name}.js" for name in ("widget", "frame")),
     "equiscope/py.typed",
 )

@@ -22,7 +22,7 @@ NODE = ((20, 19), (22, 12))  # "engines" in package.json: 20.19 or a later 20, o
 
 def is_fresh() -> bool:
     """Whether the built page exists and was made from the sources as they are now."""
-    return (PAGE / "page.js").exists() and _read(STAMP) == _digest(_sources())
+    return (PAGE / "sentence.js").exists() and _read(STAMP) == _digest(_sources())
 
 
 def find_npm(path: str | None = None) -> str | None:

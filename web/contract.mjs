@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { compile } from "json-schema-to-typescript";
 
 const schema = new URL("../contract/schema.json", import.meta.url);
-const target = new URL("src/contract.ts", import.meta.url);
+const target = new URL("src/core/contract.ts", import.meta.url);
 
 const text = await compile(JSON.parse(await readFile(schema, "utf8")), "Contract", {
   additionalProperties: false,
@@ -14,7 +14,7 @@ const text = await compile(JSON.parse(await readFile(schema, "utf8")), "Contract
 
 if (process.argv.includes("--check")) {
   const fresh = (await readFile(target, "utf8").catch(() => "")) === text;
-  console.log(fresh ? "web/src/contract.ts is up to date" : "web/src/contract.ts is stale: npm run contract (in web/)");
+  console.log(fresh ? "web/src/core/contract.ts is up to date" : "web/src/core/contract.ts is stale: npm run contract (in web/)");
   process.exitCode = fresh ? 0 : 1;
 } else {
   await writeFile(target, text);

@@ -31,8 +31,8 @@ def love():
 @pytest.fixture
 def bundles(tmp_path):
     """A folder with a page bundle of a few letters: these tests are about what stands around it."""
-    (tmp_path / "page.js").write_text("document.title += '</script><!--';", encoding="utf-8")
-    (tmp_path / "page.css").write_text("body { margin: 0 }", encoding="utf-8")
+    (tmp_path / "sentence.js").write_text("document.title += '</script><!--';", encoding="utf-8")
+    (tmp_path / "sentence.css").write_text("body { margin: 0 }", encoding="utf-8")
     return tmp_path
 
 

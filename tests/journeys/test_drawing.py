@@ -59,7 +59,7 @@ def test_every_box_opens_its_numbers(look, name, wide, dark):
     for box in content.boxes:
         if box.kind in ("sum", "join"):
             continue
-        tab.evaluate("id => equiscope.running.desk.open({ id })", box.id)
+        tab.evaluate("id => equiscope.desk.open({ id })", box.id)
         assert tab.locator("#opened").inner_text().startswith(box.title)
         assert tab.locator(".panel [data-step]").count() == len(box.steps)
         assert tab.locator(".failed:visible").count() == 0
@@ -102,7 +102,7 @@ def test_the_numbers_are_pythons(look):
     leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
     wanted = replay(content.program, leaves)[content.program.outputs[0]]
     tab = look()
-    found = tab.evaluate("id => [...equiscope.running.desk.run.program.get(id).data]", content.program.outputs[0])
+    found = tab.evaluate("id => [...equiscope.desk.run.program.get(id).data]", content.program.outputs[0])
     assert torch.allclose(torch.tensor(found, dtype=torch.float64).reshape(wanted.shape), wanted, rtol=1e-9, atol=1e-9)
 
 

@@ -49,7 +49,7 @@ def exact(tab, scheme: str, role: str, setting: str = "plain") -> torch.Tensor:
     """A value as the page holds it, in full precision."""
     found = tab.evaluate(
         """([scheme, setting, role]) => {
-            const { app } = equiscope.running;
+            const { app } = equiscope;
             const input = { rows: app.lab.rows(app.state), start: 0 };
             const { record, program } = app.lab.run(app.state, scheme, setting, input, "test");
             const { shape, data } = program.get(record.roles[role]);

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
-import type { Extrapolation, Candidate, Comparison, PairedDifference, Trial } from "../src/contract";
-import { results } from "../src/compare/candidates";
-import { leavesPlot } from "../src/compare/curves";
-import { extrapolated, brief, curve, groups, unsupported, sizes, spread, unfinished } from "../src/compare/groups";
-import { colour, dashes } from "../src/compare/markers";
-import { equal } from "../src/compare/provenance";
-import { bytes, count, decimals, fixed, withSpread, signed, time, rangeText } from "../src/compare/numbers";
-import { paddedRange as interval, pOf, verdictOf } from "../src/compare/pairs";
-import { spaced, wantsLog, shortened, nearest, paddedRange, type Series, stepped } from "../src/compare/plot";
-import { csv, named } from "../src/compare/csv";
-import { fromHash, initial, toHash } from "../src/compare/state";
-import { sharedAxis } from "../src/compare/strip";
-import { tone } from "../src/compare/symmetries";
+import type { Extrapolation, Candidate, Comparison, PairedDifference, Trial } from "../src/core/contract";
+import { results } from "../src/pages/compare/candidates";
+import { leavesPlot } from "../src/pages/compare/curves";
+import { extrapolated, brief, curve, groups, unsupported, sizes, spread, unfinished } from "../src/pages/compare/groups";
+import { colour, dashes } from "../src/charts/markers";
+import { equal } from "../src/pages/compare/provenance";
+import { bytes, count, decimals, fixed, withSpread, signed, time, rangeText } from "../src/pages/compare/numbers";
+import { paddedRange as interval, pOf, verdictOf } from "../src/pages/compare/pairs";
+import { spaced, wantsLog, shortened, nearest, paddedRange, type Series, stepped } from "../src/charts/plot";
+import { csv, named } from "../src/pages/compare/csv";
+import { fromHash, initial, toHash } from "../src/pages/compare/state";
+import { sharedAxis } from "../src/pages/compare/strip";
+import { tone } from "../src/pages/compare/symmetries";
 
 const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
 const trial = (name: string, seed: number, value: number | null, more: Partial<Trial> = {}): Trial => ({ candidate: name, seed, folder: `${name}/${seed}`, state: "finished", value, ...more }); // prettier-ignore

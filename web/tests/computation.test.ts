@@ -1,10 +1,10 @@
 // Functions of tensors that Python wrote down as steps: the page must give PyTorch's numbers, at inputs that the steps never saw.
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { computation, type Numbers } from "../src/computation";
-import { KERNELS } from "../src/computation/kernels";
-import type { Array as ArrayRecord, Computation, Loop } from "../src/contract";
-import { unpack } from "../src/tensor";
+import { computation, type Numbers } from "../src/core/computation";
+import { KERNELS } from "../src/core/computation/kernels";
+import type { Array as ArrayRecord, Computation, Loop } from "../src/core/contract";
+import { unpack } from "../src/core/tensor";
 
 interface Case {
   computation: Computation;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Cost, Speeds, CostTerm, Timing } from "../src/contract";
-import { stepped } from "../src/cost/bars";
+import type { Cost, Speeds, CostTerm, Timing } from "../src/core/contract";
+import { stepped } from "../src/pages/cost/bars";
 import {
   all,
   amount,
@@ -13,10 +13,10 @@ import {
   percent,
   stored,
   together,
-} from "../src/cost/formula";
-import { lengths } from "../src/cost/length";
-import { duration, explained, fitted, picture, subjects } from "../src/cost/timings";
-import { begin, changed, chosen, withDividingHeads, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
+} from "../src/pages/cost/formula";
+import { lengths } from "../src/pages/cost/length";
+import { duration, explained, fitted, picture, subjects } from "../src/pages/cost/timings";
+import { begin, changed, chosen, withDividingHeads, fromHash, nearest, refusal, sized, toHash } from "../src/pages/cost/state";
 
 const term = (times: number, of: string, ...only: string[]): CostTerm => ({ coefficient: times, symbols: of, requires: only });
 const sizes = { B: 1, N: 10, D: 8, H: 4, G: 4, F: 32, L: 2, V: 5, P: 0, T: 0, E: 0 };

@@ -1,12 +1,12 @@
+import { part } from "../src/widgets/steps";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { Box, Drawing } from "../src/contract";
-import { type Area, type Placed, short, sized, SIZE, wideAs, wrapped } from "../src/drawing/boxes";
-import { inRows, type Layout, layout } from "../src/drawing/layout";
-import { part } from "../src/drawing/panel";
-import { nearest, repeats, spoken } from "../src/drawing/picture";
-import { fromHash, initial, toHash } from "../src/drawing/state";
-import { written } from "../src/drawing/wires";
+import type { Box, Drawing } from "../src/core/contract";
+import { type Area, type Placed, short, sized, SIZE, wideAs, wrapped } from "../src/pages/drawing/boxes";
+import { inRows, type Layout, layout } from "../src/pages/drawing/layout";
+import { nearest, repeats, spoken } from "../src/pages/drawing/picture";
+import { fromHash, initial, toHash } from "../src/pages/drawing/state";
+import { written } from "../src/pages/drawing/wires";
 import { toy } from "./toy";
 
 const drawings: Record<string, Drawing> = JSON.parse(

@@ -1,12 +1,12 @@
 // The golden traces that Python wrote: the page must give every number again, after every move, and explain each truly.
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import type { Array as ArrayRecord, ProgramRecord } from "../src/contract";
-import { OPERATIONS } from "../src/ops";
-import { type Act, type Edit, replay } from "../src/replay";
-import { indexAt, type Tensor, unpack } from "../src/tensor";
-import { Watched } from "../src/watched/program";
-import { spelled } from "../src/words";
+import type { Array as ArrayRecord, ProgramRecord } from "../src/core/contract";
+import { OPERATIONS } from "../src/core/ops";
+import { type Act, type Edit, replay } from "../src/core/replay";
+import { indexAt, type Tensor, unpack } from "../src/core/tensor";
+import { Watched } from "../src/pages/watched/program";
+import { spelled } from "../src/core/words";
 import { reading } from "./reading";
 
 interface Move {

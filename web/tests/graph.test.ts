@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { Messages } from "../src/contract";
-import { count, randomEdges, hasSelfLoops, read, matching, spelled, table, selfLoops, without } from "../src/graph/edges";
-import { anchor, angleOf, arrow, loop, turned } from "../src/graph/layout";
-import { figure } from "../src/graph/reasons";
-import { fromHash, initial, toHash } from "../src/graph/state";
+import type { Messages } from "../src/core/contract";
+import { count, randomEdges, hasSelfLoops, read, matching, spelled, table, selfLoops, without } from "../src/pages/graph/edges";
+import { anchor, angleOf, arrow, loop, turned } from "../src/pages/graph/layout";
+import { figure } from "../src/pages/graph/reasons";
+import { fromHash, initial, toHash } from "../src/pages/graph/state";
 
 const every = Array.from({ length: 9 }, (_, i) => [i % 3, Math.floor(i / 3)]);
 const causal = every.filter(([sends, receives]) => sends <= receives);

@@ -1,23 +1,23 @@
 import { describe, expect, test } from "vitest";
-import type { Array as ArrayRecord, HeadStatistics, Heads, AttentionLayer, AttentionTensors } from "../src/contract";
-import { firstChangedLayer, rerunSummary, shuffled } from "../src/heads/rerun";
-import { mergeWords, meanWeights, outputLabels, countDiagonal, strongest } from "../src/heads/alignment";
-import { rankedPairs, otherRecord, hasCounterpart, shownSide, distanceSummary } from "../src/heads/side_by_side";
-import { selectedCell } from "../src/heads/detail";
-import { brief, direction, spaced, visible } from "../src/heads/labels";
-import { nextIndex, tintScale } from "../src/heads/lines";
-import { maxPool } from "../src/heads/attention_map";
-import { headName, layerGroups } from "../src/heads/mosaic";
-import { shiftSummary } from "../src/heads/position_tables";
-import { predictionsAt } from "../src/heads/predictions";
-import { envelope, decodeSamples } from "../src/heads/sound";
-import { patchTint } from "../src/heads/layer_strip";
-import { isRollout, own, withRollout } from "../src/heads/rollout";
-import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
-import { percent, thumbnail, formatWeight } from "../src/heads/rounded";
-import { sorted } from "../src/heads/statistics";
-import { HeadSource } from "../src/heads/head_source";
-import { Attention, type Interventions, headTensors, largest, most, movedWeight, NONE } from "../src/heads/weights";
+import type { Array as ArrayRecord, HeadStatistics, Heads, AttentionLayer, AttentionTensors } from "../src/core/contract";
+import { firstChangedLayer, rerunSummary, shuffled } from "../src/pages/heads/rerun";
+import { mergeWords, meanWeights, outputLabels, countDiagonal, strongest } from "../src/pages/heads/alignment";
+import { rankedPairs, otherRecord, hasCounterpart, shownSide, distanceSummary } from "../src/pages/heads/side_by_side";
+import { selectedCell } from "../src/pages/heads/detail";
+import { brief, direction, spaced, visible } from "../src/core/labels";
+import { nextIndex, tintScale } from "../src/pages/heads/lines";
+import { maxPool } from "../src/pages/heads/attention_map";
+import { headName, layerGroups } from "../src/pages/heads/mosaic";
+import { shiftSummary } from "../src/pages/heads/position_tables";
+import { predictionsAt } from "../src/pages/heads/predictions";
+import { envelope, decodeSamples } from "../src/pages/heads/sound";
+import { patchTint } from "../src/pages/heads/layer_strip";
+import { isRollout, own, withRollout } from "../src/pages/heads/rollout";
+import { fromHash, type HeadsState, initial, toHash } from "../src/pages/heads/state";
+import { percent, thumbnail, formatWeight } from "../src/pages/heads/rounded";
+import { sorted } from "../src/pages/heads/statistics";
+import { HeadSource } from "../src/pages/heads/head_source";
+import { Attention, type Interventions, headTensors, largest, most, movedWeight, NONE } from "../src/pages/heads/weights";
 
 /** Numbers that look drawn by chance and are the same each time. */
 const wave = (count: number, seed: number) =>

@@ -1,10 +1,10 @@
 // The page of masks: combined masks, padding, and what the link keeps.
 import { describe, expect, test } from "vitest";
-import type { Knob, LeafRecord, Masks, Rule, StepRecord } from "../src/contract";
-import { stepsBack } from "../src/masks/derivation";
-import { mayAttend, reason, maskedAttention } from "../src/masks/combined";
-import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/masks/state";
-import { at } from "../src/tensor";
+import type { Knob, LeafRecord, Masks, Rule, StepRecord } from "../src/core/contract";
+import { stepsBack } from "../src/pages/masks/derivation";
+import { mayAttend, reason, maskedAttention } from "../src/pages/masks/combined";
+import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/pages/masks/state";
+import { at } from "../src/core/tensor";
 import { leaf, step } from "./toy";
 
 const WORDS = ["Love", "conquers", "all", "things"];

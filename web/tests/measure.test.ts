@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { permute, reverse, shift } from "../src/actions";
-import { BORDER, equivariance, PRECISION, relativeError, verdict } from "../src/measure";
-import { leavesOf } from "../src/program";
-import { of } from "../src/tensor";
+import { permute, reverse, shift } from "../src/core/actions";
+import { BORDER, equivariance, PRECISION, relativeError, verdict } from "../src/core/measure";
+import { leavesOf } from "../src/core/program";
+import { of } from "../src/core/tensor";
 import { leaf, step, toy } from "./toy";
 
 const leaves = leavesOf(toy);

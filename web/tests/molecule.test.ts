@@ -1,9 +1,9 @@
 // Turns in space, the link of the page of a molecule, and what is called a bond.
 import { describe, expect, test } from "vitest";
-import type { Molecule } from "../src/contract";
-import { relativeError, channel, row } from "../src/molecule/equivariance";
-import { bonds, View } from "../src/molecule/scene";
-import { fromHash, initial, near, toHash } from "../src/molecule/state";
+import type { Molecule } from "../src/core/contract";
+import { relativeError, channel, row } from "../src/pages/molecule/equivariance";
+import { bonds, View } from "../src/pages/molecule/scene";
+import { fromHash, initial, near, toHash } from "../src/pages/molecule/state";
 import {
   rotationAbout,
   compose,
@@ -16,7 +16,7 @@ import {
   matmul,
   transpose,
   rotated,
-} from "../src/molecule/rotation";
+} from "../src/pages/molecule/rotation";
 
 const solver = { name: "e3", layers: 2, heads: 4, vectors: 8 };
 const record = {

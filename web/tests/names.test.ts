@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { StepRecord, ProgramRecord } from "../src/contract";
-import { symbolOf } from "../src/names";
+import type { StepRecord, ProgramRecord } from "../src/core/contract";
+import { symbolOf } from "../src/core/names";
 import { leaf, step } from "./toy";
 
 const unnamed = (id: string, op: string, inputs: string[], params: StepRecord["params"] = {}): StepRecord => ({

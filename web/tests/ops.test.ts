@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { OPERATIONS, type Params } from "../src/ops";
-import { erf } from "../src/ops/erf";
-import { indexAt, type Nested, of, size, type Tensor, tensor } from "../src/tensor";
+import { OPERATIONS, type Params } from "../src/core/ops";
+import { erf } from "../src/core/ops/erf";
+import { indexAt, type Nested, of, size, type Tensor, tensor } from "../src/core/tensor";
 import { reading } from "./reading";
 
 const run = (op: string, inputs: Nested[], params: Params = {}): Tensor => OPERATIONS[op].evaluate(inputs.map(of), params);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { dependsOn, evaluate, leavesOf, poolOf, Program, StepError } from "../src/program";
-import { edited, of } from "../src/tensor";
-import { Watched } from "../src/watched/program";
+import { dependsOn, evaluate, leavesOf, poolOf, Program, StepError } from "../src/core/program";
+import { edited, of } from "../src/core/tensor";
+import { Watched } from "../src/pages/watched/program";
 import { leaf, step, toy } from "./toy";
 
 test("a program computes what is asked for", () => {

@@ -1,6 +1,6 @@
 // Read the line of an explanation as arithmetic, with the numbers of its cells: what the page prints must be true.
-import type { Explanation } from "../src/ops";
-import { at, type Tensor } from "../src/tensor";
+import type { Explanation } from "../src/core/ops";
+import { at, type Tensor } from "../src/core/tensor";
 
 /** What the printed terms come to, or nothing where some are left out ("…"). */
 export function reading({ terms, note = "" }: Explanation, inputs: Tensor[]): number | undefined {

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { Mark, Report, Row } from "../src/contract";
-import { change, kinds } from "../src/report/counterexample";
-import { lanes, spoken } from "../src/report/errors";
-import { place, share } from "../src/report/scale";
-import { fromHash, initial, toHash } from "../src/report/state";
-import { comparable, count, folded, tree } from "../src/report/trail";
-import { tone } from "../src/report/verdict";
-import { typeset } from "../src/report/typeset";
+import type { Mark, Report, Row } from "../src/core/contract";
+import { change, kinds } from "../src/pages/report/counterexample";
+import { lanes, spoken } from "../src/pages/report/errors";
+import { place, share } from "../src/pages/report/scale";
+import { fromHash, initial, toHash } from "../src/pages/report/state";
+import { comparable, count, folded, tree } from "../src/pages/report/trail";
+import { tone } from "../src/widgets/badge";
+import { typeset } from "../src/pages/report/typeset";
 
 const row = (name: string, more: Partial<Row> = {}): Row => ({ name, kind: "property", verdict: "holds", ...more });
 const report = (...rows: Row[]): Report => ({
@@ -158,8 +158,8 @@ test("numbers of sentences are typeset as those of the page", () => {
 });
 
 test("no part of the report writes markup or runs text", () => {
-  const folder = new URL("../src/report/", import.meta.url);
-  for (const name of ["page", "rows", "evidence", "counterexample", "trail", "errors", "verdict", "scale", "typeset"])
+  const folder = new URL("../src/pages/report/", import.meta.url);
+  for (const name of ["page", "rows", "evidence", "counterexample", "trail", "errors", "scale", "typeset"])
     expect(readFileSync(new URL(`${name}.ts`, folder), "utf8")).not.toMatch(
       /innerHTML|outerHTML|insertAdjacent|eval\(|document\.write/,
     );

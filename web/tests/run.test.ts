@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { RunUpdate, Point, Run, Sample } from "../src/contract";
-import { head, sampleAttention, visible } from "../src/run/attention";
-import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../src/axis";
-import { reach, thinned } from "../src/run/chart";
-import { below, History, nearest, smoothed, span } from "../src/run/history";
-import { listen } from "../src/run/live";
-import { fromHash, initial, toHash } from "../src/run/state";
-import { flat, written } from "../src/tables";
+import type { RunUpdate, Point, Run, Sample } from "../src/core/contract";
+import { head, sampleAttention, visible } from "../src/pages/run/attention";
+import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../src/charts/axis";
+import { reach, thinned } from "../src/pages/run/chart";
+import { below, History, nearest, smoothed, span } from "../src/pages/run/history";
+import { listen } from "../src/pages/run/live";
+import { fromHash, initial, toHash } from "../src/pages/run/state";
+import { flat, written } from "../src/core/tables";
 
 const point = (step: number, more: Partial<Point> = {}): Point => ({ entry: "point", step, loss: 1 / step, rate: 1e-3, norm: 1, seconds: step / 2, tokens: 100, ...more }); // prettier-ignore
 const sample = (step: number, more: Partial<Sample> = {}): Sample => ({

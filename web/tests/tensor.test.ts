@@ -1,5 +1,19 @@
 import { expect, test } from "vitest";
-import { aligned, at, broadcast, indexAt, matrixAt, of, offset, part, spread, swapped, tensor, unpack, zip } from "../src/tensor";
+import {
+  aligned,
+  at,
+  broadcast,
+  indexAt,
+  matrixAt,
+  of,
+  offset,
+  part,
+  spread,
+  swapped,
+  tensor,
+  unpack,
+  zip,
+} from "../src/core/tensor";
 
 const base64 = (bytes: ArrayBufferLike): string => Buffer.from(bytes).toString("base64");
 

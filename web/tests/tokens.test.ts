@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import type { Bands, SoundCut } from "../src/contract";
-import { cellOf, numberAt, numbersOf, Pixels, placeOf, type Size, tokenOf } from "../src/tokens/tubelets";
-import { boxed, step } from "../src/tokens/cells";
-import { whole } from "../src/tokens/counts";
-import { under } from "../src/tokens/waveform";
-import { speed } from "../src/tokens/player";
-import { turned } from "../src/tokens/sound";
-import { energy, hann, inPatch, logEnergy, nearest, range, reads, terms } from "../src/tokens/spectrum";
-import { chosen, fromHash, initial, type Kind, toHash, within } from "../src/tokens/state";
+import type { Bands, SoundCut } from "../src/core/contract";
+import { cellOf, numberAt, numbersOf, Pixels, placeOf, type Size, tokenOf } from "../src/pages/tokens/tubelets";
+import { boxed, step } from "../src/pages/tokens/cells";
+import { whole } from "../src/pages/tokens/counts";
+import { under } from "../src/pages/tokens/waveform";
+import { speed } from "../src/pages/tokens/player";
+import { turned } from "../src/pages/tokens/sound";
+import { energy, hann, inPatch, logEnergy, nearest, range, reads, terms } from "../src/pages/tokens/spectrum";
+import { chosen, fromHash, initial, type Kind, toHash, within } from "../src/pages/tokens/state";
 
 const array = (shape: number[], data: number[]) => ({ shape, dtype: "float64" as const, data });
 const KINDS: Kind[] = ["sound", "picture", "film"];

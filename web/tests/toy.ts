@@ -1,6 +1,6 @@
 // A program small enough to check by hand: words through one map, and places added at the end.
-import type { LeafRecord, StepRecord, ProgramRecord } from "../src/contract";
-import { type Nested, of } from "../src/tensor";
+import type { LeafRecord, StepRecord, ProgramRecord } from "../src/core/contract";
+import { type Nested, of } from "../src/core/tensor";
 
 export function leaf(id: string, numbers: Nested, kind: LeafRecord["kind"] = "weight", axes: string[] = []): LeafRecord {
   const { shape, data } = of(numbers);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { spelled, split } from "../src/words";
+import { spelled, split } from "../src/core/words";
 
 test("words stand between white space of any kind", () => {
   expect(split("  Love conquers\tall\u3000愛\n")).toEqual(["Love", "conquers", "all", "愛"]);

@@ -30,8 +30,8 @@ Content = (
 )
 
 BUNDLES = Path(__file__).parent / "page"
-OWN: dict[type, str] = {  # bundles of their own, named like the file in `pages` that writes the record; others share one
-    Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
+NAMES: dict[type, str] = {  # of the bundle, which is that of the file in `pages` that writes the record, where one does
+    Explorable: "sentence", Drawing: "drawing", Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", ProgramRecord: "watched",
 }  # fmt: skip
 POLICY = (
@@ -81,8 +81,7 @@ def html(content: Content, bare: str | None = None, policy: str | None = None, s
     """
     from equiscope import __version__
 
-    bundle = OWN.get(type(content), "page")
-    script, style = (_bundled(f"{bundle}.{kind}", bundles) for kind in ("js", "css"))
+    script, style = (_bundled(f"{NAMES[type(content)]}.{kind}", bundles) for kind in ("js", "css"))
     fields = {
         "policy": policy or WORKS.get(type(content), POLICY), "version": __version__,
         "plain": plain(content) if bare is None else bare,
@@ -124,7 +123,7 @@ def plain(content: Content) -> str:
     """Markup for a browser without JavaScript: tables, for pages that have them."""
     if type(content) not in TABLES:
         return PLAIN
-    text: str = import_module(f"equiscope.explore.pages.{OWN[type(content)]}").plain(content)
+    text: str = import_module(f"equiscope.explore.pages.{NAMES[type(content)]}").plain(content)
     return text
 
 

@@ -1,4 +1,4 @@
-"""The operations of a page: a closed, small list, each here and in `web/src/ops`, and nowhere else.
+"""The operations of a page: a closed, small list, each here and in `web/src/core/ops`, and nowhere else.
 
 Tensors may have any leading axes; rows are tokens.
 """

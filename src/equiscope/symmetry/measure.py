@@ -3,7 +3,7 @@
 No tolerance is chosen. A rounding error shrinks from float32 to float64 by 2^-29. A broken symmetry does not shrink. The
 square root of a rounding error (the distance of a point to itself) shrinks by half as many digits.
 So an error holds if it shrinks by more than 2^(-29 * 0.4). If the float32 error is small by chance, the rounding error
-of f itself replaces it. The page has the same functions in web/src/measure.ts.
+of f itself replaces it. The page has the same functions in web/src/core/measure.ts.
 """
 
 import copy

@@ -51,7 +51,7 @@ def spelled(tokens: Iterable[str], width: int, seed: int = 0) -> Tensor:
     """Untrained embeddings, a hash of each token's spelling, so that equal tokens have equal embeddings.
 
     returns [N, width] float64 in -2.0, -1.9, ..., 2.0: FNV-1a over the bytes of "seed/word/feature", mixed by murmur3's
-            finaliser, modulo 41. web/src/words.ts has the same function, so a sentence typed in the page gets the same
+            finaliser, modulo 41. web/src/core/words.ts has the same function, so a sentence typed in the page gets the same
             numbers.
     """
     rows = [[(_hash(f"{seed}/{token}/{j}") % 41 - 20) / 10 for j in range(width)] for token in tokens]

@@ -1,0 +1,211 @@
+// The page of all heads: the overview first, then the chosen head, its statistics, and the learned position embeddings.
+import type { Heads } from "../../core/contract";
+import { button, h } from "../../core/dom";
+import { save } from "../../core/save";
+import { rerunPanel } from "./rerun";
+import { pairTable, otherRecord, modelSwitch } from "./side_by_side";
+import { interventionsOf } from "./changes";
+import { alignmentPanel } from "./alignment";
+import { detail } from "./detail";
+import { legend, mosaic } from "./mosaic";
+import { positionTables } from "./position_tables";
+import { withRollout } from "./rollout";
+import { predictionPanel } from "./predictions";
+import { fromHash, type HeadsState, toHash } from "./state";
+import { statistics } from "./statistics";
+import { HeadSource } from "./head_source";
+import { Attention, NONE, type Score } from "./weights";
+import "./heads.css";
+
+const KEPT: (keyof HeadsState)[] = [
+  "open",
+  "by",
+  "show",
+  "side",
+  "causal",
+  "mask",
+  "bias",
+  "hidden",
+  "edits",
+  "align",
+  "whole",
+  "rows",
+]; // changes that make a step of the browser's history
+
+/** The interface of the page for scripts. */
+export interface HeadsPage {
+  record: Heads;
+  first: Heads; // of the first run; `record` may be of a rerun
+  state: HeadsState;
+  supply: HeadSource;
+  more: HeadSource; // for panels of several heads, so that their requests do not abort the one of the chosen head
+  other?: Heads; // the other model, side by side
+  others?: HeadSource; // the source of its tensors
+  cursor: { row?: number; column?: number } | undefined; // what is pointed at
+  set(change: Partial<HeadsState>): void;
+  renew(record: Heads): void;
+  open(layer: number, head: number): void;
+  close(): void;
+  point(cell: { row?: number; column?: number } | undefined): void;
+  weights(layer: number, head: number, row: number, changed?: boolean): Promise<number[]>;
+  score(layer: number, head: number, row: number, column: number): Promise<Score>;
+}
+
+export function mount(whole: Heads, root: HTMLElement): HeadsPage {
+  const record = withRollout(whole);
+  const counts = record.layers.map(({ heads }) => heads.length);
+  const page: HeadsPage = {
+    record,
+    first: record,
+    ...sources(record),
+    state: fromHash(location.hash, counts),
+    cursor: undefined,
+    set(change) {
+      const before = toHash(page.state);
+      page.state = { ...page.state, ...change };
+      const hash = toHash(page.state);
+      if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address(hash));
+      page.cursor = undefined;
+      draw("open" in change || "roles" in change || "side" in change);
+    },
+    open(layer, head) {
+      page.set({ open: [layer, head] });
+      const { element } = shown.one;
+      const box = element.getBoundingClientRect();
+      if (box.top > innerHeight * 0.7 || box.bottom < 0) element.scrollIntoView({ block: "start", behavior: calm() });
+    },
+    renew(found) {
+      const next = found === page.first ? found : withRollout(found);
+      Object.assign(page, { record: next, other: undefined, others: undefined, ...sources(next) });
+      page.state = { ...page.state, row: undefined, column: undefined, hidden: {}, edits: [] };
+      history.replaceState(null, "", address(toHash(page.state)));
+      page.cursor = undefined;
+      shown = parts(page);
+      desk.replaceChildren(...shown.elements);
+      draw();
+    },
+    close() {
+      page.set({ open: undefined });
+      shown.overview.element.querySelector<HTMLElement>(".field")?.focus();
+    },
+    point(cell) {
+      if (cell?.row === page.cursor?.row && cell?.column === page.cursor?.column) return;
+      page.cursor = cell;
+      shown.one.hover();
+    },
+    async weights(layer, head, row, changed = true) {
+      return [...(await attention(layer, head, changed)).row(row)];
+    },
+    async score(layer, head, row, column) {
+      return (await attention(layer, head, true)).score(row, column);
+    },
+  };
+  async function attention(layer: number, head: number, changed: boolean): Promise<Attention> {
+    const given = await page.supply.get(layer, head);
+    if (!given) throw new Error(`Layer ${layer} has no tensors. ${record.layers[layer].reason ?? ""}`);
+    return new Attention(given, changed ? interventionsOf(page.state, layer, head, record.layers[layer].key_sequence) : NONE);
+  }
+
+  let shown = parts(page);
+  const desk = h("div.desk", shown.elements);
+  document.body.classList.add("heads");
+  root.replaceChildren(
+    header(whole),
+    h("main", { id: "story" }, record.served && rerunPanel(page), record.layers.length ? desk : h("p.notice", "This model computes no attention on this input."), !record.served && rerunPanel(page), positionTables(record.position_tables)), // prettier-ignore
+    h("footer", record.served ? "equiscope: this page loads the tensors of a head from the command on this machine, and nothing from anywhere else." : `equiscope: ${record.layers.some(({ tensors: numbers }) => numbers?.relative_error) ? "this is a compact file, and its weights are rounded" : "every weight on this page is computed in your browser from the tensors inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
+  );
+
+  /** all: not only the chosen head. */
+  function draw(all = true): void {
+    desk.dataset.open = String(Boolean(page.state.open));
+    shown.one.draw();
+    shown.answer?.draw();
+    shown.links?.draw();
+    if (all) shown.draw();
+  }
+  const turned = () => {
+    if (location.hash.slice(1) === toHash(page.state)) return;
+    page.state = fromHash(location.hash, counts);
+    page.cursor = undefined;
+    draw();
+  };
+  addEventListener("hashchange", turned);
+  addEventListener("popstate", turned);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  draw();
+  return page;
+}
+
+/** The sources of a record's tensors: of its own run, and of the other model. */
+function sources(record: Heads) {
+  const other = otherRecord(record);
+  const [supply, more] = [0, 1].map(() => new HeadSource(record, undefined, record.rerun ? `&run=${record.rerun.run}` : ""));
+  return other ? { supply, more, other, others: new HeadSource(other, undefined, "&of=side_by_side") } : { supply, more };
+}
+
+/** The panels of one record; they are built again for a rerun. */
+function parts(page: HeadsPage) {
+  const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
+  const [answer, links] = [predictionPanel(page), alignmentPanel(page)];
+  const [which, pairs] = page.other ? [modelSwitch(page), pairTable(page)] : [];
+  const picture = (kind: "svg" | "png") =>
+    button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
+  const whole = h(
+    "section.part.overview",
+    h("div.head", h("h2", "All heads"), which?.element, h("div.buttons", picture("svg"), picture("png"))),
+    h("p.quiet.counting", "Layers, heads and positions are counted from 0: L2H3 is layer 2, head 3."),
+    roles.element,
+    overview.element,
+  );
+  return {
+    overview,
+    one,
+    answer,
+    links,
+    elements: [
+      ...(answer ? [answer.element] : []),
+      ...(links ? [links.element] : []),
+      whole,
+      one.element,
+      ...(pairs ? [pairs.element] : []),
+      table.element,
+    ],
+    draw() {
+      roles.draw();
+      overview.draw();
+      which?.draw(page.state.side);
+      pairs?.draw();
+      table.draw();
+    },
+  };
+}
+
+const address = (hash: string): string => (hash ? `#${hash}` : location.pathname + location.search);
+const calm = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+
+function header(record: Heads): HTMLElement {
+  const { layers, sequences: lines, notes, parameters } = record;
+  const count = layers.reduce((sum, { heads }) => sum + heads.length, 0);
+  const facts: [string, string][] = [
+    ["model", record.model],
+    ["parameters", parameters.toLocaleString("en")],
+    ["attention", `${layers.length} layers, ${count.toLocaleString("en")} heads`],
+    [
+      "input",
+      lines.map(({ labels, kind, name }) => `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind}`).join("; "),
+    ],
+    ["ran in", record.dtype],
+    [
+      "compared with",
+      record.side_by_side ? `${record.side_by_side.model}, ${record.side_by_side.parameters.toLocaleString("en")} parameters` : "",
+    ],
+  ];
+  return h(
+    "header",
+    h("div.top", h("p.brand", "equiscope ", h("span", "explore"))),
+    h("h1", record.title),
+    h("p.lede", record.summary),
+    h("dl.facts", facts.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))), // prettier-ignore
+    notes.length > 0 && h("details.notes", h("summary", notes.length === 1 ? "A note" : `${notes.length} notes`), h("ul", notes.map((note) => h("li", note)))), // prettier-ignore
+  );
+}

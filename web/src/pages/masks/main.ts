@@ -1,0 +1,12 @@
+// The page of masks.
+import type { Masks } from "../../core/contract";
+import { read, unreadable } from "../../core/read";
+import { type MasksPage, mount } from "./page";
+import "../../core/style.css";
+
+/** What a script on the page may reach, as `equiscope.masks`. */
+export let masks: MasksPage | undefined;
+
+const place = document.getElementById("app");
+const record = document.getElementById("masks");
+if (place && record) read<Masks>(record).then((found) => (masks = mount(found, place)), unreadable(place));

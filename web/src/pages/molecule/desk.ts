@@ -1,0 +1,234 @@
+// The desk of the molecule page: its state, the positions of the atoms, and the outputs of the models.
+import type { Molecule, Solver, Species } from "../../core/contract";
+import { History } from "../../core/state";
+import { unpack } from "../../core/tensor";
+import { bonds, place } from "./scene";
+import { ModelRunner } from "./worker_client";
+import type { Answers, Question } from "./solver";
+import { initial, type MoleculeState, near, toHash } from "./state";
+import { compose, angles, degrees, matrix, type Matrix, MIRROR, IDENTITY, type Three, matmul, transpose, type Rotation, rotated } from "./rotation"; // prettier-ignore
+
+/** still: outputs before rotation, with atoms moved; now: after rotation. Both are of the same geometry. */
+export interface ModelState {
+  still?: Answers;
+  now?: Answers;
+  by: Matrix; // the transformation between the two
+  degrees: number;
+  mirrored: boolean;
+}
+
+const SELDOM = 150; // milliseconds between two drawings of a table
+
+export class MoleculeDesk {
+  readonly history = new History<MoleculeState>();
+  readonly kinds: Species[]; // of each atom
+  readonly names: string[]; // C1, C2, H1
+  readonly radii: number[];
+  readonly solvers: ModelRunner;
+  readonly known: ModelState[];
+  announcement = "";
+  failure = "";
+  private readonly frames: Float64Array;
+  private readonly parts: (() => void)[] = [];
+  private readonly heard: ((solver: number) => void)[] = [];
+  private stills: string[];
+  private drawing = 0;
+  private later = 0;
+
+  constructor(
+    readonly record: Molecule,
+    public state: MoleculeState,
+  ) {
+    this.frames = unpack(record.frames).data;
+    const elements = new Map(record.elements.map((one) => [one.number, one]));
+    this.kinds = record.atoms.map((number) => elements.get(number)!);
+    const times = new Map<string, number>();
+    this.names = this.kinds.map(({ symbol }) => {
+      times.set(symbol, (times.get(symbol) ?? 0) + 1);
+      return `${symbol}${times.get(symbol)}`;
+    });
+    this.radii = this.kinds.map(({ radius }) => radius);
+    this.known = record.solvers.map(() => ({ by: matrix(IDENTITY), degrees: 0, mirrored: false }));
+    this.stills = record.solvers.map(() => "");
+    this.solvers = new ModelRunner(
+      record,
+      (question, answers) => this.answered(question, answers),
+      (why) => this.fail(why),
+    );
+    this.ask();
+  }
+
+  // --- positions of atoms --------------------------------------------------------------------------------------------------
+  get atoms(): number {
+    return this.kinds.length;
+  }
+
+  /** Positions [N·3] of the file with moved atoms, before rotation. */
+  get base(): Float64Array {
+    const { frame, moved } = this.state;
+    const size = 3 * this.atoms;
+    const out = this.frames.slice(frame * size, (frame + 1) * size);
+    for (const [atom, by] of Object.entries(moved)) for (let k = 0; k < 3; k++) out[3 * Number(atom) + k] += by[k];
+    return out;
+  }
+
+  /** The mirror, then the rotation. */
+  get motion(): Matrix {
+    const by = matrix(this.state.rotation);
+    return this.state.mirror ? matmul(by, MIRROR) : by;
+  }
+
+  /** Positions after rotation, the input of the models. */
+  get positions(): Float64Array {
+    return rotated(this.base, this.motion);
+  }
+
+  /** The position of an atom after rotation. */
+  seen(atom: number): Three {
+    return place(this.positions, atom);
+  }
+
+  /** Degrees about the vertical axis, the horizontal axis, and the line of sight. */
+  get angles(): Three {
+    return angles(this.state.rotation);
+  }
+
+  get bonds(): [number, number][] {
+    return bonds(this.base, this.radii);
+  }
+
+  /** The largest distance of an atom from the centre, over all frames. */
+  get reach(): number {
+    let most = 0;
+    for (let i = 0; i < this.frames.length; i += 3) most = Math.max(most, Math.hypot(this.frames[i], this.frames[i + 1], this.frames[i + 2])); // prettier-ignore
+    return most;
+  }
+
+  solver(name: string): number {
+    return this.record.solvers.findIndex((one) => one.name === name);
+  }
+
+  model(index: number): Solver {
+    return this.record.solvers[index];
+  }
+
+  // --- outputs of the models -----------------------------------------------------------------------------------------------
+  private ask(): void {
+    const { frame, moved } = this.state;
+    const still = JSON.stringify([frame, moved]);
+    const [base, positions] = [this.base, this.positions];
+    this.record.solvers.forEach((_, solver) => {
+      if (this.stills[solver] !== still) {
+        this.stills[solver] = still;
+        this.solvers.ask({ solver, key: "still", positions: base, about: this.asked(still) });
+      }
+      this.solvers.ask({ solver, key: "now", positions, about: this.asked(still) });
+    });
+  }
+
+  private asked(still: string): Question["about"] {
+    return { still, by: this.motion, degrees: degrees(this.state.rotation), mirrored: this.state.mirror };
+  }
+
+  private answered({ solver, key, about }: Question, answers: Answers): void {
+    if (about.still !== this.stills[solver]) return; // of an earlier geometry
+    const known = this.known[solver];
+    if (key === "still") known.still = answers;
+    else Object.assign(known, { now: answers, by: about.by, degrees: about.degrees, mirrored: about.mirrored });
+    if (known.still && known.now) for (const one of this.heard) one(solver);
+    this.failure = "";
+    this.refresh();
+  }
+
+  private fail(why: string): void {
+    this.failure = `The models could not be run (${why}).`;
+    this.refresh();
+  }
+
+  /** Call a listener whenever a model has new outputs. */
+  hear(one: (solver: number) => void): void {
+    this.heard.push(one);
+  }
+
+  // --- changes -------------------------------------------------------------------------------------------------------------
+  /** announcement: text for a screen reader. */
+  change(change: Partial<MoleculeState>, announcement = "", undoable = true): void {
+    if (undoable) this.history.push(this.state);
+    this.state = { ...this.state, ...change };
+    this.announcement = announcement;
+    if ("rotation" in change || "mirror" in change || "frame" in change || "moved" in change) this.ask();
+    this.refresh();
+    clearTimeout(this.later);
+    this.later = window.setTimeout(() => history.replaceState(null, "", `#${this.link()}`), 300);
+  }
+
+  /** Rotate further, about axes of the screen. */
+  rotate(by: Rotation, undoable = true): void {
+    const rotation = compose(by, this.state.rotation);
+    this.change({ rotation }, "", undoable);
+  }
+
+  /** -1: none. */
+  choose(atom: number): void {
+    const now = atom === this.state.atom ? -1 : atom;
+    this.change({ atom: now }, now < 0 ? "No atom is chosen." : `${this.names[now]}, ${this.kinds[now].name}, is chosen.`, false);
+  }
+
+  /** Stops the continuous rotation. */
+  rest: () => void = () => {};
+
+  /** Move an atom by a vector in Å, in screen coordinates. */
+  move(atom: number, by: Three, undoable = true): void {
+    const back = rotated(Float64Array.from(by), transpose(this.motion));
+    const before = this.state.moved[atom] ?? [0, 0, 0];
+    const to = near([before[0] + back[0], before[1] + back[1], before[2] + back[2]]);
+    this.change({ moved: { ...this.state.moved, [atom]: to } }, `${this.names[atom]} was moved.`, undoable);
+  }
+
+  undo(): void {
+    this.follow(this.history.undo(this.state), "Undone.");
+  }
+
+  redo(): void {
+    this.follow(this.history.redo(this.state), "Redone.");
+  }
+
+  reset(): void {
+    this.change(initial(this.record), "Reset.");
+  }
+
+  follow(state: MoleculeState | undefined, announcement: string): void {
+    if (state) this.change({ ...state }, announcement, false);
+  }
+
+  link(): string {
+    return toHash(this.state, this.record);
+  }
+
+  // --- drawing -------------------------------------------------------------------------------------------------------------
+  /** Draw now, and at most once a frame whenever something changes. */
+  keep(draw: () => void): void {
+    draw();
+    this.parts.push(draw);
+  }
+
+  /** The same, a few times a second: for text. */
+  keepSlowly(draw: () => void): void {
+    let [waiting, last] = [0, 0];
+    this.keep(() => {
+      if (waiting) return;
+      waiting = window.setTimeout(() => {
+        [waiting, last] = [0, performance.now()];
+        draw();
+      }, Math.max(0, last + SELDOM - performance.now())); // prettier-ignore
+    });
+  }
+
+  refresh(): void {
+    if (this.drawing) return;
+    this.drawing = requestAnimationFrame(() => {
+      this.drawing = 0;
+      for (const draw of this.parts) draw();
+    });
+  }
+}

@@ -1,0 +1,13 @@
+// The page of a molecule.
+import type { Molecule } from "../../core/contract";
+import { read, unreadable } from "../../core/read";
+import type { MoleculeDesk } from "./desk";
+import { mount } from "./page";
+import "../../core/style.css";
+
+/** What a script on the page may reach, as `equiscope.desk`. */
+export let desk: MoleculeDesk | undefined;
+
+const place = document.getElementById("app");
+const record = document.getElementById("molecule");
+if (place && record) read<Molecule>(record).then((found) => (desk = mount(found, place)), unreadable(place));

@@ -1,0 +1,223 @@
+// E3: two position schemes on the same input: what each adds, and which symmetries it breaks.
+import { permute, reverse, shift } from "../../core/actions";
+import { guarded, perState } from "../../core/desk";
+import { button, grouped, h, select } from "../../core/dom";
+import { error } from "../../core/format";
+import { equivariance } from "../../core/measure";
+import { circles } from "../../widgets/circles";
+import { matrix } from "../../widgets/matrix";
+import { strip } from "../../widgets/strip";
+import { claim, verdict } from "../../widgets/verdict";
+import { equation } from "../../widgets/steps";
+import type { App } from "./app";
+import { additions, EQUIVARIANCE, inOrder, order, running, section, setting, shuffleError, sign, type Story } from "./story";
+
+const RETURNS = "what the layer returns";
+const SPLIT: [string, string][] = [
+  ["split-cc", "content → content"],
+  ["split-cp", "content → position"],
+  ["split-pc", "position → content"],
+  ["split-pp", "position → position"],
+];
+
+export const positions: Story = {
+  title: "Positions",
+  lede: "Choose a position scheme, and shuffle: now the outputs change. Beside it, another scheme on the same input.",
+  controls: ["causal", "head"],
+  build(app: App): HTMLElement {
+    return h(
+      "div.flow",
+      examples(app),
+      strip(app),
+      h("div.pair", column(app, "scheme"), column(app, "versus")),
+      section(
+        "Which symmetries hold",
+        h(
+          "p",
+          "Measured on this input in float64. The verdict follows from how the error shrinks with the precision. Beside it: the claim of the parts.",
+        ),
+        table(app),
+      ),
+      section("The same words, another sentence: whether mean pooling distinguishes them", reading(app)),
+    );
+  },
+};
+
+function examples(app: App): HTMLElement {
+  return h(
+    "div.buttons",
+    h("span.quiet", "Examples: "),
+    app.page.examples.map((example) =>
+      button(
+        example.name,
+        example.note || "Use these words",
+        () =>
+          app.set(
+            {
+              words: example.words,
+              order: example.order?.length ? example.order : example.words.map((_, i) => i),
+              edits: without(app.state.edits, "words"),
+            },
+            { structure: true },
+          ),
+        { "data-example": example.name },
+      ),
+    ),
+  );
+}
+
+export const without = (edits: App["state"]["edits"], key: string): App["state"]["edits"] =>
+  Object.fromEntries(Object.entries(edits).filter(([k]) => k !== key));
+
+function column(app: App, which: "scheme" | "versus"): HTMLElement {
+  const name = app.state[which];
+  const variant = app.page.schemes.find((s) => s.name === name)!;
+  const run = running(
+    app,
+    () => name,
+    () => 0,
+    () => setting(app),
+    which,
+  );
+  const roles = run().record.roles!;
+  const brought = additions(run());
+  const choose = select("scheme", app.page.schemes, name, (value) => app.set({ [which]: value }, { structure: true }));
+  const measured = h("div.measured");
+  guarded(app, measured, () => {
+    measured.querySelector(".inner")?.remove();
+    measured.prepend(
+      h(
+        "div.inner",
+        verdict(EQUIVARIANCE, shuffleError(app, name, "output")),
+        claim(run().record.claims.find((c) => c.action === "permute")),
+      ),
+    );
+  });
+  return h(
+    "section.part.scheme",
+    { "data-column": which },
+    h("h3", choose),
+    h("p", variant.summary),
+    measured,
+    brought.length
+      ? h(
+          "div",
+          h("h4", "What it adds"),
+          h(
+            "div.row",
+            brought.map((id) => h("div", h("div.formula-line", equation(run(), id)), matrix(app, run, id))),
+          ),
+        )
+      : h("p.quiet", "It adds nothing: there are only the words."),
+    roles["split-cc"]
+      ? h(
+          "div",
+          h("h4", "The score as a sum of four terms"),
+          h(
+            "div.row",
+            SPLIT.map(([role, caption]) => matrix(app, run, roles[role], { caption })),
+          ),
+        )
+      : false,
+    h("h4", "Scores, attention and result"),
+    h(
+      "div.row",
+      matrix(app, run, roles.scores),
+      matrix(app, run, roles.weights),
+      matrix(app, run, roles.output, { caption: RETURNS }),
+    ),
+    circles(app, run, roles.weights),
+  );
+}
+
+function table(app: App): HTMLElement {
+  const body = h("tbody");
+  const root = h(
+    "div.scroll",
+    h(
+      "table.laws",
+      h(
+        "thead",
+        h(
+          "tr",
+          ["scheme", "permute", "shift", "reverse"].map((t) => h("th", { scope: "col" }, t)),
+        ),
+      ),
+      body,
+    ),
+  );
+  let round = 0;
+  app.keep(() => {
+    const mine = ++round; // a later change ends this round
+    const rows = app.page.schemes.map(({ name, title }) => ({
+      name,
+      row: h("tr", { "data-scheme": name }, h("th", { scope: "row" }, title)),
+    }));
+    const lines = [...grouped(app.page.schemes)].flatMap(([group, schemes]) => [
+      ...(group ? [h("tr.group", h("th", { colspan: 4, scope: "rowgroup" }, group))] : []),
+      ...schemes.map(({ name }) => rows.find((r) => r.name === name)!.row),
+    ]);
+    const fill = (i: number) => {
+      if (mine !== round || i === rows.length) return;
+      rows[i].row.append(...measured(app, rows[i].name));
+      if (!i) body.replaceChildren(...lines);
+      setTimeout(fill, 0, i + 1); // one scheme at a time, so that a long sentence does not block the page
+    };
+    setTimeout(fill, 60, 0);
+  });
+  return root;
+}
+
+/** One scheme under the three actions: the measurement and the claim. */
+function measured(app: App, scheme: string): HTMLElement[] {
+  const run = inOrder(app, scheme, setting(app), "table");
+  return [permute(order(app)), shift(7), reverse()].map((action) => {
+    const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
+    try {
+      const found = equivariance(run.record.program, run.leaves, action, run.record.roles!.output);
+      const { mark, kind } = sign(found);
+      return h(
+        "td",
+        { "data-action": action.name, "data-verdict": found.verdict, class: kind },
+        `${mark} ${error(found.error)}`,
+        h("span.quiet", claimed ? " claimed" : ""),
+      );
+    } catch (failure) {
+      return h("td.broken", { "data-action": action.name, title: (failure as Error).message }, "error");
+    }
+  });
+}
+
+function reading(app: App): HTMLElement {
+  const sentence = (rows: number[]) => rows.map((row) => app.state.words[row]).join(" ");
+  const title = h("p");
+  app.keep(() => {
+    title.textContent = `“${sentence(app.state.order.map((_, i) => i))}” and “${sentence(order(app))}”`;
+  });
+  return h(
+    "div",
+    title,
+    [app.state.scheme, app.state.versus].map((scheme) => means(app, scheme)),
+  );
+}
+
+/** Mean pooling of the two sentences under one scheme, and their distance. */
+function means(app: App, scheme: string): HTMLElement {
+  const root = h("div", { "data-mean": scheme }, h("h4", app.page.schemes.find((s) => s.name === scheme)!.title));
+  const other = perState(app, () =>
+    app.lab.run(app.state, scheme, setting(app), { rows: app.lab.rows(app.state, order(app)), start: 0 }, "other"),
+  );
+  const one = perState(app, () => inOrder(app, scheme, setting(app), "one"));
+  guarded(app, root, () => {
+    root.querySelector(".verdict")?.remove();
+    root.querySelector("h4")!.after(verdict("‖mean(one) − mean(other)‖ / ‖mean(one)‖", shuffleError(app, scheme, "mean")));
+  });
+  root.append(
+    h(
+      "div.row",
+      matrix(app, one, one().record.roles!.mean, { caption: "mean of the first sentence" }),
+      matrix(app, other, other().record.roles!.mean, { caption: "mean of the second sentence" }),
+    ),
+  );
+  return root;
+}

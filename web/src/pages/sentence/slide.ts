@@ -1,0 +1,223 @@
+// E4: shift the words through a paragraph, under every scheme at once.
+import { guarded, perState, type Run } from "../../core/desk";
+import { button, h, select, slider } from "../../core/dom";
+import { error } from "../../core/format";
+import { alongDiagonals, relativeError } from "../../core/measure";
+import { matrix } from "../../widgets/matrix";
+import { COLOURS, numbered } from "../../core/names";
+import { matrixAt, tensor } from "../../core/tensor";
+import { type App, word as named } from "./app";
+import { section, setting, type Story, withMask } from "./story";
+
+const MOST = 8; // words that shift
+const SMALL = 1e-9; // between rounding (1e-15) and a real change
+const ROLES = ["scores", "weights", "mixed"] as const;
+
+export const slide: Story = {
+  title: "Shift",
+  lede: "Shift the words through a paragraph. The words stay the same; only their positions change. Which scheme is invariant?",
+  controls: ["scheme", "causal", "head"],
+  build(app: App): HTMLElement {
+    const last = app.page.max_positions - count(app);
+    const cards = h(
+      "div.cards",
+      app.page.schemes.map((scheme) => card(app, scheme.name)),
+    );
+    return h(
+      "div.flow",
+      h(
+        "div.sliding",
+        slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
+          app.set({ slide: value }, { undoable }),
+        ),
+        button("Back to 0", "Move the words to the beginning", () => app.set({ slide: 0 }, { structure: true })),
+      ),
+      paragraph(app),
+      section(
+        "What changed since position 0",
+        h("p", "For each scheme: the scores now, and how much scores, attention and output have changed since position 0."),
+        cards,
+      ),
+      section("Does the score depend on the distance only?", distance(app)),
+      section("The whole paragraph: equivariance, not invariance", whole(app)),
+    );
+  },
+};
+
+const count = (app: App): number => Math.min(app.state.words.length, MOST);
+const sliding = (app: App): number[] => app.state.order.slice(0, count(app));
+const start = (app: App): number => Math.min(app.state.slide, app.page.max_positions - count(app));
+
+/** A scheme's program on the shifted words at a position. */
+function standing(app: App, scheme: string, position: () => number, slot: string): () => Run {
+  return perState(app, () =>
+    app.lab.run(
+      app.state,
+      scheme,
+      setting(app),
+      { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: position() },
+      slot,
+    ),
+  );
+}
+
+function paragraph(app: App): HTMLElement {
+  const text = h("p.paragraph", { "aria-label": "the paragraph with the shifted words" });
+  app.keep(() => {
+    const [position, words] = [start(app), sliding(app)];
+    const filler = app.page.paragraph.filter((w) => !app.page.words.includes(w));
+    const total = Math.min(app.page.max_positions, Math.max(filler.length, position) + words.length);
+    text.replaceChildren(
+      ...Array.from({ length: total }, (_, i) => {
+        const row = words[i - position];
+        if (row === undefined) return h("span.other", filler[(i < position ? i : i - words.length) % filler.length]);
+        return h("span.word.here", { "data-colour": row % COLOURS, "data-position": i }, app.state.words[row], h("sub", i));
+      }).flatMap((element) => [element, " "]),
+    );
+  });
+  return text;
+}
+
+function card(app: App, scheme: string): HTMLElement {
+  const variant = app.page.schemes.find((s) => s.name === scheme)!;
+  const now = standing(app, scheme, () => start(app), "slid");
+  const before = standing(app, scheme, () => 0, "unmoved");
+  const list = h("dl.changes");
+  const root = h(
+    "div.card",
+    { "data-scheme": scheme },
+    h("h4", variant.title, h("span.quiet", variant.group)),
+    h("p.quiet", variant.summary),
+  );
+  guarded(app, root, () => {
+    const found = ROLES.map((role) => {
+      const id = now().record.roles![role];
+      return [role, relativeError(now().program.get(id), before().program.get(id))] as const;
+    });
+    root.dataset.holds = String(found.every(([, e]) => e < SMALL));
+    list.replaceChildren(
+      ...found.flatMap(([role, e]) => [
+        h("dt", role === "mixed" ? "output" : role),
+        h("dd", { "data-role": role, "data-error": e, class: e < SMALL ? "holds" : "broken" }, e === 0 ? "no change" : error(e)),
+      ]),
+    );
+  });
+  const names = () => sliding(app).map((row) => named(app, row));
+  const { scores, weights } = now().record.roles!;
+  root.append(list, matrix(app, now, scores, { names, compact: true }), matrix(app, now, weights, { names, compact: true }));
+  return root;
+}
+
+function distance(app: App): HTMLElement {
+  const size = 12;
+  const scheme = app.state.scheme;
+  const repeated = perState(app, () => {
+    const word = app.lab.rows(app.state, [app.state.order[0]]);
+    const rows = tensor([size, word.data.length], Array.from({ length: size }, () => [...word.data]).flat());
+    return app.lab.run(app.state, scheme, setting(app), { rows, start: start(app) }, "repeated");
+  });
+  const line = h("p", { role: "status" });
+  const root = h("div");
+  guarded(app, root, () => {
+    const scores = repeated().program.get(repeated().record.roles!.scores);
+    const varies = alongDiagonals(matrixAt(scores, scores.shape.length > 2 ? [app.state.head] : []));
+    const holds = varies < SMALL;
+    line.dataset.error = String(varies);
+    line.replaceChildren(
+      `“${app.state.words[app.state.order[0]]}” at ${size} consecutive positions. Along the diagonals (same i − j) the scores vary by `,
+      h("b", error(varies)),
+      holds ? ": they depend on the distance only." : ": they depend on the positions themselves.",
+    );
+  });
+  const base = app.page.schemes.find((s) => s.name === scheme)!.switch || scheme;
+  const switches = app.page.schemes.filter((s) => s.switch === base);
+  root.append(
+    h(
+      "div.controls",
+      select("scheme", app.page.schemes, scheme, (value) => app.set({ scheme: value }, { structure: true })),
+      switches.map((s) =>
+        h(
+          "label.choice",
+          h("input", {
+            type: "checkbox",
+            "data-switch": s.name,
+            checked: s.name === scheme,
+            onchange: () => app.set({ scheme: s.name === scheme ? base : s.name }, { structure: true }),
+          }),
+          h("span", s.title),
+        ),
+      ),
+    ),
+    line,
+    matrix(app, repeated, repeated().record.roles!.scores, {
+      caption: "one word at twelve positions: row i is the query, column j the key",
+      names: () => numbered(Array.from({ length: size }, (_, i) => start(app) + i)),
+    }),
+  );
+  return root;
+}
+
+/** All positions of a paragraph as rows; empty ones are masked as padding. */
+function whole(app: App): HTMLElement {
+  const scheme = app.state.scheme;
+  const rows = 24;
+  const position = () => Math.min(start(app), rows - count(app));
+  const filled = (at: number): Run => {
+    const [words, width] = [app.lab.rows(app.state, sliding(app)), app.page.width];
+    const data = new Float64Array(rows * width);
+    data.set(words.data, at * width);
+    const valid = Array.from({ length: rows }, (_, i) => i >= at && i < at + count(app));
+    return app.lab.run(
+      app.state,
+      scheme,
+      withMask(app, "padded"),
+      { rows: tensor([rows, width], data), start: 0, valid },
+      at === 0 ? "paragraph-0" : "paragraph",
+    );
+  };
+  const now = perState(app, () => filled(position()));
+  const line = h("p", { role: "status" });
+  const root = h("div.whole");
+  guarded(app, root, () => {
+    const [here, first] = [part(now(), position()), part(filled(0), 0)];
+    const e = relativeError(here, first);
+    line.dataset.error = String(e);
+    line.replaceChildren(
+      `The output rows of the words at position ${position()} and at position 0 differ by `,
+      h("b", error(e)),
+      e < SMALL ? ": they move unchanged." : ": this scheme is not invariant to the shift.",
+    );
+  });
+  const names = () =>
+    numbered(Array.from({ length: rows }, (_, i) => i)).map((name, i) =>
+      i >= position() && i < position() + count(app) ? named(app, sliding(app)[i - position()]) : name,
+    );
+  root.append(
+    h(
+      "p",
+      "With all its rows, the output moves: its filled rows move with the words. Where they do so unchanged, the layer is equivariant. The cards above show only the rows of the words, so there it looks invariant.",
+    ),
+    line,
+    h(
+      "div.row",
+      framed(
+        matrix(app, now, now().record.roles!.words, {
+          caption: "a paragraph of 24 positions; padding rows are queries, but masked as keys",
+          names,
+        }),
+      ),
+      framed(matrix(app, now, now().record.roles!.mixed, { caption: "weighted sum of the values, every row", names })),
+    ),
+  );
+  return root;
+
+  function part(run: Run, from: number) {
+    const full = run.program.get(run.record.roles!.mixed);
+    const wide = full.shape.at(-1)!;
+    const lead = full.shape.length > 2 ? [app.state.head] : [];
+    const flat = matrixAt(full, lead);
+    return tensor([count(app), wide], flat.data.slice(from * wide, (from + count(app)) * wide));
+  }
+}
+
+const framed = (figure: HTMLElement): HTMLElement => h("div.tall", figure);

@@ -1,0 +1,100 @@
+// What a story is, and what several stories share.
+import type { ProgramRecord } from "../../core/contract";
+import { permute } from "../../core/actions";
+import { perState, type Run } from "../../core/desk";
+import { button, h } from "../../core/dom";
+import { save } from "../../core/save";
+import type { App } from "./app";
+import type { Setting } from "./lab";
+import { equivariance, type Measurement } from "../../core/measure";
+import { ancestors } from "../../widgets/graph";
+import { dependsOn } from "../../core/program";
+
+/** controls: those of the header that the story listens to. */
+export interface Story {
+  title: string;
+  lede: string;
+  controls: ("scheme" | "causal" | "head")[];
+  build(app: App): HTMLElement;
+}
+
+export const setting = (app: App): Setting => (app.state.causal ? "causal" : "plain");
+export const withMask = (app: App, of: "padded" | "class"): Setting => (app.state.causal ? `${of}-causal` : of);
+
+/** A scheme's program on the words in their order, from position `start` on. */
+export function running(
+  app: App,
+  scheme: () => string,
+  start: () => number = () => 0,
+  of: () => Setting = () => setting(app),
+  slot = "",
+): () => Run {
+  return perState(app, () =>
+    app.lab.run(app.state, scheme(), of(), { rows: app.lab.rows(app.state), source: app.state.order, start: start() }, slot),
+  );
+}
+
+/** The order to measure with: the current one, or one word moved if it is the original. */
+export function order(app: App): number[] {
+  const moved = app.state.order.some((row, i) => row !== i);
+  const rows = app.state.order.map((_, i) => i);
+  return moved || rows.length < 2 ? app.state.order : [...rows.slice(1), 0];
+}
+
+/** A scheme's program on the words in the original order. */
+export function inOrder(app: App, scheme: string, of: Setting, slot: string): Run {
+  const rows = app.lab.rows(
+    app.state,
+    app.state.order.map((_, i) => i),
+  );
+  return app.lab.run(app.state, scheme, of, { rows, start: 0 }, slot);
+}
+
+export const EQUIVARIANCE = "‖f(gX) − g f(X)‖ / ‖f(X)‖";
+
+/** The equivariance error of a value under the shuffle: f(gX) against g f(X). */
+export function shuffleError(app: App, scheme: string, role: string, of: Setting = setting(app)): Measurement {
+  const run = inOrder(app, scheme, of, "measured");
+  return equivariance(run.record.program, run.leaves, permute(order(app)), run.record.roles![role]);
+}
+
+/** A verdict as a mark and a class. */
+export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | "approximate" | "broken" } {
+  if (verdict === "holds") return { mark: "✓", kind: "holds" };
+  return verdict === "approximate" ? { mark: "≈", kind: "approximate" } : { mark: "✗", kind: "broken" };
+}
+
+/** What a scheme adds: values computed from positions only that meet the words in the next step. */
+export function additions(run: Run): string[] {
+  const { program: programRecord, roles } = run.record;
+  const wanted = ancestors(new Map(programRecord.steps.map((s) => [s.id, s])), roles!.output);
+  const kinds = (id: string) =>
+    new Set([...dependsOn(programRecord, id)].map((leaf) => programRecord.leaves.find((l) => l.id === leaf)!.kind));
+  const known = new Map(programRecord.steps.map((s) => [s.id, kinds(s.id)]));
+  const ofPlaces = (id: string) => !!known.get(id)?.has("coordinate") && !known.get(id)?.has("content");
+  const meeting = programRecord.steps
+    .filter((s) => wanted.has(s.id) && known.get(s.id)!.has("content"))
+    .flatMap((s) => s.inputs)
+    .filter(ofPlaces);
+  return meeting.filter((id, at) => meeting.findIndex((other) => sameValue(programRecord, id, other)) === at);
+}
+
+/** Whether two ids are one value, or the same expression computed again: DeBERTa's δ, once for c→p and once for p→c. */
+function sameValue(programRecord: ProgramRecord, id: string, other: string): boolean {
+  const [one, two] = [id, other].map((name) => programRecord.steps.find((step) => step.id === name));
+  return id === other || (!!one?.symbol && one.symbol === two?.symbol && one.label === two.label);
+}
+
+/** A part of a story with its heading, and a button that saves this part as a picture. */
+export function section(title: string, ...content: (Node | string | undefined | false)[]): HTMLElement {
+  const name = `equiscope-${title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
+  const keep = button("⤓ save", "Save this part as an SVG picture", () => save(root, name, "svg"), {
+    class: "keep",
+  });
+  const root: HTMLElement = h(
+    "section.part",
+    title ? h("div.head", h("h3", title), keep) : false,
+    content.map((c) => (typeof c === "string" ? h("p", c) : c)),
+  );
+  return root;
+}
