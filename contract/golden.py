@@ -2,7 +2,7 @@
 
 `contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
 `contract/computations` holds functions as steps (`computed.py`); `contract/drawings.json` holds boxes, frames and links of
-well-known models, which the web tests lay out.
+well-known models, which the web tests lay out; `contract/photograph.json` holds the image page without its pixels.
 `python -m contract.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
 exponential differ between processors).
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
-from contract import computed
+from contract import computed, photograph
 from torch import Tensor, nn
 
 from equiscope import record
@@ -282,6 +282,7 @@ def write() -> None:
     (folder / "words.json").write_text(json.dumps(_spellings(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (FOLDER / "drawings.json").write_text(json.dumps(plans(), ensure_ascii=False) + "\n", encoding="utf-8")
     computed.write(FOLDER / "computations")
+    photograph.write(FOLDER / "photograph.json")
     (FOLDER / "operations.json").write_text(json.dumps([*OPERATIONS, "loops"]) + "\n", encoding="utf-8")
 
 
@@ -294,7 +295,7 @@ def stale() -> list[str]:
         found.append("drawings")
     if json.loads((FOLDER / "cases" / "words.json").read_text(encoding="utf-8")) != _spellings():
         found.append("words")
-    return found + computed.stale(FOLDER / "computations")
+    return found + computed.stale(FOLDER / "computations") + photograph.stale(FOLDER / "photograph.json")
 
 
 def _agrees(path: Path, made: Case) -> bool:

@@ -28,6 +28,7 @@ from equiscope.record import (
     Masks,
     Messages,
     Molecule,
+    Patches,
     ProgramRecord,
     Report,
     RunReport,
@@ -40,7 +41,7 @@ from equiscope.training.recipe import TASKS, Recipe
 FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
-    Molecule,
+    Molecule, Patches,
     Computation, ProgramRecord,
 ]  # fmt: skip
 

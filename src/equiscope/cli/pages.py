@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import Content
-from equiscope.record import Cost, Masks, Messages, Tokenised
+from equiscope.record import Cost, Masks, Messages, Patches, Tokenised
 
 WORDS = "Love conquers all"
 
@@ -48,8 +48,16 @@ def tokens(inputs: PageInputs) -> Tokenised:
     return tokens(inputs.image, inputs.audio, inputs.video)
 
 
-PAGES: dict[str, Callable[[PageInputs], Content]] = {"masks": masks, "graph": graph, "cost": cost, "tokens": tokens}
-TAKES = {"masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video")}
+def image(inputs: PageInputs) -> Patches:
+    from equiscope.explore.pages.image import image
+
+    return image(inputs.image)
+
+
+PAGES: dict[str, Callable[[PageInputs], Content]] = {
+    "masks": masks, "graph": graph, "cost": cost, "tokens": tokens, "image": image,
+}  # fmt: skip
+TAKES = {"masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video"), "image": ("image",)}
 
 
 def run(name: str, inputs: PageInputs, others: list[str], export: Path | None, port: int, open_browser: bool, json: bool) -> None:

@@ -25,6 +25,7 @@ from equiscope.record.heads import (
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
+from equiscope.record.patches import Patches
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.report import Report, ReportRow, report
 from equiscope.record.run import DataFile, Point, Run, Sample, Score, read_run, write_run
@@ -64,6 +65,7 @@ __all__ = [
     "Molecule",
     "OutputVerdict",
     "PairedDifference",
+    "Patches",
     "Point",
     "PositionTable",
     "ProgramRecord",

@@ -15,6 +15,7 @@ export type Contract =
   | Cost
   | Tokenised
   | Molecule
+  | Patches
   | Computation
   | ProgramRecord;
 
@@ -1534,4 +1535,55 @@ export interface SolverOutput {
   energy: number;
   atom_energies: number[];
   forces: Array;
+}
+/**
+ * A page of attention among patches.
+ *
+ *     size      rows and columns of the photograph in pixels; side: of a patch; grid: rows and columns of patches
+ *     credit    source and licence of the photograph; empty for the user's own
+ *     features  names of the numbers of a patch
+ *     unit      patches in one unit of position
+ *     programs  one for each scheme, with roles pixels, features, queries, keys, values, scores, weights, added, output;
+ *               the leaf "pixels" holds [N, 3·side·side] bytes, by channel, row, column
+ *     regions   may be empty: then the page states no shares
+ *     shares    as Python measured them, for every scheme and region
+ *     start     the patch that is selected at first
+ */
+export interface Patches {
+  version?: number;
+  title: string;
+  summary: string;
+  name: string;
+  credit: string;
+  size: number[];
+  side: number;
+  grid: number[];
+  features: string[];
+  unit: number;
+  schemes: SchemeVariant[];
+  programs: SchemeProgram[];
+  pool: {
+    [k: string]: Array;
+  };
+  regions: Region[];
+  shares: Share[];
+  start: number;
+  notes?: string[];
+}
+/**
+ * The patches of one thing in the photograph, labelled by hand. patches: their indices, row by row.
+ */
+export interface Region {
+  name: string;
+  title: string;
+  patches: number[];
+}
+/**
+ * Of a region under a scheme: its share of the area, and the mean share of attention that its own patches give it.
+ */
+export interface Share {
+  scheme: string;
+  region: string;
+  area: number;
+  attention: number;
 }

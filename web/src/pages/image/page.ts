@@ -1,0 +1,119 @@
+// The image page: a photograph in patches, the selected one followed down to its numbers, shares by region, what attention adds.
+import type { Patches } from "../../core/contract";
+import { button, h, numbered, select, slider } from "../../core/dom";
+import { save } from "../../core/save";
+import { explainer } from "../../widgets/explain";
+import { added } from "./added";
+import { ImageDesk } from "./desk";
+import { photo, photograph } from "./photo";
+import { attended, features } from "./rows";
+import { shares } from "./shares";
+import { fromHash, type ImageState, initial, SCALES } from "./state";
+import { steps } from "./steps";
+import "./image.css";
+
+const WRITTEN = ["0", "¼", "½", "1", "2", "4"];
+
+export function mount(record: Patches, root: HTMLElement): ImageDesk {
+  const desk = new ImageDesk(record, fromHash(location.hash, record));
+  const image = photograph(desk);
+  const main = h("main", { id: "story" });
+  const parts = {
+    photo: photo(desk, image),
+    chosen: controls(desk),
+    features: features(desk, image),
+    row: attended(desk),
+    shares: shares(desk),
+    added: added(desk),
+  };
+  const program = h("div");
+  const opened = h("details.part.program", { "data-part": "program", ontoggle: () => opened.open && !program.childElementCount && program.append(steps(desk)) }, h("summary", h("h2", "From pixels to the output")), h("p.quiet", "Every step of the program. Underlined numbers can be edited, and everything after them is computed again."), program) as HTMLDetailsElement; // prettier-ignore
+  const saved = (kind: "svg" | "png") => {
+    desk.pin(undefined);
+    save(main, "equiscope-image", kind);
+  };
+  document.body.classList.add("image");
+  main.append(
+    h(
+      "div.sides",
+      h("section.part.left", { "data-part": "photo", "aria-label": "the photograph" }, parts.photo.element, record.credit && h("p.quiet.credit", record.credit)), // prettier-ignore
+      h(
+        "div.right",
+        h("section.part", { "data-part": "scheme", "aria-label": "positions and scale" }, parts.chosen.element),
+        h("section.part", { "data-part": "features", "aria-label": "features" }, parts.features.element),
+        h("section.part", { "data-part": "row", "aria-label": "query, keys and weights" }, parts.row.element),
+      ),
+    ),
+    h("section.part", { "data-part": "shares", hidden: !record.regions?.length }, h("h2", "Where the attention lies"), parts.shares.element), // prettier-ignore
+    h("section.part", { "data-part": "added" }, h("h2", "What attention adds"), parts.added.element),
+    opened,
+  );
+  root.replaceChildren(
+    h(
+      "header",
+      h(
+        "div.top",
+        h("p.brand", "equiscope ", h("span", "image")),
+        h(
+          "div.buttons",
+          button("↶ Undo", "Undo the last change (Ctrl+Z)", () => change(desk.history.undo(desk.state))),
+          button("Reset", "Back to the initial state", () => desk.set(initial(record))),
+          button("SVG", "Save this page as an SVG picture", () => saved("svg")),
+          button("PNG", "Save this page as a PNG picture", () => saved("png")),
+        ),
+      ),
+      h("h1", record.title),
+      h("p.lede", record.summary),
+      (record.notes ?? []).map((note) => h("p.notice", note)),
+    ),
+    main,
+    explainer(desk),
+    h("footer", "equiscope: every number on this page is computed in your browser, from the program of a PyTorch module and the pixels of the photograph. It works offline and sends nothing anywhere."), // prettier-ignore
+  );
+  let scheme = desk.state.scheme;
+  desk.keep(() => {
+    if (scheme === desk.state.scheme) return;
+    scheme = desk.state.scheme; // another program has other steps
+    program.replaceChildren(...(opened.open ? [steps(desk)] : []));
+  });
+  for (const { draw } of Object.values(parts)) desk.keep(draw);
+  desk.pin(undefined);
+
+  /** Without a rebuild of the page, so that the keyboard focus stays. */
+  function change(state: ImageState | undefined): void {
+    if (state) desk.set(state, { undoable: false });
+  }
+  window.addEventListener("hashchange", () => {
+    if (location.hash.slice(1) !== desk.link()) change(fromHash(location.hash, record));
+  });
+  document.addEventListener("keydown", (event) => {
+    const writing = (event.target as Element).matches("input[type=number]"); // which has its own undo
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || writing) return;
+    event.preventDefault();
+    change(event.shiftKey ? desk.history.redo(desk.state) : desk.history.undo(desk.state));
+  });
+  return desk;
+}
+
+/** The position scheme, the scale of the queries, the digits. */
+function controls(desk: ImageDesk): { element: HTMLElement; draw(): void } {
+  const { record } = desk;
+  const schemes = select("positions", record.schemes, desk.state.scheme, (scheme) => desk.set({ scheme }));
+  const scale = slider("scale of the queries", [0, SCALES.length - 1], SCALES.indexOf(desk.state.scale), (at, first) => desk.set({ scale: SCALES[at] }, { undoable: first }), (at) => `× ${WRITTEN[at]}`); // prettier-ignore
+  const digits = select("digits", numbered([1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) }, { undoable: false })); // prettier-ignore
+  const about = h("p.quiet.about");
+  const range = scale.querySelector("input")!;
+  return {
+    element: h("div", h("div.controls", schemes, scale, digits), about),
+    draw() {
+      const { scheme, scale: by, digits: places } = desk.state;
+      schemes.querySelector("select")!.value = scheme;
+      digits.querySelector("select")!.value = String(places);
+      const at = SCALES.indexOf(by);
+      if (document.activeElement !== range) range.value = String(at);
+      scale.querySelector("output")!.textContent = `× ${WRITTEN[at]}`;
+      range.setAttribute("aria-valuetext", `times ${by}`);
+      about.textContent = record.schemes.find(({ name }) => name === scheme)?.summary ?? "";
+    },
+  };
+}

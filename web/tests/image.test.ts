@@ -1,0 +1,59 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test, vi } from "vitest";
+import type { Patches } from "../src/core/contract";
+import { ImageDesk, liesOn, ratio } from "../src/pages/image/desk";
+import { goals } from "../src/pages/image/goals";
+import { fromHash, initial, toHash } from "../src/pages/image/state";
+
+vi.stubGlobal("IntersectionObserver", class {}); // a desk watches what is on screen
+const file = new URL("../../contract/photograph.json", import.meta.url);
+const record: Patches = JSON.parse(readFileSync(file, "utf8"));
+const desk = (hash = "") => new ImageDesk(record, fromHash(hash, record));
+const right = (goal: string, hash = "") => goals[goal](desk(hash)).right;
+
+describe("the numbers", () => {
+  test("a patch of lawn attends to the lawn, one of the dog to the dog, and none to the person", () => {
+    const on = (patch: number) => desk(`patch=${patch}`).shares().filter(liesOn).map(({ region }) => region.name); // prettier-ignore
+    expect(on(74)).toEqual(["lawn"]);
+    expect(on(66)).toContain("dog");
+    expect(on(92)).toEqual([]);
+  });
+
+  test("the shares of the page are those that Python measured", () => {
+    for (const { scheme, region, area, attention } of record.shares) {
+      const page = desk(`scheme=${scheme}`);
+      const own = record.regions.find(({ name }: { name: string }) => name === region)!;
+      const found = page.shares(own.patches).find((share) => share.region.name === region)!;
+      expect(found.area).toBeCloseTo(area, 12);
+      expect(found.attention).toBeCloseTo(attention, 10);
+      expect(ratio(found)).toBeCloseTo(attention / area, 9);
+    }
+  });
+
+  test("queries of scale 0 attend uniformly", () => {
+    const weights = desk("scale=0").row("weights");
+    expect(Math.max(...weights) - Math.min(...weights)).toBeLessThan(1e-15);
+  });
+});
+
+describe("goals", () => {
+  test.each([
+    ["even-row", "", "patch=92"],
+    ["near-lawn", "", "scheme=axial-rope"],
+  ])("%s is false at first, and true for the answer", (goal, start, answer) => {
+    expect(right(goal, start)).toBe(false);
+    expect(right(goal, answer)).toBe(true);
+  });
+
+  test("a scale of 0 does not count as an even row", () => expect(right("even-row", "scale=0")).toBe(false));
+  test("added sinusoids do not bring near lawn", () => expect(right("near-lawn", "scheme=sinusoidal-nd")).toBe(false));
+});
+
+describe("the link", () => {
+  test("says only what differs from the beginning, and passes over what is invalid", () => {
+    expect(toHash(initial(record), record)).toBe("");
+    const state = fromHash("patch=3&scheme=axial-rope&scale=2", record);
+    expect(fromHash(toHash(state, record), record)).toEqual(state);
+    expect(fromHash("patch=-1&scheme=nothing&scale=3", record)).toEqual({ ...initial(record), patch: 0 });
+  });
+});
