@@ -27,7 +27,7 @@ maximum_signature_line_length = 100
 autodoc_inherit_docstrings = False  # else torch's text on nn.Module stands at every forward
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "howto/hosts"]
 
 html_theme = "furo"
 html_title = f"equiscope {release}"

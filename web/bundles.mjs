@@ -1,5 +1,5 @@
-// The bundles and their entries: each page its own, so that no page carries another's. In a notebook a page stands in a frame: "frame"
-// runs in it before the page, and "widget" is the module that anywidget puts around it.
+// The bundles and their entries: each page its own, so that no page carries another's. "frame" runs
+// before the page where it stands in a frame; "figure" is the script of a document with such frames, "widget" the module of a notebook.
 import { existsSync, readdirSync } from "node:fs";
 
 const PAGES = new URL("src/pages/", import.meta.url);
@@ -8,6 +8,7 @@ const named = readdirSync(PAGES).filter((name) => existsSync(new URL(`${name}/ma
 /** Entry by bundle. @type {Record<string, string>} */
 export const BUNDLES = {
   ...Object.fromEntries(named.map((name) => [name, `src/pages/${name}/main.ts`])),
+  figure: "src/figure/main.ts",
   widget: "src/figure/notebook.ts",
   frame: "src/figure/frame.ts",
 };

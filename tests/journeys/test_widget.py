@@ -264,7 +264,7 @@ def test_an_exported_cell_shows_its_numbers_without_kernel_or_network(watched, t
     assert told == pytest.approx(shown.weights()[5, 1].item(), rel=1e-6)
     frame.locator('[aria-label="Save the map as SVG"]').wait_for()
     frame.evaluate("equiscope.heads.set({ row: 4, column: 0 })")
-    assert frame.evaluate("location.hash") == "#head=0.3&query=4&key=0"
+    assert frame.evaluate("document.documentElement.dataset.link") == "head=0.3&query=4&key=0"
 
 
 def test_without_scripts_there_is_a_picture_and_a_table(watched, tmp_path):

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { bright, fitting, linkOf } from "../src/figure/messages";
+import { bright, figureLink, fitting, linkOf, merged, viewOf } from "../src/figure/messages";
+import { styleOf } from "../src/figure/view";
 
 describe("a page in a notebook's cell", () => {
   test("what is chosen is what stands behind the # of an address", () => {
@@ -21,5 +22,32 @@ describe("a page in a notebook's cell", () => {
     expect(bright([212, 212, 212, 255])).toBe(true);
     expect(bright([33, 33, 33, 255])).toBe(false);
     expect(bright([0, 0, 160, 255])).toBe(false);
+  });
+});
+
+describe("a figure", () => {
+  test("the link of a figure holds how it is shown and what is chosen", () => {
+    const link = figureLink("story=shuffle&order=2,0,1", " strip  output ");
+    expect(viewOf(link)).toEqual({ link: "story=shuffle&order=2%2C0%2C1", figure: true, parts: ["strip", "output"] });
+    expect(viewOf(figureLink("", null))).toEqual({ link: "", figure: true, parts: [] });
+  });
+
+  test("a link of a whole page stays as it is", () => {
+    expect(viewOf("story=shuffle&order=2,0,1")).toEqual({ link: "story=shuffle&order=2,0,1", figure: false, parts: [] });
+  });
+
+  test("names of parts that could end a style sheet's rule are left out", () => {
+    expect(viewOf("view=figure&part=a]{}+mask").parts).toEqual(["mask"]);
+  });
+
+  test("fields of a link are set and taken out", () => {
+    expect(merged("story=shuffle&scheme=rope", "order=2,0,1&scheme=")).toBe("story=shuffle&order=2%2C0%2C1");
+    expect(merged("", "order=2,0,1")).toBe("order=2%2C0%2C1");
+  });
+
+  test("parts that are not named are hidden, and what surrounds a page unless it is named", () => {
+    expect(styleOf([])).not.toContain(":has");
+    expect(styleOf(["strip", "tabs"])).toContain('[data-part]:not(:is([data-part~="strip"],[data-part~="tabs"])');
+    expect(styleOf(["strip", "tabs"])).not.toMatch(/is\([^)]*tabs[^)]*\) { display/);
   });
 });

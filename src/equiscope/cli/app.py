@@ -143,6 +143,22 @@ def explore(
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 
 
+@app.command(short_help="Put a page into another document, as a figure.")
+def figure(
+    file: Annotated[Path, typer.Argument(metavar="PAGE", help="A page that equiscope wrote, such as love.html.")],
+    state: Annotated[str, typer.Option(help="The initial state: what stands after # in a link to the page.")] = "",
+    part: Annotated[str, typer.Option(help="Names of the parts to show, with spaces between them (default: all).")] = "",
+    title: Annotated[str, typer.Option(help="Accessible name of the figure (default: the title of the page).")] = "",
+    embed: Annotated[
+        Path | None, typer.Option(help="Write one piece of HTML to this file: script, page and tag, without files beside it.")
+    ] = None,
+) -> None:
+    """Write equiscope-figure.js beside a page, and print the tag that shows the page in another document."""
+    from equiscope.cli.figure import run
+
+    run(file, state, part, title, embed)
+
+
 @app.command(short_help="Describe a model: shapes, cost, symmetries.")
 def describe(
     source: Annotated[

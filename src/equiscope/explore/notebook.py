@@ -152,17 +152,17 @@ class PageCell:
     def document(self) -> str:
         """The page in a frame with a kernel: large tensors are requested."""
         if self.heads_page is None:
-            return framed(page.html(self.content))
+            return page.html(self.content)
         sizes = (t.numel() for one in self.heads_page.attentions for t in (one.q, one.k, one.v) if t is not None)
         content = self.heads_page.content
         if 4 * sum(sizes) <= self.live_bytes:
             content = msgspec.structs.replace(self.heads_page.file(), served=True)
-        return framed(page.html(content))
+        return page.html(content)
 
     def static(self) -> str:
         """Markup for the notebook's file: the page in a frame, at most a few megabytes, and a table where no frame is displayed."""
         content, note = self._bounded_copy()
-        text = framed(page.html(content, page.PLAIN, small=True), self.link)
+        text = page.html(content, page.PLAIN, small=True, link=self.link)
         size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {note}".strip()
         return (
             f'<iframe title="{escape(_named(content))}" sandbox="allow-scripts allow-downloads" srcdoc="{escape(text)}" '
@@ -325,12 +325,6 @@ def _within(name: str, number: Any, count: int) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------------- the markup
-
-
-def framed(text: str, link: str = "") -> str:
-    """A page for a frame. link: the first selection."""
-    script = page._bundled("frame.js").replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return text.replace("<head>\n", f'<head>\n<script data-link="{escape(link)}">{script}</script>\n', 1)
 
 
 def picture(layers: Sequence[AttentionLayer]) -> str:

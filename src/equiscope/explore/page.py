@@ -52,6 +52,7 @@ TEMPLATE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="generator" content="equiscope {version}">
 <title>{title} - equiscope</title>
+<script data-link="{link}">{frame}</script>
 {style}</head>
 <body>
 <div id="app"></div>
@@ -75,13 +76,17 @@ OPENER = """(async () => {
 PLAIN = "This page computes every number in your browser, so it needs JavaScript. It makes no network requests."
 
 
-def html(content: Content, bare: str | None = None, policy: str | None = None, small: bool = False, bundles: Path = BUNDLES) -> str:
+def html(
+    content: Content, bare: str | None = None, policy: str | None = None, small: bool = False, bundles: Path = BUNDLES,
+    link: str = "",
+) -> str:  # fmt: skip
     """The page as text. Raises InputError where the bundle was not built with the package.
 
     bare     markup for a browser without JavaScript, whose texts are escaped; by default `plain`
     policy   what the page may request: nothing, unless it is served
     small    style and script are compressed like the data; the source of the page is then not readable
     bundles  folder of the styles and scripts
+    link     the initial state where the page stands in a frame without an address
     """
     from equiscope import __version__
 
@@ -91,14 +96,18 @@ def html(content: Content, bare: str | None = None, policy: str | None = None, s
         "plain": plain(content) if bare is None else bare,
         "title": escape.escape(content.title),
         "kind": type(content).__name__.lower(),  # of the record, which the script looks for
-        "data": pack(content),
+        "data": pack(content), "link": escape.escape(link), "frame": inlined(_bundled("frame.js", bundles)),
     }  # fmt: skip
     if small:
         both = msgspec.json.encode({"style": style, "script": script})
         packed = f'<script type="application/octet-stream" id="bundle">{_packed(both)}</script>\n'
         return TEMPLATE.format(**fields, style="", script=f"{packed}<script>{OPENER}</script>\n")
-    script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return TEMPLATE.format(**fields, style=f"<style>{style}</style>\n", script=f"<script>{script}</script>\n")
+    return TEMPLATE.format(**fields, style=f"<style>{style}</style>\n", script=f"<script>{inlined(script)}</script>\n")
+
+
+def inlined(script: str) -> str:
+    """A script as the content of an element, which its own text cannot end."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def pack(content: Content) -> str:

@@ -35,6 +35,12 @@ function attributes(element: Element, given: Attributes): void {
   }
 }
 
+/** An element as a part of its page, which a figure shows by this name. */
+export function asPart<E extends HTMLElement>(name: string, element: E): E {
+  element.dataset.part = name;
+  return element;
+}
+
 /** One thing to choose; those of one group, which stand side by side, share a heading. */
 export interface Option {
   name: string;

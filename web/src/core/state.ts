@@ -9,6 +9,9 @@ export interface Shown {
   edits: Record<string, Record<string, number>>;
 }
 
+/** What is chosen, as in the page's link. In a frame it is kept in memory: a page there may have no address and no history. */
+export const fragment = (): string => document.documentElement.dataset.link ?? location.hash.slice(1);
+
 export const write = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
 
 export function parsed(text: string | null): unknown {

@@ -41,6 +41,7 @@ export function strip(app: Desk<Shown & { words: string[] }>): HTMLElement {
   });
   return h(
     "div.shuffler",
+    { "data-part": "strip" },
     list,
     h(
       "div.buttons",

@@ -35,6 +35,7 @@ export function candidates(page: ComparePage): HTMLElement {
   const known = groups.some(({ value }) => value);
   return h(
     "section.part.candidates",
+    { "data-part": "candidates" },
     h("h2", "Candidates, best first"),
     h("p.quiet.about", `${words}, ${comparison.better} is better. `, several ? "± is the standard deviation over seeds. Markers: seeds. Line: mean. Band: ± one standard deviation. Time, tokens per second and memory are medians." : known ? "One seed each: there is no spread, and no difference can be tested." : "No run has a result."), // prettier-ignore
     groups.length > 0 &&

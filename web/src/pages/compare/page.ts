@@ -3,6 +3,7 @@ import type { Comparison } from "../../core/contract";
 import { spoken } from "../../charts/axis";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
+import { fragment } from "../../core/state";
 import { copied } from "../../core/save";
 import { extrapolation } from "./extrapolation";
 import { candidates, runs } from "./candidates";
@@ -36,7 +37,7 @@ export function mount(comparison: Comparison, root: HTMLElement): ComparePage {
   const page: ComparePage = {
     comparison,
     groups: all,
-    state: fromHash(location.hash, all.length),
+    state: fromHash(fragment(), all.length),
     decimals: decimals(all.map(({ value }) => value)),
     file: named(comparison.title),
     drawn: () => all.filter(({ index }) => !page.state.without.includes(index)),
@@ -59,14 +60,15 @@ export function mount(comparison: Comparison, root: HTMLElement): ComparePage {
       pairs(page),
       plots.map(({ element }) => element),
       symmetries(page),
-      comparison.trials.length > 0 && h("details.part.every", h("summary", "Every run as a table"), runs(page)),
+      comparison.trials.length > 0 &&
+        h("details.part.every", { "data-part": "runs" }, h("summary", "Every run as a table"), runs(page)),
       provenance(page),
     ),
-    h("footer", "equiscope: every number on this page is in the record inside it, or is a mean or spread of such numbers. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, "equiscope: every number on this page is in the record inside it, or is a mean or spread of such numbers. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   draw();
   addEventListener("hashchange", () => {
-    page.state = fromHash(location.hash, all.length);
+    page.state = fromHash(fragment(), all.length);
     draw();
   });
   return page;
@@ -86,21 +88,22 @@ function header(page: ComparePage): HTMLElement {
     "header",
     h(
       "div.top",
-      h("p.brand", "equiscope ", h("span", "compare")),
+      h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "compare")),
       h(
         "div.buttons",
+        { "data-part": "tools" },
         status,
         button("Copy", "Copy the whole record as JSON", copy),
         save("JSON", "application/json", text),
         save("CSV", "text/csv", () => csv(comparison)),
       ),
     ),
-    comparison.answer && h("p.title", comparison.title),
-    h("h1", { "data-long": (comparison.answer ?? "").length > LONG }, comparison.answer || comparison.title),
-    comparison.question && h("p.question", h("span.spoken", "The question: "), comparison.question),
+    comparison.answer && h("p.title", { "data-part": "title" }, comparison.title),
+    h("h1", { "data-part": "answer", "data-long": (comparison.answer ?? "").length > LONG }, comparison.answer || comparison.title),
+    comparison.question && h("p.question", { "data-part": "question" }, h("span.spoken", "The question: "), comparison.question),
     facts(page),
-    notes.length > 0 && h("ul.notes", notes.slice(0, NOTES).map((note) => h("li", note))), // prettier-ignore
-    notes.length > NOTES && h("details", h("summary", `${notes.length - NOTES} more`), h("ul.notes", notes.slice(NOTES).map((note) => h("li", note)))), // prettier-ignore
+    notes.length > 0 && h("ul.notes", { "data-part": "notes" }, notes.slice(0, NOTES).map((note) => h("li", note))), // prettier-ignore
+    notes.length > NOTES && h("details", { "data-part": "notes" }, h("summary", `${notes.length - NOTES} more`), h("ul.notes", notes.slice(NOTES).map((note) => h("li", note)))), // prettier-ignore
   );
 }
 
@@ -118,5 +121,5 @@ function facts({ comparison, groups }: ComparePage): HTMLElement {
     ["varied", varied.join(", ")],
     ["task", comparison.task],
   ];
-  return h("dl.facts", known.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))); // prettier-ignore
+  return h("dl.facts", { "data-part": "facts" }, known.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))); // prettier-ignore
 }

@@ -30,6 +30,7 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
   addEventListener("beforeprint", () => show(found.length));
   return h(
     "section.part.pairs",
+    { "data-part": "pairs" },
     h("h2", "Pairwise differences"),
     h("p.quiet.about", `Difference of ${metric} between two candidates on the same seeds, the first minus the second. The line is the 95 % confidence interval, adjusted for all pairs. p is that of a paired t-test after Holm’s correction. ${rule(limit)}`), // prettier-ignore
     matrix(page, found),

@@ -51,6 +51,7 @@ export function plotSection(page: ComparePage, showing: PlotOptions): PlotSectio
     });
   const element = h(
     `section.part.${showing.id}`,
+    { "data-part": showing.id },
     h("div.head", h("h2", showing.title), h("div.buttons", saving("svg"), saving("png"))),
     choices,
     figure,

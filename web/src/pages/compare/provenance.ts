@@ -10,6 +10,7 @@ export function provenance({ comparison }: { comparison: Comparison }): HTMLElem
   const facts = [...Object.entries(machine ?? {}), ...Object.entries(versions ?? {})].map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]); // prettier-ignore
   return h(
     "section.part.provenance",
+    { "data-part": "provenance" },
     h("h2", "Provenance"),
     h("p", equal(comparison)),
     command && [h("h3", "Command to reproduce"), commandLine(command)],

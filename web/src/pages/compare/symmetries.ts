@@ -14,6 +14,7 @@ export function symmetries(page: ComparePage): HTMLElement | undefined {
   const used = [...new Set(all.flatMap(({ verdicts }) => Object.values(verdicts ?? {})))].filter(isVerdict);
   return h(
     "section.part.symmetries",
+    { "data-part": "symmetries" },
     h("h2", "Symmetries, claimed and measured"),
     h("p.quiet.about", "Claims follow from the parts of a model; the trained model itself is measured."),
     h(

@@ -35,6 +35,7 @@ export function memory(page: CostPage): { element: HTMLElement; draw(): void } {
   const format = h("div.choices");
   const element = h(
     "section.part.memory",
+    { "data-part": "memory" },
     h("div.head", h("h2", "Memory"), saving(() => list, "equiscope-cost-memory", "Memory")), // prettier-ignore
     format,
     list,
@@ -65,7 +66,7 @@ export function memory(page: CostPage): { element: HTMLElement; draw(): void } {
 /** One more token, with the cache and without. */
 export function generation(page: CostPage): { element: HTMLElement; draw(): void } {
   const body = h("div");
-  const element = h("section.part.generation", h("h2", "Generating one more token"), body);
+  const element = h("section.part.generation", { "data-part": "generation" }, h("h2", "Generating one more token"), body);
   const draw = () => {
     const model = chosen(page.cost, page.state);
     const { N, B } = model.sizes;

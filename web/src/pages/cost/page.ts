@@ -2,6 +2,7 @@
 import type { Cost } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
+import { fragment } from "../../core/state";
 import { copied } from "../../core/save";
 import { stacked } from "./bars";
 import { all, brief, percent, total, whole } from "./formula";
@@ -24,7 +25,7 @@ export interface CostPage {
 export function mount(cost: Cost, root: HTMLElement): CostPage {
   const page: CostPage = {
     cost,
-    state: fromHash(cost, location.hash),
+    state: fromHash(cost, fragment()),
     set(change) {
       page.state = { ...page.state, ...change };
       const hash = toHash(cost, page.state);
@@ -32,14 +33,15 @@ export function mount(cost: Cost, root: HTMLElement): CostPage {
       draw();
     },
   };
-  const answer = h("p.lede", { "aria-live": "polite" });
-  const note = h("p.notice");
+  const answer = h("p.lede", { "aria-live": "polite", "data-part": "summary" });
+  const note = h("p.notice", { "data-part": "summary" });
   const [bars, table] = [stacked(page), parts(page)];
   const pieces = [sizes(page), bars, table, againstLength(page), generation(page), memory(page), ...(cost.speeds ? [timings(page, cost.speeds)] : [])]; // prettier-ignore
   const [choice, , , ...others] = pieces;
   const title = "Where the multiply-adds go";
   const where = h(
     "section.part.where",
+    { "data-part": "breakdown" },
     h("div.head", h("h2", title), saving(() => bars.picture, "equiscope-cost-parts", title)), // prettier-ignore
     bars.element,
     table.element,
@@ -53,13 +55,13 @@ export function mount(cost: Cost, root: HTMLElement): CostPage {
   };
   document.body.classList.add("cost");
   root.replaceChildren(
-    h("header", top(page), h("h1", "What a transformer costs"), answer, note),
+    h("header", top(page), h("h1", { "data-part": "title" }, "What a transformer costs"), answer, note),
     h("main", { id: "story" }, choice.element, where, others.map(({ element }) => element)), // prettier-ignore
-    h("footer", "equiscope: every number on this page follows from the formulas inside it, or was measured when the page was made. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, "equiscope: every number on this page follows from the formulas inside it, or was measured when the page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   draw();
   addEventListener("hashchange", () => {
-    page.state = fromHash(cost, location.hash);
+    page.state = fromHash(cost, fragment());
     draw();
   });
   return page;
@@ -73,9 +75,10 @@ function top(page: CostPage): HTMLElement {
   const csv = () => columns(page).replaceAll(",", "").replaceAll("\t", ",").replaceAll("\n", "\r\n");
   return h(
     "div.top",
-    h("p.brand", "equiscope ", h("span", "cost")),
+    h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "cost")),
     h(
       "div.buttons",
+      { "data-part": "tools" },
       status,
       button("Copy table", "Copy every part as a table for a spreadsheet", copy(() => columns(page))), // prettier-ignore
       button("CSV", "Save every part as equiscope-cost.csv", () => download(new Blob([csv()], { type: "text/csv" }), "equiscope-cost.csv"), { "aria-label": "Save as CSV" }), // prettier-ignore

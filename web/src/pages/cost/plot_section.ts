@@ -42,7 +42,17 @@ export function plotSection(showing: PlotOptions): { element: HTMLElement; draw(
     h("h2", showing.title),
     saving(() => picture, `equiscope-cost-${showing.id}`, showing.title),
   );
-  const element = h(`section.part.${showing.id}`, head, showing.before, showing.choices, picture, reading, showing.after, unfold);
+  const element = h(
+    `section.part.${showing.id}`,
+    { "data-part": showing.id },
+    head,
+    showing.before,
+    showing.choices,
+    picture,
+    reading,
+    showing.after,
+    unfold,
+  );
   const draw = () => {
     drawing.draw(showing.picture());
     fill();

@@ -33,6 +33,7 @@ export function sizes(page: CostPage): Row {
   const gate = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => page.set({ gate: gate.checked }) });
   const element = h(
     "section.part.sizes",
+    { "data-part": "sizes" },
     { "aria-label": "sizes" },
     h("div.known", { role: "group", "aria-label": "Known models" }, known.map(({ press }) => press)), // prettier-ignore
     h("div.rows", rows.map(({ element }) => element)), // prettier-ignore

@@ -2,6 +2,7 @@
 import type { Drawing } from "../../core/contract";
 import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
 import { DrawingDesk } from "./desk";
 import { panel } from "./panel";
@@ -11,11 +12,11 @@ import { fromHash, initial, toHash } from "./state";
 const [BESIDE, SMALLEST] = [900, 420]; // the panel stands beside the drawing in wider windows; its width
 
 export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
-  const desk = new DrawingDesk(drawing, fromHash(location.hash, drawing));
-  const aside = h("aside.panel", { "aria-label": "details" });
-  const place = h("div.place");
+  const desk = new DrawingDesk(drawing, fromHash(fragment(), drawing));
+  const aside = h("aside.panel", { "data-part": "panel", "aria-label": "details" });
+  const place = h("div.place", { "data-part": "drawing" });
   const main = h("main", { id: "story" }, h("div.architected", place, aside));
-  const controls = h("div.controls");
+  const controls = h("div.controls", { "data-part": "controls" });
   let width = 0;
   desk.rebuild = () => {
     aside.replaceChildren(panel(desk));
@@ -23,11 +24,18 @@ export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
     mark(place, drawing, desk.state.box, desk.state.action);
   };
   root.replaceChildren(
-    h("header", top(desk, main), h("h2", drawing.title), h("p.lede", drawing.summary), controls),
+    h(
+      "header",
+      top(desk, main),
+      h("h2", { "data-part": "title" }, drawing.title),
+      h("p.lede", { "data-part": "title" }, drawing.summary),
+      controls,
+    ),
     main,
     explainer(desk),
     h(
       "footer",
+      { "data-part": "footer" },
       "equiscope: drawn from the spec of a model; every number is computed in your browser. It works offline and sends no data.",
     ),
   );
@@ -43,7 +51,7 @@ export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
   new ResizeObserver(fit).observe(main);
   desk.replace(desk.state);
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== toHash(desk.state)) desk.replace(fromHash(location.hash, drawing));
+    if (fragment() !== toHash(desk.state)) desk.replace(fromHash(fragment(), drawing));
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && desk.state.box && !(event.target as HTMLElement).closest("input, .cell, canvas")) desk.close();
@@ -63,9 +71,10 @@ function top(desk: DrawingDesk, main: HTMLElement): HTMLElement {
   };
   return h(
     "div.top",
-    h("h1", "equiscope"),
+    h("h1", { "data-part": "title" }, "equiscope"),
     h(
       "div.buttons",
+      { "data-part": "tools" },
       button("↶ Undo", "Undo the last change of a number (Ctrl+Z)", () => desk.undo()),
       button("Reset", "Back to the initial state", () => desk.set(initial(), { structure: true })),
       button("SVG", "Save the drawing as an SVG picture", () => saved("svg")),

@@ -2,8 +2,9 @@
 import { permute } from "../../core/actions";
 import { shuffled } from "../../widgets/strip";
 import type { Messages } from "../../core/contract";
-import { button, h, numbered, select, slider } from "../../core/dom";
+import { asPart, button, h, numbered, select, slider } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { verdict } from "../../widgets/verdict";
 import { explainer } from "../../widgets/explain";
 import { equivariance } from "../../core/measure";
@@ -18,7 +19,7 @@ import { steps } from "./steps";
 import "./graph.css";
 
 export function mount(record: Messages, root: HTMLElement): GraphDesk {
-  const desk = new GraphDesk(record, fromHash(location.hash, record));
+  const desk = new GraphDesk(record, fromHash(fragment(), record));
   const parts = { picture: picture(desk), edges: adjacency(desk), messages: messages(desk), chosen: controls(desk), shuffle: shuffle(desk) }; // prettier-ignore
   const saved = (kind: "svg" | "png") => {
     desk.pin(undefined); // no hover in a saved picture
@@ -30,18 +31,19 @@ export function mount(record: Messages, root: HTMLElement): GraphDesk {
       "header",
       h(
         "div.top",
-        h("p.brand", "equiscope ", h("span", "explore")),
+        h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore")),
         h(
           "div.buttons",
+          { "data-part": "tools" },
           button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
           button("Reset", "Reset to the initial state", () => desk.change(initial(record), "Reset.")),
           button("SVG", "Save the graph as an SVG picture", () => saved("svg")),
           button("PNG", "Save the graph as a PNG picture", () => saved("png")),
         ),
       ),
-      h("h1", record.title),
-      h("p.lede", record.summary),
-      (record.notes ?? []).map((note) => h("p.notice", note)),
+      h("h1", { "data-part": "title" }, record.title),
+      h("p.lede", { "data-part": "title" }, record.summary),
+      (record.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),
     h(
       "main",
@@ -52,22 +54,28 @@ export function mount(record: Messages, root: HTMLElement): GraphDesk {
         parts.chosen.element,
         h(
           "div.sides",
-          h("div.left", parts.picture.element, parts.chosen.status),
-          h("div.right", parts.messages.element, parts.edges.element, parts.shuffle.element),
+          h("div.left", asPart("picture", parts.picture.element), asPart("controls", parts.chosen.status)),
+          h(
+            "div.right",
+            asPart("messages", parts.messages.element),
+            asPart("edges", parts.edges.element),
+            asPart("shuffle", parts.shuffle.element),
+          ),
         ),
       ),
-      steps(desk),
-      reasons(record),
+      asPart("steps", steps(desk)),
+      asPart("reasons", h("div", reasons(record))),
     ),
     explainer(desk),
     h(
       "footer",
+      { "data-part": "footer" },
       "equiscope: the numbers about your words are computed in your browser from the traced program of a PyTorch attention; those of the reasons were measured in Python when the page was built. It works offline and sends no data.",
     ),
   );
   for (const { draw } of Object.values(parts)) desk.keep(draw);
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== desk.link()) desk.restore(fromHash(location.hash, record), "");
+    if (fragment() !== desk.link()) desk.restore(fromHash(fragment(), record), "");
   });
   document.addEventListener("keydown", (event) => {
     const writing = (event.target as Element).matches("input[type=number]"); // which has its own undo
@@ -109,6 +117,7 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
   const status = h("span.change", { role: "status" });
   const element = h(
     "div",
+    { "data-part": "controls" },
     h(
       "div.controls",
       chosen,

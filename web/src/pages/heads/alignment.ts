@@ -92,6 +92,7 @@ export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw():
   });
   const element = h(
     "section.part.alignment",
+    { "data-part": "alignment" },
     h("h2", "Word alignment"),
     intro,
     choices,

@@ -77,7 +77,13 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     seeing,
     h("div.side-by-side", h("div", page.other && firstName, map.element, h("div.buttons", saved("svg"), saved("png")), page.other && h("div.second", secondName, second.element)), one.element), // prettier-ignore
   );
-  const element = h("section.part.detail", { "aria-label": "one head", tabindex: -1 }, heading, trouble, body);
+  const element = h(
+    "section.part.detail",
+    { "data-part": "detail", "aria-label": "one head", tabindex: -1 },
+    heading,
+    trouble,
+    body,
+  );
 
   let view: View | undefined;
   let plain: Attention | undefined; // of the model, without interventions; it keeps the sums that it has computed

@@ -2,6 +2,7 @@
 import type { Heads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { rerunPanel } from "./rerun";
 import { pairTable, otherRecord, modelSwitch } from "./side_by_side";
 import { interventionsOf } from "./changes";
@@ -58,7 +59,7 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
     record,
     first: record,
     ...sources(record),
-    state: fromHash(location.hash, counts),
+    state: fromHash(fragment(), counts),
     cursor: undefined,
     set(change) {
       const before = toHash(page.state);
@@ -112,7 +113,7 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
   root.replaceChildren(
     header(whole),
     h("main", { id: "story" }, record.served && rerunPanel(page), record.layers.length ? desk : h("p.notice", "This model computes no attention on this input."), !record.served && rerunPanel(page), positionTables(record.position_tables)), // prettier-ignore
-    h("footer", record.served ? "equiscope: this page loads the tensors of a head from the command on this machine, and nothing from anywhere else." : `equiscope: ${record.layers.some(({ tensors: numbers }) => numbers?.relative_error) ? "this is a compact file, and its weights are rounded" : "every weight on this page is computed in your browser from the tensors inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
+    h("footer", { "data-part": "footer" }, record.served ? "equiscope: this page loads the tensors of a head from the command on this machine, and nothing from anywhere else." : `equiscope: ${record.layers.some(({ tensors: numbers }) => numbers?.relative_error) ? "this is a compact file, and its weights are rounded" : "every weight on this page is computed in your browser from the tensors inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
   );
 
   /** all: not only the chosen head. */
@@ -124,8 +125,8 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
     if (all) shown.draw();
   }
   const turned = () => {
-    if (location.hash.slice(1) === toHash(page.state)) return;
-    page.state = fromHash(location.hash, counts);
+    if (fragment() === toHash(page.state)) return;
+    page.state = fromHash(fragment(), counts);
     page.cursor = undefined;
     draw();
   };
@@ -152,6 +153,7 @@ function parts(page: HeadsPage) {
     button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
   const whole = h(
     "section.part.overview",
+    { "data-part": "overview" },
     h("div.head", h("h2", "All heads"), which?.element, h("div.buttons", picture("svg"), picture("png"))),
     h("p.quiet.counting", "Layers, heads and positions are counted from 0: L2H3 is layer 2, head 3."),
     roles.element,
@@ -202,10 +204,10 @@ function header(record: Heads): HTMLElement {
   ];
   return h(
     "header",
-    h("div.top", h("p.brand", "equiscope ", h("span", "explore"))),
-    h("h1", record.title),
-    h("p.lede", record.summary),
-    h("dl.facts", facts.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))), // prettier-ignore
-    notes.length > 0 && h("details.notes", h("summary", notes.length === 1 ? "A note" : `${notes.length} notes`), h("ul", notes.map((note) => h("li", note)))), // prettier-ignore
+    h("div.top", h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore"))),
+    h("h1", { "data-part": "title" }, record.title),
+    h("p.lede", { "data-part": "summary" }, record.summary),
+    h("dl.facts", { "data-part": "facts" }, facts.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))), // prettier-ignore
+    notes.length > 0 && h("details.notes", { "data-part": "notes" }, h("summary", notes.length === 1 ? "A note" : `${notes.length} notes`), h("ul", notes.map((note) => h("li", note)))), // prettier-ignore
   );
 }

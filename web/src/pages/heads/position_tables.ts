@@ -10,7 +10,12 @@ const LARGE = 300;
 
 export function positionTables(found: PositionTable[]): HTMLElement | undefined {
   if (!found.length) return undefined;
-  return h("section.part.position-tables", h("h2", "Learned position embeddings"), found.map(table));
+  return h(
+    "section.part.position-tables",
+    { "data-part": "position-tables" },
+    h("h2", "Learned position embeddings"),
+    found.map(table),
+  );
 }
 
 /** How much of the cosines the distance explains, as one sentence. */

@@ -29,6 +29,7 @@ export function predictionPanel(page: HeadsPage): { element: HTMLElement; draw()
   const whole = found.kind !== "class";
   const element = h(
     "section.part.predictions",
+    { "data-part": "predictions" },
     picture && h("img", { src: line.picture, alt: "the input picture" }),
     h("div", h("h2", whole ? "Next-token predictions" : "Predictions"), after, list),
   );

@@ -50,7 +50,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
   const heading = h("h2", "Rerun: shuffle or shift the tokens");
   if (!served) {
     const where = "This file does not contain the model. Run the same command without --export: the served page can shuffle or shift the tokens and run the model again."; // prettier-ignore
-    return h("section.part.rerun", heading, h("p.quiet", where));
+    return h("section.part.rerun", { "data-part": "rerun" }, heading, h("p.quiet", where));
   }
   const { sequence: line, no_shuffle: shuffle, no_shift: slide } = live;
   const status = h("p.summary", { role: "status" });
@@ -143,6 +143,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
 
   return h(
     "section.part.rerun",
+    { "data-part": "rerun" },
     heading,
     h("p.quiet", "The machine that serves this page runs the model again. A model that is invariant to positions gives the same weights, moved with the tokens."), // prettier-ignore
     h(

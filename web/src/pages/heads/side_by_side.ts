@@ -134,6 +134,7 @@ export function pairTable(page: HeadsPage): { element: HTMLElement; draw(): void
   };
   const element = h(
     "section.part.head-pairs",
+    { "data-part": "head-pairs" },
     h("h2", "What changed most"),
     h("p.lede", distanceSummary(record, name)),
     h("div.scroll", { tabindex: 0, role: "region", "aria-label": "pairs of heads" }, h("table", h("caption.spoken", "Pairs of heads"), h("thead", h("tr", ["head", "distance", "role"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore

@@ -101,6 +101,7 @@ export function statistics(page: HeadsPage): { element: HTMLElement; draw(): voi
   };
   const element = h(
     "section.part.statistics",
+    { "data-part": "statistics" },
     h("h2", "Statistics of each head"),
     about,
     h(

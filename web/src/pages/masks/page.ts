@@ -2,6 +2,7 @@
 import type { Masks } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { at } from "../../core/tensor";
 import { decoding } from "./decoding";
 import { trainingExamples } from "./training_examples";
@@ -21,7 +22,7 @@ export interface MasksPage {
 export function mount(record: Masks, root: HTMLElement): MasksPage {
   const page: MasksPage = {
     record,
-    state: fromHash(location.hash, record),
+    state: fromHash(fragment(), record),
     set(change) {
       page.state = { ...page.state, ...change };
       const hash = toHash(page.state, record);
@@ -46,16 +47,16 @@ export function mount(record: Masks, root: HTMLElement): MasksPage {
     h(
       "main",
       { id: "story" },
-      part("The attention mask", "Rows are queries, columns are keys. A masked pair has weight exactly 0. Heads and positions are counted from 0.", mask.element), // prettier-ignore
-      part("The training examples of one sentence", "Under the causal mask a row has no access to later words. Each row is therefore a training example of its own, and one pass learns from all of them.", parts[1].element), // prettier-ignore
-      part("The receptive field", "With a sliding window one layer reaches a few words back. Each layer adds as many, so the receptive field grows with depth.", parts[2].element), // prettier-ignore
-      part("Decoding with a KV cache", "Keys and values of earlier words do not change when a word is added. A decoder caches them and computes one row a step.", parts[3].element), // prettier-ignore
+      part("mask", "The attention mask", "Rows are queries, columns are keys. A masked pair has weight exactly 0. Heads and positions are counted from 0.", mask.element), // prettier-ignore
+      part("examples", "The training examples of one sentence", "Under the causal mask a row has no access to later words. Each row is therefore a training example of its own, and one pass learns from all of them.", parts[1].element), // prettier-ignore
+      part("receptive-field", "The receptive field", "With a sliding window one layer reaches a few words back. Each layer adds as many, so the receptive field grows with depth.", parts[2].element), // prettier-ignore
+      part("cache", "Decoding with a KV cache", "Keys and values of earlier words do not change when a word is added. A decoder caches them and computes one row a step.", parts[3].element), // prettier-ignore
     ),
-    h("footer", "equiscope: weights are computed in your browser from the program of a real model; losses, influence and decoding were measured when this page was made. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, "equiscope: weights are computed in your browser from the program of a real model; losses, influence and decoding were measured when this page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   addEventListener("hashchange", () => {
-    if (location.hash.slice(1) === toHash(page.state, record)) return;
-    page.state = fromHash(location.hash, record);
+    if (fragment() === toHash(page.state, record)) return;
+    page.state = fromHash(fragment(), record);
     draw();
   });
   draw();
@@ -71,20 +72,21 @@ function header({ words, model, parameters, title, summary, notes }: Masks): HTM
   return h(
     "header",
     { "data-title": title },
-    h("div.top", h("p.brand", "equiscope ", h("span", "explore"))),
-    h("h1", "Masks"),
-    h("p.lede", summary),
-    h("dl.facts", facts.map(([name, text]) => h("div", h("dt", name), h("dd", h("bdi", text))))), // prettier-ignore
-    (notes ?? []).map((note) => h("p.notice", note)),
+    h("div.top", h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore"))),
+    h("h1", { "data-part": "title" }, "Masks"),
+    h("p.lede", { "data-part": "title" }, summary),
+    h("dl.facts", { "data-part": "facts" }, facts.map(([name, text]) => h("div", h("dt", name), h("dd", h("bdi", text))))), // prettier-ignore
+    (notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
   );
 }
 
-function part(title: string, lede: string, content: HTMLElement): HTMLElement {
+function part(id: string, title: string, lede: string, content: HTMLElement): HTMLElement {
   const name = `equiscope-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`;
   const kept = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save this part as ${kind.toUpperCase()}`, () => save(root, name, kind), { class: "keep", "aria-label": `Save “${title}” as ${kind.toUpperCase()}` }); // prettier-ignore
   const root: HTMLElement = h(
     "section.part",
+    { "data-part": id },
     h("div.head", h("h2", title), h("div.buttons", kept("svg"), kept("png"))),
     h("p.lede", lede),
     content,

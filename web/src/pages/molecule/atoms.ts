@@ -16,6 +16,7 @@ export function atomTable(desk: MoleculeDesk, stage: Stage): { element: HTMLElem
   const title = h("span");
   const element = h(
     "section.part",
+    { "data-part": "atoms" },
     h("h2", "The atoms"),
     h("p.quiet", "Positions in Å after the rotation, as the models get them; energies and forces of ", title, "."),
     mover(desk),

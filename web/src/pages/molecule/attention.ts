@@ -12,7 +12,14 @@ export function attentionTable(desk: MoleculeDesk, stages: Stage[]): { element: 
   const atoms = select("atom", [{ name: "-1", title: "none" }, ...desk.names.map((name, i) => ({ name: String(i), title: name }))], String(desk.state.atom), (value) => desk.change({ atom: Number(value) }, "", false)); // prettier-ignore
   const note = h("p.quiet");
   const place = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "attention of the chosen atom" });
-  const element = h("section.part", h("h2", "Attention of an atom"), h("div.controls", atoms, layer, head), note, place);
+  const element = h(
+    "section.part",
+    { "data-part": "attention" },
+    h("h2", "Attention of an atom"),
+    h("div.controls", atoms, layer, head),
+    note,
+    place,
+  );
 
   function draw(): void {
     const { atom } = desk.state;

@@ -19,7 +19,7 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
   const unit = h("span.unit");
   const energy = h("p.energy", h("span.label", "energy"), " ", value, " ", unit);
   const summary = h("p.saying");
-  const element = h("section.card.model-card", { "aria-label": side === "left" ? "first model" : "second model" }, h("div.which", chosen), about, stage.element, energy, summary); // prettier-ignore
+  const element = h("section.card.model-card", { "data-part": side, "aria-label": side === "left" ? "first model" : "second model" }, h("div.which", chosen), about, stage.element, energy, summary); // prettier-ignore
 
   function draw(): void {
     const model = desk.model(stage.solver);

@@ -38,7 +38,7 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
   const frames = replay(desk);
   const element = h(
     "section.part.rotation-controls",
-    { "aria-label": "rotate the molecule" },
+    { "data-part": "controls", "aria-label": "rotate the molecule" },
     h("div.sliders", sliders),
     h(
       "div.controls",

@@ -20,6 +20,7 @@ export function curve(desk: MoleculeDesk): { element: HTMLElement; draw(): void 
   const chosen = select("error of", kinds, desk.state.curve, (name) => desk.change({ curve: name as "energies" | "forces" }, "", false)); // prettier-ignore
   const element = h(
     "section.part",
+    { "data-part": "curve" },
     h("h2", "Error over rotation angle"),
     h("p.quiet", "Lines: rotations about the vertical axis, computed in Python. Dots: your own rotations about any axis, computed on this page."), // prettier-ignore
     h("div.controls", chosen),

@@ -21,6 +21,7 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
   ];
   const element = h(
     "section.part",
+    { "data-part": "numbers" },
     h("h2", "Invariance and equivariance"),
     h("p.quiet", "Energies before and after the rotation, computed on this page in float64. The rounding floor is the float32 error times 2⁻²⁹; a difference up to 100 floors counts as rounding."), // prettier-ignore
     h("div.scroll", { tabindex: 0, role: "region", "aria-label": "outputs before and after the rotation" }, h("table.numbers", h("caption.spoken", "Outputs of every model before and after the rotation"), h("thead", h("tr", heads.map((name) => h("th", { scope: "col" }, name)))), body)), // prettier-ignore

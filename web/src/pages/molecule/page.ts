@@ -2,6 +2,7 @@
 import type { Molecule } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
+import { fragment } from "../../core/state";
 import { atomTable } from "./atoms";
 import { card } from "./card";
 import { controls } from "./controls";
@@ -17,7 +18,7 @@ import "./molecule.css";
 const QUIET = 700; // milliseconds without a change before the announcement
 
 export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
-  const desk = new MoleculeDesk(record, fromHash(location.hash, record));
+  const desk = new MoleculeDesk(record, fromHash(fragment(), record));
   const cards = [card(desk, "left"), card(desk, "right")];
   const stages = cards.map(({ stage }) => stage);
   const turning = controls(desk);
@@ -30,23 +31,25 @@ export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
       "header",
       h(
         "div.top",
-        h("p.brand", "equiscope ", h("span", "explore")),
+        h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore")),
         h(
           "div.buttons",
+          { "data-part": "tools" },
           button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
           button("Reset", "Back to the initial state", () => desk.reset()),
           button("PNG", "Save both pictures as one PNG", () => savePictures(stages)),
         ),
       ),
-      h("h1", record.title),
-      h("p.lede", record.summary),
-      (record.notes ?? []).map((note) => h("p.notice", note)),
+      h("h1", { "data-part": "title" }, record.title),
+      h("p.lede", { "data-part": "title" }, record.summary),
+      (record.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),
     h(
       "main",
       { id: "story" },
       h(
         "div.two",
+        { "data-part": "models" },
         cards.map(({ element }) => element),
       ),
       failed,
@@ -54,7 +57,7 @@ export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
       below.map(({ element }) => element),
       announcer(desk),
     ),
-    h("footer", "equiscope: every energy, force and weight is computed in your browser, in float64, by the operations that PyTorch ran. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, "equiscope: every energy, force and weight is computed in your browser, in float64, by the operations that PyTorch ran. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   for (const stage of stages) desk.keep(() => stage.draw());
   for (const { draw } of parts) desk.keepSlowly(draw);
@@ -87,7 +90,7 @@ function announcer(desk: MoleculeDesk): HTMLElement {
 
 function listen(desk: MoleculeDesk): void {
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== desk.link()) desk.follow(fromHash(location.hash, desk.record), "");
+    if (fragment() !== desk.link()) desk.follow(fromHash(fragment(), desk.record), "");
   });
   document.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;

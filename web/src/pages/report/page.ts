@@ -1,8 +1,9 @@
 // The page of a report: one sentence, the facts of the audit, the table. It shows the record and computes nothing.
 import type { Report } from "../../core/contract";
-import { button, h } from "../../core/dom";
+import { asPart, button, h } from "../../core/dom";
 import { capital } from "../../core/format";
 import { download, copied } from "../../core/save";
+import { fragment } from "../../core/state";
 import { rows } from "./rows";
 import { share } from "./scale";
 import { fromHash, type ReportState, toHash } from "./state";
@@ -26,7 +27,7 @@ export interface ReportPage {
 
 export function mount(report: Report, root: HTMLElement): ReportPage {
   const main = h("main", { id: "story" });
-  const page: ReportPage = { report, state: fromHash(location.hash, report), set: (change) => show({ ...page.state, ...change }) };
+  const page: ReportPage = { report, state: fromHash(fragment(), report), set: (change) => show({ ...page.state, ...change }) };
   const toggle = (id: string) => {
     const { rows } = page.state;
     page.set({ rows: rows.includes(id) ? rows.filter((one) => one !== id) : [...rows, id] });
@@ -34,7 +35,7 @@ export function mount(report: Report, root: HTMLElement): ReportPage {
   };
   const kept = new Map<string, HTMLElement>(); // evidence that was opened once, so that its state is kept
   const how = legend(report);
-  const draw = () => main.replaceChildren(controls(page), rows(report, page.state, toggle, kept), how);
+  const draw = () => main.replaceChildren(controls(page), asPart("rows", rows(report, page.state, toggle, kept)), how);
   const show = (state: ReportState, remember = true) => {
     page.state = state;
     draw();
@@ -42,14 +43,13 @@ export function mount(report: Report, root: HTMLElement): ReportPage {
     if (remember) history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   };
   document.body.classList.add("reported");
-  root.replaceChildren(header(report), main, h("footer", "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere.")); // prettier-ignore
+  root.replaceChildren(header(report), main, h("footer", { "data-part": "footer" }, "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere.")); // prettier-ignore
   draw();
   window.addEventListener("hashchange", () => {
-    show(fromHash(location.hash, report), false);
+    show(fromHash(fragment(), report), false);
     main.querySelector(`.stated[data-row="${CSS.escape(page.state.rows.at(-1) ?? "")}"]`)?.scrollIntoView({ block: "start" });
   });
-  if (location.hash.includes("row=") && page.state.rows.length)
-    opener(main, page.state.rows[0])?.scrollIntoView({ block: "center" });
+  if (fragment().includes("row=") && page.state.rows.length) opener(main, page.state.rows[0])?.scrollIntoView({ block: "center" });
   main.addEventListener("keydown", (event) => walk(event, main, page, toggle));
   forPrint(page, draw);
   return page;
@@ -101,18 +101,19 @@ function header(report: Report): HTMLElement {
     "header",
     h(
       "div.top",
-      h("p.brand", "equiscope ", h("span", "check")),
+      h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "check")),
       h(
         "div.buttons",
+        { "data-part": "tools" },
         status,
         button("Copy as JSON", "Copy the whole record", copy),
         button("Download record", `Save the whole record as ${name}`, () => download(new Blob([text()], { type: "application/json" }), name)), // prettier-ignore
       ),
     ),
-    h("h1", report.title),
-    h("p.summary", { "data-tone": state }, shape(SIGNS[state]), h("span", report.summary)),
+    h("h1", { "data-part": "title" }, report.title),
+    h("p.summary", { "data-part": "summary", "data-tone": state }, shape(SIGNS[state]), h("span", report.summary)),
     facts(report),
-    (audit.notes ?? []).map((note) => h("p.notice", note)),
+    (audit.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
   );
 }
 
@@ -132,7 +133,7 @@ function facts({ audit }: Report): HTMLElement {
     ["effort", `${audit.effort ?? "default"}, seed ${audit.seed ?? 0}`],
     ["versions", list(audit.versions)],
   ];
-  return h("dl.facts", known.map(([name, text]) => h("div", h("dt", name), h("dd", text)))); // prettier-ignore
+  return h("dl.facts", { "data-part": "facts" }, known.map(([name, text]) => h("div", h("dt", name), h("dd", text)))); // prettier-ignore
 }
 
 function controls(page: ReportPage): HTMLElement {
@@ -142,6 +143,7 @@ function controls(page: ReportPage): HTMLElement {
   const some = state.rows.length > 0;
   return h(
     "div.controls",
+    { "data-part": "controls" },
     failing > 0 && button(`Failures only (${failing})`, "Hide every row that does not fail", () => page.set({ only: !state.only }), { "aria-pressed": String(state.only), class: "only" }), // prettier-ignore
     button(some ? "Close all" : "Open all", some ? "Close every row" : "Open every row", () => page.set({ rows: some ? [] : ids })),
     h(
@@ -157,6 +159,7 @@ function legend({ audit }: Report): HTMLElement {
   const meaning = Object.entries(WORDS) as [keyof typeof WORDS, string][];
   return h(
     "details.legend",
+    { "data-part": "legend" },
     h("summary", "How to read this page"),
     h(
       "ul",

@@ -45,7 +45,7 @@ export function curves(page: RunPage): Curves {
   const small = h("div.small");
   const charts = new Map<string, { chart: Chart; value: HTMLElement; card: HTMLElement }>();
   const bar = h("div.controls");
-  const element = h("section.part.curves", h("h2", "Loss"), bar, large.element, row, small);
+  const element = h("section.part.curves", { "data-part": "curves" }, h("h2", "Loss"), bar, large.element, row, small);
 
   function draw(): void {
     const { state, cursor } = page;

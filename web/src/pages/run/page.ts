@@ -2,6 +2,7 @@
 import type { RunReport, RunUpdate, Run } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
+import { fragment } from "../../core/state";
 import { copied } from "../../core/save";
 import { shape } from "../../widgets/badge";
 import { recipe, sources } from "../../core/tables";
@@ -34,7 +35,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
   const page: RunPage = {
     run: course.run,
     history,
-    state: fromHash(location.hash),
+    state: fromHash(fragment()),
     every: course.every ?? 1,
     cursor: undefined,
     set(change) {
@@ -56,11 +57,12 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
 
   const drawn = curves(page);
   const top = h("div.heading");
-  const samples = h("section.part.samples-part");
+  const samples = h("section.part.samples-part", { "data-part": "samples" });
   const numbers = h("div");
   const table = h("div");
   const unfold = h<HTMLDetailsElement>(
     "details.part",
+    { "data-part": "points" },
     { ontoggle: () => fillPoints() },
     h("summary", "The curve as a table"),
     table,
@@ -70,7 +72,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
   root.replaceChildren(
     h("header", brand(course, page), top),
     h("main", { id: "story" }, drawn.element, samples, numbers, unfold, provenance(page)),
-    h("footer", course.live ? "equiscope: this page loads the numbers of the training on this machine, and nothing from anywhere else." : "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, course.live ? "equiscope: this page loads the numbers of the training on this machine, and nothing from anywhere else." : "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   const drawSamples = samplesPanel(page, samples);
 
@@ -92,7 +94,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
     fillPoints();
   };
   window.addEventListener("hashchange", () => {
-    page.state = fromHash(location.hash);
+    page.state = fromHash(fragment());
     draw();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
@@ -125,9 +127,10 @@ function brand(course: RunReport, page: RunPage): HTMLElement {
   };
   return h(
     "div.top",
-    h("p.brand", "equiscope ", h("span", "train")),
+    h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "train")),
     h(
       "div.buttons",
+      { "data-part": "tools" },
       status,
       button("Copy as JSON", "Copy the whole record", copy),
       button("Download record", `Save the whole record as ${name}`, () => download(new Blob([text()], { type: "application/json" }), name)), // prettier-ignore
@@ -145,10 +148,10 @@ function heading(page: RunPage, course: RunReport, progress: Status): HTMLElemen
   const last = history.points.at(-1);
   const step = last?.step ?? 0;
   const parts = [
-    h("h1", course.title),
+    h("h1", { "data-part": "title" }, course.title),
     h(
       "p.summary",
-      { "data-tone": running ? "running" : state === "finished" ? "holds" : state === "failed" ? "fails" : "undecided", role: "status" }, // prettier-ignore
+      { "data-part": "summary", "data-tone": running ? "running" : state === "finished" ? "holds" : state === "failed" ? "fails" : "undecided", role: "status" }, // prettier-ignore
       state === "running" ? h("i.pulse", { "data-live": String(live) }) : shape(SIGNS[state]),
       h("span", progress.summary),
     ),
@@ -158,7 +161,7 @@ function heading(page: RunPage, course: RunReport, progress: Status): HTMLElemen
       h("div.progress", { role: "progressbar", "aria-label": "steps", "aria-valuemin": 0, "aria-valuemax": run.steps, "aria-valuenow": step }, h("i", { style: `width:${(100 * step) / run.steps}%` })), // prettier-ignore
     );
   const notice = heard(course, progress, running);
-  if (notice) parts.push(h("p.notice", notice));
+  if (notice) parts.push(h("p.notice", { "data-part": "notes" }, notice));
   parts.push(tiles(page, progress, running && live));
   return parts;
 }
@@ -184,7 +187,7 @@ function tiles({ run, history }: RunPage, progress: Status, live: boolean): HTML
   facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && progress.seconds_left != null ? `about ${spoken(progress.seconds_left)} left` : "without evaluation"]); // prettier-ignore
   facts.push(["parameters", (run.parameters ?? 0).toLocaleString("en")]);
   if (last) facts.push(["tokens per second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `MFU ${(100 * last.busy).toFixed(0)} %`]); // prettier-ignore
-  return h("dl.tiles", facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore
+  return h("dl.tiles", { "data-part": "facts" }, facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore
 }
 
 const median = (numbers: number[]): number => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
@@ -265,6 +268,7 @@ function provenance(page: RunPage): HTMLElement {
   ];
   return h(
     "section.part.provenance",
+    { "data-part": "provenance" },
     h("h2", "Provenance"),
     h("h3", "Full recipe"),
     recipe(run.recipe),

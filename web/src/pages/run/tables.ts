@@ -19,6 +19,7 @@ export function scores({ history, run }: RunPage): HTMLElement | undefined {
   const ends = [...new Set(result.flatMap(([, values]) => Object.keys(values)))];
   return h(
     "section.part.scores",
+    { "data-part": "scores" },
     h("h2", "Scores"),
     h(
       "div.beside",

@@ -30,10 +30,12 @@ export const clocks: Story = {
       "div.flow",
       h(
         "div.sliding",
+        { "data-part": "slider" },
         slider("position", [0, 400], position(), (value, undoable) => app.set({ position: value }, { undoable })),
         select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value }, { structure: true })),
       ),
       section(
+        "hands",
         "The hands at this position",
         hands(app),
         h(
@@ -41,10 +43,10 @@ export const clocks: Story = {
           "The hands are defined at any position, also beyond the training length. That does not mean that a model has learned to use them there.",
         ),
       ),
-      section("Which positions one sine, one hand and many hands distinguish", apart(app)),
-      section("The encodings of 48 positions, and their dot products", ladder(app)),
-      section("One rotation shifts every position", carry(app)),
-      section("In the plane: each word is a point, moved on its circle", flat(app)),
+      section("distinguish", "Which positions one sine, one hand and many hands distinguish", apart(app)),
+      section("encodings", "The encodings of 48 positions, and their dot products", ladder(app)),
+      section("rotation", "One rotation shifts every position", carry(app)),
+      section("plane", "In the plane: each word is a point, moved on its circle", flat(app)),
     );
   },
 };

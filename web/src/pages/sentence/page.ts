@@ -2,6 +2,7 @@
 import type { Explorable } from "../../core/contract";
 import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { App } from "./app";
 import { Lab } from "./lab";
 import { explainer } from "../../widgets/explain";
@@ -15,11 +16,12 @@ import { fromHash, initial, STORIES, type StoryName, toHash } from "./state";
 import type { Story } from "./story";
 import { split } from "../../core/words";
 
+const TITLE = { "data-part": "title" };
 const COUNTED = "Heads and positions are counted from 0.";
 const ALL: Record<StoryName, Story> = { numbers, shuffle, positions, slide, clocks, readouts };
 
 export function start(page: Explorable, root: HTMLElement): App {
-  const app = new App(new Lab(page), fromHash(location.hash, page));
+  const app = new App(new Lab(page), fromHash(fragment(), page));
   const main = h("main", { id: "story", tabindex: -1 });
   const top = h("header");
   app.rebuild = () => {
@@ -27,7 +29,12 @@ export function start(page: Explorable, root: HTMLElement): App {
     top.replaceChildren(...header(app, main));
     document.body.dataset.story = story;
     main.replaceChildren(
-      h("div.figure", h("h2", ALL[story].title), h("p.lede", `${ALL[story].lede} ${COUNTED}`.trim()), ALL[story].build(app)),
+      h(
+        "div.figure",
+        h("h2", TITLE, ALL[story].title),
+        h("p.lede", TITLE, `${ALL[story].lede} ${COUNTED}`.trim()),
+        ALL[story].build(app),
+      ),
     );
   };
   root.replaceChildren(
@@ -36,12 +43,13 @@ export function start(page: Explorable, root: HTMLElement): App {
     explainer(app),
     h(
       "footer",
+      { "data-part": "footer" },
       "equiscope: every number on this page is computed in your browser, from the traced program of a real model. It works offline and sends nothing anywhere.",
     ),
   );
   app.replace(app.state);
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== toHash(app.state, page)) app.replace(fromHash(location.hash, page));
+    if (fragment() !== toHash(app.state, page)) app.replace(fromHash(fragment(), page));
   });
   document.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
@@ -61,7 +69,7 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
   };
   const tabs = h(
     "nav",
-    { "aria-label": "pages" },
+    { "aria-label": "pages", "data-part": "tabs" },
     STORIES.map((name) =>
       h(
         "a",
@@ -82,10 +90,11 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
   return [
     h(
       "div.top",
-      h("h1", "equiscope"),
+      h("h1", TITLE, "equiscope"),
       sentence(app),
       h(
         "div.buttons",
+        { "data-part": "tools" },
         button("↶ Undo", "Undo the last change (Ctrl+Z)", () => app.undo()),
         button("Reset", "Back to the initial state", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
         button("Copy link", "A link that restores this page as it is", () => copy(app)),
@@ -94,8 +103,8 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
       ),
     ),
     tabs,
-    h("div.controls", controls(app)),
-    ...(page.notes ?? []).map((note) => h("p.notice", note)),
+    h("div.controls", { "data-part": "controls" }, controls(app)),
+    ...(page.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
   ];
 }
 
@@ -137,6 +146,7 @@ function sentence(app: App): HTMLElement {
   const message = h("span.quiet", { role: "status" });
   const form = h<HTMLFormElement>(
     "form.sentence",
+    { "data-part": "sentence" },
     input,
     button("use", "Use this sentence", () => form.requestSubmit(), { type: "submit" }),
     message,

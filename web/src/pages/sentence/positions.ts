@@ -1,7 +1,7 @@
 // E3: two position schemes on the same input: what each adds, and which symmetries it breaks.
 import { permute, reverse, shift } from "../../core/actions";
 import { guarded, perState } from "../../core/desk";
-import { button, grouped, h, select } from "../../core/dom";
+import { asPart, button, grouped, h, select } from "../../core/dom";
 import { error } from "../../core/format";
 import { equivariance } from "../../core/measure";
 import { circles } from "../../widgets/circles";
@@ -29,8 +29,9 @@ export const positions: Story = {
       "div.flow",
       examples(app),
       strip(app),
-      h("div.pair", column(app, "scheme"), column(app, "versus")),
+      h("div.pair", { "data-part": "schemes" }, column(app, "scheme"), column(app, "versus")),
       section(
+        "symmetries",
         "Which symmetries hold",
         h(
           "p",
@@ -38,7 +39,7 @@ export const positions: Story = {
         ),
         table(app),
       ),
-      section("The same words, another sentence: whether mean pooling distinguishes them", reading(app)),
+      section("pooling", "The same words, another sentence: whether mean pooling distinguishes them", reading(app)),
     );
   },
 };
@@ -46,6 +47,7 @@ export const positions: Story = {
 function examples(app: App): HTMLElement {
   return h(
     "div.buttons",
+    { "data-part": "examples" },
     h("span.quiet", "Examples: "),
     app.page.examples.map((example) =>
       button(
@@ -82,7 +84,7 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
   const roles = run().record.roles!;
   const brought = additions(run());
   const choose = select("scheme", app.page.schemes, name, (value) => app.set({ [which]: value }, { structure: true }));
-  const measured = h("div.measured");
+  const measured = h("div.measured", { "data-part": "verdict" });
   guarded(app, measured, () => {
     measured.querySelector(".inner")?.remove();
     measured.prepend(
@@ -95,23 +97,25 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
   });
   return h(
     "section.part.scheme",
-    { "data-column": which },
+    { "data-column": which, "data-part": which },
     h("h3", choose),
     h("p", variant.summary),
     measured,
     brought.length
       ? h(
           "div",
+          { "data-part": "added" },
           h("h4", "What it adds"),
           h(
             "div.row",
             brought.map((id) => h("div", h("div.formula-line", equation(run(), id)), matrix(app, run, id))),
           ),
         )
-      : h("p.quiet", "It adds nothing: there are only the words."),
+      : h("p.quiet", { "data-part": "added" }, "It adds nothing: there are only the words."),
     roles["split-cc"]
       ? h(
           "div",
+          { "data-part": "split" },
           h("h4", "The score as a sum of four terms"),
           h(
             "div.row",
@@ -119,14 +123,18 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
           ),
         )
       : false,
-    h("h4", "Scores, attention and result"),
     h(
-      "div.row",
-      matrix(app, run, roles.scores),
-      matrix(app, run, roles.weights),
-      matrix(app, run, roles.output, { caption: RETURNS }),
+      "div",
+      { "data-part": "result" },
+      h("h4", "Scores, attention and result"),
+      h(
+        "div.row",
+        asPart("scores", matrix(app, run, roles.scores)),
+        asPart("weights", matrix(app, run, roles.weights)),
+        asPart("output", matrix(app, run, roles.output, { caption: RETURNS })),
+      ),
+      asPart("circles", circles(app, run, roles.weights)),
     ),
-    circles(app, run, roles.weights),
   );
 }
 

@@ -27,8 +27,9 @@ export const readouts: Story = {
     return h(
       "div.flow",
       strip(app),
-      section("How much each read-out changes when the words are shuffled", table(app, schemes)),
+      section("readouts", "How much each read-out changes when the words are shuffled", table(app, schemes)),
       section(
+        "current",
         "The read-outs in the current order",
         h(
           "div.steps",

@@ -1,17 +1,17 @@
 // E2: shuffle the words; without positions the outputs move with them.
 import { guarded } from "../../core/desk";
-import { h } from "../../core/dom";
+import { asPart, h } from "../../core/dom";
 import { matrix } from "../../widgets/matrix";
 import { strip } from "../../widgets/strip";
 import { claim, verdict } from "../../widgets/verdict";
 import type { App } from "./app";
 import { EQUIVARIANCE, order, running, section, setting, shuffleError, type Story } from "./story";
 
-const ROLES: [string, string][] = [
-  ["words", "words in their order"],
-  ["weights", "attention weights: rows and columns move"],
-  ["mixed", "weighted sum of the values"],
-  ["output", "output of the layer"],
+const ROLES: [role: string, part: string, caption: string][] = [
+  ["words", "words", "words in their order"],
+  ["weights", "weights", "attention weights: rows and columns move"],
+  ["mixed", "weighted-sum", "weighted sum of the values"],
+  ["output", "output", "output of the layer"],
 ];
 
 export const shuffle: Story = {
@@ -39,12 +39,13 @@ export const shuffle: Story = {
     return h(
       "div.flow",
       strip(app),
-      section("Do the outputs move with their words?", measured),
+      section("verdict", "Do the outputs move with their words?", measured),
       section(
+        "matrices",
         "",
         h(
           "div.row",
-          ROLES.map(([role, caption]) => matrix(app, run, run().record.roles![role], { caption })),
+          ROLES.map(([role, part, caption]) => asPart(part, matrix(app, run, run().record.roles![role], { caption }))),
         ),
       ),
     );

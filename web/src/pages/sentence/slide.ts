@@ -27,6 +27,7 @@ export const slide: Story = {
       "div.flow",
       h(
         "div.sliding",
+        { "data-part": "slider" },
         slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
           app.set({ slide: value }, { undoable }),
         ),
@@ -34,12 +35,13 @@ export const slide: Story = {
       ),
       paragraph(app),
       section(
+        "changes",
         "What changed since position 0",
         h("p", "For each scheme: the scores now, and how much scores, attention and output have changed since position 0."),
         cards,
       ),
-      section("Does the score depend on the distance only?", distance(app)),
-      section("The whole paragraph: equivariance, not invariance", whole(app)),
+      section("distance", "Does the score depend on the distance only?", distance(app)),
+      section("whole", "The whole paragraph: equivariance, not invariance", whole(app)),
     );
   },
 };
@@ -62,7 +64,7 @@ function standing(app: App, scheme: string, position: () => number, slot: string
 }
 
 function paragraph(app: App): HTMLElement {
-  const text = h("p.paragraph", { "aria-label": "the paragraph with the shifted words" });
+  const text = h("p.paragraph", { "data-part": "paragraph", "aria-label": "the paragraph with the shifted words" });
   app.keep(() => {
     const [position, words] = [start(app), sliding(app)];
     const filler = app.page.paragraph.filter((w) => !app.page.words.includes(w));
@@ -85,7 +87,7 @@ function card(app: App, scheme: string): HTMLElement {
   const list = h("dl.changes");
   const root = h(
     "div.card",
-    { "data-scheme": scheme },
+    { "data-scheme": scheme, "data-part": `scheme-${scheme}` },
     h("h4", variant.title, h("span.quiet", variant.group)),
     h("p.quiet", variant.summary),
   );

@@ -85,14 +85,15 @@ function sameValue(programRecord: ProgramRecord, id: string, other: string): boo
   return id === other || (!!one?.symbol && one.symbol === two?.symbol && one.label === two.label);
 }
 
-/** A part of a story with its heading, and a button that saves this part as a picture. */
-export function section(title: string, ...content: (Node | string | undefined | false)[]): HTMLElement {
+/** A part of a story with its heading, and a button that saves this part as a picture. part: its name in a figure. */
+export function section(part: string, title: string, ...content: (Node | string | undefined | false)[]): HTMLElement {
   const name = `equiscope-${title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
   const keep = button("⤓ save", "Save this part as an SVG picture", () => save(root, name, "svg"), {
     class: "keep",
   });
   const root: HTMLElement = h(
     "section.part",
+    { "data-part": part },
     title ? h("div.head", h("h3", title), keep) : false,
     content.map((c) => (typeof c === "string" ? h("p", c) : c)),
   );

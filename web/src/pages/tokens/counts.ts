@@ -15,6 +15,7 @@ export function counts(title: string, seconds?: number): { element: HTMLElement;
   const heads = ["", "tokens N", seconds && "tokens per second", "numbers per token", "total numbers", "pairs N²"].filter((text) => text !== undefined); // prettier-ignore
   const element = h(
     "section.part.counts",
+    { "data-part": "counts" },
     h("h2", title),
     h("p.quiet", "Attention compares every token with every token: N² pairs in each head. The bars are logarithmic."),
     h("div.scroll", { tabindex: 0, role: "region", "aria-label": title }, h("table", h("thead", h("tr", heads.map((text) => h("th", { scope: "col" }, text)))), body)), // prettier-ignore

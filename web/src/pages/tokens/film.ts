@@ -44,6 +44,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
     "div.kind",
     h(
       "section.part",
+      { "data-part": "film" },
       heading(record.name, "film"),
       record.note && h("p.quiet", record.note),
       ways,

@@ -1,6 +1,7 @@
 // The tokens page: a sound, a picture, a film, each with its tokenizations; one token down to a single number.
 import type { Tokenised } from "../../core/contract";
 import { h } from "../../core/dom";
+import { fragment } from "../../core/state";
 import { film } from "./film";
 import { picture } from "./picture";
 import type { Player } from "./player";
@@ -26,7 +27,7 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
   const sections = new Map<Kind, Section>();
   const page: TokensPage = {
     record,
-    state: fromHash(location.hash, kinds, initial(kinds)),
+    state: fromHash(fragment(), kinds, initial(kinds)),
     see(kind) {
       sections.get(page.state.see)?.leave?.();
       page.state = { ...page.state, see: kind };
@@ -58,26 +59,26 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
   }
 
   const desk = h("main", { id: "story" });
-  const tabs = h("nav", { "aria-label": "input" });
+  const tabs = h("nav", { "aria-label": "input", "data-part": "tabs" });
   const notes = record.notes ?? [];
   document.body.classList.add("tokens");
   root.replaceChildren(
     h(
       "header",
-      h("div.top", h("p.brand", "equiscope ", h("span", "explore"))),
-      h("h1", record.title),
-      h("p.lede", record.summary),
-      notes.map((note) => h("p.quiet", note)),
-      h("p.quiet", "Tokens, numbers, bands, frames, rows and columns are counted from 0."),
+      h("div.top", h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore"))),
+      h("h1", { "data-part": "title" }, record.title),
+      h("p.lede", { "data-part": "title" }, record.summary),
+      notes.map((note) => h("p.quiet", { "data-part": "notes" }, note)),
+      h("p.quiet", { "data-part": "title" }, "Tokens, numbers, bands, frames, rows and columns are counted from 0."),
     ),
     kinds.length > 1 ? tabs : "",
     desk,
-    h("footer", "equiscope: this page contains the numbers of every token, as in training. It works offline and sends no data."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, "equiscope: this page contains the numbers of every token, as in training. It works offline and sends no data."), // prettier-ignore
   );
 
   function write(keep: boolean): void {
     const hash = toHash(page.state, kinds);
-    if (hash === location.hash.slice(1)) return;
+    if (hash === fragment()) return;
     history[keep ? "pushState" : "replaceState"](null, "", hash ? `#${hash}` : location.pathname + location.search);
   }
   function draw(): void {
@@ -97,9 +98,9 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
     one.draw();
   }
   const navigate = () => {
-    if (location.hash.slice(1) === toHash(page.state, kinds)) return;
+    if (fragment() === toHash(page.state, kinds)) return;
     sections.get(page.state.see)?.leave?.();
-    page.state = fromHash(location.hash, kinds, page.state);
+    page.state = fromHash(fragment(), kinds, page.state);
     draw();
   };
   addEventListener("hashchange", navigate);

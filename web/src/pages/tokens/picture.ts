@@ -27,7 +27,7 @@ export function picture(record: PictureTokens, tell: Tell): Section {
   const table = counts("Tokenizations of this picture");
   const element = h(
     "div.kind",
-    h("section.part", heading(record.name, "picture"), record.note && h("p.quiet", record.note), ways, summary, h("div.beside", h("div", photo), h("div.one", one.element, field)), one.maps), // prettier-ignore
+    h("section.part", { "data-part": "picture" }, heading(record.name, "picture"), record.note && h("p.quiet", record.note), ways, summary, h("div.beside", h("div", photo), h("div.one", one.element, field)), one.maps), // prettier-ignore
     table.element,
   );
   const now = () => record.cuts[within(tell.now().cut, record.cuts.length, 0)];

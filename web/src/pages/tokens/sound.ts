@@ -68,6 +68,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     "div.kind",
     h(
       "section.part",
+      { "data-part": "sound" },
       heading(record.name, "sound"),
       h("p.quiet", `${whole(wave.length)} samples, ${whole(rate)} per second: ${digits(Number(lasts.toFixed(4)))} s. ${record.note ?? ""}`), // prettier-ignore
       record.silent && h("p.notice", "This sound is silent: all its samples are equal. Every energy is the floor, whose logarithm is −23.03."), // prettier-ignore
@@ -76,7 +77,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       view.element,
       h("div.moves", { role: "group", "aria-label": "listen" }, all, one, hold, stop, clock),
     ),
-    h("section.part.token", title, where, h("div.enlarged", h("div.values-of", row.element, square.element), h("div.numbers", formula, operands))), // prettier-ignore
+    h("section.part.token", { "data-part": "token" }, title, where, h("div.enlarged", h("div.values-of", row.element, square.element), h("div.numbers", formula, operands))), // prettier-ignore
     table.element,
   );
 

@@ -2,6 +2,7 @@
 import type { LeafRecord, StepRecord, ProgramRecord } from "../../core/contract";
 import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
 import { graph } from "../../widgets/graph";
 import { matrix } from "../../widgets/matrix";
@@ -22,9 +23,9 @@ export function watched(programRecord: ProgramRecord, root: HTMLElement): Watche
   const parts = partsOf(programRecord);
   const keys = parts.map(({ key }) => key);
   const heads = Math.max(1, ...programRecord.steps.filter((s) => s.symbol === "A").map((s) => headsOf(s, programRecord)));
-  const desk = new WatchedDesk(programRecord, fromHash(location.hash, keys, heads));
+  const desk = new WatchedDesk(programRecord, fromHash(fragment(), keys, heads));
   const main = h("main", { id: "story", tabindex: -1 });
-  const controls = h("div.controls");
+  const controls = h("div.controls", { "data-part": "controls" });
   desk.rebuild = () => {
     controls.replaceChildren(...choices(desk, heads));
     main.replaceChildren(
@@ -39,24 +40,26 @@ export function watched(programRecord: ProgramRecord, root: HTMLElement): Watche
     h(
       "header",
       top(desk, main),
-      h("h2", programRecord.title || "A program"),
+      h("h2", { "data-part": "title" }, programRecord.title || "A program"),
       h(
         "p.lede",
+        { "data-part": "title" },
         `${programRecord.steps.length} steps in ${parts.length} parts. Point at a number to see how it is computed. Edit any number, and everything after it is recomputed. Heads and positions are counted from 0.`,
       ),
       controls,
-      (programRecord.notes ?? []).map((note) => h("p.notice", note)),
+      (programRecord.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),
     main,
     explainer(desk),
     h(
       "footer",
+      { "data-part": "footer" },
       "equiscope: every number is computed in your browser, from the program of a real module. It works offline and sends nothing anywhere.",
     ),
   );
   desk.replace(desk.state);
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== toHash(desk.state)) desk.replace(fromHash(location.hash, keys, heads));
+    if (fragment() !== toHash(desk.state)) desk.replace(fromHash(fragment(), keys, heads));
   });
   document.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
@@ -91,9 +94,10 @@ function top(desk: WatchedDesk, main: HTMLElement): HTMLElement {
   };
   return h(
     "div.top",
-    h("h1", "equiscope"),
+    h("h1", { "data-part": "title" }, "equiscope"),
     h(
       "div.buttons",
+      { "data-part": "tools" },
       button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
       button("Reset", "Back to the initial state", () => desk.set({ ...initial(), open: desk.state.open }, { structure: true })),
       button("SVG", "Save this page as an SVG picture", () => saved("svg")),
@@ -127,6 +131,7 @@ function ends(desk: WatchedDesk): HTMLElement {
     );
   return h(
     "section.part.ends",
+    { "data-part": "ends" },
     h("h3", "Inputs and outputs"),
     of(inputs.map(({ id }) => id)),
     of([...new Set(programRecord.outputs)]),
@@ -140,7 +145,7 @@ function section(desk: WatchedDesk, { key, where, steps }: Part): HTMLElement {
   const open = desk.state.open.includes(key);
   const fold = h<HTMLDetailsElement>(
     "details.part",
-    { "data-module": where, "data-key": key, open },
+    { "data-part": "modules", "data-module": where, "data-key": key, open },
     h("summary", h("b", where || "the model itself"), h("span.quiet", ` ${count(steps.length)}${symbols && `: ${symbols}`}`)),
     body,
   );

@@ -1,0 +1,383 @@
+"""Figures and exercises in documents of every kind: from the files of docs/howto/hosts, in Chromium, offline.
+
+Quarto is not run: its HTML writer is pandoc's, which runs where it is installed.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from equiscope.explore import figure
+from tests.journeys.barriers import barriers
+
+pytestmark = pytest.mark.browser
+HOSTS = Path(__file__).parents[2] / "docs" / "howto" / "hosts"
+if not HOSTS.exists():
+    pytest.skip("docs/ is not in the source archive", allow_module_level=True)
+REVEAL = Path(__file__).parents[2] / "web" / "node_modules" / "reveal.js"
+ROWS = "figure[data-id$='feedforward_norm.rms_norm'] .line"  # of the output
+
+
+@pytest.fixture(scope="session")
+def beside(tmp_path_factory, exported):
+    """A folder with the example files, and beside them what `equiscope figure` writes."""
+    folder = tmp_path_factory.mktemp("hosts")
+    shutil.copytree(HOSTS, folder, dirs_exist_ok=True)
+    shutil.copy(exported(), folder / "love.html")
+    (folder / figure.SCRIPT).write_text(figure.script(), encoding="utf-8")
+    options = {"state": "story=shuffle", "part": "strip output"}
+    (folder / "love-figure.html").write_text(figure.embedded(folder / "love.html", **options), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def read(watched, beside):
+    """Opens a document of the folder."""
+
+    def open_document(name="plain.html", wide=1280, dark=False, folder=beside, ready="equiscope-figure iframe", **options):
+        tab = watched(wide, dark, **options)
+        tab.goto((folder / name).as_uri())
+        tab.wait_for_selector(ready)
+        return tab
+
+    return open_document
+
+
+def inside(tab, selector="equiscope-figure"):
+    """The page of a figure, when it is drawn."""
+    element = tab.locator(f"{selector} iframe").first
+    element.scroll_into_view_if_needed()
+    frame = element.element_handle().content_frame()
+    frame.wait_for_selector("main", state="attached")
+    return frame
+
+
+def visible(frame):
+    """Names of the parts that are on screen."""
+    return frame.evaluate(
+        "[...new Set([...document.querySelectorAll('[data-part]')].filter((e) => e.checkVisibility() && e.offsetHeight)"
+        ".flatMap((e) => e.dataset.part.split(' ')))]"
+    )
+
+
+def words(frame):
+    """The words of the output's rows, as they stand."""
+    return frame.locator("figure.matrix[data-part=output] .rowname").all_inner_texts()
+
+
+def until(tab, holds):
+    for _ in range(100):
+        if holds():
+            return
+        tab.wait_for_timeout(50)
+    raise AssertionError("it did not come to that")
+
+
+def test_a_figure_shows_the_parts_that_it_names_and_the_others_on_demand(read):
+    tab = read()
+    frame = inside(tab, "#shuffled")
+    assert set(visible(frame)) == {"strip", "verdict", "matrices", "output"}
+    frame.get_by_role("button", name="more").click()
+    assert {"words", "weights", "controls"} <= set(visible(frame))
+    assert not {"title", "tools", "tabs", "sentence", "footer"} & set(visible(frame))
+    frame.get_by_role("button", name="less").click()
+    assert "words" not in visible(frame)
+
+
+def test_a_figure_is_a_named_frame_without_an_origin_as_high_as_its_page(read):
+    tab = read()
+    frame = inside(tab, "#shuffled")
+    element = tab.locator("#shuffled iframe")
+    assert element.get_attribute("title") == tab.locator("#shuffled").get_attribute("title")
+    assert "allow-same-origin" not in element.get_attribute("sandbox")
+    assert frame.evaluate("origin") == "null"
+    until(tab, lambda: frame.evaluate("document.documentElement.scrollHeight <= innerHeight + 1"))
+    before = element.bounding_box()["height"]
+    frame.get_by_role("button", name="more").click()
+    until(tab, lambda: element.bounding_box()["height"] > before + 50)
+    assert tab.get_by_text("With JavaScript").is_hidden(), "the text for readers without JavaScript"
+
+
+def test_what_a_reader_does_is_the_state_of_the_figure(read):
+    tab = read()
+    tab.evaluate("addEventListener('equiscope-state', (e) => (window.heard ??= []).push([e.target.id, e.detail.state]))")
+    frame = inside(tab, "#shuffled")
+    assert tab.evaluate("window.heard") is None, "nobody has done anything"
+    frame.get_by_role("button", name="Reverse").click()
+    until(tab, lambda: tab.evaluate("window.heard"))
+    assert tab.evaluate("heard.at(-1)") == ["shuffled", "story=shuffle&order=2%2C1%2C0"]
+    assert tab.evaluate("document.getElementById('shuffled').state") == "story=shuffle&order=2%2C1%2C0"
+    assert tab.locator("#shuffled a").get_attribute("href") == "love.html#story=shuffle&order=2%2C1%2C0"
+    tab.locator("#shuffled").get_by_role("button", name="reset").click()
+    until(tab, lambda: words(frame) == ["Love", "conquers", "all"])
+    assert tab.evaluate("history.length") == 1 or tab.evaluate("location.hash") == ""
+
+
+def test_a_link_of_the_text_changes_the_figure(read):
+    tab = read()
+    frame = inside(tab, "#shuffled")
+    tab.get_by_role("link", name="all Love conquers").click()
+    until(tab, lambda: words(frame) == ["all", "Love", "conquers"])
+    assert frame.locator("[data-part=verdict] .verdict").get_attribute("data-verdict") == "holds"
+    tab.get_by_role("link", name="with sinusoidal positions").click()
+    until(tab, lambda: frame.locator("[data-part=verdict] .verdict").get_attribute("data-verdict") == "broken")
+    assert "with sinusoidal positions" in tab.locator("#shuffled [role=status]").inner_text()
+
+
+def test_a_figure_is_loaded_when_the_reader_comes_near(read, beside, tmp_path):
+    text = (beside / "plain.html").read_text(encoding="utf-8")
+    far = tmp_path / "far.html"
+    far.write_text(text.replace("<h2>An exercise", '<div style="height:400vh"></div><h2>An exercise'), encoding="utf-8")
+    for name in ("love.html", figure.SCRIPT):
+        shutil.copy(beside / name, tmp_path / name)
+    tab = read("far.html", folder=tmp_path)
+    inside(tab, "#shuffled")
+    assert tab.locator("#attention iframe").count() == 0
+    tab.get_by_role("heading", name="An exercise").scroll_into_view_if_needed()
+    assert "queries" in visible(inside(tab, "#attention"))
+
+
+# ------------------------------------------------------------------------------------------------------------------ exercises
+
+RIGHT = {"model.blocks.0.attention.q_proj.weight.mT": {"0,0": 0, "0,1": 0, "1,1": 0}}
+
+
+def status(tab):
+    return tab.locator("equiscope-exercise [role=status]")
+
+
+def edit(frame, row, column, number):
+    """Change a number of W_Q by keyboard."""
+    cell = frame.locator(f"[data-symbol='W_Q'] [data-r='{row}'][data-c='{column}']")
+    cell.focus()
+    cell.press("Enter")
+    frame.locator(".editor input").fill(str(number))
+    frame.locator(".editor input").press("Enter")
+
+
+def test_an_exercise_is_predicted_tried_and_marked_by_the_figure(read):
+    tab = read()
+    tab.evaluate("addEventListener('equiscope-solved', (e) => (window.solved = e.detail.state))")
+    frame, exercise = inside(tab, "#attention"), tab.locator("equiscope-exercise")
+    exercise.get_by_role("button", name="Check").click()
+    assert status(tab).inner_text() == "Predict first: choose one of the answers."
+    exercise.get_by_label("Two").check()
+    exercise.get_by_role("button", name="Check").click()
+    until(tab, lambda: status(tab).inner_text().startswith("✗ Not yet. The row of “"))
+    exercise.get_by_role("button", name="Hint").click()
+    assert exercise.locator("[data-hint]").is_visible()
+    for row, column in ((0, 0), (0, 1)):
+        edit(frame, row, column, 0)
+    exercise.get_by_role("button", name="Check").click()
+    until(tab, lambda: status(tab).inner_text().startswith("✗ Not yet."))
+    edit(frame, 1, 1, 0)
+    until(tab, lambda: status(tab).inner_text().startswith("✓ Right. Every row of A is uniform: each weight is 0.333."))
+    assert "“Three”" in status(tab).inner_text()
+    assert tab.evaluate("solved") == "predicted=1&hints=1&solved=1"
+    edit(frame, 1, 1, 1)
+    until(tab, lambda: status(tab).inner_text().startswith("✗ Not yet."))
+
+
+def test_the_answer_is_shown_in_the_figure_and_is_no_solution_of_the_reader(read):
+    tab = read()
+    tab.evaluate("addEventListener('equiscope-solved', () => (window.solved = true))")
+    frame, exercise = inside(tab, "#attention"), tab.locator("equiscope-exercise")
+    assert exercise.locator("[data-answer]").is_hidden()
+    exercise.get_by_role("button", name="Reveal").click()
+    until(tab, lambda: status(tab).inner_text().startswith("✓ Shown. Every row of A is uniform"))
+    assert exercise.locator("[data-answer]").is_visible()
+    assert json.loads(frame.evaluate("JSON.stringify(equiscope.app.state.edits)")) == RIGHT
+    assert tab.evaluate("window.solved") is None
+    exercise.get_by_role("button", name="Try again").click()
+    until(tab, lambda: frame.evaluate("JSON.stringify(equiscope.app.state.edits)") == "{}")
+    assert exercise.locator("[data-answer]").is_hidden()
+
+
+def test_an_exercise_is_solved_with_the_keyboard_alone(read):
+    tab = read()
+    inside(tab, "#attention")
+    focused = """(() => {
+        let at = document.activeElement;
+        while (at.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+        return at.tagName;
+    })()"""
+    tab.get_by_role("link", name="with sinusoidal positions").focus()
+    tab.keyboard.press("Tab")
+    assert tab.evaluate(focused) == "IFRAME", "the focus goes in"
+    for _ in range(40):
+        tab.keyboard.press("Tab")
+        if tab.evaluate(focused) != "IFRAME":
+            break
+    assert tab.evaluate(focused) == "BUTTON", "and out again: reset"
+    tab.locator("equiscope-exercise").get_by_label("One").focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    until(tab, lambda: status(tab).inner_text().startswith("✗ Not yet."))
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    until(tab, lambda: status(tab).inner_text().startswith("✓ Shown.") and "You predicted it." in status(tab).inner_text())
+
+
+def test_states_of_exercises_can_be_kept_and_set(read):
+    tab = read()
+    tab.evaluate("document.querySelector('equiscope-exercise').state = 'predicted=2&hints=1&solved=1'")
+    assert tab.get_by_role("radio", name="Three").is_checked()
+    assert status(tab).inner_text().startswith("✓ Solved.")
+    assert tab.locator("[data-hint]").is_visible()
+    assert tab.evaluate("document.querySelector('equiscope-exercise').state") == "predicted=2&hints=1&solved=1"
+
+
+def written(folder, beside, body):
+    """A document with this content beside the figure's files."""
+    text = (
+        '<!doctype html><html lang="en"><head><title>t</title><script src="{}"></script></head><body><main>{}</main></body></html>'
+    )
+    (folder / "made.html").write_text(text.format(figure.SCRIPT, body), encoding="utf-8")
+    for name in ("love.html", figure.SCRIPT):
+        shutil.copy(beside / name, folder / name)
+    return folder
+
+
+def test_what_cannot_be_shown_or_marked_says_why(read, beside, tmp_path):
+    body = (
+        '<equiscope-figure id="a" src="love.html" part="stirp" title="a"></equiscope-figure>'
+        '<equiscope-exercise id="b" figure="a" goal="fame"><p>Be famous.</p></equiscope-exercise>'
+        '<equiscope-exercise id="c" figure="z" goal="fame"><p>Be famous.</p></equiscope-exercise>'
+    )
+    tab = read("made.html", folder=written(tmp_path, beside, body))
+    assert inside(tab, "#a").locator(".failed").last.inner_text().startswith("This page has no part “stirp”. It has: title, ")
+    for name in "bc":
+        tab.locator(f"#{name}").get_by_role("button", name="Check").click()
+    until(tab, lambda: "has no goal “fame”. It has: uniform-attention." in tab.locator("#b [role=status]").inner_text())
+    assert "There is no figure with the id “z”" in tab.locator("#c [role=status]").inner_text()
+
+
+# ---------------------------------------------------------------------------------------------------------- where it stands
+
+
+def test_a_page_in_the_document_works_in_a_sandboxed_frame_in_memory(watched, beside):
+    tab = watched()
+    tab.goto((beside / "sandboxed.html").as_uri())
+    host = tab.wait_for_selector("iframe").content_frame()
+    host.wait_for_selector("equiscope-figure iframe")
+    frame = host.wait_for_selector("equiscope-figure iframe").content_frame()
+    frame.wait_for_selector("main .words")
+    assert set(visible(frame)) == {"strip", "matrices", "output"}
+    before = tab.evaluate("history.length")
+    frame.get_by_role("button", name="Reverse").click()
+    until(tab, lambda: host.evaluate("document.querySelector('equiscope-figure').state") == "story=shuffle&order=2%2C1%2C0")
+    host.evaluate("document.querySelector('equiscope-figure').merge('order=2,0,1')")
+    until(tab, lambda: words(frame) == ["all", "Love", "conquers"])
+    assert tab.evaluate("history.length") == before
+    host.get_by_role("button", name="reset").click()
+    until(tab, lambda: words(frame) == ["Love", "conquers", "all"])
+
+
+def test_state_lives_in_memory_where_a_frame_has_no_history(watched, beside):
+    tab = watched()
+    tab.add_init_script("if (parent !== window) History.prototype.replaceState = () => { throw new Error('no history') }")
+    tab.goto((beside / "love-figure.html").as_uri())
+    frame = tab.wait_for_selector("equiscope-figure iframe").content_frame()
+    frame.wait_for_selector("main .words")
+    frame.get_by_role("button", name="Reverse").click()
+    until(tab, lambda: tab.evaluate("document.querySelector('equiscope-figure').state") == "story=shuffle&order=2%2C1%2C0")
+    tab.evaluate("document.querySelector('equiscope-figure').state = 'story=shuffle&order=2,0,1'")
+    until(tab, lambda: words(frame) == ["all", "Love", "conquers"])
+
+
+@pytest.mark.parametrize(("wide", "dark"), [(1280, False), (390, True)])
+def test_nothing_keeps_anybody_from_figures_and_exercises(read, wide, dark):
+    tab = read(wide=wide, dark=dark, has_touch=wide < 500)
+    for name in ("#shuffled", "#attention"):
+        frame = inside(tab, name)
+        assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert barriers(frame, "serious") == []
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.locator("equiscope-exercise").get_by_role("button", name="Reveal").click()
+    until(tab, lambda: status(tab).inner_text().startswith("✓ Shown."))
+    assert barriers(tab, "moderate", within="main") == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_figure_is_dark_where_the_text_is_bright(read, dark):
+    tab = read()
+    tab.emulate_media(color_scheme="null")  # else what a test emulates holds in every frame
+    frame = inside(tab, "#shuffled")
+    tab.evaluate("dark => { document.body.style.color = dark ? '#eee' : '#111'; }", dark)
+    until(tab, lambda: frame.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark)
+
+
+def test_on_paper_a_figure_that_is_not_loaded_shows_its_text(read, beside, tmp_path):
+    body = (
+        '<div style="height:300vh"></div><equiscope-figure src="love.html" title="Three words"><p>Words in a row.</p></equiscope-figure>'
+        '<equiscope-figure src="love.html" title="No text"></equiscope-figure>'
+    )
+    tab = read("made.html", folder=written(tmp_path, beside, body), ready="equiscope-figure")
+    tab.emulate_media(media="print")
+    assert tab.get_by_text("Words in a row.").is_visible()
+    assert tab.locator("equiscope-figure .blank").last.is_visible()
+    assert tab.get_by_role("button", name="reset").count() == 0
+
+
+def test_a_document_of_sphinx_in_myst_and_in_restructuredtext(watched, beside, tmp_path):
+    pytest.importorskip("myst_parser")
+    shutil.copytree(beside / "sphinx", tmp_path / "source")
+    (tmp_path / "source" / "_static").mkdir()
+    for name in ("love.html", figure.SCRIPT):
+        shutil.copy(beside / name, tmp_path / "source" / "_static")
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(tmp_path / "source"), str(tmp_path / "built")]
+    subprocess.run(command, check=True, timeout=240)
+    for name in ("index.html", "restructured.html"):
+        tab = watched()
+        tab.goto((tmp_path / "built" / name).as_uri())
+        assert set(visible(inside(tab))) == {"strip", "matrices", "output"}
+        if name == "index.html":
+            tab.get_by_role("link", name="all Love conquers").click()
+            until(tab, lambda tab=tab: words(inside(tab)) == ["all", "Love", "conquers"])
+
+
+@pytest.mark.skipif(not REVEAL.exists(), reason="reveal.js is not here: `npm ci` in web/ brings it")
+def test_a_slide_of_reveal_js(watched, beside):
+    if not (beside / "reveal.js").exists():
+        shutil.copytree(REVEAL, beside / "reveal.js")
+    tab = watched()
+    tab.goto((beside / "slides.html").as_uri())
+    tab.wait_for_selector(".reveal.ready")
+    tab.keyboard.press("ArrowRight")
+    frame = inside(tab)
+    frame.get_by_role("button", name="Reverse").click()
+    until(tab, lambda: words(frame) == ["all", "conquers", "Love"])
+    box = tab.locator("equiscope-figure iframe").bounding_box()
+    assert box["y"] + box["height"] <= 900
+
+
+@pytest.mark.skipif(not shutil.which("pandoc"), reason="Install pandoc, which Quarto writes HTML with, to run this.")
+def test_a_page_of_quarto_as_pandoc_writes_it(watched, beside):
+    subprocess.run(["pandoc", "-s", "quarto.qmd", "-f", "markdown", "-t", "html", "-o", "quarto.html"], cwd=beside, check=True)
+    tab = watched()
+    tab.goto((beside / "quarto.html").as_uri())
+    assert set(visible(inside(tab))) == {"strip", "matrices", "output"}
+
+
+LAB = [name for name in ("ipykernel", "nbconvert") if find_spec(name) is None]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(LAB), reason=f"Install {' '.join(LAB)} to run this.")
+def test_a_notebook_that_nbconvert_exports(tmp_path, browser):
+    shutil.copy(HOSTS / "notebook.ipynb", tmp_path)
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "notebook.ipynb"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    context = browser.new_context(offline=True)
+    tab = context.new_page()
+    tab.goto((tmp_path / "notebook.html").as_uri(), wait_until="domcontentloaded")  # nbconvert's own scripts are on a network
+    assert set(visible(inside(tab))) == {"strip", "matrices", "output"}
+    context.close()

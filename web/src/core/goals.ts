@@ -1,0 +1,10 @@
+// Goals of exercises: what a person is asked to reach on a page, marked on the page's own numbers.
+
+/** Whether a goal is reached, and a sentence about the numbers as they are. */
+export interface Marked {
+  right: boolean;
+  says: string;
+}
+
+/** The goals of a page by name. A script on the page reaches them as `equiscope.goals`. */
+export type Goals = Record<string, () => Marked>;
