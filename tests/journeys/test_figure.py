@@ -317,7 +317,8 @@ def test_a_figure_is_dark_where_the_text_is_bright(read, dark):
 
 def test_on_paper_a_figure_that_is_not_loaded_shows_its_text(read, beside, tmp_path):
     body = (
-        '<div style="height:300vh"></div><equiscope-figure src="love.html" title="Three words"><p>Words in a row.</p></equiscope-figure>'
+        '<div style="height:300vh"></div>'
+        '<equiscope-figure src="love.html" title="Three words"><p>Words in a row.</p></equiscope-figure>'
         '<equiscope-figure src="love.html" title="No text"></equiscope-figure>'
     )
     tab = read("made.html", folder=written(tmp_path, beside, body), ready="equiscope-figure")
