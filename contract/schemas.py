@@ -30,6 +30,7 @@ from equiscope.record import (
     Molecule,
     Patches,
     ProgramRecord,
+    Reach,
     Report,
     RunReport,
     RunUpdate,
@@ -41,7 +42,7 @@ from equiscope.training.recipe import TASKS, Recipe
 FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
-    Molecule, Patches,
+    Molecule, Patches, Reach,
     Computation, ProgramRecord,
 ]  # fmt: skip
 

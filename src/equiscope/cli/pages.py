@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import Content
-from equiscope.record import Cost, Masks, Messages, Patches, Tokenised
+from equiscope.record import Cost, Masks, Messages, Patches, Reach, Tokenised
 
 WORDS = "Love conquers all"
 
@@ -54,10 +54,19 @@ def image(inputs: PageInputs) -> Patches:
     return image(inputs.image)
 
 
+def reach(inputs: PageInputs) -> Reach:
+    from equiscope.explore.pages.reach import reach
+
+    return reach()
+
+
 PAGES: dict[str, Callable[[PageInputs], Content]] = {
-    "masks": masks, "graph": graph, "cost": cost, "tokens": tokens, "image": image,
+    "masks": masks, "graph": graph, "cost": cost, "tokens": tokens, "image": image, "reach": reach,
 }  # fmt: skip
-TAKES = {"masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video"), "image": ("image",)}
+TAKES = {
+    "masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video"), "image": ("image",),
+    "reach": (),
+}  # fmt: skip
 
 
 def run(name: str, inputs: PageInputs, others: list[str], export: Path | None, port: int, open_browser: bool, json: bool) -> None:

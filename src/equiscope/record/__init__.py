@@ -27,6 +27,7 @@ from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
 from equiscope.record.patches import Patches
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
+from equiscope.record.reach import Reach
 from equiscope.record.report import Report, ReportRow, report
 from equiscope.record.run import DataFile, Point, Run, Sample, Score, read_run, write_run
 from equiscope.record.run_report import RunReport, RunUpdate, run_report
@@ -70,6 +71,7 @@ __all__ = [
     "PositionTable",
     "ProgramRecord",
     "Proof",
+    "Reach",
     "Report",
     "ReportRow",
     "Rerun",

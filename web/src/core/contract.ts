@@ -16,6 +16,7 @@ export type Contract =
   | Tokenised
   | Molecule
   | Patches
+  | Reach
   | Computation
   | ProgramRecord;
 
@@ -1586,4 +1587,54 @@ export interface Share {
   region: string;
   area: number;
   attention: number;
+}
+/**
+ * A page of three networks.
+ *
+ *     symbols         names of the symbols that a token can be
+ *     example         [length] a text: numbers of its symbols
+ *     trained_length  the longest text that was trained on
+ *     timed_lengths   lengths of the texts whose pass was timed: CPU time of one thread, one sequence, networks `timed_width` wide
+ */
+export interface Reach {
+  version?: number;
+  title: string;
+  summary: string;
+  symbols: string[];
+  example: number[];
+  length: number;
+  trained_length: number;
+  networks: ReachNetwork[];
+  timed_lengths: number[];
+  timed_width: number;
+  rounds: number;
+  dtype: string;
+  cpu: string;
+  torch: string;
+  notes?: string[];
+}
+/**
+ * One network.
+ *
+ *     about      one sentence that says how it combines tokens
+ *     influence  by weights, [length, length] in float32: row i, column j is the change of the output at token j when the symbol of
+ *                token i, the marked one, is replaced, relative to the size of the output; exactly 0 where nothing changes
+ *     right      by weights and seed, [length] each: the share of right answers at the last token, by how many tokens back the marked
+ *                one is; the tables are of the first seed
+ *     steps      matrix products that wait for each other, the longest chain, for each timed length
+ *     times      lower quartile, median and upper quartile in milliseconds, for each timed length
+ */
+export interface ReachNetwork {
+  name: string;
+  title: string;
+  about: string;
+  parameters: number;
+  influence: {
+    [k: string]: Array;
+  };
+  right: {
+    [k: string]: number[][];
+  };
+  steps: number[];
+  times: number[][];
 }
