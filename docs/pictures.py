@@ -24,6 +24,7 @@ from equiscope import explore
 from equiscope.explore.pages.cost import cost
 from equiscope.explore.pages.graph import graph
 from equiscope.explore.pages.heads import HeadsPage
+from equiscope.explore.pages.image import image
 from equiscope.explore.pages.masks import masks
 from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
@@ -127,6 +128,7 @@ SHOTS: dict[str, Shot] = {
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
+    "image": ("", {"viewport": {"width": 320, "height": 900}}, around(".photo")),
     "graph": ("graph=chain&word=2", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=59", WIDE, around(".summary", ".stack")),
     "molecule": ("rotation=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
@@ -142,6 +144,7 @@ MADE = {
     "heads": "heads",
     "comparison": "comparison",
     "cost": "cost",
+    "image": "image",
     "graph": "graph",
     "sound": "tokens",
     "patches": "tokens",
@@ -217,6 +220,11 @@ def graph_file(folder: Path) -> Path:
     return explore.write(graph("only who can prevent forest fires", 0), folder / "graph.html")
 
 
+def image_file(folder: Path) -> Path:
+    """The photograph that comes along."""
+    return explore.write(image(), folder / "image.html")
+
+
 def watched_file(folder: Path) -> Path:
     """The layer of the page on any module."""
     torch.manual_seed(0)
@@ -268,7 +276,7 @@ def main(names: list[str]) -> None:
         page_file = explore.write(explore.explorable(explore.Choice()), Path(folder) / "page.html")
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
-            "cost": cost_file, "graph": graph_file, "tokens": tokens_file,
+            "cost": cost_file, "graph": graph_file, "image": image_file, "tokens": tokens_file,
             "masks": masks_file, "watched": watched_file, "molecule": molecule_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))

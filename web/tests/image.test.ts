@@ -52,7 +52,7 @@ describe("goals", () => {
 describe("the link", () => {
   test("says only what differs from the beginning, and passes over what is invalid", () => {
     expect(toHash(initial(record), record)).toBe("");
-    const state = fromHash("patch=3&scheme=axial-rope&scale=2", record);
+    const state = fromHash("patch=3&scheme=axial-rope&scale=2&veil=off", record);
     expect(fromHash(toHash(state, record), record)).toEqual(state);
     expect(fromHash("patch=-1&scheme=nothing&scale=3", record)).toEqual({ ...initial(record), patch: 0 });
   });

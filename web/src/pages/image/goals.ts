@@ -1,9 +1,10 @@
 // What exercises ask of this page: each goal is a function of the desk.
+import type { Marked } from "../../core/goals";
 import { LIES_ON, liesOn, ratio, type ImageDesk } from "./desk";
 
 const percent = (share: number): string => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 
-export const goals: Record<string, (desk: ImageDesk) => { right: boolean; says: string }> = {
+export const goals: Record<string, (desk: ImageDesk) => Marked> = {
   /** A selected patch that attends to all patches almost equally. */
   "even-row"(desk) {
     const times = Math.max(...desk.row("weights")) * desk.patches;

@@ -37,8 +37,10 @@ export function photo(desk: ImageDesk, image: HTMLCanvasElement): { element: HTM
     Array.from({ length: rows }, (_, r) => h("div.patch-row", { role: "row" }, cells.slice(r * columns, (r + 1) * columns))),
   );
   const frame = h("div.photo", { style: `aspect-ratio:${record.size[1]}/${record.size[0]}` }, canvas, grid);
-  const caption = h("figcaption.reading", { role: "status" });
-  const element = h("figure.photograph", frame, caption);
+  const caption = h("p.reading", { role: "status" });
+  const veil = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.set({ veil: veil.checked }, { undoable: false }) }); // prettier-ignore
+  const choice = h("label.choice.veil", veil, h("span", "veil what the selected patch does not attend to"));
+  const element = h("div.photograph", frame, caption, choice);
 
   const under = (event: Event): number | undefined => {
     const found = (event.target as HTMLElement).closest<HTMLElement>(".patch")?.dataset.patch;
@@ -48,7 +50,7 @@ export function photo(desk: ImageDesk, image: HTMLCanvasElement): { element: HTM
   grid.addEventListener("pointerover", (event) => {
     if (event.pointerType === "touch") return;
     hovered = under(event);
-    desk.point(hovered === undefined ? undefined : { run: desk.run, id: desk.id("weights"), index: desk.index(desk.id("weights"), desk.state.patch, hovered) }); // prettier-ignore
+    desk.point(hovered === undefined || !desk.state.veil ? undefined : { run: desk.run, id: desk.id("weights"), index: desk.index(desk.id("weights"), desk.state.patch, hovered) }); // prettier-ignore
     tell();
   });
   grid.addEventListener("pointerleave", () => {
@@ -89,8 +91,9 @@ export function photo(desk: ImageDesk, image: HTMLCanvasElement): { element: HTM
     const weights = desk.row("weights");
     const of = hovered ?? desk.state.patch;
     const percent = `${(weights[of] * 100).toFixed(2)} %`;
-    caption.textContent =
-      hovered === undefined || hovered === desk.state.patch
+    caption.textContent = !desk.state.veil
+      ? `Selected: ${called(desk.state.patch)} (row·column).`
+      : hovered === undefined || hovered === desk.state.patch
         ? `Selected: ${called(desk.state.patch)} (row·column). It gives itself ${percent} of its attention; 1/${desk.patches} is ${(100 / desk.patches).toFixed(2)} %.`
         : `From ${called(desk.state.patch)} to ${called(of)}: ${percent} of its attention.`;
   }
@@ -98,9 +101,10 @@ export function photo(desk: ImageDesk, image: HTMLCanvasElement): { element: HTM
   function draw(): void {
     const weights = desk.row("weights");
     const most = Math.max(...weights);
+    veil.checked = desk.state.veil;
     cells.forEach((cell, patch) => {
       const chosen = patch === desk.state.patch;
-      cell.style.setProperty("--share", Math.sqrt(weights[patch] / most).toFixed(3));
+      cell.style.setProperty("--share", desk.state.veil ? Math.sqrt(weights[patch] / most).toFixed(3) : "1");
       cell.classList.toggle("chosen", chosen);
       cell.tabIndex = chosen ? 0 : -1;
       cell.setAttribute("aria-selected", String(chosen));

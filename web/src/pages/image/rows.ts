@@ -37,7 +37,7 @@ export function features(desk: ImageDesk, image: HTMLCanvasElement): Piece {
   large.setAttribute("role", "img");
   const numbers = line(desk, "features", "E", "its features: the mean of each colour, from 0 to 1, and the brightness of the left half less that of the right", names); // prettier-ignore
   const mean = swatch([0, 0, 0]);
-  const title = h("h3");
+  const title = h("h2");
   return {
     element: h("div.enlarged", title, h("div.two-up", large, mean), numbers.element),
     draw() {
@@ -74,7 +74,7 @@ export function attended(desk: ImageDesk): Piece {
   });
   const summary = h("p.quiet");
   return {
-    element: h("div", query.element, h("h3", "Where it attends most"), h("div.scroll", table), summary),
+    element: h("div", query.element, h("h2", "Where it attends most"), h("div.scroll", table), summary),
     draw() {
       const weights = desk.row("weights");
       listed = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || a - b).slice(0, MOST); // prettier-ignore
