@@ -8,3 +8,7 @@ export interface Marked {
 
 /** The goals of a page by name. A script on the page reaches them as `equiscope.goals`. */
 export type Goals = Record<string, () => Marked>;
+
+/** Goals that are functions of a page or of its desk, for this one. */
+export const goalsOn = <P>(goals: Record<string, (page: P) => Marked>, page: P): Goals =>
+  Object.fromEntries(Object.entries(goals).map(([name, goal]) => [name, () => goal(page)]));

@@ -53,22 +53,23 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
       "header",
       h(
         "div.top",
-        h("p.brand", "equiscope ", h("span", "image")),
+        h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "image")),
         h(
           "div.buttons",
+          { "data-part": "tools" },
           button("↶ Undo", "Undo the last change (Ctrl+Z)", () => change(desk.history.undo(desk.state))),
           button("Reset", "Back to the initial state", () => desk.set(initial(record))),
           button("SVG", "Save this page as an SVG picture", () => saved("svg")),
           button("PNG", "Save this page as a PNG picture", () => saved("png")),
         ),
       ),
-      h("h1", record.title),
-      h("p.lede", record.summary),
-      (record.notes ?? []).map((note) => h("p.notice", note)),
+      h("h1", { "data-part": "title" }, record.title),
+      h("p.lede", { "data-part": "title" }, record.summary),
+      (record.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),
     main,
     explainer(desk),
-    h("footer", "equiscope: every number on this page is computed in your browser, from the program of a PyTorch module and the pixels of the photograph. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", { "data-part": "footer" }, "equiscope: every number on this page is computed in your browser, from the program of a PyTorch module and the pixels of the photograph. It works offline and sends nothing anywhere."), // prettier-ignore
   );
   let scheme = desk.state.scheme;
   desk.keep(() => {
