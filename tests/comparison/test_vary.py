@@ -6,11 +6,12 @@ from tests.pairwise import few
 
 from equiscope.checkpoints import load
 from equiscope.comparison.plan import make_plan
-from equiscope.comparison.vary import apply_change, combinations, format_value, names, parse_vary, resolved, slug, values
+from equiscope.comparison.vary import apply_change, combinations, format_value, parse_vary, slug, values
 from equiscope.errors import InputError
 from equiscope.models import Spec
 from equiscope.record import read_run
 from equiscope.training import fit, open_task
+from equiscope.training.field_names import names, resolved
 
 
 def test_short_names_are_the_fields_of_a_recipe():

@@ -1,5 +1,7 @@
 """A recipe's file: what is wrong in it is said with its line, and nothing that is wrong is let through."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from contract.schemas import kinds, meanings, recipes
@@ -85,6 +87,22 @@ def test_set_puts_a_whole_table_in_the_place_of_one(written):
     assert read_recipe(path, ["model={width=4}"]).model == {"width": 4}
     assert read_recipe(path, ["budget={steps=9, batch=2}", "budget.batch=3"]).budget.batch == 3
     assert read_recipe(path).model["block"]["attention"]["position"]["base"] == 500
+
+
+def test_set_takes_the_short_names_of_vary(written):
+    path = written()
+    assert read_recipe(path, ["position=alibi"]) == read_recipe(path, ["model.block.attention.position=alibi"])
+    assert read_recipe(path, ["rate=3e-4", "steps=7"]) == read_recipe(path, ["optimiser.rate=3e-4", "budget.steps=7"])
+    with pytest.raises(InputError, match=r"bias could be model.block.attention.bias or model.block.norm.bias or"):
+        read_recipe(path, ["bias=true"])
+    with pytest.raises(InputError, match=r"--set position=alib: model.block.attention.position: .*alib"):
+        read_recipe(path, ["position=alib"])
+
+
+def test_a_short_position_is_that_of_both_sides():
+    path = Path(__file__).parents[2] / "recipes" / "multi30k.toml"
+    model = read_recipe(path, ["position=alibi"]).model
+    assert [side["block"]["attention"]["position"] for side in (model, model["encoder"])] == ["alibi", "alibi"]
 
 
 WRONG = [

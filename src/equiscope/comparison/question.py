@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.comparison.vary import Change, combinations, resolved
+from equiscope.comparison.vary import Change, combinations
 from equiscope.errors import InputError, short_repr
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, read_recipe
+from equiscope.training.field_names import resolved
 from equiscope.training.fields import first_misfit
 from equiscope.training.reading import read_toml
 

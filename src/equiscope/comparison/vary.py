@@ -1,23 +1,16 @@
 """Vary: fields of a recipe by their short names, values as in TOML, every combination of several."""
 
-import dataclasses
 import itertools
 import math
 import re
-import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from equiscope.errors import InputError, did_you_mean
-from equiscope.models import spec as specs
-from equiscope.training import fields
+from equiscope.errors import InputError
+from equiscope.training.field_names import resolved
 from equiscope.training.reading import altered, value_of
-from equiscope.training.recipe import TASKS, Recipe
 
 Change = dict[str, Any]  # values by the dotted names of a recipe's fields
-TABLES = ("data", "budget", "optimiser", "evaluation", "engine")
 
 
 def parse_vary(axes: Sequence[str], task: str) -> dict[str, Change]:
@@ -71,46 +64,6 @@ def values(text: str, axis: str) -> list[Any]:
     if any(not part.strip() for part in parts):
         raise InputError(f"--vary {axis} has an empty value. Write field=value,value without a comma at the end.")
     return [value_of(part.strip(), f"--vary {axis}") for part in parts]
-
-
-def resolved(name: str, task: str) -> str:
-    """The full dotted name of a field: "position" is model.block.attention.position.
-
-    raises  InputError if there is no such field, or several
-    """
-    known = list(names(task))
-    if name in known or name.startswith("model.encoder."):
-        return name
-    ends = [path for path in known if path.endswith(f".{name}")]
-    if not ends:
-        near = did_you_mean(name, sorted({part for path in known for part in (path, path.rpartition(".")[2])}))
-        raise InputError(f"A recipe has no field {name} that could vary. {near or 'See docs/reference/recipe.md.'}")
-    if len(ends) > 1:
-        raise InputError(f"{name} could be {' or '.join(ends)}. Write more of its name.")
-    return ends[0]
-
-
-def names(task: str) -> Iterator[str]:
-    """The dotted name of every field of a recipe of this task, without those of an encoder, which are the same."""
-    yield from _of_spec(specs.Spec, "model")
-    yield from ("model.preset", "model.start", "model.baseline")
-    for f in msgspec.structs.fields(Recipe):
-        if f.name not in TABLES:
-            continue
-        kind = TASKS[task] if f.name == "data" else f.type
-        for inner in msgspec.structs.fields(kind):
-            yield f"{f.name}.{inner.name}"
-            for table in [t for name, t in fields.tables(kind).items() if name == inner.name]:
-                yield from (f"{f.name}.{inner.name}.{one.name}" for one in msgspec.structs.fields(table))
-
-
-def _of_spec(kind: type, path: str) -> Iterator[str]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for f in dataclasses.fields(kind):
-        yield f"{path}.{f.name}"
-        inner = [t for t in (hints[f.name], *typing.get_args(hints[f.name])) if dataclasses.is_dataclass(t)]
-        if inner and inner[0] is not specs.Spec and f.name != "cross":
-            yield from _of_spec(typing.cast(type, inner[0]), f"{path}.{f.name}")
 
 
 def apply_change(data: dict[str, Any], change: Change) -> dict[str, Any]:

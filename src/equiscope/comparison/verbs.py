@@ -14,12 +14,13 @@ from equiscope.comparison.outcome import of_folder, of_runs
 from equiscope.comparison.plan import PLAN, Plan, add_seeds, make_plan, read_plan, write_plan
 from equiscope.comparison.question import Question, is_question, read_question, seeds_of
 from equiscope.comparison.tuning import tuned
-from equiscope.comparison.vary import parse_vary, resolved
+from equiscope.comparison.vary import parse_vary
 from equiscope.comparison.workers import Tick, run_all
 from equiscope.errors import InputError
 from equiscope.record.comparison import Comparison, Equal
 from equiscope.record.run import RUN
 from equiscope.training import read_recipe
+from equiscope.training.field_names import resolved
 from equiscope.training.registry import task_of
 from equiscope.training.together import unsupported
 from equiscope.training.verbs import folder_name

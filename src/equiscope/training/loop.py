@@ -28,6 +28,9 @@ from equiscope.training.recipe import Recipe
 from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
 
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
+COMPILING = (
+    "The first step compiles the model, which takes a minute or more. Ctrl-C stops after this step; a second Ctrl-C stops at once."
+)
 
 
 @dataclass
@@ -75,6 +78,8 @@ def _alone(loop: "TrainingLoop", stop_signal: Callable[[], int]) -> Run:
     steps = loop.train(stop_signal)
     try:
         step = next(steps)
+        if loop.recipe.engine.compile:
+            loop.watcher.message(COMPILING)
         while True:
             try:
                 done = loop.engine.step(loop.task, step, stop_signal)

@@ -27,16 +27,18 @@ from equiscope.models.baselines import foreign
 from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer
 from equiscope.spec_base import named_fields
 from equiscope.training import fields
+from equiscope.training.field_names import matching, resolved
 from equiscope.training.fields import written
 from equiscope.training.recipe import TASKS, Data, Recipe
 
 Kind = type[ModelSpec]
+POSITION = "model.block.attention.position"
 
 
 def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False, before: Sequence[str] = ()) -> Recipe:
     """Read a recipe from its file.
 
-    changes  "optimiser.rate=3e-4": fields to change, values as in TOML; words need no quotes
+    changes  "optimiser.rate=3e-4" or, by its short name, "rate=3e-4": fields to change, values as in TOML; words need no quotes
     small    whether to apply the table `small`
     before   changes that are made before, so that the table `small` overrides them: those of a question
     raises   InputError with the file, the line and the field that does not fit
@@ -46,19 +48,18 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     if small_table is not None and not isinstance(small_table, dict):
         where = Origin(str(path), text).of("small")
         raise InputError(f"{where}: small is {written(small_table)}, but takes a table with the fields that --small changes.")
+    named: list[tuple[str, str]] = []
     for change in before:
-        keys, value = _parse_set(change)
-        data = replaced(data, keys, value)
+        data = _changed(data, change, named)
     if small:
         if small_table is None:
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
         data = merged(data, small_table)
     for change in changes or []:
-        keys, value = _parse_set(change)
-        data = replaced(data, keys, value)
+        data = _changed(data, change, named)
     if too_deep(data):
         raise InputError(f"--set gives {path} a value that is not read: {TOO_DEEP}. Make it flat.")
-    origin = Origin(str(path), text, small_table if small else None, (*before, *(changes or ())))
+    origin = Origin(str(path), text, small_table if small else None, tuple(named))
     recipe_ = _validated(data, origin)
     if not small and small_table is not None:
         _typed(merged(data, small_table), Origin(str(path), text, small_table))  # report its errors before --small is used
@@ -137,19 +138,21 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a recipe's fields: a file (text), its table `small`, or --set."""
+    """The origin of a recipe's fields: a file (text), its table `small`, or --set.
+
+    changes  the full name of each changed field, and the change as it was typed
+    """
 
     name: str
     text: str = ""
     small: dict[str, Any] | None = None
-    changes: tuple[str, ...] = ()
+    changes: tuple[tuple[str, str], ...] = ()
 
     def of(self, path: str) -> str:
         """The location of a field, or else of its table, as "recipe.toml, line 3"."""
         path = re.sub(r"\[\d+\]", "", path)
         lines, names = dict(_lines(self.text)), path.split(".")
-        for change in reversed(self.changes):
-            changed = change.partition("=")[0].strip()
+        for changed, change in reversed(self.changes):
             if f"{path}.".startswith(f"{changed}.") or (changed.startswith(f"{path}.") and path not in lines):
                 return f"--set {change}"
         above = [names[:n] for n in range(len(names), 0, -1)]
@@ -389,6 +392,34 @@ def _optional() -> frozenset[str]:
     parts = (Spec, Block, Attention, Norm, FeedForward, InputLayer, OutputLayer, PointSpec)
     hints = [(f.name, typing.get_type_hints(part, include_extras=True)[f.name]) for part in parts for f in dataclasses.fields(part)]
     return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
+
+
+def _changed(data: dict[str, Any], change: str, named: list[tuple[str, str]]) -> dict[str, Any]:
+    """The data after one --set option. named: gets the full name of each field that it changes, and the option."""
+    keys, value = _parse_set(change)
+    paths = _full_names(keys, data)
+    for path in paths:
+        data = replaced(data, path.split("."), value)
+    named += [(path, change) for path in paths]
+    return data
+
+
+def _full_names(keys: list[str], data: dict[str, Any]) -> list[str]:
+    """The fields that --set changes: one by its full name, or by its short name; a short `position` is that of an encoder too.
+
+    raises  InputError where a short name is that of several fields
+    """
+    path = ".".join(keys)
+    task = data["data"].get("task") if isinstance(data.get("data"), dict) else None
+    if keys[0] in {f.name for f in msgspec.structs.fields(Recipe)} or not isinstance(task, str):
+        return [path]
+    if task not in TASKS or not matching(path, task):
+        return [path]
+    found = resolved(path, task)
+    model = data.get("model")
+    if found == POSITION and isinstance(model, dict) and isinstance(model.get("encoder"), dict):
+        return [found, found.replace("model.", "model.encoder.", 1)]
+    return [found]
 
 
 def _parse_set(change: str) -> tuple[list[str], Any]:
