@@ -73,6 +73,15 @@ def test_training_serves_its_page_and_writes_for_tensorboard_with_the_same_losse
     assert len(points) == 6
 
 
+def test_a_run_that_resumes_continues_its_tensorboard_files(equi, tmp_path, recipe):
+    pytest.importorskip("tensorboard")
+    out = tmp_path / "run"
+    monitored = RunMonitor(out, None, False, tensorboard=False)
+    assert not monitored.tensorboard
+    (out / "tensorboard").mkdir(parents=True)
+    assert RunMonitor(out, None, False, tensorboard=False).tensorboard
+
+
 def scalars(out):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
-from equiscope.cli.train import clock, encoded, numbers
+from equiscope.cli.train import TrainingProgress, clock, encoded, numbers
+from equiscope.record.run import Point
 from equiscope.training.verbs import folder_name
 
 WORDS = """title = "Words"
@@ -53,6 +54,18 @@ def test_progress_is_on_the_error_stream_and_the_answer_on_the_output(equi, tmp_
     code, out, err = equi("train", "run")
     assert (code, "run is finished: 4 steps." in err) == (0, True)
     assert out.splitlines()[0].startswith("Words: finished, 0:0")
+
+
+def test_without_a_terminal_a_line_tells_the_step_and_the_time_left(capsys):
+    with TrainingProgress(100, quiet=True, every=0.0) as progress:
+        for step, seconds in ((1, 60.0), (2, 61.0), (51, 110.0)):  # the first step compiles, and does not count
+            progress.entry(Point(step=step, loss=2.0, rate=1e-3, norm=1.0, seconds=seconds, tokens=1234.5))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(" (")[0] for line in lines] == [
+        "step 1 of 100: loss 2.000, 1,234 tokens/s",
+        "step 2 of 100: loss 2.000, 1,234 tokens/s, about 1:38 left",
+        "step 51 of 100: loss 2.000, 1,234 tokens/s, about 0:49 left",
+    ]
 
 
 def test_evaluate_measures_the_parts_and_predict_answers(equi, monkeypatch):  # noqa: F811

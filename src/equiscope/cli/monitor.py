@@ -18,18 +18,26 @@ if TYPE_CHECKING:
 class RunMonitor(AbstractContextManager["RunMonitor"]):
     """The outputs of --live and --tensorboard.
 
-    live  first port to try; None for no page
+    live         first port to try; None for no page
+    tensorboard  whether to write TensorBoard files; a run that has some gets more of them when it goes on
     """
 
     def __init__(self, folder: Path, live: int | None, open_browser: bool, tensorboard: bool) -> None:
-        self.folder, self.port, self.open_browser, self.tensorboard = folder, live, open_browser, tensorboard
+        from equiscope.training.tensorboard import FOLDER, checked
+
+        self.folder, self.port, self.open_browser = folder, live, open_browser
+        self.tensorboard = tensorboard
         self._live: Live | None = None
         self._server: Server | None = None
         self._board: Board | None = None
         if tensorboard:
-            from equiscope.training.tensorboard import checked
-
             checked()
+        elif (folder / FOLDER).is_dir():
+            try:
+                checked()
+                self.tensorboard = True
+            except InputError:
+                print(f"{folder / FOLDER} is not continued: tensorboard is not installed.", file=sys.stderr)
 
     def begin(self, run: Run) -> None:
         """Called before the first step: earlier entries of a resumed run are shown too."""

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
@@ -131,13 +131,15 @@ def clock(seconds: float) -> str:
 
 
 class TrainingProgress(AbstractContextManager["TrainingProgress"]):
-    """A bar with the loss, tokens a second, the share of the machine that is used, and the time left; on a terminal only.
+    """The loss, tokens a second, the share of the machine that is used, and the time left: a bar on a terminal, lines elsewhere.
 
-    Elsewhere one line for each evaluation.
+    quiet  no bar: a line for each evaluation, and every so many seconds one about the last step
     """
 
-    def __init__(self, steps: int, quiet: bool = False) -> None:
-        self.steps, self.quiet, self.first, self.begun = steps, quiet, 0, perf_counter()
+    def __init__(self, steps: int, quiet: bool = False, every: float = 15.0) -> None:
+        self.steps, self.quiet, self.every = steps, quiet, every
+        self.began = self.said = perf_counter()
+        self.first: Point | None = None
         self.bar: Any = None
         self.task: Any = None
 
@@ -159,18 +161,32 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
         if self.bar is not None:
             self.bar.stop()
 
-    @property
-    def _print(self) -> Callable[[str], None]:
-        return self.bar.console.print if self.bar is not None else lambda sentence: print(sentence, file=sys.stderr, flush=True)
-
     def message(self, sentence: str) -> None:
-        self._print(sentence)
+        self.said = perf_counter()
+        if self.bar is not None:
+            self.bar.console.print(sentence, markup=False)
+        else:
+            print(sentence, file=sys.stderr, flush=True)
 
     def entry(self, entry: Entry) -> None:
         if isinstance(entry, Score):
-            self._print(f"step {entry.step}: {numbers(entry.values)}{' (best so far)' if entry.best else ''}")
-        if isinstance(entry, Point) and self.bar is not None:
-            busy = f", {entry.busy:.0%} busy" if entry.busy is not None else ""
-            self.bar.update(
-                self.task, completed=entry.step, description=f"loss {entry.loss:.3f}, {entry.tokens:,.0f} tokens/s{busy}"
-            )
+            time = "" if self.bar is not None else f" ({clock(perf_counter() - self.began)})"
+            self.message(f"step {entry.step}: {numbers(entry.values)}{' (best so far)' if entry.best else ''}{time}")
+        if isinstance(entry, Point):
+            self._point(entry)
+
+    def _point(self, point: Point) -> None:
+        self.first = self.first or point
+        busy = f", {point.busy:.0%} busy" if point.busy is not None else ""
+        state = f"loss {point.loss:.3f}, {point.tokens:,.0f} tokens/s{busy}"
+        if self.bar is not None:
+            self.bar.update(self.task, completed=point.step, description=state)
+        elif perf_counter() - self.said > self.every:
+            self.message(f"step {point.step} of {self.steps}: {state}{self._left(point)} ({clock(perf_counter() - self.began)})")
+
+    def _left(self, point: Point) -> str:
+        """How long the other steps take, by the ones so far; the first step may compile the model and does not count."""
+        done = point.step - self.first.step if self.first else 0
+        if not done or self.first is None:
+            return ""
+        return f", about {clock((point.seconds - self.first.seconds) / done * (self.steps - point.step))} left"
