@@ -43,6 +43,8 @@ def test_frames_are_stretches_of_samples_at_their_centre_in_seconds():
 def test_a_sound_shorter_than_a_frame_and_a_frame_shorter_than_a_sample_are_refused(make):
     with pytest.raises(ShapeError, match=r"The sound has 100 samples \(6.25 ms at 16000 Hz\), but one frame takes 400 \(25 ms\)"):
         make(torch.zeros(100), RATE)
+    with pytest.raises(InputError, match=r"A frame of 0.1 ms is 1.6 samples at 16000 Hz, and would be 2 \(0.125 ms\)"):
+        frames(torch.zeros(1600), 16000, 0.1)
     with pytest.raises(InputError, match=r"A hop of 0.01 ms is less than one sample at 16000 Hz \(0.0625 ms\). Use a longer hop"):
         make(torch.zeros(1000), RATE, 25.0, 0.01)
     with pytest.raises(InputError, match="A frame of -5 ms"):

@@ -23,6 +23,7 @@ from equiscope.tokens.images import Pair, check_size, check_whole, patches
 
 Mel = Literal["slaney", "htk"]
 FLOOR = 1e-10  # lower bound of energies, so that the logarithm of silence is finite
+ROUNDED = 0.05  # a frame whose length would change by more than this share, rounded to whole samples, is refused
 
 
 def read_sound(
@@ -117,7 +118,8 @@ def frames(wave: Float[Tensor, "*batch T"], rate: int, frame_ms: float = 25.0, h
 
     rate    in hertz; frame_ms: length of a frame; hop_ms: from frame to frame, without it frames do not overlap
     returns Tokens with x [..., N, samples of a frame], positions [N, 1] the centre of the frame in seconds
-    raises  InputError for a frame or hop shorter than one sample, ShapeError for a sound shorter than one frame
+    raises  InputError for a frame or hop shorter than one sample, or that is not near to whole samples; ShapeError for a sound
+            shorter than one frame
     """
     length, hop = _samples(wave, rate, frame_ms, frame_ms if hop_ms is None else hop_ms)
     return _timed(wave.unfold(-1, length, hop), rate, length, hop)
@@ -202,7 +204,7 @@ def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
 
 
 def _samples(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> tuple[int, int]:
-    """Window and hop in samples, rounded to whole ones."""
+    """Window and hop in samples, rounded to whole ones. Raises InputError where rounding changes one by more than ROUNDED."""
     if not 1 <= rate < math.inf:
         raise InputError(f"A rate is a number of samples a second, but got {rate}.")
     if wave.ndim < 1:
@@ -210,9 +212,15 @@ def _samples(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> tuple[
     for name, ms in (("frame", window_ms), ("hop", hop_ms)):
         if not math.isfinite(ms):
             raise InputError(f"A {name} has a length in milliseconds, but got {ms}.")
-        if round(ms * rate / 1000) < 1:
+        samples = ms * rate / 1000
+        if round(samples) < 1:
             raise InputError(
                 f"A {name} of {ms:g} ms is less than one sample at {rate} Hz ({1000 / rate:.3g} ms). Use a longer {name}."
+            )
+        if abs(round(samples) - samples) > ROUNDED * samples:
+            raise InputError(
+                f"A {name} of {ms:g} ms is {samples:.3g} samples at {rate} Hz, and would be {round(samples)} "
+                f"({round(samples) / rate * 1000:.3g} ms). Use whole samples, such as {math.ceil(samples) / rate * 1000:.4g} ms."
             )
     length, hop = (round(ms * rate / 1000) for ms in (window_ms, hop_ms))
     if wave.shape[-1] < length:
