@@ -16,6 +16,7 @@ from equiscope.study import STUDIES, StudyResult, study_named
 from equiscope.study.plot import draw, installed
 
 HINT = "Choose another folder with --out."
+CLAIMS = ("claims", "Which claims of the literature about transformers are true? Each is measured.", "the source of each claim")
 
 
 def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick: bool, json: bool, names: bool) -> None:
@@ -64,13 +65,14 @@ def terminal_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
 
 
 def _list(json: bool) -> None:
+    rows = [(study.name, study.question, study.source) for study in STUDIES] + [CLAIMS]
     if json:
-        print(json_text.dumps([{"name": s.name, "question": s.question, "source": s.source} for s in STUDIES], ensure_ascii=False))
+        print(json_text.dumps([dict(zip(("name", "question", "source"), row, strict=True)) for row in rows], ensure_ascii=False))
         return
-    width = max(len(study.name) for study in STUDIES)
-    for study in STUDIES:
-        print(f"{study.name:{width}}  {study.question}")
-    print("\nequiscope study NAME answers one of them; equiscope study claims measures what the literature says of transformers.")
+    width = max(len(name) for name, *_ in rows)
+    for name, question, _ in rows:
+        print(f"{name:{width}}  {question}")
+    print("\nequiscope study NAME answers one of them; equiscope study claims NAME measures one claim.")
 
 
 def _text(result: StudyResult) -> None:

@@ -35,4 +35,4 @@ def study_named(name: str) -> Study:
     for study in STUDIES:
         if study.name == name:
             return study
-    raise UnknownName("study", name, [study.name for study in STUDIES])
+    raise UnknownName("study", name, [*(study.name for study in STUDIES), "claims"])
