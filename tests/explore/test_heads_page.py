@@ -1,6 +1,7 @@
 """The record of all heads: what a page computes from it is what the model computed."""
 
 import json
+import re
 
 import msgspec
 import numpy as np
@@ -57,8 +58,8 @@ def test_numbers_of_the_file_give_the_weights_of_the_model():
 
 def test_the_page_says_what_it_shows():
     content = looked().file()
-    assert content.summary.startswith("8 heads in 2 attentions, on 6 tokens: ")
-    assert "to 1e-07 of it." in content.summary or "e-08 of it." in content.summary
+    assert content.summary.startswith("8 heads in 2 attention layers, 6 tokens. ")
+    assert re.search(r"they match the model's output to a relative (1e-07|\de-08)\.$", content.summary)
     assert (content.model, content.dtype, content.served) == ("LlamaForCausalLM", "float32", False)
     assert content.sequences == [line()]
     assert all(layer.reconstruction_error < 1e-6 and not layer.reason for layer in content.layers)

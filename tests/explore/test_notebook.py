@@ -223,7 +223,7 @@ def test_weights_of_no_head_are_refused(view):
 def test_a_cell_has_words_and_a_copy_with_its_size(view):
     bundle = view._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
-    assert data["text/plain"].startswith("equiscope: GPT2LMHeadModel. 8 heads in 2 attentions")
+    assert data["text/plain"].startswith("equiscope: GPT2LMHeadModel. 8 heads in 2 attention layers")
     copy = data["text/html"]
     kilobytes = int(re.search(r"This copy has ([\d,]+) kB", copy)[1].replace(",", ""))
     assert kilobytes == pytest.approx(len(copy) / 1000, rel=0.3)

@@ -74,10 +74,12 @@ class ModelInput:
 class PreparedModel(LabelledInputs):
     """A model, what it is called with, what stands in its rows, and how its answer is read.
 
-    origin  what the model is, and where its weights come from, in sentences
+    origin     what the model is, and where its weights come from, in sentences
+    untrained  whether its weights are known to be random
     """
 
     model: nn.Module
+    untrained: bool = False
     origin: list[str] = field(default_factory=list)
     reader: PredictionReader | None = None
 
@@ -183,7 +185,9 @@ def _prepare(source: str, request: ModelInput, seed: int) -> PreparedModel:
 def _heads_page(ready: PreparedModel, title: str, source: str, seed: int) -> HeadsPage:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return HeadsPage(ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader)
+        return HeadsPage(
+            ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader, ready.untrained
+        )
 
 
 def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
@@ -228,7 +232,7 @@ def _with_sound(line: TokenSequence, path: Path) -> TokenSequence:
 
 def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
     target_ = target(source, seed=seed)
-    ready = PreparedModel(target_.args, dict(target_.kwargs), model=target_.model.eval())
+    ready = PreparedModel(target_.args, dict(target_.kwargs), model=target_.model.eval(), untrained=target_.untrained)
     folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
     if request.text is not None:
         _set_text(ready, target_, folder, request.text)

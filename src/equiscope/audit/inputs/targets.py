@@ -37,7 +37,8 @@ USAGE = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, tra
 class Target(NamedTuple):
     """A model, the arguments of its call, their kinds, and the title of its report.
 
-    notes   where the weights of a checkpoint come from, and what was tolerated
+    notes      where the weights of a checkpoint come from, and what was tolerated
+    untrained  whether the weights are known to be random; those of the user's own code may be trained
     """
 
     model: nn.Module
@@ -46,6 +47,7 @@ class Target(NamedTuple):
     kinds: dict[str, str]
     title: str
     notes: tuple[str, ...] = ()
+    untrained: bool = False
 
 
 def target(text: str, *, seed: int = 0) -> Target:
@@ -66,14 +68,14 @@ def target(text: str, *, seed: int = 0) -> Target:
 def _target(text: str, seed: int) -> Target:
     head, _, name = text.partition(":")
     if name and head in ("transformers", "timm"):
-        return _ready((_transformers(name) if head == "transformers" else _timm(name)).eval(), text, seed)
+        return _untrained((_transformers(name) if head == "transformers" else _timm(name)).eval(), text, seed)
     if text in PRESETS:  # a folder of that name is ./NAME
-        return _ready(build(small(PRESETS[text]())).eval(), f"{text} (the same parts at a small size)", seed)
+        return _untrained(build(small(PRESETS[text]())).eval(), f"{text} (the same parts at a small size)", seed)
     if _is_folder(path := Path(text)):
         model, notes = _folder(path)
         return _ready(model.eval(), text, seed)._replace(notes=tuple(notes))
     if path.suffix == ".json":
-        return _ready(build(path).eval(), text, seed)
+        return _untrained(build(path).eval(), text, seed)
     if ":" in text:
         return _factory(text, seed)
     if path.suffix == ".py":
@@ -88,6 +90,10 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):  # too long for a name, or a character that no name has
         return False
+
+
+def _untrained(model: nn.Module, title: str, seed: int) -> Target:
+    return _ready(model, title, seed)._replace(untrained=True)
 
 
 def _ready(model: nn.Module, title: str, seed: int) -> Target:

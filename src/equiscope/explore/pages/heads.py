@@ -30,6 +30,7 @@ RUNS = 4  # reruns that are stored
 EVERY = "Leave out --compact for every number, or --export where that is too much for a file."
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
 DECODER = re.compile(r"(^|\.)(decoder|cross)|^blocks")  # modules of the decoder in an encoder-decoder
+UNTRAINED = "This model is not trained: its weights are random. For learned heads, give a trained checkpoint or run. "
 NOUNS = {"words": "tokens"}  # a word may be several tokens
 DOES = {
     "previous": "attend to the previous token", "self": "attend to the token itself", "first": "attend to the first token",
@@ -52,9 +53,11 @@ class HeadsPage:
 
     def __init__(
         self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence], title: str,
-        target: str, notes: Sequence[str] = (), reader: PredictionReader | None = None,
+        target: str, notes: Sequence[str] = (), reader: PredictionReader | None = None, untrained: bool = False,
     ) -> None:  # fmt: skip
         """sequences: labels for rows of the same length; other rows are numbered. reader: of the output; None: no predictions.
+
+        untrained  whether the weights are known to be random, which the summary says first
 
         raises  InputError where no attention is found
         """
@@ -74,7 +77,9 @@ class HeadsPage:
             predictions=predictions(outputs.pop(), reader, self.sequences, layers[-1].query_sequence),
             cross_alignments=cross_alignments(layers, self.attentions, self.sequences, self.aligned_weights),
         )  # fmt: skip
-        self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.attentions))
+        self.content = msgspec.structs.replace(
+            self.content, summary=UNTRAINED * untrained + _summary(self.content, self.attentions)
+        )
         self.other: HeadsPage | None = None
         self.partners = list[int | None]()
         self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] = model, tuple(args), dict(kwargs)
@@ -315,9 +320,10 @@ def _summary(content: record.Heads, attentions: Sequence[Attended]) -> str:
     counts = [f"{'all' if count == heads else count} {DOES[role]}" for role, count in roles.most_common()]
     listed = counts[0] if len(counts) == 1 else f"{', '.join(counts[:-1])} and {counts[-1]}"
     errors = [one.reconstruction_error for one in attentions if one.reconstruction_error is not None]
-    exact = f" Recomputed from Q and K, they reproduce the model's output to {max(errors):.1g} of it." if errors else ""
+    exact = f" Recomputed from Q and K, they match the model's output to a relative {max(errors):.0e}." if errors else ""
     length = f"{len(sequence.labels)} {NOUNS.get(sequence.kind, sequence.kind)}"
-    return f"{heads} heads in {len(content.layers)} attentions, on {length}: {listed}.{exact}"
+    layers = f"{len(content.layers)} attention layer{'s'[: len(content.layers) > 1]}"
+    return f"{heads} heads in {layers}, {length}. {listed[:1].upper()}{listed[1:]}.{exact}"
 
 
 def cross_alignments(
