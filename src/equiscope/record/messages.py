@@ -27,13 +27,15 @@ class Figures(Struct, frozen=True, kw_only=True):
 class Reason(Struct, frozen=True, kw_only=True):
     """One step of an answer.
 
-    claim    a short sentence; text: how it was measured, or why it is so
-    measurements numbers, each with the function that computes it
-    command  command that repeats the measurement; empty where nothing was measured
+    claim         a short sentence; text: why it is so
+    method        how it was measured; empty where nothing was measured
+    measurements  numbers, each with the function that computes it
+    command       command that repeats the measurement
     """
 
     claim: str
     text: str
+    method: str = ""
     measurements: list[Fact] = field(default_factory=list)
     figures: Figures | None = None
     command: str = ""

@@ -113,12 +113,14 @@ def plain(page: Messages) -> str:
     heads = ["receives", *page.words, *(f"output {d + 1}" for d in range(page.width))]
     more = [[reason.claim, reason.text] for reason in page.differences]
     why = [
-        [reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in page.reasons for fact in reason.measurements
+        [reason.claim, reason.text, reason.method, f"{fact.text}: {number(fact.value)}"]
+        for reason in page.reasons
+        for fact in reason.measurements
     ]
     return (
         f"<h1>{escape(page.title)}</h1>\n<p>{escape(page.summary)}</p>\n<p>{PLAIN}</p>\n"
         + markup("Attention weights and outputs", heads, listed)
-        + markup("Why is a transformer a graph network?", ["reason", "measured", "number"], why)
+        + markup("Why is a transformer a graph network?", ["reason", "why", "how it was measured", "number"], why)
         + "".join(_figures(reason.claim, reason.figures) for reason in page.reasons if reason.figures)
         + markup("What a transformer adds to a plain graph network", ["what", "why"], more)
     )
@@ -179,9 +181,11 @@ def reasons() -> list[Reason]:
     moved, stayed = renamed(), edges_that_stay()
     return [
         Reason(
-            claim="On the complete graph it is full attention.",
-            text=f"Attention by message passing, against attention by matrix products: {_drawn()}. The sum of messages is "
-            "computed in plain loops, one edge at a time.",
+            claim="With every edge, it is full attention.",
+            text="Give every word an edge to every word, and to itself. The sum of the messages that arrive at a word is "
+            "then its row of softmax(Q Kᵀ / √d) V. Message passing and matrix products are two ways to compute the same "
+            "output.",
+            method=f"{_drawn()}. The sum of messages is computed in plain loops, one edge at a time.",
             measurements=[
                 _fact(against_full, "largest difference from full attention"),
                 _fact(against_sum, "largest difference from the sum of weight × value over the edges"),
@@ -189,9 +193,11 @@ def reasons() -> list[Reason]:
             command=AGAIN.format("against_full"),
         ),
         Reason(
-            claim="To remove an edge is to mask a score.",
-            text="Attention along a random half of the edges, against full attention with the other scores set to −∞. "
-            "The mask changes the output, so the agreement is not trivial.",
+            claim="A mask is a list of missing edges.",
+            text="A mask sets a score to −∞. Its weight is then 0, and no message is sent: the edge is not there. A causal "
+            "mask is the graph whose edges lead from earlier words to later ones.",
+            method="Attention along a random half of the edges, against full attention with the other scores set to −∞: "
+            f"{_drawn()}.",
             measurements=[
                 _fact(against_mask, "largest difference from masked attention"),
                 _fact(without_half, "relative change of the output by the mask"),
@@ -199,9 +205,11 @@ def reasons() -> list[Reason]:
             command=AGAIN.format("against_mask"),
         ),
         Reason(
-            claim="It is equivariant to permutations of the nodes with their edges.",
-            text="Relative error of the permuted outputs, beside the floor of rounding alone. If the words are permuted and the "
-            "edges are not, as with a causal mask, it is not equivariant.",
+            claim="The order of the nodes does not matter, only their edges do.",
+            text="Permute the words together with their edges, and the outputs are permuted in the same way: attention on a "
+            "graph is permutation equivariant. Permute the words and leave the edges of a causal mask where they are, and it "
+            "is not.",
+            method=f"Relative error of the permuted outputs, beside the rounding error alone: {_drawn()}.",
             measurements=[
                 Fact(name="renamed", value=moved.error, text="error, edges permuted too", source=_source(renamed)),
                 Fact(name="floor", value=moved.floor, text="rounding floor", source=_source(renamed)),
@@ -211,11 +219,13 @@ def reasons() -> list[Reason]:
         ),
         Reason(
             claim="A layer carries messages over one edge.",
-            text=f"The receptive field of the first node of a chain of {CHAIN}: the norm of the gradient of its output by each "
-            "node's input, with residual connections. It is exactly 0 for more hops than layers. "
-            "On the complete graph one layer reaches every node.",
+            text="A word that is three edges away reaches the first word after three layers, never earlier. The table shows "
+            "how strongly the output of the first node of a chain depends on each other node: 0 means not at all. On the "
+            "complete graph one layer reaches every node.",
+            method=f"The norm of the gradient of the first node's output by the input of each node, in a chain of {CHAIN} "
+            "nodes, with residual connections.",
             figures=Figures(
-                corner="hops away", columns=[str(hop) for hop in range(CHAIN)],
+                corner="edges away", columns=[str(hop) for hop in range(CHAIN)],
                 rows=[*(f"{n} layer{'s'[: n > 1]}, chain" for n in range(1, LAYERS + 1)), "1 layer, complete"],
                 numbers=[*(reach(n, "chain") for n in range(1, LAYERS + 1)), reach(1, "complete")],
             ),
@@ -223,14 +233,16 @@ def reasons() -> list[Reason]:
         ),
         Reason(
             claim="Graph libraries have this layer.",
-            text="With the same weights, PyTorch Geometric's TransformerConv gives the same numbers, to 10⁻¹² in float64: on a "
-            "complete graph, on a sparse one, and with a repeated edge. A test compares both.",
+            text="PyTorch Geometric calls it TransformerConv. With the same weights, both give the same numbers.",
+            method="They agree to 10⁻¹² in float64: on a complete graph, on a sparse one, and with a repeated edge. A test "
+            "compares both.",
             command="pytest tests/attention/test_graph.py -k pytorch_geometrics",
         ),
         Reason(
             claim="Its cost is proportional to the number of edges.",
-            text=f"Multiply-adds of scores and messages: edges × (width of a key + width of a value), here {HEAD} + {HEAD}. The "
-            "complete graph has N² edges, so the cost is quadratic in the length.",
+            text="Each edge costs one score and one message. The complete graph of N words has N² edges, so full attention "
+            "is quadratic in the length. A chain has fewer than 3N, so attention in a window is linear.",
+            method=f"Multiply-adds of scores and messages: edges × (width of a key + width of a value), here {HEAD} + {HEAD}.",
             figures=costs(),
             command=AGAIN.format("costs"),
         ),
@@ -242,18 +254,18 @@ def differences() -> list[Reason]:
     return [
         Reason(
             claim="Its graph is complete.",
-            text="The edges are not part of the input: every word receives from every word, and a weight "
-            "near 0 acts as a missing edge.",
+            text="No edges are given: every word receives from every word, and the model learns which messages matter. A "
+            "weight near 0 acts as a missing edge.",
         ),
         Reason(
             claim="Its edge weights depend on the features of the nodes.",
-            text="They are computed in every layer, for every head and every input. A plain graph network sums or averages over "
+            text="Each head of each layer computes them again for every input. A plain graph network sums or averages over "
             "neighbors, with weights that depend on the graph alone.",
         ),
         Reason(
             claim="It needs positions.",
-            text="A graph encodes which nodes are neighbors. On the complete graph all are, so positions have to be added: "
-            "to the words (position embeddings), to the scores (a bias for each distance), or as a mask.",
+            text="A graph says which nodes are neighbors. On the complete graph all are, so the order of the words has to be "
+            "added: to the words (position embeddings), to the scores (a bias for each distance), or as a mask.",
         ),
         Reason(
             claim="It has more layers between the messages.",
@@ -385,7 +397,7 @@ def _largest(computed: Tensor, wanted: Tensor) -> float:
 
 
 def _drawn() -> str:
-    return f"{NODES} nodes, {HEADS} heads, a width of {WIDE}, random numbers, float64"
+    return f"{NODES} nodes, {HEADS} heads, width {WIDE}, random numbers, float64"
 
 
 def _fact(measure: Callable[[], float], text: str) -> Fact:

@@ -1,4 +1,4 @@
-"""The page of a molecule: turn it, and see which numbers of a model stay, which turn with it, and which do as they please."""
+"""The page of a molecule: rotate it, and see which outputs of a model are invariant, which rotate with it, and which do neither."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,8 +28,8 @@ ANGLES = tuple(float(angle) for angle in range(0, 181, 5))
 TURNS = 6  # in which the rounding floor is looked for
 Models = Callable[[Tensor], Sequence[Solving]]
 SUMMARY = (
-    "Rotate the molecule: the models compute again on the new coordinates. Invariant energies stay, and equivariant forces rotate "
-    "with it. A plain transformer is neither."
+    "Every model computes again on the rotated coordinates. The energy of an equivariant model is unchanged up to rounding, and "
+    "its forces rotate with the molecule. A plain transformer fails both."
 )
 
 
@@ -59,7 +59,8 @@ def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int
     with _one_thread():
         solvers = [solved(model, places[at - first]) for model in solver_models]
     return Molecule(
-        title=f"{path.name}: {formula(numbers)}", summary=SUMMARY, file=path.name, elements=_elements(numbers),
+        title=f"Rotating {path.name} ({formula(numbers)}): which model is equivariant?", summary=SUMMARY,
+        file=path.name, elements=_elements(numbers),
         atoms=numbers.tolist(),
         frames=pack(places.numpy()), captions=[_caption(one) for one in displayed], frame=at - first, axis=list(Y),
         angles=list(ANGLES),
@@ -105,8 +106,8 @@ def _notes(frames: list[Points], same: list[Points], displayed: list[Points], mo
     if drawn := [model for model in models if not model.trained]:
         who = "All models have" if len(drawn) == len(models) else f"The {' and '.join(model.title for model in drawn)} has"
         notes.append(
-            f"{who} untrained weights, drawn with seed {drawn[0].seed}: the numbers mean nothing in nature, but what stays and "
-            "what turns is true of any weights."
+            f"{who} untrained weights, drawn with seed {drawn[0].seed}: the energies mean nothing in nature, but what a rotation "
+            "changes holds for any weights."
         )
     if len(same) < len(frames):
         notes.append(f"{len(frames) - len(same)} of {len(frames)} frames hold other atoms and are left out.")
