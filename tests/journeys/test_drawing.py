@@ -108,7 +108,7 @@ def test_the_numbers_are_pythons(look):
 
 def test_a_changed_weight_changes_what_comes_after_and_the_link_restores_it(look):
     tab = look(fragment=f"box={ATTENTION}")
-    output = '.panel figure[data-symbol="ΔE"] >> nth=-1'
+    output = '.panel figure[data-symbol="O"] >> nth=-1'
     before = tab.locator(output).inner_text()
     weight = tab.locator('.panel figure[data-symbol="W_V"] .cell').first
     weight.dblclick()

@@ -113,9 +113,7 @@ def energies_stay(tab, record, mirrored=False):
         stays = solver.group == "E(3)" or (solver.group == "SE(3)" and not mirrored)
         assert (difference <= 100 * floor) is stays, solver.name
         assert (cell(tab, solver.name, 6) < FEW) is stays, solver.name
-        assert tab.locator(f'.part tr[data-model="{solver.name}"] .badge').first.inner_text() == (
-            "invariant" if stays else "not invariant"
-        )
+        assert tab.locator(f'.part tr[data-model="{solver.name}"] .judged').first.inner_text() == ("holds" if stays else "broken")
 
 
 def test_it_opens_as_the_file_says_and_answers_as_python(see, pages):

@@ -188,8 +188,8 @@ def test_a_long_table_rolls_to_the_number_that_was_asked_for(visit, tmp_path):
 
 def test_a_box_of_the_step_graph_leads_to_its_matrix(visit):
     tab = visit()
-    tab.get_by_role("link", name="ΔY: output of the feed-forward network").click()
-    assert tab.locator('figure[data-symbol="ΔY"]').evaluate("f => f.contains(document.activeElement)")
+    tab.get_by_role("link", name="FFN: output of the feed-forward network").click()
+    assert tab.locator('figure[data-symbol="FFN"]').evaluate("f => f.contains(document.activeElement)")
 
 
 def test_circles_have_areas_in_proportion_to_the_weights(visit):
@@ -247,13 +247,13 @@ def test_two_schemes_stand_side_by_side_and_the_split_scores_sum_to_the_score(vi
 
 
 def test_every_claim_in_the_table_is_what_was_measured(visit):
-    tab = visit("story=positions", **asdict(SIX))
+    tab = visit("story=positions&schemes=all", **asdict(SIX))
     tab.wait_for_selector("table.laws tbody tr")
     content = explored(SIX)
     for program in (p for p in content.programs if p.setting == "plain"):
         for claim in program.claims:
             cell = tab.locator(f'tr[data-scheme="{program.scheme}"] td[data-action={claim.action}]')
-            assert (cell.get_attribute("class") == "holds") == claim.holds, (program.scheme, claim.action)
+            assert (cell.get_attribute("data-verdict") == "holds") == claim.holds, (program.scheme, claim.action)
 
 
 def test_the_mean_cannot_tell_who_prevents_forest_fires_without_positions(visit):
@@ -273,12 +273,13 @@ def test_the_dog_is_good_has_the_numbers_of_the_docs(visit):
 
 # --- E4: slide ----------------------------------------------------------------------------------------------------------
 def changes(tab, scheme: str) -> dict[str, float]:
-    found = tab.locator(f'.card[data-scheme="{scheme}"] dd').evaluate_all("ds => ds.map(d => [d.dataset.role, +d.dataset.error])")
+    cells = tab.locator(f'[data-part=changes] tr[data-scheme="{scheme}"] td')
+    found = cells.evaluate_all("ds => ds.map(d => [d.dataset.role, +d.dataset.error])")
     return dict(found)
 
 
 def test_while_the_slider_is_dragged_relative_schemes_stay_and_absolute_ones_change(visit):
-    tab = visit("story=slide")
+    tab = visit("story=slide&schemes=all")
     slider = tab.get_by_label("position of the first word").locator("visible=true").first
     box = slider.bounding_box()
     tab.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
@@ -361,7 +362,7 @@ def test_mean_and_class_token_stay_under_shuffling_and_the_others_change(visit):
 
     def verdicts(scheme: str) -> dict[str, str]:
         found = tab.locator(f"td[data-scheme={scheme}]").evaluate_all(
-            "ts => ts.map(t => [t.parentElement.dataset.role, t.className])"
+            "ts => ts.map(t => [t.parentElement.dataset.role, t.dataset.verdict])"
         )
         return dict(found)
 

@@ -284,7 +284,7 @@ def test_back_and_forward_and_a_link_work(read):
     tab.go_back()
     assert tab.evaluate("equiscope.tokens.state.picture.cut") == 0
     tab.go_back()
-    assert tab.locator("nav [aria-current]").inner_text() == "Sound"
+    assert tab.locator(".tabs [aria-current]").inner_text() == "Sound"
     tab.go_forward()
     tab.go_forward()
     assert tab.evaluate("location.hash") == hash
@@ -358,7 +358,7 @@ def test_silence_is_stated(read):
     assert "This sound is silent" in tab.locator(".notice").inner_text()
     assert value(tab) == pytest.approx(np.log(1e-10), rel=1e-6)
     assert re.findall(r"NaN|undefined|Infinity", tab.locator("body").inner_text()) == []
-    assert tab.locator("nav").count() == 0, "there is one thing"
+    assert tab.locator(".tabs").count() == 0, "there is one thing"
 
 
 # --- other eyes --------------------------------------------------------------------------------------------------------

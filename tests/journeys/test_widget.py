@@ -231,7 +231,7 @@ def test_links_of_a_page_stay_in_its_frame(cell):
     made.frame.get_by_role("link", name="Shift").click()
     made.until(lambda: made.shown.selection.get("story") == "slide")
     made.choose(story="shuffle")
-    made.until(lambda: made.frame.evaluate("document.querySelector('nav [aria-current]').textContent.includes('Shuffle')"))
+    made.until(lambda: made.frame.evaluate("document.querySelector('.tabs [aria-current]').textContent.includes('Shuffle')"))
     assert made.frame.url.startswith("about:srcdoc")
 
 

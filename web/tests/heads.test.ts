@@ -292,9 +292,9 @@ test("layers are grouped by queries and keys, and counted from 0 there", () => {
     ],
   });
   expect(layerGroups(found)).toEqual([
-    { title: "source self-attention", layers: [0] },
-    { title: "answer self-attention", layers: [1, 3] },
-    { title: "answer → source cross-attention", layers: [2] },
+    { title: "source self-attention", short: "source", layers: [0] },
+    { title: "answer self-attention", short: "answer", layers: [1, 3] },
+    { title: "answer → source cross-attention", short: "answer → source", layers: [2] },
   ]);
   expect(headName(found, 3, 1)).toBe("answer self-attention L1H1");
   expect(headName(record({ layers: [layer()] }), 0, 0)).toBe("L0H0");

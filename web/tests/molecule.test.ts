@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Molecule } from "../src/core/contract";
 import { relativeError, channel, row } from "../src/pages/molecule/equivariance";
 import { bonds, View } from "../src/pages/molecule/scene";
-import { fromHash, initial, near, toHash } from "../src/pages/molecule/state";
+import { fromHash, initial, near, toHash, START } from "../src/pages/molecule/state";
 import {
   rotationAbout,
   compose,
@@ -84,7 +84,7 @@ describe("the link", () => {
     "left=nobody",
   ])("what is invalid keeps its initial value: %s", (hash) => {
     const found = fromHash(hash, record);
-    expect(found.rotation).toEqual([1, 0, 0, 0]);
+    expect(found.rotation).toEqual(START);
     expect(found.moved).toEqual({});
     expect(found.arrows).toBe("forces");
     expect(found.left).toBe("e3");

@@ -6,7 +6,7 @@ import { lanes, spoken } from "../src/pages/report/errors";
 import { place, share } from "../src/pages/report/scale";
 import { fromHash, initial, toHash } from "../src/pages/report/state";
 import { comparable, count, folded, tree } from "../src/pages/report/trail";
-import { tone } from "../src/widgets/badge";
+import { tone } from "../src/pages/report/rows";
 import { typeset } from "../src/pages/report/typeset";
 
 const row = (name: string, more: Partial<Row> = {}): Row => ({ name, kind: "property", verdict: "holds", ...more });
@@ -47,10 +47,10 @@ describe("dots", () => {
 
   test("have a description for a screen reader", () => {
     expect(spoken(row("a", { floor: 2e-16 }), [1e-16, 3e-16], 1e-2)).toBe(
-      "2 errors from 1.0·10⁻¹⁶ to 3.0·10⁻¹⁶; rounding floor 2.0·10⁻¹⁶; tolerance 1 %",
+      "2 errors from 1.0·10⁻¹⁶ to 3.0·10⁻¹⁶; rounding floor 2.0·10⁻¹⁶; approximate below 1 %",
     );
-    expect(spoken(row("a"), [0.5, -1], 1e-2)).toBe("2 errors at 50.0 %; 1 not finite; tolerance 1 %");
-    expect(spoken(row("a"), [-1], 1e-2)).toBe("1 error; 1 not finite; tolerance 1 %");
+    expect(spoken(row("a"), [0.5, -1], 1e-2)).toBe("2 errors at 50.0 %; 1 not finite; approximate below 1 %");
+    expect(spoken(row("a"), [-1], 1e-2)).toBe("1 error; 1 not finite; approximate below 1 %");
     expect(spoken(row("a"), [], 1e-2)).toBe("nothing was measured");
   });
 });

@@ -66,7 +66,7 @@ class MultiHeadAttention(nn.Module):
         "q_proj": ("Q", "", "queries"),
         "k_proj": ("K", "", "keys"),
         "v_proj": ("V", "", "values"),
-        "o_proj": ("ΔE", "", "output of attention"),
+        "o_proj": ("O", "", "output of attention"),
         "q_proj.weight": ("W_Q", "feature channel", "query weights"),
         "k_proj.weight": ("W_K", "feature channel", "key weights"),
         "v_proj.weight": ("W_V", "feature channel", "value weights"),

@@ -16,9 +16,9 @@ class FeedForwardNetwork(nn.Module):
     """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "up_proj": ("F", "", "hidden features of every token"),
+        "up_proj": ("U", "", "hidden features of every token"),
         "gate_proj": ("G", "", "the gate of every hidden feature"),
-        "down_proj": ("ΔY", "", "output of the feed-forward network"),
+        "down_proj": ("FFN", "", "output of the feed-forward network"),
         "up_proj.weight": ("W_1", "feature hidden", "weights into the hidden layer"),
         "gate_proj.weight": ("W_g", "feature hidden", "weights of the gate"),
         "gate_proj.bias": ("b_g", "hidden", "bias of the gate"),

@@ -164,7 +164,8 @@ def _text(comparison: Comparison) -> None:
             candidate.name,
             mean_and_deviation(values[candidate.name]) if values[candidate.name] else "no result",
             *[_mean([v for v in some if v is not None], number) if some else "" for some in far],
-            f"{candidate.parameters:,}", _median([t.seconds for t in trials if t.value is not None]),
+            f"{candidate.parameters:,}" if candidate.parameters else "–",
+            _median([t.seconds for t in trials if t.value is not None]),
         )  # fmt: skip
     console.print(table)
     for note in comparison.notes:

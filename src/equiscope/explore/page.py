@@ -3,6 +3,7 @@
 import base64
 import html as escape
 import zlib
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -56,7 +57,7 @@ TEMPLATE = """<!doctype html>
 <script data-link="{link}">{frame}</script>
 {style}</head>
 <body>
-<div id="app"></div>
+{links}<div id="app"></div>
 <noscript>{plain}</noscript>
 <script type="application/octet-stream" id="{kind}">{data}</script>
 {script}</body>
@@ -79,7 +80,7 @@ PLAIN = "This page computes every number in your browser, so it needs JavaScript
 
 def html(
     content: Content, bare: str | None = None, policy: str | None = None, small: bool = False, bundles: Path = BUNDLES,
-    link: str = "",
+    link: str = "", links: Mapping[str, str] | None = None,
 ) -> str:  # fmt: skip
     """The page as text. Raises InputError where the bundle was not built with the package.
 
@@ -88,6 +89,7 @@ def html(
     small    style and script are compressed like the data; the source of the page is then not readable
     bundles  folder of the styles and scripts
     link     the initial state where the page stands in a frame without an address
+    links    addresses of other pages, by their names: "masks"; where there are none, the page names the commands that make them
     """
     from equiscope import __version__
 
@@ -98,6 +100,7 @@ def html(
         "title": escape.escape(content.title),
         "kind": type(content).__name__.lower(),  # of the record, which the script looks for
         "data": pack(content), "link": escape.escape(link), "frame": inlined(_bundled("frame.js", bundles)),
+        "links": _links(links or {}),
     }  # fmt: skip
     if small:
         both = msgspec.json.encode({"style": style, "script": script})
@@ -109,6 +112,14 @@ def html(
 def inlined(script: str) -> str:
     """A script as the content of an element, which its own text cannot end."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _links(links: Mapping[str, str]) -> str:
+    """The addresses of other pages, for the bar of this one; empty where there are none."""
+    if not links:
+        return ""
+    text = msgspec.json.encode([{"page": name, "href": href} for name, href in links.items()]).decode().replace("<", r"\u003c")
+    return f'<script type="application/json" id="links">{text}</script>\n'
 
 
 def pack(content: Content) -> str:

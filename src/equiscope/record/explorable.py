@@ -68,7 +68,7 @@ class Fact(Struct, frozen=True, kw_only=True):
 class Explorable(Struct, frozen=True, kw_only=True):
     """A page's content.
 
-    scheme    the one to begin with; versus, the one beside it
+    scheme    the one to begin with; versus, the one beside it; compared: those that a comparison of schemes begins with
     fixed_embeddings  numbers of words that are not spelled from their letters
     recorded_length  how many words the programs were traced with
     limit     how many words the page takes
@@ -90,6 +90,7 @@ class Explorable(Struct, frozen=True, kw_only=True):
     seed: int
     scheme: str
     versus: str
+    compared: list[str]
     causal: bool
     schemes: list[SchemeVariant]
     programs: list[SchemeProgram]

@@ -23,7 +23,7 @@ export type Contract =
 /**
  * A page's content.
  *
- *     scheme    the one to begin with; versus, the one beside it
+ *     scheme    the one to begin with; versus, the one beside it; compared: those that a comparison of schemes begins with
  *     fixed_embeddings  numbers of words that are not spelled from their letters
  *     recorded_length  how many words the programs were traced with
  *     limit     how many words the page takes
@@ -47,6 +47,7 @@ export interface Explorable {
   seed: number;
   scheme: string;
   versus: string;
+  compared: string[];
   causal: boolean;
   schemes: SchemeVariant[];
   programs: SchemeProgram[];
@@ -1190,13 +1191,15 @@ export interface ExampleGraph {
 /**
  * One step of an answer.
  *
- *     claim    a short sentence; text: how it was measured, or why it is so
- *     measurements numbers, each with the function that computes it
- *     command  command that repeats the measurement; empty where nothing was measured
+ *     claim         a short sentence; text: why it is so
+ *     method        how it was measured; empty where nothing was measured
+ *     measurements  numbers, each with the function that computes it
+ *     command       command that repeats the measurement
  */
 export interface Reason {
   claim: string;
   text: string;
+  method?: string;
   measurements?: Fact[];
   figures?: Figures | null;
   command?: string;

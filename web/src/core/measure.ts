@@ -82,6 +82,10 @@ export function equivariances(
 // --- what a table of numbers distinguishes, and whether it depends on distance only -----------------------------------------
 const SAME = 1e-9; // rows closer than this, of numbers of size one in float64, count as equal
 
+/** Whether two numbers of a value differ by more than rounding; size: of the largest number of the value. */
+export const differs = (found: number, wanted: number, size: number): boolean =>
+  !(found === wanted || (Number.isNaN(found) && Number.isNaN(wanted))) && !(Math.abs(found - wanted) <= SAME * size);
+
 /** The number of distinct rows of a matrix, and the first two that are equal. */
 export function distinctRows({ shape: [rows, columns], data }: Tensor): { count: number; collision?: [number, number] } {
   let [count, collision]: [number, [number, number] | undefined] = [0, undefined];

@@ -4,6 +4,8 @@ import { h } from "../core/dom";
 import { number } from "../core/format";
 import { cellIndex, letters, value } from "../core/names";
 import type { Place } from "../core/program";
+import { differs } from "../core/measure";
+import { matrixAt } from "../core/tensor";
 import { cellOf, type Options, seen, step, type View } from "./matrix";
 
 const WIDE = 360;
@@ -74,10 +76,39 @@ export function heat(app: Desk, run: () => Run, id: string, rows: number, column
     },
   };
 
+  /** The cells that differ from the expected numbers. */
+  function changed(): [number, number][] {
+    const whole = options.expected?.();
+    if (!whole) return [];
+    const { flat, ahead } = seen(app, run(), id, options);
+    const wanted = matrixAt(whole, ahead).data;
+    return [...flat.data.keys()]
+      .filter((i) => differs(flat.data[i], wanted[i], largest))
+      .map((i) => [Math.floor(i / columns), i % columns]);
+  }
+
+  /** Frames around cells, each with a stroke through it; painted once, as the numbers are. */
+  function framed(places: [number, number][]): HTMLCanvasElement | undefined {
+    if (!places.length) return undefined;
+    const over = h<HTMLCanvasElement>("canvas", { width, height });
+    const context = over.getContext("2d")!;
+    context.strokeStyle = colour("--bad");
+    for (const [r, c] of places) {
+      const [x, y] = [c * side, r * side];
+      context.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
+      context.beginPath();
+      context.moveTo(x + 1, y + side - 1);
+      context.lineTo(x + side - 1, y + 1);
+      context.stroke();
+    }
+    return over;
+  }
+
   // The numbers are painted once, one pixel a number, and again only when they change; pointing draws frames over them.
   const pixels = h<HTMLCanvasElement>("canvas", { width: columns, height: rows });
   let [painted, largest] = ["", 0];
   let shown: Float64Array | undefined;
+  let marked: HTMLCanvasElement | undefined;
 
   function draw(): void {
     const { tensor, flat, ahead } = seen(app, run(), id, options);
@@ -85,6 +116,7 @@ export function heat(app: Desk, run: () => Run, id: string, rows: number, column
     const now = [...ahead, ...colours].join();
     if (tensor.data !== shown || now !== painted) {
       [shown, painted, largest] = [tensor.data, now, fill(pixels, flat.data, colours.map(rgb))];
+      marked = framed(changed());
       const { label } = value(run(), id);
       canvas.setAttribute(
         "aria-label",
@@ -95,6 +127,7 @@ export function heat(app: Desk, run: () => Run, id: string, rows: number, column
     context.clearRect(0, 0, width, height);
     context.imageSmoothingEnabled = false;
     context.drawImage(pixels, 0, 0, width, height);
+    if (marked) context.drawImage(marked, 0, 0);
     context.strokeStyle = colour("--ink");
     for (const [kind, thick] of [
       ["operand", 1],

@@ -6,18 +6,20 @@ import { column, symbol } from "../core/format";
 import { cellIndex, editKey, lead, type Name, slice, letters, value } from "../core/names";
 import type { Place } from "../core/program";
 import { matrixAt, type Tensor } from "../core/tensor";
-import { glide } from "./row_animation";
+import { differs } from "../core/measure";
+import { flash, glide } from "./row_animation";
 import { heat } from "./heat";
 
 const CELLS = 420;
 const COLUMNS = 24;
 const ROWS = 16; // a longer table, of no words, is rolled up
 
-/** names: what the token axis shows, where it is not the person's words in their order; compact: for a small card. */
+/** names: what the token axis shows, where it is not the person's words in their order.
+ * expected: other numbers of the same value; those that differ from them are marked. */
 export interface Options {
   caption?: string;
-  compact?: boolean;
   names?: () => Name[];
+  expected?: () => Tensor | undefined;
 }
 
 /** A figure of one value of a run, with its symbol and label. */
@@ -118,7 +120,7 @@ function typeset(app: Desk, run: () => Run, id: string, rows: number, columns: n
   };
 
   let keys: string[] = [];
-  let wide = 3;
+  let wide = 2.5; // rem
   const [texts, shares]: string[][] = [[], []]; // as drawn last: reading them from the page is slow
   function draw(): void {
     const now = seen(app, run(), id, options);
@@ -148,20 +150,38 @@ function typeset(app: Desk, run: () => Run, id: string, rows: number, columns: n
     }
     measure(now);
     const order = app.state.order.map(String);
-    if (now.rows && !options.names && keys.length && order.join() !== keys.join()) glide(lines, keys, order, rows - order.length);
+    const reordered = keys.length > 0 && order.join() !== keys.join();
+    if (now.rows && !options.names && reordered) glide(lines, keys, order, rows - order.length);
+    const different = compared(now, largest, write);
+    if (reordered) flash(different);
     keys = order;
+  }
+  /** Mark the numbers that differ from the expected ones, by sign and outline. */
+  function compared(now: ReturnType<typeof seen>, largest: number, write: (value: number) => string): HTMLElement[] {
+    if (!options.expected) return [];
+    const whole = options.expected();
+    const wanted = whole && matrixAt(whole, now.ahead).data;
+    return cells.filter((cell, i) => {
+      const different = !!wanted && differs(now.flat.data[i], wanted[i], largest);
+      cell.classList.toggle("changed", different);
+      if (different) {
+        cell.title = `changed: an equivariant layer gives ${write(wanted[i])}`;
+        cell.setAttribute("aria-label", `${texts[i]}, changed, not ${write(wanted[i])}`);
+      } else if (cell.title) {
+        cell.removeAttribute("title");
+        cell.removeAttribute("aria-label");
+      }
+      return different;
+    });
   }
   /** Columns as wide as their longest number (they only grow, so that nothing trembles), labels as their longest word. */
   function measure(now: ReturnType<typeof seen>): void {
     const longest = (texts: (string | null)[]) => Math.max(0, ...texts.map((text) => text?.length ?? 0));
-    wide = Math.max(
-      wide,
-      longest(texts),
-      Math.min(longest(now.columns?.map((n) => n.text) ?? []), options.compact || columns > 8 ? 6 : 9) * 0.95,
-    );
-    body.style.setProperty("--cell", `${(wide * 0.53 + 0.95).toFixed(2)}rem`);
+    wide = Math.max(wide, longest(texts) * 0.53 + 0.95);
+    const names = Math.min(longest(now.columns?.map((n) => n.text) ?? []), columns > 8 ? 6 : 9);
+    body.style.setProperty("--cell", `${Math.max(wide, names * 0.48 + 0.8).toFixed(2)}rem`);
     body.classList.toggle("bare", !now.rows);
-    body.style.setProperty("--labels", now.rows ? `${Math.min(longest(now.rows.map((n) => n.text)), 11) * 0.56 + 0.9}rem` : "0rem");
+    body.style.setProperty("--labels", now.rows ? `${Math.min(longest(now.rows.map((n) => n.text)), 11) * 0.54 + 0.8}rem` : "0rem");
   }
   return { rows, columns, body, mark, draw };
 }

@@ -1,7 +1,9 @@
 """From a sentence to an explorable: one program for each scheme and setting, sharing one pool of numbers."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import torch
@@ -31,6 +33,7 @@ GROUPS = {  # a place where schemes act, and the heading of their group; of seve
     "content_bias": "In the scores, by position and content",
 }
 BROKEN = "Broken on purpose"
+COMPARED = ("none", "sinusoidal", "rope")  # schemes that a comparison begins with; the page offers all others
 EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, title, summary, what it breaks, how it is made
     ("one-sine", "one sine", "A single sine of period 36: some places look the same.", "", lambda: Sinusoidal(waves="sine")),
     ("sine-cosine", "sine + cosine", "One clock hand of period 36: unique for one turn.", "", lambda: Sinusoidal(waves="pair")),
@@ -44,6 +47,34 @@ EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, titl
         lambda: Rope(key_angle_factor=0.5),
     ),
 ]  # fmt: skip
+BLOCK = {  # the values of the block around attention: symbol and label, by the module that makes them
+    "add": ("R_1", "residual connection: input plus attention"),
+    "attention_norm.rms_norm.norm": ("N_1", "normalized rows"),
+    "attention_norm.rms_norm": ("H", "normalized rows times the weight"),
+    "feedforward.up_proj.linear.matmul": ("HW_1", "before the bias"),
+    "feedforward.relu": ("F", "hidden features after the activation"),
+    "feedforward.down_proj.linear.matmul": ("FW_2", "before the bias"),
+    "add~2": ("R_2", "residual connection: H plus feed-forward"),
+    "feedforward_norm.rms_norm.norm": ("N_2", "normalized rows"),
+    "feedforward_norm.rms_norm": ("output", "output of the layer"),
+}
+WORDS_OF = {  # what code of a scheme computes, in words; of other code the equation on the page says it
+    "k.mT": ("", "keys, transposed"),
+    "one_axis(positions).to(dtype) * omega": ("θ", "angle of each position"),
+    "sinusoid(angles(": ("", "sine and cosine of each angle"),
+    "x + encoding": ("", "words plus encoding"),
+    "concat(x, encoding": ("", "words and encoding side by side"),
+    "one_axis(positions) * step": ("", "number of each position"),
+    "self.table(one_axis": ("", "row of the learned table for each position"),
+    "(at_q[0] - at_k[0]).abs()": ("", "distance of query and key"),
+    "slopes * distance": ("", "slope times distance"),
+    "functional.concat(self.row": ("", "class token in front of the words"),
+    "scores.masked_fill(": ("", "scores, −∞ where masked"),
+    "torch.exp(-math.log(base)": ("ω", "frequencies, in radians a step"),
+    "self.frequencies(": ("ω", "frequencies, in radians a step"),
+    "2 * math.pi /": ("ω", "frequencies, in radians a step"),
+}
+CODE = re.compile(r"[()\[\]*@.]")
 PARAGRAPH = (
     "They met at school and nobody thought it would last but Love conquers all and so they wrote each other every week "
     "until the war was over and the trains ran again"
@@ -110,7 +141,8 @@ def explorable(choice: Choice) -> record.Explorable:
         title=" ".join(names), words=names, fixed_embeddings=fixed_embeddings(choice), limit=LIMIT, max_positions=PLACES,
         recorded_length=min(len(names), TRACED),
         width=choice.width, heads=choice.heads, seed=choice.seed, causal=choice.causal,
-        scheme=choice.position, versus=_compared_scheme(choice.position, schemes), schemes=schemes, programs=programs, pool=pool,
+        scheme=choice.position, versus=_compared_scheme(choice.position, schemes), schemes=schemes,
+        compared=_compared_schemes(choice.position, schemes), programs=programs, pool=pool,
         tour=tour(), examples=_examples(names, choice), paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
     )  # fmt: skip
 
@@ -134,6 +166,11 @@ def _compared_scheme(scheme: str, schemes: list[record.SchemeVariant]) -> str:
     rest = [v.name for v in schemes if v.name != scheme]
     preferred = [name for name in ("none", "sinusoidal") if name in rest]
     return (preferred or rest)[0]
+
+
+def _compared_schemes(scheme: str, schemes: list[record.SchemeVariant]) -> list[str]:
+    """Few enough to be read at once, the chosen one among them, in the page's order."""
+    return [v.name for v in schemes if v.name in (*COMPARED, scheme)]
 
 
 def _words(choice: Choice) -> tuple[list[str], list[str]]:
@@ -164,11 +201,27 @@ def _program(
     tokens = Tokens.of(rows(names[:TRACED], choice))
     if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
-    program = lowered(watch(page, *page.inputs(tokens)), arrays=False, title=offer.variant.title, array_cache=array_cache)
+    program = _readable(
+        lowered(watch(page, *page.inputs(tokens)), arrays=False, title=offer.variant.title, array_cache=array_cache)
+    )
     return record.SchemeProgram(
         scheme=offer.variant.name, setting=setting, program=_pooled(program, offer.variant.name, pool), claims=derive(page.model),
         roles=_roles(program),
     )  # fmt: skip
+
+
+def _readable(program: record.ProgramRecord) -> record.ProgramRecord:
+    """The program with the literature's symbols for the block, and no code in its labels."""
+
+    def named(value: Any) -> Any:
+        found = BLOCK.get(value.id.removeprefix("model.blocks.0."))
+        if found is None and CODE.search(value.label):
+            symbol, label = next((known for code, known in WORDS_OF.items() if value.label.startswith(code)), ("", ""))
+            constant = not value.symbol or value.symbol == "c" or value.symbol[:1].isdigit()
+            found = (symbol if symbol and constant else value.symbol), label
+        return value if found is None else msgspec.structs.replace(value, symbol=found[0], label=found[1])
+
+    return msgspec.structs.replace(program, leaves=list(map(named, program.leaves)), steps=list(map(named, program.steps)))
 
 
 def _pooled(program: record.ProgramRecord, scheme: str, pool: dict[str, record.Array]) -> record.ProgramRecord:

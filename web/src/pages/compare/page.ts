@@ -5,6 +5,7 @@ import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
 import { fragment } from "../../core/state";
 import { copied } from "../../core/save";
+import { navigation } from "../../widgets/navigation";
 import { extrapolation } from "./extrapolation";
 import { candidates, runs } from "./candidates";
 import { cost } from "./cost";
@@ -86,9 +87,10 @@ function header(page: ComparePage): HTMLElement {
   const notes = comparison.notes ?? [];
   return h(
     "header",
+    navigation("compare"),
     h(
       "div.top",
-      h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "compare")),
+      comparison.answer && h("p.title", { "data-part": "title" }, comparison.title),
       h(
         "div.buttons",
         { "data-part": "tools" },
@@ -98,7 +100,6 @@ function header(page: ComparePage): HTMLElement {
         save("CSV", "text/csv", () => csv(comparison)),
       ),
     ),
-    comparison.answer && h("p.title", { "data-part": "title" }, comparison.title),
     h("h1", { "data-part": "answer", "data-long": (comparison.answer ?? "").length > LONG }, comparison.answer || comparison.title),
     comparison.question && h("p.question", { "data-part": "question" }, h("span.spoken", "The question: "), comparison.question),
     facts(page),

@@ -1,11 +1,9 @@
 // The symmetries that each candidate claims, and what was measured after training, side by side.
 import type { Candidate, Row } from "../../core/contract";
 import { h } from "../../core/dom";
-import { shape, WORDS } from "../../widgets/badge";
+import { judged, shape, type Tone, WORDS } from "../../widgets/verdict";
 import { labelled } from "./candidates";
 import type { ComparePage } from "./page";
-
-type Tone = "holds" | "fails" | "not" | "undecided";
 
 export function symmetries(page: ComparePage): HTMLElement | undefined {
   const all = page.comparison.candidates;
@@ -48,7 +46,7 @@ function cell({ claims, verdicts }: Candidate, name: string): HTMLElement {
   return h(
     "td",
     { "data-tone": tone(claim?.holds, found) },
-    h("span.judged", found && isVerdict(found) ? shape(found) : null, h("b", found ?? "not measured")),
+    found && isVerdict(found) ? judged(found, tone(claim?.holds, found)) : h("span.judged", found ?? "not measured"),
     h("span.claimed", label),
     claim?.holds && tone(true, found) === "fails" && h("b.fails", "does not hold"),
   );

@@ -4,6 +4,7 @@ import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
 import { fragment } from "../../core/state";
 import { copied } from "../../core/save";
+import { navigation } from "../../widgets/navigation";
 import { stacked } from "./bars";
 import { all, brief, percent, total, whole } from "./formula";
 import { saving } from "./plot_section";
@@ -55,7 +56,7 @@ export function mount(cost: Cost, root: HTMLElement): CostPage {
   };
   document.body.classList.add("cost");
   root.replaceChildren(
-    h("header", top(page), h("h1", { "data-part": "title" }, "What a transformer costs"), answer, note),
+    h("header", navigation("cost"), top(page), answer, note),
     h("main", { id: "story" }, choice.element, where, others.map(({ element }) => element)), // prettier-ignore
     h("footer", { "data-part": "footer" }, "equiscope: every number on this page follows from the formulas inside it, or was measured when the page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
@@ -75,7 +76,7 @@ function top(page: CostPage): HTMLElement {
   const csv = () => columns(page).replaceAll(",", "").replaceAll("\t", ",").replaceAll("\n", "\r\n");
   return h(
     "div.top",
-    h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "cost")),
+    h("h1", { "data-part": "title" }, "What a transformer costs"),
     h(
       "div.buttons",
       { "data-part": "tools" },

@@ -4,6 +4,7 @@ import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
 import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
+import { navigation } from "../../widgets/navigation";
 import { DrawingDesk } from "./desk";
 import { panel } from "./panel";
 import { mark, picture } from "./picture";
@@ -24,13 +25,7 @@ export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
     mark(place, drawing, desk.state.box, desk.state.action);
   };
   root.replaceChildren(
-    h(
-      "header",
-      top(desk, main),
-      h("h2", { "data-part": "title" }, drawing.title),
-      h("p.lede", { "data-part": "title" }, drawing.summary),
-      controls,
-    ),
+    h("header", navigation("drawing"), top(desk, main), h("p.lede", { "data-part": "title" }, drawing.summary), controls),
     main,
     explainer(desk),
     h(
@@ -71,7 +66,7 @@ function top(desk: DrawingDesk, main: HTMLElement): HTMLElement {
   };
   return h(
     "div.top",
-    h("h1", { "data-part": "title" }, "equiscope"),
+    h("h1", { "data-part": "title" }, `Architecture: ${desk.drawing.title}`),
     h(
       "div.buttons",
       { "data-part": "tools" },

@@ -8,6 +8,7 @@ import { fragment } from "../../core/state";
 import { verdict } from "../../widgets/verdict";
 import { explainer } from "../../widgets/explain";
 import { equivariance } from "../../core/measure";
+import { navigation } from "../../widgets/navigation";
 import { adjacency } from "./adjacency";
 import { messages } from "./messages";
 import { GraphDesk } from "./desk";
@@ -29,9 +30,10 @@ export function mount(record: Messages, root: HTMLElement): GraphDesk {
   root.replaceChildren(
     h(
       "header",
+      navigation("graph"),
       h(
         "div.top",
-        h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore")),
+        h("h1", { "data-part": "title" }, record.title),
         h(
           "div.buttons",
           { "data-part": "tools" },
@@ -41,7 +43,6 @@ export function mount(record: Messages, root: HTMLElement): GraphDesk {
           button("PNG", "Save the graph as a PNG picture", () => saved("png")),
         ),
       ),
-      h("h1", { "data-part": "title" }, record.title),
       h("p.lede", { "data-part": "title" }, record.summary),
       (record.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),

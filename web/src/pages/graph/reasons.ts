@@ -20,15 +20,17 @@ export function reasons(record: Messages): HTMLElement[] {
   ];
 }
 
-function entry({ claim, text, measurements = [], figures, command }: Reason): HTMLElement[] {
+function entry({ claim, text, method, measurements = [], figures, command }: Reason): HTMLElement[] {
   return [
     h("h3", claim),
     h("p", text),
+    ...(figures ? [table(figures, claim)] : []),
     ...(measurements.length
       ? [h("dl.facts", measurements.map((fact) => h("div", h("dt", fact.text), h("dd", { "data-fact": fact.name, "data-value": fact.value, title: fact.source }, error(fact.value)))))] // prettier-ignore
       : []),
-    ...(figures ? [table(figures, claim)] : []),
-    ...(command ? [h("p.command", "To reproduce: ", h("code", command))] : []),
+    ...(command
+      ? [h("details.method", h("summary.quiet", "How it was measured"), h("p.quiet", method ?? ""), h("p.quiet", "To repeat it: ", h("code", command)))] // prettier-ignore
+      : []),
   ];
 }
 

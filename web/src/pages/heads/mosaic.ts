@@ -16,6 +16,7 @@ const [TALL, FAIR] = [660, 36]; // pixels: all layers fit into this height, unle
 
 export interface Group {
   title: string;
+  short: string; // where there is little room
   layers: number[]; // indices into the record's layers
 }
 
@@ -32,7 +33,8 @@ export function layerGroups(record: Pick<Heads, "layers" | "sequences"> & Partia
       : asks === answers && !cross
         ? `${who} self-attention`
         : `${who} → ${whom} cross-attention`;
-    if (!found.has(key)) found.set(key, { title, layers: [] });
+    const short = all ? "rollout" : asks === answers && !cross ? who : `${who} → ${whom}`;
+    if (!found.has(key)) found.set(key, { title, short, layers: [] });
     found.get(key)!.layers.push(index);
   });
   return [...found.values()];

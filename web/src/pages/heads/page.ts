@@ -3,6 +3,7 @@ import type { Heads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { save } from "../../core/save";
 import { fragment } from "../../core/state";
+import { navigation } from "../../widgets/navigation";
 import { rerunPanel } from "./rerun";
 import { pairTable, otherRecord, modelSwitch } from "./side_by_side";
 import { interventionsOf } from "./changes";
@@ -204,7 +205,7 @@ function header(record: Heads): HTMLElement {
   ];
   return h(
     "header",
-    h("div.top", h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore"))),
+    navigation("heads"),
     h("h1", { "data-part": "title" }, record.title),
     h("p.lede", { "data-part": "summary" }, record.summary),
     h("dl.facts", { "data-part": "facts" }, facts.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))), // prettier-ignore

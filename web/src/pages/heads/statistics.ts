@@ -69,7 +69,7 @@ export function statistics(page: HeadsPage): { element: HTMLElement; draw(): voi
         .map(({ layer, head, found }) => {
           const open = page.state.open?.[0] === layer && page.state.open[1] === head;
           const title = headName(record, layer, head);
-          const short = `${several ? `${grouped.findIndex(({ layers }) => layers.includes(layer))}: ` : ""}L${number(grouped, layer)}H${head}`;
+          const short = `${several ? `${grouped.find(({ layers }) => layers.includes(layer))!.short} ` : ""}L${number(grouped, layer)}H${head}`;
           return h(
             "tr",
             { "data-open": String(open) },

@@ -4,6 +4,7 @@ import { button, h } from "../../core/dom";
 import { save } from "../../core/save";
 import { fragment } from "../../core/state";
 import { at } from "../../core/tensor";
+import { navigation } from "../../widgets/navigation";
 import { decoding } from "./decoding";
 import { trainingExamples } from "./training_examples";
 import { receptiveField } from "./receptive_field";
@@ -72,8 +73,8 @@ function header({ words, model, parameters, title, summary, notes }: Masks): HTM
   return h(
     "header",
     { "data-title": title },
-    h("div.top", h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore"))),
-    h("h1", { "data-part": "title" }, "Masks"),
+    navigation("masks"),
+    h("h1", { "data-part": "title" }, "Attention masks: who may attend to whom"),
     h("p.lede", { "data-part": "title" }, summary),
     h("dl.facts", { "data-part": "facts" }, facts.map(([name, text]) => h("div", h("dt", name), h("dd", h("bdi", text))))), // prettier-ignore
     (notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),

@@ -1,6 +1,7 @@
 // A card: a model, its stage, and its energy, digit by digit.
 import { h, select } from "../../core/dom";
 import { error, scientific } from "../../core/format";
+import { whether } from "../../widgets/verdict";
 import type { MoleculeDesk } from "./desk";
 import { gap, measure } from "./equivariance";
 import { Stage } from "./stage";
@@ -18,7 +19,7 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
   const value = h("span.value");
   const unit = h("span.unit");
   const energy = h("p.energy", h("span.label", "energy"), " ", value, " ", unit);
-  const summary = h("p.saying");
+  const summary = h("div.saying");
   const element = h("section.card.model-card", { "data-part": side, "aria-label": side === "left" ? "first model" : "second model" }, h("div.which", chosen), about, stage.element, energy, summary); // prettier-ignore
 
   function draw(): void {
@@ -36,22 +37,23 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
     element.dataset.holds = String(e.holds && forces.holds);
     const moved = known.degrees > 0.05 || known.mirrored;
     summary.replaceChildren(
-      h(`span.badge.${e.holds ? "holds" : "broken"}`, e.holds ? "invariant" : "not invariant"),
-      " ",
-      moved
-        ? e.difference === 0
-          ? "energy bitwise equal"
-          : `energy differs by ${gap(e.difference)} ${model.unit}`
-        : "not rotated yet",
-      e.holds && moved ? h("span.quiet", ` · rounding floor ${scientific(e.floor)}`) : "",
-      h("br"),
-      h(`span.badge.${forces.holds ? "holds" : "broken"}`, forces.holds ? "equivariant" : "not equivariant"),
-      " ",
-      known.still!.forces.every((part) => part === 0)
-        ? "all forces are 0"
-        : moved
-          ? `forces differ from rotated forces by ${forces.difference === 0 ? "0" : error(forces.difference)}`
-          : "forces before rotation",
+      moved ? whether(e.holds) : h("span.quiet", "not rotated yet"),
+      h(
+        "span",
+        h("b", "invariant energy"),
+        moved ? (e.difference === 0 ? ": bitwise equal" : `: differs by ${gap(e.difference)} ${model.unit}`) : "",
+        e.holds && moved ? h("span.quiet", `, rounding floor ${scientific(e.floor)}`) : "",
+      ),
+      moved ? whether(forces.holds) : h("span.quiet", "not rotated yet"),
+      h(
+        "span",
+        h("b", "equivariant forces"),
+        known.still!.forces.every((part) => part === 0)
+          ? ": all are 0"
+          : moved
+            ? `: differ from the rotated forces by ${forces.difference === 0 ? "0" : error(forces.difference)}`
+            : "",
+      ),
     );
   }
   return { element, stage, draw };

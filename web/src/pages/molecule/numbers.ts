@@ -1,10 +1,10 @@
 // All models: outputs before and after rotation, their difference, and whether it is rounding.
 import { h } from "../../core/dom";
 import { error, scientific } from "../../core/format";
+import { whether } from "../../widgets/verdict";
 import type { MoleculeDesk } from "./desk";
 import { gap, measure } from "./equivariance";
 
-const badge = (holds: boolean, yes: string, no: string) => h(`span.badge.${holds ? "holds" : "broken"}`, holds ? yes : no);
 const exact = (value: number) => value.toPrecision(15).replace("-", "−");
 
 export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
@@ -15,9 +15,9 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
     "energy after",
     "difference",
     "rounding floor",
-    "energy",
-    "atomic energies, largest difference",
-    "forces, relative difference",
+    "energy is invariant",
+    "atomic energies are invariant: largest difference",
+    "forces are equivariant: relative difference",
   ];
   const element = h(
     "section.part",
@@ -37,9 +37,9 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
               h("td.number", { "data-value": found.energy.now }, exact(found.energy.now), " ", h("span.quiet", model.unit)),
               h("td.number", { "data-value": found.energy.difference }, gap(found.energy.difference)),
               h("td.number", { "data-value": found.energy.floor }, scientific(found.energy.floor)),
-              h("td", badge(found.energy.holds, "invariant", "not invariant")),
-              h("td.number", { "data-value": found.each.difference }, gap(found.each.difference), " ", badge(found.each.holds, "invariant", "not invariant")), // prettier-ignore
-              h("td.number", { "data-value": found.forces.difference }, error(found.forces.difference), " ", badge(found.forces.holds, "equivariant", "not equivariant")), // prettier-ignore
+              h("td", whether(found.energy.holds)),
+              h("td.number", { "data-value": found.each.difference }, gap(found.each.difference), " ", whether(found.each.holds)), // prettier-ignore
+              h("td.number", { "data-value": found.forces.difference }, error(found.forces.difference), " ", whether(found.forces.holds)), // prettier-ignore
             ]
           : [h("td", { colspan: 7 }, "computing …")];
         return h("tr", { "data-model": model.name }, h("th", { scope: "row" }, model.title), cells);

@@ -3,6 +3,7 @@ import type { Molecule } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
 import { fragment } from "../../core/state";
+import { navigation } from "../../widgets/navigation";
 import { atomTable } from "./atoms";
 import { card } from "./card";
 import { controls } from "./controls";
@@ -29,9 +30,10 @@ export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
   root.replaceChildren(
     h(
       "header",
+      navigation("molecule"),
       h(
         "div.top",
-        h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore")),
+        h("h1", { "data-part": "title" }, record.title),
         h(
           "div.buttons",
           { "data-part": "tools" },
@@ -40,7 +42,6 @@ export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
           button("PNG", "Save both pictures as one PNG", () => savePictures(stages)),
         ),
       ),
-      h("h1", { "data-part": "title" }, record.title),
       h("p.lede", { "data-part": "title" }, record.summary),
       (record.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),

@@ -1,7 +1,7 @@
 // The state of the molecule page. It is the link to the page and the undo history.
 import type { Molecule } from "../../core/contract";
 import { whole } from "../../core/state";
-import { degrees, IDENTITY, type Three, type Rotation, unit } from "./rotation";
+import { DEGREE, rotationAbout, type Three, type Rotation, unit } from "./rotation";
 
 /** left, right: names of the models. moved: displacements of atoms in Å, before rotation.
  * arrows: "forces", "none", or the index of a learned vector. atom: the chosen one, -1 for none. */
@@ -20,13 +20,15 @@ export interface MoleculeState {
   curve: "energies" | "forces";
 }
 
+/** Where the page begins: rotated, so that what a rotation changes is seen at once. */
+export const START: Rotation = rotationAbout([0.25, 1, 0.1], 50 * DEGREE);
 export const FAR = 3; // Å, the largest displacement of an atom
 
 export function initial(record: Molecule): MoleculeState {
   const [first, last] = [record.solvers[0], record.solvers.at(-1)!];
   return {
     frame: record.frame,
-    rotation: IDENTITY,
+    rotation: START,
     mirror: false,
     moved: {},
     atom: -1,
@@ -44,7 +46,8 @@ export function initial(record: Molecule): MoleculeState {
 export function toHash(state: MoleculeState, record: Molecule): string {
   const [begin, parts] = [initial(record), new URLSearchParams()];
   if (state.frame !== begin.frame) parts.set("frame", String(state.frame));
-  if (degrees(state.rotation) > 1e-9) parts.set("rotation", state.rotation.map((part) => part.toFixed(5)).join(","));
+  if (String(state.rotation) !== String(begin.rotation))
+    parts.set("rotation", state.rotation.map((part) => part.toFixed(5)).join(","));
   if (state.mirror) parts.set("mirror", "on");
   if (state.atom >= 0) parts.set("atom", String(state.atom));
   for (const name of ["left", "right", "curve"] as const) if (state[name] !== begin[name]) parts.set(name, state[name]);
@@ -82,7 +85,7 @@ export function fromHash(hash: string, record: Molecule): MoleculeState {
 
 function rotationOf(text: string | null): Rotation {
   const found = numbers(text, ",");
-  return found.length === 4 && found.some((part) => part !== 0) ? unit(found as unknown as Rotation) : IDENTITY;
+  return found.length === 4 && found.some((part) => part !== 0) ? unit(found as unknown as Rotation) : START;
 }
 
 function movedOf(text: string | null, atoms: number): Record<number, Three> {

@@ -50,6 +50,6 @@ export function spoken(row: Row, found: number[], tolerance: number): string {
     `${found.length} error${found.length > 1 ? "s" : ""}${endless < found.length ? ` ${range}` : ""}`,
     ...(endless ? [`${endless} not finite`] : []),
     ...(row.floor ? [`rounding floor ${scientific(row.floor)}`] : []),
-    `tolerance ${share(tolerance)}`,
+    `approximate below ${share(tolerance)}`,
   ].join("; ");
 }

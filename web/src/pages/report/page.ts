@@ -4,10 +4,11 @@ import { asPart, button, h } from "../../core/dom";
 import { capital } from "../../core/format";
 import { download, copied } from "../../core/save";
 import { fragment } from "../../core/state";
-import { rows } from "./rows";
+import { rows, tone } from "./rows";
 import { share } from "./scale";
 import { fromHash, type ReportState, toHash } from "./state";
-import { shape, tone, WORDS } from "../../widgets/badge";
+import { shape, WORDS } from "../../widgets/verdict";
+import { navigation } from "../../widgets/navigation";
 import "./report.css";
 
 const KEY = [
@@ -99,9 +100,10 @@ function header(report: Report): HTMLElement {
   const state = tones.includes("fails") ? "fails" : tones.includes("holds") && (audit.finished ?? true) ? "holds" : "undecided";
   return h(
     "header",
+    navigation("check"),
     h(
       "div.top",
-      h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "check")),
+      h("h1", { "data-part": "title" }, `Check of ${report.title}`),
       h(
         "div.buttons",
         { "data-part": "tools" },
@@ -110,7 +112,6 @@ function header(report: Report): HTMLElement {
         button("Download record", `Save the whole record as ${name}`, () => download(new Blob([text()], { type: "application/json" }), name)), // prettier-ignore
       ),
     ),
-    h("h1", { "data-part": "title" }, report.title),
     h("p.summary", { "data-part": "summary", "data-tone": state }, shape(SIGNS[state]), h("span", report.summary)),
     facts(report),
     (audit.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
@@ -149,7 +150,7 @@ function controls(page: ReportPage): HTMLElement {
     h(
       "div.key",
       KEY.map(([mark, text]) => h("span", h(mark), text)),
-      h("span", h("i.dashed"), `tolerance ${share(report.audit.tolerance ?? 1e-2)}`),
+      h("span", h("i.dashed"), `${share(report.audit.tolerance ?? 1e-2)}, below it approximate`),
     ),
   );
 }
@@ -167,6 +168,6 @@ function legend({ audit }: Report): HTMLElement {
     ),
     h("p", "Errors are relative: ‖difference‖ / ‖expected‖. They are measured in float64 and in a lower precision: a rounding error shrinks with the precision, a violation does not."), // prettier-ignore
     h("p", `${capital("a row")} fails where the statement is claimed by the model, requested by name, or expected of every model, and does not hold. “no violation in 12 samples (95 % interval: below 25 % of inputs)” means: with 95 % confidence, fewer than a quarter of such inputs violate it.`), // prettier-ignore
-    h("p.quiet", `A violation below ${share(audit.tolerance ?? 1e-2)} is called approximate.`),
+    h("p.quiet", `No tolerance decides whether a statement holds. A violation below ${share(audit.tolerance ?? 1e-2)} is called approximate, a larger one broken.`), // prettier-ignore
   );
 }

@@ -8,7 +8,14 @@ import { evidence } from "./evidence";
 import { axis } from "./scale";
 import type { ReportState } from "./state";
 import { typeset } from "./typeset";
-import { badge, tone } from "../../widgets/badge";
+import { judged, type Tone } from "../../widgets/verdict";
+
+/** The tone of a row: what need not hold and does not is no failure. */
+export const tone = (row: Row): Tone => {
+  if (row.fails) return "fails";
+  if (row.verdict === "holds") return "holds";
+  return row.verdict === "undecided" || row.verdict === "not applicable" ? "undecided" : "not";
+};
 
 const GROUPS: [Row["kind"], string][] = [
   ["property", "Engineering properties"],
@@ -96,7 +103,7 @@ function lines(
       h("span.about", row.summary),
     ),
     cell("claimed", { "data-claimed": row.claimed ?? "unknown" }, claimed(row)),
-    cell("judge", badge(row)),
+    cell("judge", judged(row.verdict, tone(row)), row.fails && h("b.fails", "fails")),
     cell("plotted", errors(row, report.audit.tolerance ?? 1e-2)),
     cell("worst", measured === null ? "–" : error(measured)),
     cell("samples", h("span", count), bound && h("span.quiet", bound)),

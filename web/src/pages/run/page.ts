@@ -4,7 +4,8 @@ import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
 import { fragment } from "../../core/state";
 import { copied } from "../../core/save";
-import { shape } from "../../widgets/badge";
+import { navigation } from "../../widgets/navigation";
+import { shape } from "../../widgets/verdict";
 import { recipe, sources } from "../../core/tables";
 import { exampleList } from "./examples";
 import { attention } from "./attention";
@@ -70,7 +71,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
   const fillPoints = () => unfold.open && table.replaceChildren(points(page));
   document.body.classList.add("run");
   root.replaceChildren(
-    h("header", brand(course, page), top),
+    h("header", navigation("run"), titled(course, page), top),
     h("main", { id: "story" }, drawn.element, samples, numbers, unfold, provenance(page)),
     h("footer", { "data-part": "footer" }, course.live ? "equiscope: this page loads the numbers of the training on this machine, and nothing from anywhere else." : "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere."), // prettier-ignore
   );
@@ -115,7 +116,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
   return page;
 }
 
-function brand(course: RunReport, page: RunPage): HTMLElement {
+function titled(course: RunReport, page: RunPage): HTMLElement {
   const name = `${course.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "run"}.json`;
   const text = () => {
     const { points, scores, samples } = page.history;
@@ -127,7 +128,7 @@ function brand(course: RunReport, page: RunPage): HTMLElement {
   };
   return h(
     "div.top",
-    h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "train")),
+    h("h1", { "data-part": "title" }, course.title),
     h(
       "div.buttons",
       { "data-part": "tools" },
@@ -148,7 +149,6 @@ function heading(page: RunPage, course: RunReport, progress: Status): HTMLElemen
   const last = history.points.at(-1);
   const step = last?.step ?? 0;
   const parts = [
-    h("h1", { "data-part": "title" }, course.title),
     h(
       "p.summary",
       { "data-part": "summary", "data-tone": running ? "running" : state === "finished" ? "holds" : state === "failed" ? "fails" : "undecided", role: "status" }, // prettier-ignore

@@ -22,6 +22,7 @@ const TURN = 36;
 
 export const clocks: Story = {
   title: "Clocks",
+  heading: "Sinusoids as clocks: one hand for each frequency",
   lede: "Every pair of features is a clock hand that rotates at its own frequency. All hands together encode the position.",
   controls: [],
   build(app: App): HTMLElement {

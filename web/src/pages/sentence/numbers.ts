@@ -1,44 +1,35 @@
 // E1: self-attention, number by number, in the order in which it happens.
-import { h } from "../../core/dom";
+import type { App } from "./app";
+import { asPart, button, h } from "../../core/dom";
 import { circles } from "../../widgets/circles";
 import { ancestors, graph } from "../../widgets/graph";
 import { matrix } from "../../widgets/matrix";
 import { heading } from "../../core/names";
 import { equation, reveal } from "../../widgets/steps";
-import type { App } from "./app";
+import { UNTIL } from "./state";
 import { running, section, type Story } from "./story";
 
 const STEPS = ["queries", "keys", "values", "scores", "weights", "mixed", "output"]; // with a name of their own in a figure
-const slug = (title: string): string => title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
 
 export const numbers: Story = {
   title: "Numbers",
-  lede: "Self-attention over a sentence. Every number is computed on this page: point at one to see its operands; edit an input or a weight, and everything after it is recomputed.",
+  heading: "Self-attention, number by number",
+  lede: "Point at any number: the bar at the bottom shows the operands that it is computed from. Change an input or a weight, and everything after it is recomputed.",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);
     const { program: programRecord, roles } = run().record;
-    const wanted = ancestors(new Map(programRecord.steps.map((s) => [s.id, s])), roles!.output);
+    const last = roles![app.state.until];
+    const wanted = ancestors(new Map(programRecord.steps.map((s) => [s.id, s])), last);
     const parts = new Map(STEPS.map((role) => [roles![role], role === "mixed" ? "weighted-sum" : role]));
     const shown = new Set<string>();
-    const root = h("div.flow.dense");
-    root.append(
-      h(
-        "div.full",
-        { "data-part": "graph" },
-        section(
-          "graph",
-          "The steps",
-          graph(programRecord, [roles!.output], (id) => reveal(root, id)),
-        ),
-      ),
-    );
+    const root = h("div.flow.dense", asPart("extent", extent(app)));
     let [group, title]: [HTMLElement | undefined, string | undefined] = [undefined, undefined];
     for (const step of programRecord.steps.filter((s) => wanted.has(s.id))) {
       if (heading(step.where) !== title || !group) {
         title = heading(step.where);
         group = h("div.steps");
-        root.append(section(slug(title), title, group));
+        root.append(section("steps", title, group));
       }
       const given = step.inputs.filter((id) => !programRecord.steps.some((s) => s.id === id) && !shown.has(id));
       for (const id of given) shown.add(id);
@@ -50,12 +41,35 @@ export const numbers: Story = {
           h(
             "div.row",
             given.map((id) => matrix(app, run, id)),
-            matrix(app, run, step.id, step.id === roles!.output ? { caption: `${step.label}: what the layer returns` } : {}),
+            matrix(app, run, step.id, step.id === roles!.output ? { caption: "output of the layer" } : {}),
           ),
           step.id === roles!.weights && circles(app, run, step.id),
         ),
       );
     }
+    root.append(
+      asPart(
+        "graph",
+        h(
+          "div.full",
+          section(
+            "graph",
+            "Every step as a graph",
+            h("p.quiet", "Boxes with a dashed line are inputs and weights. A box leads to its numbers."),
+            graph(programRecord, [last], (id) => reveal(root, id)),
+          ),
+        ),
+      ),
+    );
     return root;
   },
 };
+
+/** Whether the steps end with the weighted sum of the values, or with what the block returns. */
+function extent(app: App): HTMLElement {
+  const choice = (until: (typeof UNTIL)[number], text: string) =>
+    button(text, `Show ${text.toLowerCase()}`, () => app.set({ until }, { structure: true }), {
+      "aria-pressed": String(app.state.until === until),
+    });
+  return h("div.buttons.extent", choice("mixed", "Attention alone"), choice("output", "The whole block"));
+}

@@ -6,6 +6,7 @@ import { fragment } from "../../core/state";
 import { App } from "./app";
 import { Lab } from "./lab";
 import { explainer } from "../../widgets/explain";
+import { navigation } from "../../widgets/navigation";
 import { clocks } from "./clocks";
 import { numbers } from "./numbers";
 import { positions, without } from "./positions";
@@ -28,14 +29,9 @@ export function start(page: Explorable, root: HTMLElement): App {
     const { story } = app.state;
     top.replaceChildren(...header(app, main));
     document.body.dataset.story = story;
-    main.replaceChildren(
-      h(
-        "div.figure",
-        h("h2", TITLE, ALL[story].title),
-        h("p.lede", TITLE, `${ALL[story].lede} ${COUNTED}`.trim()),
-        ALL[story].build(app),
-      ),
-    );
+    const { heading, lede, build } = ALL[story];
+    main.replaceChildren(h("div.figure", h("h1", TITLE, heading), h("p.lede", TITLE, `${lede} ${COUNTED}`), build(app)));
+    app.restorePoint();
   };
   root.replaceChildren(
     top,
@@ -68,8 +64,8 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
     save(main, `equiscope-${state.story}`, kind);
   };
   const tabs = h(
-    "nav",
-    { "aria-label": "pages", "data-part": "tabs" },
+    "nav.tabs",
+    { "aria-label": "parts of this page", "data-part": "tabs" },
     STORIES.map((name) =>
       h(
         "a",
@@ -88,9 +84,10 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
     ),
   );
   return [
+    navigation("sentence"),
+    tabs,
     h(
       "div.top",
-      h("h1", TITLE, "equiscope"),
       sentence(app),
       h(
         "div.buttons",
@@ -102,7 +99,6 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
         button("PNG", "Save this page as a PNG picture", () => saved("png")),
       ),
     ),
-    tabs,
     h("div.controls", { "data-part": "controls" }, controls(app)),
     ...(page.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
   ];

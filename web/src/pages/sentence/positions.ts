@@ -7,10 +7,22 @@ import { equivariance } from "../../core/measure";
 import { circles } from "../../widgets/circles";
 import { matrix } from "../../widgets/matrix";
 import { strip } from "../../widgets/strip";
-import { claim, verdict } from "../../widgets/verdict";
-import { equation } from "../../widgets/steps";
+import { claim, judged, verdict } from "../../widgets/verdict";
 import type { App } from "./app";
-import { additions, EQUIVARIANCE, inOrder, order, running, section, setting, shuffleError, sign, type Story } from "./story";
+import {
+  added,
+  additions,
+  comparedSchemes,
+  EQUIVARIANCE,
+  inOrder,
+  order,
+  running,
+  section,
+  setting,
+  shown,
+  shuffleError,
+  type Story,
+} from "./story";
 
 const RETURNS = "what the layer returns";
 const SPLIT: [string, string][] = [
@@ -22,24 +34,27 @@ const SPLIT: [string, string][] = [
 
 export const positions: Story = {
   title: "Positions",
-  lede: "Choose a position scheme, and shuffle: now the outputs change. Beside it, another scheme on the same input.",
+  heading: "Which position scheme notices the order of the words?",
+  lede: "A position scheme tells attention where each word stands. The table shows what each scheme breaks: permute the words, shift the text, or reverse it. Below, two schemes stand side by side on the same words.",
   controls: ["causal", "head"],
   build(app: App): HTMLElement {
     return h(
       "div.flow",
-      examples(app),
+      asPart("examples", examples(app)),
       strip(app),
-      h("div.pair", { "data-part": "schemes" }, column(app, "scheme"), column(app, "versus")),
       section(
-        "symmetries",
+        "laws",
         "Which symmetries hold",
-        h(
-          "p",
-          "Measured on this input in float64. The verdict follows from how the error shrinks with the precision. Beside it: the claim of the parts.",
-        ),
+        comparedSchemes(app),
         table(app),
+        h(
+          "p.quiet",
+          "Measured on this input in float64. The verdict follows from how the error shrinks with the precision. “Claimed” is what follows from the parts of the layer.",
+        ),
       ),
-      section("pooling", "The same words, another sentence: whether mean pooling distinguishes them", reading(app)),
+      asPart("columns", h("div.pair", column(app, "scheme"), column(app, "versus"))),
+      ...split(app),
+      section("means", "The same words, another sentence: whether mean pooling distinguishes them", reading(app)),
     );
   },
 };
@@ -97,32 +112,14 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
   });
   return h(
     "section.part.scheme",
-    { "data-column": which, "data-part": which },
-    h("h3", choose),
+    { "data-column": which },
+    h("h2", choose),
     h("p", variant.summary),
     measured,
     brought.length
-      ? h(
-          "div",
-          { "data-part": "added" },
-          h("h4", "What it adds"),
-          h(
-            "div.row",
-            brought.map((id) => h("div", h("div.formula-line", equation(run(), id)), matrix(app, run, id))),
-          ),
-        )
-      : h("p.quiet", { "data-part": "added" }, "It adds nothing: there are only the words."),
-    roles["split-cc"]
-      ? h(
-          "div",
-          { "data-part": "split" },
-          h("h4", "The score as a sum of four terms"),
-          h(
-            "div.row",
-            SPLIT.map(([role, caption]) => matrix(app, run, roles[role], { caption })),
-          ),
-        )
-      : false,
+      ? h("div", h("h3", "What it adds, rotates by or biases with"), added(app, run, brought))
+      : h("p.quiet", "It adds nothing: there are only the words."),
+    h("h3", "Scores, attention and result"),
     h(
       "div",
       { "data-part": "result" },
@@ -136,6 +133,30 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
       asPart("circles", circles(app, run, roles.weights)),
     ),
   );
+}
+
+/** The scores of an encoding that is added, term by term; nothing for other schemes. */
+function split(app: App): HTMLElement[] {
+  return [...new Set([app.state.scheme, app.state.versus])].flatMap((name) => {
+    const run = running(
+      app,
+      () => name,
+      () => 0,
+      () => setting(app),
+      "split",
+    );
+    const roles = run().record.roles!;
+    if (!roles["split-cc"]) return [];
+    const title = app.page.schemes.find((s) => s.name === name)!.title;
+    return section(
+      "split",
+      `The score as a sum of four terms: ${title}`,
+      h(
+        "div.row",
+        SPLIT.map(([role, caption]) => matrix(app, run, roles[role], { caption })),
+      ),
+    );
+  });
 }
 
 function table(app: App): HTMLElement {
@@ -157,11 +178,12 @@ function table(app: App): HTMLElement {
   let round = 0;
   app.keep(() => {
     const mine = ++round; // a later change ends this round
-    const rows = app.page.schemes.map(({ name, title }) => ({
+    const chosen = shown(app);
+    const rows = chosen.map(({ name, title }) => ({
       name,
       row: h("tr", { "data-scheme": name }, h("th", { scope: "row" }, title)),
     }));
-    const lines = [...grouped(app.page.schemes)].flatMap(([group, schemes]) => [
+    const lines = [...grouped(chosen)].flatMap(([group, schemes]) => [
       ...(group ? [h("tr.group", h("th", { colspan: 4, scope: "rowgroup" }, group))] : []),
       ...schemes.map(({ name }) => rows.find((r) => r.name === name)!.row),
     ]);
@@ -183,15 +205,15 @@ function measured(app: App, scheme: string): HTMLElement[] {
     const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
     try {
       const found = equivariance(run.record.program, run.leaves, action, run.record.roles!.output);
-      const { mark, kind } = sign(found);
       return h(
         "td",
-        { "data-action": action.name, "data-verdict": found.verdict, class: kind },
-        `${mark} ${error(found.error)}`,
-        h("span.quiet", claimed ? " claimed" : ""),
+        { "data-action": action.name, "data-verdict": found.verdict },
+        judged(found.verdict),
+        ` ${error(found.error)}`,
+        claimed && h("span.quiet", " claimed"),
       );
     } catch (failure) {
-      return h("td.broken", { "data-action": action.name, title: (failure as Error).message }, "error");
+      return h("td.failed", { "data-action": action.name, title: (failure as Error).message }, "error");
     }
   });
 }
@@ -211,14 +233,14 @@ function reading(app: App): HTMLElement {
 
 /** Mean pooling of the two sentences under one scheme, and their distance. */
 function means(app: App, scheme: string): HTMLElement {
-  const root = h("div", { "data-mean": scheme }, h("h4", app.page.schemes.find((s) => s.name === scheme)!.title));
+  const root = h("div", { "data-mean": scheme }, h("h3", app.page.schemes.find((s) => s.name === scheme)!.title));
   const other = perState(app, () =>
     app.lab.run(app.state, scheme, setting(app), { rows: app.lab.rows(app.state, order(app)), start: 0 }, "other"),
   );
   const one = perState(app, () => inOrder(app, scheme, setting(app), "one"));
   guarded(app, root, () => {
     root.querySelector(".verdict")?.remove();
-    root.querySelector("h4")!.after(verdict("‖mean(one) − mean(other)‖ / ‖mean(one)‖", shuffleError(app, scheme, "mean")));
+    root.querySelector("h3")!.after(verdict("‖mean(one) − mean(other)‖ / ‖mean(one)‖", shuffleError(app, scheme, "mean")));
   });
   root.append(
     h(

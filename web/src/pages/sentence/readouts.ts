@@ -6,8 +6,9 @@ import { error } from "../../core/format";
 import { equivariances, type Measurement } from "../../core/measure";
 import { matrix } from "../../widgets/matrix";
 import { strip } from "../../widgets/strip";
+import { judged } from "../../widgets/verdict";
 import type { App } from "./app";
-import { inOrder, order, running, section, setting, sign, type Story, withMask } from "./story";
+import { inOrder, order, running, section, setting, type Story, withMask } from "./story";
 
 const READOUTS: [string, string, "class"?][] = [
   ["mean", "mean of the rows"],
@@ -19,7 +20,8 @@ const READOUTS: [string, string, "class"?][] = [
 
 export const readouts: Story = {
   title: "Read-outs",
-  lede: "A read-out (pooling) takes the output from the last layer. Shuffle the words and see which read-outs change. The table measures it, without positions and with them.",
+  heading: "Which read-out (pooling) depends on the order of the words?",
+  lede: "A read-out turns the rows of the last layer into one vector. Shuffle the words: the table shows which read-outs change, without positions and with them.",
   controls: ["scheme", "causal"],
   build(app: App): HTMLElement {
     const bare = app.page.schemes.find((s) => app.lab.record(s.name, "plain").claims.every((c) => c.holds))?.name;
@@ -61,11 +63,12 @@ function table(app: App, schemes: string[]): HTMLElement {
           { "data-role": role },
           h("th", { scope: "row" }, title),
           schemes.map((scheme, i) => {
-            const { mark, kind } = sign(found[i].get(role)!);
+            const measurement = found[i].get(role)!;
             return h(
               "td",
-              { "data-scheme": scheme, "data-verdict": found[i].get(role)!.verdict, class: kind },
-              `${mark} ${kind === "holds" ? "stays" : "changes"} ${error(found[i].get(role)!.error)}`,
+              { "data-scheme": scheme, "data-verdict": measurement.verdict },
+              judged(measurement.verdict),
+              ` ${measurement.verdict === "holds" ? "stays" : "changes"} ${error(measurement.error)}`,
             );
           }),
         ),

@@ -1,13 +1,14 @@
 // E4: shift the words through a paragraph, under every scheme at once.
 import { guarded, perState, type Run } from "../../core/desk";
-import { button, h, select, slider } from "../../core/dom";
+import { asPart, button, h, select, slider } from "../../core/dom";
 import { error } from "../../core/format";
 import { alongDiagonals, relativeError } from "../../core/measure";
 import { matrix } from "../../widgets/matrix";
+import { whether } from "../../widgets/verdict";
 import { COLOURS, numbered } from "../../core/names";
 import { matrixAt, tensor } from "../../core/tensor";
 import { type App, word as named } from "./app";
-import { section, setting, type Story, withMask } from "./story";
+import { comparedSchemes, section, setting, shown, type Story, withMask } from "./story";
 
 const MOST = 8; // words that shift
 const SMALL = 1e-9; // between rounding (1e-15) and a real change
@@ -15,30 +16,33 @@ const ROLES = ["scores", "weights", "mixed"] as const;
 
 export const slide: Story = {
   title: "Shift",
-  lede: "Shift the words through a paragraph. The words stay the same; only their positions change. Which scheme is invariant?",
+  heading: "Shift the words through a text: which scheme notices?",
+  lede: "The words stay the same; only their positions change. A scheme that reads distances only gives the same scores everywhere. One that reads positions does not.",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const last = app.page.max_positions - count(app);
-    const cards = h(
-      "div.cards",
-      app.page.schemes.map((scheme) => card(app, scheme.name)),
-    );
     return h(
       "div.flow",
-      h(
-        "div.sliding",
-        { "data-part": "slider" },
-        slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
-          app.set({ slide: value }, { undoable }),
+      asPart(
+        "slider",
+        h(
+          "div.sliding",
+          slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
+            app.set({ slide: value }, { undoable }),
+          ),
+          button("Back to 0", "Move the words to the beginning", () => app.set({ slide: 0 }, { structure: true })),
         ),
-        button("Back to 0", "Move the words to the beginning", () => app.set({ slide: 0 }, { structure: true })),
       ),
       paragraph(app),
+      section("changes", "What changed since position 0", comparedSchemes(app), table(app)),
       section(
-        "changes",
-        "What changed since position 0",
-        h("p", "For each scheme: the scores now, and how much scores, attention and output have changed since position 0."),
-        cards,
+        "cards",
+        "Scores and attention weights, where the words stand now",
+        h(
+          "div.cards",
+          shown(app).map(({ name }) => card(app, name)),
+        ),
+        h("p.quiet", "Numbers that differ from those at position 0 are marked with ≠."),
       ),
       section("distance", "Does the score depend on the distance only?", distance(app)),
       section("whole", "The whole paragraph: equivariance, not invariance", whole(app)),
@@ -80,34 +84,64 @@ function paragraph(app: App): HTMLElement {
   return text;
 }
 
+/** How much the scores, the attention weights and the output of each scheme have changed since position 0. */
+function table(app: App): HTMLElement {
+  const body = h("tbody");
+  const root = h("div");
+  const rows = shown(app).map(({ name, title }) => {
+    const runs = [standing(app, name, () => start(app), "slid"), standing(app, name, () => 0, "unmoved")];
+    return { name, title, runs };
+  });
+  guarded(app, root, () => {
+    body.replaceChildren(
+      ...rows.map(
+        ({ name, title, runs: [now, before] }) =>
+        h("tr", { "data-scheme": name }, h("th", { scope: "row" }, title), ROLES.map((role) => cell(now(), before(), role))), // prettier-ignore
+      ),
+    );
+  });
+  root.append(
+    h(
+      "div.scroll",
+      h(
+        "table.laws",
+        h("caption.spoken", "Change of each scheme since position 0"),
+        h("thead", h("tr", ["scheme", "scores", "attention weights", "output"].map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
+        body,
+      ),
+    ),
+  );
+  return root;
+}
+
+function cell(now: Run, before: Run, role: (typeof ROLES)[number]): HTMLElement {
+  const id = now.record.roles![role];
+  const change = relativeError(now.program.get(id), before.program.get(id));
+  const holds = change < SMALL;
+  return h(
+    "td",
+    { "data-role": role, "data-error": change, "data-verdict": holds ? "holds" : "broken" },
+    whether(holds),
+    ` ${change === 0 ? "no change" : error(change)}`,
+  );
+}
+
+/** The scores and the attention weights of a scheme, where the words stand now. */
 function card(app: App, scheme: string): HTMLElement {
   const variant = app.page.schemes.find((s) => s.name === scheme)!;
   const now = standing(app, scheme, () => start(app), "slid");
   const before = standing(app, scheme, () => 0, "unmoved");
-  const list = h("dl.changes");
-  const root = h(
-    "div.card",
-    { "data-scheme": scheme, "data-part": `scheme-${scheme}` },
-    h("h4", variant.title, h("span.quiet", variant.group)),
-    h("p.quiet", variant.summary),
-  );
-  guarded(app, root, () => {
-    const found = ROLES.map((role) => {
-      const id = now().record.roles![role];
-      return [role, relativeError(now().program.get(id), before().program.get(id))] as const;
-    });
-    root.dataset.holds = String(found.every(([, e]) => e < SMALL));
-    list.replaceChildren(
-      ...found.flatMap(([role, e]) => [
-        h("dt", role === "mixed" ? "output" : role),
-        h("dd", { "data-role": role, "data-error": e, class: e < SMALL ? "holds" : "broken" }, e === 0 ? "no change" : error(e)),
-      ]),
-    );
-  });
+  const compared = (id: string) => ({ names, expected: () => before().program.get(id) });
   const names = () => sliding(app).map((row) => named(app, row));
   const { scores, weights } = now().record.roles!;
-  root.append(list, matrix(app, now, scores, { names, compact: true }), matrix(app, now, weights, { names, compact: true }));
-  return root;
+  return h(
+    "div.card",
+    { "data-scheme": scheme, "data-part": `scheme-${scheme}` },
+    h("h3", variant.title, h("span.quiet", variant.group)),
+    h("p.quiet", variant.summary),
+    matrix(app, now, scores, compared(scores)),
+    matrix(app, now, weights, compared(weights)),
+  );
 }
 
 function distance(app: App): HTMLElement {

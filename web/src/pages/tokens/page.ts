@@ -2,6 +2,7 @@
 import type { Tokenised } from "../../core/contract";
 import { h } from "../../core/dom";
 import { fragment } from "../../core/state";
+import { navigation } from "../../widgets/navigation";
 import { film } from "./film";
 import { picture } from "./picture";
 import type { Player } from "./player";
@@ -59,13 +60,13 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
   }
 
   const desk = h("main", { id: "story" });
-  const tabs = h("nav", { "aria-label": "input", "data-part": "tabs" });
+  const tabs = h("nav.tabs", { "aria-label": "input", "data-part": "tabs" });
   const notes = record.notes ?? [];
   document.body.classList.add("tokens");
   root.replaceChildren(
     h(
       "header",
-      h("div.top", h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "explore"))),
+      navigation("tokens"),
       h("h1", { "data-part": "title" }, record.title),
       h("p.lede", { "data-part": "title" }, record.summary),
       notes.map((note) => h("p.quiet", { "data-part": "notes" }, note)),

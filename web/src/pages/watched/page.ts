@@ -7,6 +7,7 @@ import { explainer } from "../../widgets/explain";
 import { graph } from "../../widgets/graph";
 import { matrix } from "../../widgets/matrix";
 import { equation, reveal, part } from "../../widgets/steps";
+import { navigation } from "../../widgets/navigation";
 import { WatchedDesk } from "./desk";
 import { fromHash, initial, toHash } from "./state";
 
@@ -39,8 +40,8 @@ export function watched(programRecord: ProgramRecord, root: HTMLElement): Watche
   root.replaceChildren(
     h(
       "header",
+      navigation("watched"),
       top(desk, main),
-      h("h2", { "data-part": "title" }, programRecord.title || "A program"),
       h(
         "p.lede",
         { "data-part": "title" },
@@ -94,7 +95,7 @@ function top(desk: WatchedDesk, main: HTMLElement): HTMLElement {
   };
   return h(
     "div.top",
-    h("h1", { "data-part": "title" }, "equiscope"),
+    h("h1", { "data-part": "title" }, `Every number of ${desk.programRecord.title || "a module"}`),
     h(
       "div.buttons",
       { "data-part": "tools" },
