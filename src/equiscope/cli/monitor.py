@@ -32,7 +32,7 @@ class RunMonitor(AbstractContextManager["RunMonitor"]):
         self._board: Board | None = None
         if tensorboard:
             checked()
-        elif (folder / FOLDER).is_dir():
+        elif _has(folder / FOLDER):
             try:
                 checked()
                 self.tensorboard = True
@@ -80,3 +80,10 @@ class RunMonitor(AbstractContextManager["RunMonitor"]):
         if not isinstance(error, KeyboardInterrupt):
             self._live.wait()
         self._server.close()
+
+
+def _has(folder: Path) -> bool:
+    try:
+        return folder.is_dir()
+    except OSError:  # a name that no file can have, which the training loop reports
+        return False
