@@ -9,6 +9,7 @@ const PAGES = {
   masks: ["Masks", "equiscope explore --page masks"],
   graph: ["Graph", "equiscope explore --page graph"],
   tokens: ["Tokens", "equiscope explore --page tokens"],
+  image: ["Image", "equiscope explore --page image"],
   cost: ["Cost", "equiscope explore --page cost"],
   molecule: ["Molecule", "equiscope explore FILE.xyz"],
   drawing: ["Drawing", "equiscope explore --model transformer"],

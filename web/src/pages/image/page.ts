@@ -2,7 +2,9 @@
 import type { Patches } from "../../core/contract";
 import { button, h, numbered, select, slider } from "../../core/dom";
 import { save } from "../../core/save";
+import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
+import { navigation } from "../../widgets/navigation";
 import { added } from "./added";
 import { ImageDesk } from "./desk";
 import { photo, photograph } from "./photo";
@@ -15,7 +17,7 @@ import "./image.css";
 const WRITTEN = ["0", "¼", "½", "1", "2", "4"];
 
 export function mount(record: Patches, root: HTMLElement): ImageDesk {
-  const desk = new ImageDesk(record, fromHash(location.hash, record));
+  const desk = new ImageDesk(record, fromHash(fragment(), record));
   const image = photograph(desk);
   const main = h("main", { id: "story" });
   const parts = {
@@ -51,9 +53,10 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
   root.replaceChildren(
     h(
       "header",
+      navigation("image"),
       h(
         "div.top",
-        h("p.brand", { "data-part": "title" }, "equiscope ", h("span", "image")),
+        h("h1", { "data-part": "title" }, record.title),
         h(
           "div.buttons",
           { "data-part": "tools" },
@@ -63,7 +66,6 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
           button("PNG", "Save this page as a PNG picture", () => saved("png")),
         ),
       ),
-      h("h1", { "data-part": "title" }, record.title),
       h("p.lede", { "data-part": "title" }, record.summary),
       (record.notes ?? []).map((note) => h("p.notice", { "data-part": "notes" }, note)),
     ),
@@ -85,7 +87,7 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
     if (state) desk.set(state, { undoable: false });
   }
   window.addEventListener("hashchange", () => {
-    if (location.hash.slice(1) !== desk.link()) change(fromHash(location.hash, record));
+    if (fragment() !== desk.link()) change(fromHash(fragment(), record));
   });
   document.addEventListener("keydown", (event) => {
     const writing = (event.target as Element).matches("input[type=number]"); // which has its own undo

@@ -12,7 +12,7 @@ export function shares(desk: ImageDesk): { element: HTMLElement; draw(): void } 
     "div.shares",
     { hidden: !regions.length },
     h("div", h("h3", "Of the selected patch"), one),
-    h("div", h("h3", "Of each region: what its patches give to it"), own),
+    h("div", h("h3", "Of each region, from its own patches"), own),
     h("p.quiet", `Patches were labelled by hand. Attention is said to lie on a region where its share is at least ${LIES_ON} times the region's share of the area.`), // prettier-ignore
   );
   return {
