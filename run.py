@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """From a clone to a running equiscope, with Python's standard library only.
 
-    python3 run.py demo     look at one attention layer in the browser; demo "My own words" takes others
+    python3 run.py demo     open the book in the browser; demo "My own words" begins it with these; --no-serve writes one file
     python3 run.py test     the tests, Python's and the page's; further arguments go to pytest: test tests/positions -x;
                             test --quick: a selection of Python's, under a minute; test --thorough: all seeds, sizes and
                             combinations; test --shapes: check shapes and types of every call too
@@ -71,7 +71,7 @@ def main() -> int:
     speed.add_argument("--quick", action="store_true", help="test: a selection that takes less than a minute")
     speed.add_argument("--thorough", action="store_true", help="test: all seeds, sizes and combinations")
     parser.add_argument("--shapes", action="store_true", help="test: check shapes and types of every call at run time")
-    parser.add_argument("--no-serve", action="store_true", help="demo: write equiscope.html, start no server")
+    parser.add_argument("--no-serve", action="store_true", help="demo: write the book to equiscope.html, start no server")
     asked, rest = parser.parse_known_args()
     if sys.version_info < (3, 11):  # noqa: UP036
         stop(f"equiscope needs Python 3.11 or newer, but {sys.executable} is {sys.version.split()[0]}.")
@@ -99,9 +99,8 @@ def main() -> int:
 
 
 def demo(rest: list[str], export: bool) -> int:
-    words = () if rest and not rest[0].startswith("-") else ("Love conquers all",)
-    code = run("equiscope", "explore", *words, *rest, *(("--export", "equiscope.html") if export else ()))
-    return code
+    words, options = (("--words", rest[0]), rest[1:]) if rest and not rest[0].startswith("-") else ((), rest)
+    return run("equiscope", "book", *words, *options, *(("--out", "equiscope.html") if export else ()))
 
 
 def test(rest: list[str], quick: bool, thorough: bool, shapes: bool) -> int:

@@ -4,7 +4,7 @@ import ast
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for api.py
+sys.path.insert(0, str(Path(__file__).parent))  # for api.py and book.py
 
 PACKAGE = Path(__file__).parents[1] / "src" / "equiscope" / "__init__.py"
 
@@ -18,7 +18,7 @@ release = next(
 )
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "api"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "api", "book"]
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

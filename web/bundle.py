@@ -13,6 +13,8 @@ from pathlib import Path
 
 WEB = Path(__file__).resolve().parent
 PAGE = WEB.parent / "src" / "equiscope" / "explore" / "page"
+DOCS = WEB.parent / "docs"  # whose chapters are the text of the book
+ANSWER = WEB.parent / "recipes" / "questions" / "results" / "heads.json"  # the recorded answer that the book shows
 STAMP = PAGE / "sources.sha256"
 MODULES = WEB / "node_modules"
 MODULES_STAMP = MODULES / ".sources.sha256"
@@ -71,13 +73,15 @@ def _sources() -> Iterator[Path]:
         for name in sorted(files):
             if not name.endswith((".test.ts", ".py", ".md")):
                 yield Path(folder, name)
+    yield from sorted((DOCS / "learn").glob("*.md"))
+    yield from (DOCS / "reference" / "claims.md", ANSWER)
 
 
 def _digest(files: Iterator[Path] | list[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        digest.update(f"{file.relative_to(WEB).as_posix()} {len(content)}\n".encode() + content)
+        digest.update(f"{file.relative_to(WEB.parent).as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 

@@ -1,12 +1,14 @@
 import { readFileSync } from "node:fs";
 import { defineConfig } from "vitest/config";
 import { BUNDLES } from "./bundles.mjs";
+import { chapters } from "./chapters.ts";
 
 // A script and a style sheet with fixed names: Python wraps them into a page, a notebook cell or one offline file.
 // three.js stands in the page of a molecule, and its licence in front of it.
 const licence = () => `/*! three.js\n${readFileSync(new URL("node_modules/three/LICENSE", import.meta.url), "utf8")}*/`;
 
 export default defineConfig(({ mode }) => ({
+  plugins: mode === "book" ? [chapters()] : [],
   define: { "process.env.NODE_ENV": JSON.stringify("production") },
   build: {
     outDir: "../src/equiscope/explore/page",

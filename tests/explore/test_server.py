@@ -30,7 +30,7 @@ def fails(asked):
 @pytest.fixture(scope="module")
 def running():
     answers = {"/said": lambda asked: repr(asked).encode(), "/fails": fails, "/long": lambda asked: bytes(int(asked["of"]))}
-    with server(PAGE, 18765, answers) as made:
+    with server(PAGE, 18765, answers, frames={"/figures/a.html": lambda: "<p>a figure"}) as made:
         yield made
 
 
@@ -67,6 +67,15 @@ def test_the_page_is_there(running, path, name):
     answer, body = ask(running, path, f"{name}:{running.port}")
     assert (answer.status, body) == (200, PAGE)
     assert answer.getheader("Content-Type") == "text/html; charset=utf-8"
+
+
+def test_a_page_in_a_frame_is_for_this_page_only(running):
+    answer, body = ask(running, "/figures/a.html")
+    assert (answer.status, body) == (200, "<p>a figure")
+    assert answer.getheader("Content-Security-Policy") == "frame-ancestors 'self'"
+    assert ask(running, "/figures/a.html", sec_fetch_site="same-origin")[0].status == 200
+    assert ask(running, "/figures/a.html", sec_fetch_site="cross-site")[0].status == 403
+    assert ask(running, "/figures/../a.html")[0].status == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/said", "/nothing", "/fails"])

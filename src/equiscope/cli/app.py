@@ -159,6 +159,22 @@ def figure(
     run(file, state, part, title, embed)
 
 
+@app.command(short_help="Open the book: prose and live figures, from one attention layer to your own model.")
+def book(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write one offline file (.html), or a folder that any web server can host, instead of serving the book."),
+    ] = None,
+    words: Annotated[str, typer.Option(help="Your own words, with which the figures of a sentence begin.")] = "Love conquers all",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="First port to try.")] = 8765,
+    open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Open the book: prose and live figures in one page, from one attention layer over three words to your own model."""
+    from equiscope.cli.book import run
+
+    run(out, words, port, open_browser)
+
+
 @app.command(short_help="Describe a model: shapes, cost, symmetries.")
 def describe(
     source: Annotated[

@@ -136,12 +136,12 @@ def wrote(path: Path) -> None:
 
 def serve(
     page: str | Callable[[], str], port: int, open_browser: bool, answers: "Mapping[str, Answer] | None" = None,
-    runs: "Mapping[str, Answer] | None" = None,
+    runs: "Mapping[str, Answer] | None" = None, frames: Mapping[str, Callable[[], str]] | None = None,
 ) -> None:  # fmt: skip
-    """Serve until Ctrl-C. runs: answers that run a model, one at a time."""
+    """Serve until Ctrl-C. runs: answers that run a model, one at a time. frames: pages that stand in frames of the page."""
     from equiscope.explore.server import server  # here alone: who serves nothing loads no server
 
-    with server(page, port, answers, runs) as running:
+    with server(page, port, answers, runs, frames=frames) as running:
         try:
             print(f"equiscope shows the page at {running.url}  (Ctrl-C ends)", flush=True)
             if open_browser and not opened(running.url):

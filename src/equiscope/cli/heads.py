@@ -123,6 +123,14 @@ def run(
         serve(html(page.content, policy=POLICY), port, open_browser, {"/head": page.answer_head}, {"/rerun": page.answer_rerun})
 
 
+def page_of(source: str, request: ModelInput | None = None, seed: int = 0) -> HeadsPage:
+    """The page of a model's heads. Raises InputError as `run` does."""
+    request = request or ModelInput()
+    ready = _prepare(source, request, seed)
+    ready.notes += ready.origin
+    return _heads_page(ready, f"{source}: {request.title}", source, seed)
+
+
 def _offer_compact(path: Path, large: int = LARGE) -> None:
     """Name the option that makes a smaller file, where a file has more than `large` bytes. A pipe has no size."""
     if path.is_file() and path.stat().st_size > large:

@@ -1,4 +1,4 @@
-"""Serve one page on the loopback interface: nothing else is reachable, and no path of a request is ever opened.
+"""Serve a page on the loopback interface: nothing else is reachable, and no path of a request is ever opened.
 
 One thread talks to all tabs and computes nothing. Responses are computed in lanes: a lane is a thread that computes one response
 after another, and skips requests whose client has gone. All requests that run a model share a lane: one runs at a time.
@@ -34,9 +34,10 @@ FIELDS, LONGEST = 8, 64_000  # fields and characters of a query: the order of 81
 MOST = 400_000_000  # bytes of a response: a browser reads no text of more than 512 MB
 CONNECTIONS = 200  # a tab has six at most
 SLOW = 20.0  # seconds for a request to arrive, or for a part of a response to be read
+FRAMES = "Content-Security-Policy"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # what a page cannot set itself
+    FRAMES: "frame-ancestors 'none'",  # what a page cannot set itself
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
@@ -47,13 +48,14 @@ Reply = tuple[int, str, bytes]  # status, kind, content
 
 def server(
     page: str | Callable[[], str], port: int, answers: Mapping[str, Answer] | None = None, runs: Mapping[str, Answer] | None = None,
-    *, ports: int = TRIES, largest: int = MOST, seconds: float = SLOW,
+    *, frames: Mapping[str, Callable[[], str]] | None = None, ports: int = TRIES, largest: int = MOST, seconds: float = SLOW,
 ) -> "Server":  # fmt: skip
     """Serve the page on the first free port from `port` on, until it is closed. It responds when this returns.
 
     page     the page, or a function that makes it on request
     answers  handlers of the page's requests, by path: "/entries"
     runs     handlers that run a model: one at a time in all
+    frames   pages that the page shows in frames, by path, each made on request: "/figures/masks.html"
     ports    that are tried
     largest  answer, in bytes
     seconds  within which a request arrives, or a part of an answer is taken
@@ -62,7 +64,7 @@ def server(
     for candidate in range(port, min(port + ports, 65536)):
         listening = _listening(candidate)
         if listening is not None:
-            return Server(listening, page, answers or {}, runs or {}, largest, seconds)
+            return Server(listening, page, answers or {}, runs or {}, frames or {}, largest, seconds)
     raise InputError(f"No port from {port} to {port + ports - 1} is free. Choose another one with --port.")
 
 
@@ -87,16 +89,17 @@ class Server(AbstractContextManager["Server"]):
 
     def __init__(
         self, listening: socket.socket, page: str | Callable[[], str], answers: Mapping[str, Answer], runs: Mapping[str, Answer],
-        largest: int = MOST, seconds: float = SLOW,
+        frames: Mapping[str, Callable[[], str]], largest: int = MOST, seconds: float = SLOW,
     ) -> None:  # fmt: skip
         self.port = int(listening.getsockname()[1])
         self.url = f"http://{HOST}:{self.port}/"
-        self._lanes = {path: _Lane() for path in ["/", *answers]} | dict.fromkeys(runs, _Lane())
-        makes: dict[str, Callable[[bytes], Reply]] = {"/": _page(page)}
+        self._lanes = {path: _Lane() for path in ["/", *answers, *frames]} | dict.fromkeys(runs, _Lane())
+        makes: dict[str, Callable[[bytes], Reply]] = {"/": _page(page)} | {path: _page(frame) for path, frame in frames.items()}
         makes |= {path: partial(_answer, answer, largest) for path, answer in {**answers, **runs}.items()}
         config = uvicorn.Config(
-            _app({path: (make, self._lanes[path]) for path, make in makes.items()}, self.port), loop="asyncio", http=_http(seconds),
-            ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False, proxy_headers=False,
+            _app({path: (make, self._lanes[path]) for path, make in makes.items()}, self.port, set(frames)),
+            loop="asyncio", http=_http(seconds), ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,
+            proxy_headers=False,
             server_header=False, limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=2 * LONGEST,
             timeout_graceful_shutdown=0,
         )  # fmt: skip
@@ -271,15 +274,17 @@ def _fields(query: bytes) -> dict[str, str]:
 # ------------------------------------------------------------------------------------------------------- requests and origins
 
 
-def _app(makes: Mapping[str, tuple[Callable[[bytes], Reply], _Lane]], port: int) -> Starlette:
-    def endpoint(make: Callable[[bytes], Reply], lane: _Lane) -> Callable[[Request], object]:
+def _app(makes: Mapping[str, tuple[Callable[[bytes], Reply], _Lane]], port: int, frames: set[str]) -> Starlette:
+    def endpoint(path: str, make: Callable[[bytes], Reply], lane: _Lane) -> Callable[[Request], object]:
+        headers = HEADERS | ({FRAMES: "frame-ancestors 'self'"} if path in frames else {})
+
         async def answered(request: Request) -> Response:
-            return _response(await _while_wanted(request, lane.submit(partial(make, request.scope["query_string"]))))
+            return _response(await _while_wanted(request, lane.submit(partial(make, request.scope["query_string"]))), headers)
 
         return answered
 
     return Starlette(
-        routes=[Route(path, endpoint(*makes[path]), methods=["GET"]) for path in makes],
+        routes=[Route(path, endpoint(path, *makes[path]), methods=["GET"]) for path in makes],
         middleware=[Middleware(_Guard, paths=list(makes), port=port)],
     )
 
@@ -304,9 +309,9 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _response(reply: Reply) -> Response:
+def _response(reply: Reply, headers: Mapping[str, str] = HEADERS) -> Response:
     status, kind, content = reply
-    return Response(content, status, HEADERS, kind)
+    return Response(content, status, headers, kind)
 
 
 class _Guard:
