@@ -2,7 +2,8 @@
 
 `contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
 `contract/computations` holds functions as steps (`computed.py`); `contract/drawings.json` holds boxes, frames and links of
-well-known models, which the web tests lay out; `contract/photograph.json` holds the image page without its pixels.
+well-known models, which the web tests lay out; `contract/photograph.json` holds the image page without its pixels, and
+`contract/sentence.json` the page of three words under a few schemes.
 `python -m contract.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
 exponential differ between processors).
 """
@@ -36,7 +37,7 @@ from equiscope.attention import (
     Window,
 )
 from equiscope.explore.pages.drawing import drawing
-from equiscope.explore.pages.sentence import Choice, offers, rows
+from equiscope.explore.pages.sentence import Choice, explorable, offers, rows
 from equiscope.explore.sentence.clocks import tour
 from equiscope.explore.sentence.exhibit import exhibit, numbers
 from equiscope.models import PRESETS, Attention, Block, FeedForward, InputLayer, Model, Norm, Spec, build
@@ -49,6 +50,7 @@ from equiscope.tokens import Tokens, spelled, words
 
 FOLDER = Path(__file__).parent
 TOLERANCE = 1e-12
+SENTENCE = ("none", "index", "sinusoidal", "sine-cosine", "learned", "rope", "rope-query-only", "alibi")
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -196,6 +198,19 @@ def plans() -> dict[str, dict[str, object]]:
     return {name: {key: content[key] for key in kept} for name, content in made.items()}
 
 
+def sentence() -> record.Explorable:
+    """The page of “Love conquers all” under a few schemes, without masks of padding."""
+    page = explorable(Choice())
+    programs = [p for p in page.programs if p.scheme in SENTENCE and "padded" not in p.setting]
+    pooled = {leaf.pool for p in programs for leaf in p.program.leaves} | {
+        leaf.pool for program in page.tour.values() for leaf in program.leaves
+    }
+    return msgspec.structs.replace(
+        page, programs=programs, schemes=[s for s in page.schemes if s.name in SENTENCE],
+        pool={key: array for key, array in page.pool.items() if key in pooled},
+    )  # fmt: skip
+
+
 def cases() -> dict[str, Case]:
     made = {f"{s.scheme}-{s.setting}-{s.choice.width}x{s.choice.heads}": case(_trace(s)) for s in SETTINGS}
     made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
@@ -280,6 +295,7 @@ def write() -> None:
     for name, made in cases().items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(made) + b"\n")
     (folder / "words.json").write_text(json.dumps(_spellings(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (FOLDER / "sentence.json").write_bytes(msgspec.json.encode(sentence()) + b"\n")
     (FOLDER / "drawings.json").write_text(json.dumps(plans(), ensure_ascii=False) + "\n", encoding="utf-8")
     computed.write(FOLDER / "computations")
     photograph.write(FOLDER / "photograph.json")
@@ -293,6 +309,9 @@ def stale() -> list[str]:
         found.append("operations")
     if json.loads((FOLDER / "drawings.json").read_text(encoding="utf-8")) != plans():
         found.append("drawings")
+    kept, page = msgspec.json.decode((FOLDER / "sentence.json").read_bytes(), type=record.Explorable), sentence()
+    if (kept.schemes, kept.programs, kept.pool.keys()) != (page.schemes, page.programs, page.pool.keys()):
+        found.append("sentence")
     if json.loads((FOLDER / "cases" / "words.json").read_text(encoding="utf-8")) != _spellings():
         found.append("words")
     return found + computed.stale(FOLDER / "computations") + photograph.stale(FOLDER / "photograph.json")

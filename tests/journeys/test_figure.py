@@ -256,7 +256,7 @@ def test_what_cannot_be_shown_or_marked_says_why(read, beside, tmp_path):
     assert inside(tab, "#a").locator(".failed").last.inner_text().startswith("This page has no part “stirp”. It has: title, ")
     for name in "bc":
         tab.locator(f"#{name}").get_by_role("button", name="Check").click()
-    until(tab, lambda: "has no goal “fame”. It has: uniform-attention." in tab.locator("#b [role=status]").inner_text())
+    until(tab, lambda: "has no goal “fame”. It has: uniform-attention, " in tab.locator("#b [role=status]").inner_text())
     assert "There is no figure with the id “z”" in tab.locator("#c [role=status]").inner_text()
 
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Bands, SoundCut } from "../src/core/contract";
+import type { Bands, SoundCut, Tokenised } from "../src/core/contract";
 import { cellOf, numberAt, numbersOf, Pixels, placeOf, type Size, tokenOf } from "../src/pages/tokens/tubelets";
 import { boxed, step } from "../src/pages/tokens/cells";
 import { whole } from "../src/pages/tokens/counts";
@@ -7,6 +7,10 @@ import { under } from "../src/pages/tokens/waveform";
 import { speed } from "../src/pages/tokens/player";
 import { turned } from "../src/pages/tokens/sound";
 import { energy, hann, inPatch, logEnergy, nearest, range, reads, terms } from "../src/pages/tokens/spectrum";
+import { goalsOf } from "../src/pages/tokens/goals";
+import type { TokensPage } from "../src/pages/tokens/page";
+import { merged } from "../src/figure/messages";
+import { exercises, figures } from "./book";
 import { chosen, fromHash, initial, type Kind, toHash, within } from "../src/pages/tokens/state";
 
 const array = (shape: number[], data: number[]) => ({ shape, dtype: "float64" as const, data });
@@ -143,4 +147,32 @@ test("counts are written short", () => {
 test("slow sounds are played in a buffer that browsers take", () => {
   expect(speed(8000)).toEqual({ buffer: 8000, by: 1 });
   expect(speed(3000)).toEqual({ buffer: 9000, by: 1 / 3 });
+});
+
+describe("the exercises of the book", () => {
+  const cut = (side: number) => ({ kind: "patches", side, grid: [224 / side, 224 / side], numbers: 3 * side * side });
+  const record = {
+    sound: { rate: 8000, cuts: [{ window: 200, hop: 80, mel: array([98, 2], []) }] },
+    picture: { cuts: [cut(16), cut(8), cut(14), cut(32)] },
+    film: { cuts: [{ size: [2, 16, 16], grid: [8, 4, 4] }] },
+  } as unknown as Tokenised;
+  const at = (hash: string) => ({ record, state: fromHash(hash, KINDS) }) as TokensPage;
+  const mark = (goal: string, hash: string) => goalsOf(at(hash))[goal]();
+  const own = exercises.filter(({ src }) => src === "figures/tokens.html");
+
+  test("are the goals of the page", () => expect(Object.keys(goalsOf(at(""))).sort()).toEqual(own.map(({ goal }) => goal).sort()));
+
+  test.each(own)("$goal: not at first, and by the answer", ({ goal, figure, answer }) => {
+    expect(mark(goal, figures.get(figure)!.state).right).toBe(false);
+    expect(mark(goal, merged(figures.get(figure)!.state, answer)).right).toBe(true);
+  });
+
+  test.each([
+    ["sixteenfold-pairs", "see=picture&cut=3", "49 tokens make 2,401 pairs, 0.0625 times as many as with patches of 16 × 16."],
+    ["sixteenfold-pairs", "see=sound", "Look at the picture."],
+    ["slice-of-a-moment", "token=10", "Token 10 covers 0.100 s to 0.125 s."],
+    ["slice-of-a-moment", "way=frames", "Choose the log-mel frames, whose slices overlap."],
+    ["next-in-time", "see=film&token=75", "Token 75 is at another row or column than token 74."],
+    ["next-in-time", "see=film&token=58", "Token 58 is at the same row and column, but earlier."],
+  ])("%s is not reached by %s", (goal, hash, says) => expect(mark(goal, hash)).toEqual({ right: false, says }));
 });

@@ -1,7 +1,7 @@
 // The page of reach: which outputs depend on a token, what training changes, and the time of each network.
 import type { Reach } from "../../core/contract";
 import { type Mark, plot, type Series } from "../../charts/plot";
-import { button, h, slider } from "../../core/dom";
+import { asPart, button, h, slider } from "../../core/dom";
 import { save } from "../../core/save";
 import { back, Effects, stepsAt, tokensBack } from "./effect";
 import { rows, sentences } from "./rows";
@@ -71,7 +71,7 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
 
   document.body.classList.add("reach");
   root.replaceChildren(
-    part(
+    asPart(
       "title",
       h(
         "header",
@@ -84,7 +84,7 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
     h(
       "main",
       { id: "story" },
-      part(
+      asPart(
         "reach",
         h(
           "section.part",
@@ -95,10 +95,10 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
           lines,
         ),
       ),
-      part("distance", distance.element),
-      part("recall", recall.element),
-      part("time", time.element),
-      part(
+      asPart("distance", distance.element),
+      asPart("recall", recall.element),
+      asPart("time", time.element),
+      asPart(
         "notes",
         h(
           "section.part",
@@ -111,7 +111,7 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
         ),
       ),
     ),
-    h("footer", "equiscope: this page shows recorded measurements. It works offline and sends no data."),
+    h("footer", { "data-part": "footer" }, "equiscope: this page shows recorded measurements. It works offline and sends no data."),
   );
   addEventListener("hashchange", () => {
     if (location.hash.slice(1) === toHash(page.state, record)) return;
@@ -120,12 +120,6 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
   });
   draw();
   return page;
-}
-
-/** An element that a figure can show alone, by this name. */
-function part<E extends HTMLElement>(name: string, element: E): E {
-  element.dataset.part = name;
-  return element;
 }
 
 function heading(title: string, file: string): HTMLElement {

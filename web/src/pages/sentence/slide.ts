@@ -67,6 +67,16 @@ function standing(app: App, scheme: string, position: () => number, slot: string
   );
 }
 
+/** How much a value of a scheme has changed since position 0, relative to its size there. */
+export function shiftError(app: App, scheme: string, role: string): number {
+  const [now, before] = [start(app), 0].map((position) => {
+    const input = { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: position };
+    const run = app.lab.run(app.state, scheme, setting(app), input, `shifted-${position === 0}`);
+    return run.program.get(run.record.roles![role]);
+  });
+  return relativeError(now, before);
+}
+
 function paragraph(app: App): HTMLElement {
   const text = h("p.paragraph", { "data-part": "paragraph", "aria-label": "the paragraph with the shifted words" });
   app.keep(() => {
