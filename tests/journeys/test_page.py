@@ -145,6 +145,22 @@ def test_an_edited_number_changes_everything_behind_it_and_undo_takes_it_back(vi
     assert numbers(tab, Z) == [2.40, 1.60, 2.16, 1.33, 2.50, 1.75]
 
 
+def test_back_returns_within_the_page_step_by_step(visit):
+    tab = visit()
+    tab.get_by_role("link", name="Shuffle").click()
+    tab.get_by_role("button", name="Reverse").click()
+    eventually(tab, "location.hash === '#story=shuffle&order=2%2C1%2C0'")
+    tab.go_back()
+    eventually(tab, "equiscope.app.state.order.join() === '0,1,2'")
+    assert tab.locator(".chip").all_inner_texts() == LOVE.sentence.split()
+    tab.go_back()
+    eventually(tab, "document.body.dataset.story === 'numbers'")
+    tab.go_forward()
+    tab.go_forward()
+    eventually(tab, "equiscope.app.state.order.join() === '2,1,0'")
+    assert tab.locator(".chip").all_inner_texts() == LOVE.sentence.split()[::-1]
+
+
 def test_a_weight_can_be_edited_by_mouse_and_reset_brings_it_back(visit):
     tab = visit()
     weight = tab.locator('figure[data-symbol="W_Q"] .cell').nth(1)

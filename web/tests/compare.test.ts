@@ -9,7 +9,8 @@ import { bytes, count, decimals, fixed, withSpread, signed, time, rangeText } fr
 import { paddedRange as interval, pOf, verdictOf } from "../src/pages/compare/pairs";
 import { spaced, wantsLog, shortened, nearest, paddedRange, type Series, stepped } from "../src/charts/plot";
 import { csv, named } from "../src/pages/compare/csv";
-import { fromHash, initial, toHash } from "../src/pages/compare/state";
+import { stateOf } from "../src/pages/compare/state";
+import { linkTests } from "./links";
 import { sharedAxis } from "../src/pages/compare/strip";
 import { tone } from "../src/pages/compare/symmetries";
 
@@ -223,22 +224,13 @@ test("the provenance says what was held equal", () => {
 });
 
 describe("what a person has chosen", () => {
-  test("is the link, and comes back from it", () => {
-    for (const change of [
-      {},
-      { without: [0, 3] },
-      { band: "seeds" as const, log: true },
-      { end: true, far: true, cost: "memory" as const },
-    ]) {
-      const state = { ...initial(), ...change };
-      expect(fromHash(toHash(state), 5)).toMatchObject(change);
-    }
-    expect(toHash(initial())).toBe("");
-    expect(toHash({ ...initial(), without: [0, 3] })).toBe("without=0.3");
-  });
+  const of = stateOf(5);
+  linkTests(
+    of,
+    { without: ["0.3", "4", "5.9.x", "0.1.2.3.4", "1.1"], band: ["seeds", "odd"], axis: ["log", "lin"], steps: ["end", "x"], extrapolation: ["log"], cost: ["memory", "money"] }, // prettier-ignore
+    ["#without=5.9.x&band=odd&axis=lin&cost=money", "without=0.1.2.3.4"],
+  );
 
-  test("and what is invalid is left out", () => {
-    expect(fromHash("#without=5.9.x&band=odd&axis=lin&cost=money", 5)).toEqual({ ...initial(), cost: undefined });
-    expect(fromHash("#without=0.1", 2).without).toEqual([]);
-  });
+  test("is as short as the choices", () =>
+    expect(of.write({ ...of.initial(), without: [0, 3], end: true })).toBe("without=0.3&steps=end"));
 });

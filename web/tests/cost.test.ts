@@ -16,7 +16,8 @@ import {
 } from "../src/pages/cost/formula";
 import { lengths } from "../src/pages/cost/length";
 import { duration, explained, fitted, picture, subjects } from "../src/pages/cost/timings";
-import { begin, changed, chosen, withDividingHeads, fromHash, nearest, refusal, sized, toHash } from "../src/pages/cost/state";
+import { changed, chosen, withDividingHeads, nearest, refusal, sized, stateOf } from "../src/pages/cost/state";
+import { linkTests } from "./links";
 
 const term = (times: number, of: string, ...only: string[]): CostTerm => ({ coefficient: times, symbols: of, requires: only });
 const sizes = { B: 1, N: 10, D: 8, H: 4, G: 4, F: 32, L: 2, V: 5, P: 0, T: 0, E: 0 };
@@ -120,22 +121,28 @@ describe("attention overtakes the feed-forward", () => {
   });
 });
 
+const of = stateOf(cost);
+
 describe("what is chosen", () => {
-  test("is the link, and comes back from it", () => {
-    const state = { ...begin(cost, "shared"), gate: false, bytes: 4 as const, view: "heads" as const };
+  const numbers = ["1", "2", "5", "6", "12", "64", "100001", "-3", "x", "1e3"];
+  linkTests(
+    of,
+    { model: [...cost.presets.map(({ name }) => name), "none"], gate: ["on", "off", "x"], bytes: ["4", "1", "9"], view: ["heads", "tokens", "up"], ...Object.fromEntries(cost.sizes.map(({ letter }) => [letter, numbers])) }, // prettier-ignore
+  );
+
+  test("is as short as the choices", () => {
+    const state = { ...of.read("model=shared"), gate: false, bytes: 4 as const, view: "heads" as const };
     state.sizes = { ...state.sizes, N: 77 };
-    expect(toHash(cost, state)).toBe("model=shared&N=77&gate=off&bytes=4&view=heads");
-    expect(fromHash(cost, `#${toHash(cost, state)}`)).toEqual(state);
-    expect(toHash(cost, begin(cost))).toBe("");
-    expect([changed(cost, state), changed(cost, begin(cost, "shared"))]).toEqual([true, false]);
+    expect(of.write(state)).toBe("model=shared&N=77&gate=off&bytes=4&view=heads");
+    expect([changed(cost, state), changed(cost, of.read("model=shared"))]).toEqual([true, false]);
     expect(chosen(cost, state).has).toEqual([]);
   });
 
   test("leaves out what makes no sense, and moves heads that do not divide", () => {
-    expect(fromHash(cost, "#model=none&N=-3&D=x&bytes=9&view=up&L=7")).toEqual(begin(cost));
-    expect(fromHash(cost, "#N=100001&F=1e3&B=0")).toEqual(begin(cost));
-    expect(fromHash(cost, "#D=10").sizes).toMatchObject({ D: 10, H: 5, G: 5 });
-    expect(fromHash(cost, "#model=shared&G=5").sizes.G).toBe(6);
+    expect(of.read("#model=none&N=-3&D=x&bytes=9&view=up&L=7")).toEqual(of.initial());
+    expect(of.read("#N=100001&F=1e3&B=0")).toEqual(of.initial());
+    expect(of.read("#D=10").sizes).toMatchObject({ D: 10, H: 5, G: 5 });
+    expect(of.read("#model=shared&G=5").sizes.G).toBe(6);
   });
 
   test("keeps the feed-forward as many times as wide, and heads that divide", () => {

@@ -5,7 +5,8 @@ import type { Box, Drawing } from "../src/core/contract";
 import { type Area, type Placed, short, sized, SIZE, wideAs, wrapped } from "../src/pages/drawing/boxes";
 import { inRows, type Layout, layout } from "../src/pages/drawing/layout";
 import { nearest, repeats, spoken } from "../src/pages/drawing/picture";
-import { fromHash, initial, toHash } from "../src/pages/drawing/state";
+import { stateOf } from "../src/pages/drawing/state";
+import { linkTests } from "./links";
 import { written } from "../src/pages/drawing/wires";
 import { toy } from "./toy";
 
@@ -149,8 +150,15 @@ test("steps of a box are a program whose inputs are given", () => {
   expect(own.outputs).toEqual(["Y"]);
 });
 
-test("a link restores what was done, and what does not fit is left out", () => {
-  const state = { ...initial(), box: "embedding", action: "shift", digits: 4, edits: { W: { "0,1": 2 } } };
-  expect(fromHash(toHash(state), drawings.t5)).toEqual(state);
-  expect(fromHash("box=none&action=fly&head=99&digits=x", drawings.t5)).toEqual({ ...initial(), head: drawings.t5.heads - 1 });
-});
+describe("the link", () =>
+  linkTests(
+    stateOf(drawings.t5),
+    {
+      box: ["embedding", "none"],
+      action: ["shift", "fly"],
+      head: ["0", "1", "99"],
+      digits: ["4", "x"],
+      edits: ['{"W":{"0,1":2}}', "{"],
+    },
+    ["box=none&action=fly&head=99&digits=x"],
+  ));

@@ -13,7 +13,8 @@ import { predictionsAt } from "../src/pages/heads/predictions";
 import { envelope, decodeSamples } from "../src/pages/heads/sound";
 import { patchTint } from "../src/pages/heads/layer_strip";
 import { isRollout, own, withRollout } from "../src/pages/heads/rollout";
-import { fromHash, type HeadsState, initial, toHash } from "../src/pages/heads/state";
+import { type HeadsState, stateOf } from "../src/pages/heads/state";
+import { linkTests } from "./links";
 import { percent, thumbnail, formatWeight } from "../src/pages/heads/rounded";
 import { sorted } from "../src/pages/heads/statistics";
 import { HeadSource } from "../src/pages/heads/head_source";
@@ -215,39 +216,18 @@ test("the largest are found in order", () => {
   expect(largest([1, 5, 5])).toBe(1);
 });
 
+const initial = (): HeadsState => stateOf([8, 8, 8]).initial();
+
 describe("the state is its link", () => {
-  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "key", show: "change", side: "other", roles: ["first", "uniform"], causal: false, mask: false, bias: false, temperature: 0.5, align: [1, 3], word: 4, whole: true, rows: "input", hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
-
-  test("and comes back from it", () => {
-    expect(fromHash(`#${toHash(state)}`, [8, 8, 8])).toEqual(state);
-    expect(fromHash("", [8])).toEqual(initial());
-    expect(toHash(initial())).toBe("");
-  });
-
-  test("and counts from 0", () => expect(toHash({ ...initial(), open: [0, 1], row: 3 })).toBe("head=0.1&query=3"));
-
-  test.each([
-    "head=00.1",
-    "head=9.1",
-    "head=0.9",
-    "head=1",
-    "query=x",
-    "query=-1",
-    "by=me",
-    "causal=maybe",
-    "temperature=1000",
-    "temperature=x",
-    "hide=1",
-    "hide=x_1",
-    "q=1.1.1_2",
-    "k=1.1.1.1_",
-    "k=1.1.1.1_x",
-    "roles=thief",
-  ])(
-    // prettier-ignore
-    "nonsense is left out: %s",
-    (hash) => expect(fromHash(hash, [4])).toEqual(initial()),
+  const of = stateOf([4, 4]);
+  const number = ["0", "3", "x", "-1", "00"];
+  linkTests(
+    of,
+    { head: ["1.3", "0.0", "00.1", "9.1", "1"], query: number, key: number, by: ["key", "me"], show: ["change"], side: ["other", "difference"], roles: ["first.uniform", "thief"], causal: ["on", "off", "maybe"], mask: ["off"], bias: ["off"], temperature: ["0.5", "1000", "x"], align: ["1", "1.3", "5", ""], word: number, whole: ["on"], rows: ["input"], hide: ["1_0.3", "0_2", "1", "x_1"], q: ["1.0.3.2_0.5", "1.1.1_2"], k: ["0.0.0.0_-1.5e-7", "1.1.1.1_", "1.1.1.1_x", "5.0.0.0_1"] }, // prettier-ignore
+    ["head=00.1", "head=9.1", "head=0.9", "head=1", "query=x", "query=-1", "by=me", "causal=maybe", "temperature=1000", "temperature=x", "hide=1", "hide=x_1", "q=1.1.1_2", "k=1.1.1.1_", "k=1.1.1.1_x", "roles=thief"], // prettier-ignore
   );
+
+  test("and counts from 0", () => expect(of.write({ ...of.initial(), open: [0, 1], row: 3 })).toBe("head=0.1&query=3"));
 });
 
 describe("labels", () => {

@@ -3,12 +3,17 @@ import { describe, expect, test, vi } from "vitest";
 import type { Patches } from "../src/core/contract";
 import { ImageDesk, liesOn, ratio } from "../src/pages/image/desk";
 import { goals } from "../src/pages/image/goals";
-import { fromHash, initial, toHash } from "../src/pages/image/state";
+import { stateOf } from "../src/pages/image/state";
+import { linkTests } from "./links";
+import { Tab } from "./tab";
 
 vi.stubGlobal("IntersectionObserver", class {}); // a desk watches what is on screen
 const file = new URL("../../contract/photograph.json", import.meta.url);
 const record: Patches = JSON.parse(readFileSync(file, "utf8"));
-const desk = (hash = "") => new ImageDesk(record, fromHash(hash, record));
+const desk = (hash = ""): ImageDesk => {
+  new Tab(`#${hash}`);
+  return new ImageDesk(record);
+};
 const right = (goal: string, hash = "") => goals[goal](desk(hash)).right;
 
 describe("the numbers", () => {
@@ -49,11 +54,16 @@ describe("goals", () => {
   test("added sinusoids do not bring near lawn", () => expect(right("near-lawn", "scheme=sinusoidal-nd")).toBe(false));
 });
 
-describe("the link", () => {
-  test("says only what differs from the beginning, and passes over what is invalid", () => {
-    expect(toHash(initial(record), record)).toBe("");
-    const state = fromHash("patch=3&scheme=axial-rope&scale=2&veil=off", record);
-    expect(fromHash(toHash(state, record), record)).toEqual(state);
-    expect(fromHash("patch=-1&scheme=nothing&scale=3", record)).toEqual({ ...initial(record), patch: 0 });
-  });
-});
+describe("the link", () =>
+  linkTests(
+    stateOf(record),
+    {
+      patch: ["3", "-1"],
+      scheme: ["axial-rope", "nothing"],
+      scale: ["2", "0", "3"],
+      veil: ["off"],
+      digits: ["1", "9"],
+      edits: ['{"w":{"0,1":2}}'],
+    },
+    ["patch=-1&scheme=nothing&scale=3"],
+  ));

@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { Knob, LeafRecord, Masks, Rule, StepRecord } from "../src/core/contract";
 import { stepsBack } from "../src/pages/masks/derivation";
 import { mayAttend, reason, maskedAttention } from "../src/pages/masks/combined";
-import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/pages/masks/state";
+import { type MasksState, patternOf, stateOf } from "../src/pages/masks/state";
 import { at } from "../src/core/tensor";
+import { linkTests } from "./links";
 import { leaf, step } from "./toy";
 
 const WORDS = ["Love", "conquers", "all", "things"];
@@ -56,8 +57,8 @@ const record: Masks = {
   token_multiply_adds: 0,
   pair_multiply_adds: 0,
 };
-const state = (more: Partial<MasksState>): MasksState => ({ ...initial(record), ...more });
-const of = (...rules: [string, number][]) => rules.map(([name, n]) => ({ name, n }));
+const state = (more: Partial<MasksState>): MasksState => ({ ...stateOf(record).initial(), ...more });
+const rules = (...given: [string, number][]) => given.map(([name, n]) => ({ name, n }));
 const table = (given: Partial<MasksState>): string[] => {
   const now = maskedAttention(record, state(given));
   return now.names.map((_, i) => now.names.map((_, j) => (mayAttend(now, now.visible, i, j) ? "1" : "0")).join(""));
@@ -65,26 +66,26 @@ const table = (given: Partial<MasksState>): string[] => {
 
 describe("combined masks", () => {
   test("one rule is its own program, with its parameter", () => {
-    expect(table({ rules: of(["full", 0]) })).toEqual(["1111", "1111", "1111", "1111"]);
-    expect(table({ rules: of(["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
-    expect(table({ rules: of(["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
-    expect(table({ rules: of(["window", 3]) })).toEqual(["1110", "1111", "1111", "0111"]);
+    expect(table({ rules: rules(["full", 0]) })).toEqual(["1111", "1111", "1111", "1111"]);
+    expect(table({ rules: rules(["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
+    expect(table({ rules: rules(["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
+    expect(table({ rules: rules(["window", 3]) })).toEqual(["1110", "1111", "1111", "0111"]);
   });
 
   test("two rules are what both allow, or one of them", () => {
-    expect(table({ rules: of(["causal", 0], ["window", 2]) })).toEqual(["1000", "1100", "0110", "0011"]);
-    expect(table({ rules: of(["causal", 0], ["window", 2]), join: "or" })).toEqual(["1100", "1110", "1111", "1111"]);
-    expect(table({ rules: of(["window", 3], ["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
-    expect(table({ rules: of(["causal", 0], ["texts", 1]) })).toEqual(["1000", "0100", "0110", "0111"]);
+    expect(table({ rules: rules(["causal", 0], ["window", 2]) })).toEqual(["1000", "1100", "0110", "0011"]);
+    expect(table({ rules: rules(["causal", 0], ["window", 2]), join: "or" })).toEqual(["1100", "1110", "1111", "1111"]);
+    expect(table({ rules: rules(["window", 3], ["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
+    expect(table({ rules: rules(["causal", 0], ["texts", 1]) })).toEqual(["1000", "0100", "0110", "0111"]);
   });
 
   test("all words and a rule is the rule; all words or a rule is all words", () => {
-    expect(table({ rules: of(["full", 0], ["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
-    expect(table({ rules: of(["causal", 0], ["full", 0]), join: "or" })).toEqual(["1111", "1111", "1111", "1111"]);
+    expect(table({ rules: rules(["full", 0], ["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
+    expect(table({ rules: rules(["causal", 0], ["full", 0]), join: "or" })).toEqual(["1111", "1111", "1111", "1111"]);
   });
 
   test("padding stands before the words, and a fully masked row has weights of 0", () => {
-    const given = state({ rules: of(["causal", 0], ["padded", 1]) });
+    const given = state({ rules: rules(["causal", 0], ["padded", 1]) });
     expect(table(given)).toEqual(["00000", "01000", "01100", "01110", "01111"]);
     const now = maskedAttention(record, given);
     expect(now.names.map(({ text }) => text)).toEqual(["pad", ...WORDS]);
@@ -94,13 +95,13 @@ describe("combined masks", () => {
   });
 
   test("the reason names the rules that decide", () => {
-    const both = state({ rules: of(["causal", 0], ["window", 2]) });
+    const both = state({ rules: rules(["causal", 0], ["window", 2]) });
     const now = maskedAttention(record, both);
     expect(reason(now, "and", 2, 1)).toBe("“all” 2 can attend to “conquers” 1: causal shows “conquers” 1 to “all” 2 by 0 words, and window shows “conquers” 1 to “all” 2 by 2 words."); // prettier-ignore
     expect(reason(now, "and", 2, 0)).toBe("“all” 2 cannot attend to “Love” 0: window hides “Love” 0 from “all” 2 by 2 words.");
     const either = maskedAttention(record, { ...both, join: "or" });
     expect(reason(either, "or", 2, 0)).toBe("“all” 2 can attend to “Love” 0: causal shows “Love” 0 to “all” 2 by 0 words.");
-    expect(reason(maskedAttention(record, state({ rules: of(["full", 0]) })), "and", 0, 3)).toMatch(/no pair is masked\.$/);
+    expect(reason(maskedAttention(record, state({ rules: rules(["full", 0]) })), "and", 0, 3)).toMatch(/no pair is masked\.$/);
   });
 
   test("a weight leads back to the products of query and key", () => {
@@ -110,34 +111,27 @@ describe("combined masks", () => {
 });
 
 describe("the link", () => {
-  test("keeps every choice and nothing else", () => {
-    expect(toHash(initial(record), record)).toBe("");
-    const chosen = state({ rules: of(["window", 3], ["texts", 1]), join: "or", cell: [2, 0], lesson: 3, window: 4, layers: 1, step: 2, keep: 2 }); // prettier-ignore
-    const hash = toHash(chosen, record);
-    expect(hash).toBe("mask=window-3.texts-1&join=or&cell=2.0&lesson=3&step=2&window=4&layers=1&keep=2");
-    expect(fromHash(hash, record)).toEqual(chosen);
-  });
+  const of = stateOf({ ...record, heads: 2 });
+  linkTests(
+    of,
+    {
+      mask: ["causal", "window-3.texts-1", "full", "padded-1.causal", "texts", "nonsense", "window-9", "causal.window.full"],
+      join: ["and", "or", "xor"],
+      cell: ["2.0", "0.7", "7.7", "-1.1", "1"],
+      ...Object.fromEntries(["head", "lesson", "step", "window", "layers", "keep"].map((key) => [key, ["0", "1", "2", "3", "4", "5", "-1", "1.5"]])), // prettier-ignore
+    },
+    ["mask=nonsense", "mask=window-9", "mask=causal.window.full", "cell=-1.1", "cell=1", "layers=5", "keep=1.5", "head=2", "join=or"], // prettier-ignore
+  );
 
-  test("what makes no sense is left out", () => {
-    for (const wrong of [
-      "mask=nonsense",
-      "mask=window-9",
-      "mask=causal.window.full",
-      "cell=-1.1",
-      "cell=1",
-      "layers=5",
-      "keep=1.5",
-      "head=2",
-      "join=or",
-    ])
-      // prettier-ignore
-      expect(fromHash(wrong, record)).toEqual(initial(record));
+  test("is as short as the choices", () => {
+    const chosen = state({ rules: rules(["window", 3], ["texts", 1]), join: "or", cell: [2, 0], lesson: 3, window: 4, layers: 1, step: 2, keep: 2 }); // prettier-ignore
+    expect(of.write(chosen)).toBe("mask=window-3.texts-1&join=or&cell=2.0&lesson=3&step=2&window=4&layers=1&keep=2");
   });
 
   test("a preset is known by its rules and how they are combined", () => {
-    const rules = of(["causal", 0], ["window", 4]);
-    expect(patternOf(record, state({ rules }))?.name).toBe("sliding");
-    expect(patternOf(record, state({ rules, join: "or" }))?.name).toBe("either");
-    expect(patternOf(record, state({ rules: of(["window", 4]) }))).toBeUndefined();
+    const both = rules(["causal", 0], ["window", 4]);
+    expect(patternOf(record, state({ rules: both }))?.name).toBe("sliding");
+    expect(patternOf(record, state({ rules: both, join: "or" }))?.name).toBe("either");
+    expect(patternOf(record, state({ rules: rules(["window", 4]) }))).toBeUndefined();
   });
 });

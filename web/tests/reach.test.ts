@@ -6,22 +6,23 @@ import { Effects, inWords, tokensBack } from "../src/pages/reach/effect";
 import { goalsOf } from "../src/pages/reach/goals";
 import type { ReachPage } from "../src/pages/reach/page";
 import { level } from "../src/pages/reach/rows";
-import { fromHash, initial, toHash } from "../src/pages/reach/state";
+import { stateOf } from "../src/pages/reach/state";
 import { merged } from "../src/figure/messages";
 import { exercises, figures } from "./book";
 
 const record: Reach = JSON.parse(readFileSync(new URL("../../src/equiscope/explore/pages/reach.json", import.meta.url), "utf8"));
 const effects = new Effects(record);
-const at = (hash: string): ReachPage => ({ record, effects, state: fromHash(hash, record), set: () => {} });
+const of = stateOf(record);
+const at = (hash: string) => ({ record, effects, state: of.read(hash) }) as unknown as ReachPage;
 
 describe("the link", () => {
   test.each(["weights=trained", "length=20&token=3", "timed=1024"])("comes back as it was: %s", (hash) =>
-    expect(toHash(fromHash(hash, record), record)).toBe(hash),
+    expect(of.write(of.read(hash))).toBe(hash),
   );
   test.each(["weights=none", "token=x", "timed=17", "length=x"])("without what is invalid is that of the beginning: %s", (hash) =>
-    expect(fromHash(hash, record)).toEqual(initial(record)),
+    expect(of.read(hash)).toEqual(of.initial()),
   );
-  test("has no token beyond the text", () => expect(fromHash("length=10&token=40", record).token).toBe(9));
+  test("has no token beyond the text", () => expect(of.read("length=10&token=40").token).toBe(9));
 });
 
 describe("the record", () => {

@@ -4,7 +4,8 @@ import type { Mark, Report, Row } from "../src/core/contract";
 import { change, kinds } from "../src/pages/report/counterexample";
 import { lanes, spoken } from "../src/pages/report/errors";
 import { place, share } from "../src/pages/report/scale";
-import { fromHash, initial, toHash } from "../src/pages/report/state";
+import { stateOf } from "../src/pages/report/state";
+import { linkTests } from "./links";
 import { comparable, count, folded, tree } from "../src/pages/report/trail";
 import { tone } from "../src/pages/report/rows";
 import { typeset } from "../src/pages/report/typeset";
@@ -121,26 +122,24 @@ describe("what was changed", () => {
 
 describe("the link", () => {
   const page = report(row("causal", { fails: true, verdict: "broken" }), row("batch"), row("permute & <b>"));
+  const of = stateOf(page);
+  linkTests(of, { row: ["causal", "batch", "permute & <b>", "", "nonsense"], only: ["1", "on", "x"] });
 
   test("opens the rows that it names, and no others", () => {
-    expect(fromHash("#row=batch", page).rows).toEqual(["batch"]);
-    expect(fromHash("row=batch&row=batch&row=nonsense", page).rows).toEqual(["batch"]);
-    expect(fromHash("row=", page).rows).toEqual([]);
+    expect(of.read("#row=batch").rows).toEqual(["batch"]);
+    expect(of.read("row=batch&row=batch&row=nonsense").rows).toEqual(["batch"]);
+    expect(of.read("row=").rows).toEqual([]);
+    expect(of.write({ rows: [], only: false })).toBe("row=");
   });
 
   test("by default the first failing row is open", () => {
-    expect(fromHash("", page).rows).toEqual(["causal"]);
-    expect(initial(report(row("batch"))).rows).toEqual([]);
-  });
-
-  test("restores every state", () => {
-    for (const rows of [[], ["causal"], ["batch", "permute & <b>"]])
-      for (const only of [false, true]) expect(fromHash(toHash({ rows, only }, page), page)).toEqual({ rows, only });
-    expect(toHash(initial(page), page)).toBe("");
+    expect(of.initial().rows).toEqual(["causal"]);
+    expect(stateOf(report(row("batch"))).initial().rows).toEqual([]);
   });
 
   test("failures only is a choice where something fails", () => {
-    expect(fromHash("only=1", report(row("batch"))).only).toBe(false);
+    expect(stateOf(report(row("batch"))).read("only=1").only).toBe(false);
+    expect(of.read("only=1").only).toBe(true);
   });
 });
 

@@ -5,7 +5,8 @@ import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../sr
 import { reach, thinned } from "../src/pages/run/chart";
 import { below, History, nearest, smoothed, span } from "../src/pages/run/history";
 import { listen } from "../src/pages/run/live";
-import { fromHash, initial, toHash } from "../src/pages/run/state";
+import { state } from "../src/pages/run/state";
+import { linkTests } from "./links";
 import { flat, written } from "../src/core/tables";
 
 const point = (step: number, more: Partial<Point> = {}): Point => ({ entry: "point", step, loss: 1 / step, rate: 1e-3, norm: 1, seconds: step / 2, tokens: 100, ...more }); // prettier-ignore
@@ -170,18 +171,14 @@ describe("attention of an example", () => {
 });
 
 describe("the state", () => {
-  test("is the link, and comes back from it", () => {
-    for (const change of [{}, { log: true }, { over: "time" as const, smooth: 50 }, { at: 0, head: [1, 2] as [number, number] }]) {
-      const state = { ...initial(), ...change };
-      expect(fromHash(toHash(state))).toMatchObject(change);
-      expect(toHash(fromHash(toHash(state)))).toBe(toHash(state));
-    }
-    expect(toHash(initial())).toBe("");
-  });
+  linkTests(
+    state,
+    { axis: ["log", "x"], over: ["time", "money"], smooth: ["50", "-1"], at: ["0", "7", "1e9"], head: ["1.2", "1"] },
+    ["#axis=x&over=money&smooth=-1&at=1e9&head=1"],
+  );
 
-  test("and what is invalid is left out", () => {
-    expect(fromHash("#axis=x&over=money&smooth=-1&at=1e9&head=1")).toEqual(initial());
-  });
+  test("is as short as the choices", () =>
+    expect(state.write({ ...state.initial(), log: true, at: 0, head: [1, 2] })).toBe("axis=log&at=0&head=1.2"));
 });
 
 test("a recipe is written as --set takes it", () => {

@@ -5,18 +5,19 @@ import type { Explorable } from "../src/core/contract";
 import type { App } from "../src/pages/sentence/app";
 import { goalsOf } from "../src/pages/sentence/goals";
 import { Lab } from "../src/pages/sentence/lab";
-import { fromHash, initial, toHash } from "../src/pages/sentence/state";
+import { stateOf } from "../src/pages/sentence/state";
 import { merged } from "../src/figure/messages";
 import { exercises, figures } from "./book";
 
 const page: Explorable = JSON.parse(readFileSync(new URL("../../contract/sentence.json", import.meta.url), "utf8"));
 const lab = new Lab(page);
-const at = (hash: string) => ({ state: fromHash(hash, page), lab, page }) as unknown as App;
+const of = stateOf(page);
+const at = (hash: string) => ({ state: of.read(hash), lab, page }) as unknown as App;
 
 describe("the link", () => {
   test("is empty at the beginning, which compares few schemes", () => {
-    expect(toHash(initial(page), page)).toBe("");
-    expect(initial(page).schemes).toEqual(["none", "sinusoidal", "rope"]);
+    expect(of.write(of.initial())).toBe("");
+    expect(of.initial().schemes).toEqual(["none", "sinusoidal", "rope"]);
   });
 
   test.each([
@@ -26,15 +27,15 @@ describe("the link", () => {
     "point=mixed%3A0%2C1",
     "story=slide&schemes=index",
     "edits=%7B%22words%22%3A%7B%220%2C0%22%3A3%7D%7D",
-  ])("comes back as it was: %s", (hash) => expect(toHash(fromHash(hash, page), page)).toBe(hash));
+  ])("comes back as it was: %s", (hash) => expect(of.write(of.read(hash))).toBe(hash));
 
   test.each(["schemes=nothing", "schemes=", "until=never", "point=mixed", "point=mixed:0", "point=:0,0", "point=a:b,c"])(
     "without what is invalid is that of the beginning: %s",
-    (hash) => expect(toHash(fromHash(hash, page), page)).toBe(""),
+    (hash) => expect(of.write(of.read(hash))).toBe(""),
   );
 
   test("lists schemes in the page's order, whatever the link's", () =>
-    expect(fromHash("schemes=rope,none", page).schemes).toEqual(["none", "rope"]));
+    expect(of.read("schemes=rope,none").schemes).toEqual(["none", "rope"]));
 });
 
 const own = exercises.filter(({ src }) => src === "figures/sentence.html");

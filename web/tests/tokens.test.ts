@@ -11,7 +11,8 @@ import { goalsOf } from "../src/pages/tokens/goals";
 import type { TokensPage } from "../src/pages/tokens/page";
 import { merged } from "../src/figure/messages";
 import { exercises, figures } from "./book";
-import { chosen, fromHash, initial, type Kind, toHash, within } from "../src/pages/tokens/state";
+import { type Kind, stateOf, within } from "../src/pages/tokens/state";
+import { linkTests } from "./links";
 
 const array = (shape: number[], data: number[]) => ({ shape, dtype: "float64" as const, data });
 const KINDS: Kind[] = ["sound", "picture", "film"];
@@ -111,17 +112,17 @@ describe("tokens of a sound", () => {
 });
 
 describe("what is chosen", () => {
-  test("the link brings it back", () => {
-    const state = { ...initial(KINDS), see: "film" as Kind, film: { ...chosen(), cut: 2, token: 7, number: 11, frame: 5 } };
-    const hash = toHash(state, KINDS);
-    expect(hash).toBe("see=film&cut=2&token=7&number=11&frame=5");
-    expect(fromHash(hash, KINDS)).toEqual(state);
-    expect(toHash(initial(KINDS), KINDS)).toBe("");
-  });
+  const of = stateOf(KINDS);
+  const texts = { cut: ["0", "2", "x"], way: ["frames", "patches", "odd"], token: ["7", "-1", "1e3"], number: ["11", "1.5"], frame: ["0", "5"], span: ["0.5", "2", "-4"] }; // prettier-ignore
+  const sections = Object.fromEntries(KINDS.map((kind) => [kind, ["cut=2&token=3", "way=frames", "number=1&frame=0", "cut=-1"]]));
+  linkTests(of, { see: [...KINDS, "smell"], ...texts, ...sections }, ["see=smell&cut=-1&token=x&number=1.5&span=-4&way=odd"]);
 
-  test("a link that makes no sense is read as far as it does", () => {
-    expect(fromHash("see=smell&cut=-1&token=x&number=1.5&span=-4&way=odd", KINDS)).toEqual(initial(KINDS));
-    expect(fromHash("see=film", ["picture"]).see).toBe("picture");
+  test("the open section has the names of its fields, and the others come back too", () => {
+    const begin = of.initial();
+    const state = { ...begin, see: "film" as const, film: { ...begin.film, cut: 2, token: 7, number: 11, frame: 5 } };
+    expect(of.write(state)).toBe("see=film&cut=2&token=7&number=11&frame=5");
+    expect(of.write({ ...state, picture: { ...begin.picture, cut: 1 } })).toContain("picture=cut%3D1");
+    expect(stateOf(["picture"]).read("see=film").see).toBe("picture");
   });
 
   test("what is not there is replaced", () => {
@@ -156,7 +157,7 @@ describe("the exercises of the book", () => {
     picture: { cuts: [cut(16), cut(8), cut(14), cut(32)] },
     film: { cuts: [{ size: [2, 16, 16], grid: [8, 4, 4] }] },
   } as unknown as Tokenised;
-  const at = (hash: string) => ({ record, state: fromHash(hash, KINDS) }) as TokensPage;
+  const at = (hash: string) => ({ record, state: stateOf(KINDS).read(hash) }) as TokensPage;
   const mark = (goal: string, hash: string) => goalsOf(at(hash))[goal]();
   const own = exercises.filter(({ src }) => src === "figures/tokens.html");
 

@@ -3,7 +3,8 @@ import type { SchemeProgram } from "./contract";
 import { h } from "./dom";
 import type { Name } from "./names";
 import type { Place, Program } from "./program";
-import { History, type Shown } from "./state";
+import type { Shown } from "./state";
+import { Store } from "./store";
 import type { Tensor } from "./tensor";
 
 /** A program at work: its record, and its numbers for one input. free: every number can be changed, those of steps too. */
@@ -41,8 +42,7 @@ const whenIdle: (work: (deadline: IdleDeadline) => void) => number =
     : (work) => window.setTimeout(work, 0, { timeRemaining: () => 50, didTimeout: true });
 const cancelIdle: (id: number) => void = globalThis.cancelIdleCallback ?? clearTimeout;
 
-export abstract class Desk<S extends Shown = Shown> {
-  readonly history = new History<S>();
+export abstract class Desk<S extends Shown = Shown> extends Store<S> {
   readonly marks = new Set<Mark>();
   private live: Live[] = [];
   private deferred: Live[] = [];
@@ -54,48 +54,32 @@ export abstract class Desk<S extends Shown = Shown> {
     },
     { rootMargin: "100px" },
   );
-  private waiting = 0;
-  private later = 0;
+  private frame = 0;
   private lit = false;
   private pinned: Target | undefined;
   private pointed: Target | undefined;
-  private readonly listeners: ((target: Target | undefined) => void)[] = [];
+  private readonly pointing: ((target: Target | undefined) => void)[] = [];
   rebuild: () => void = () => {};
-
-  constructor(public state: S) {}
 
   /** Names along an axis of a value, where its rows or columns have names. */
   abstract names(axis: string, length: number): Name[] | undefined;
 
-  /** What differs from the beginning, as a URL fragment. */
-  abstract link(): string;
-
   // --- state -----------------------------------------------------------------------------------------------------------
-  /** Change the state. `structure` builds the story again; else the marks on screen are refreshed, at most once a frame. */
-  set(change: Partial<S>, { undoable = true, structure = false } = {}): void {
-    if (undoable) this.history.push(this.state);
-    this.state = { ...this.state, ...change };
-    if (structure) this.restart();
+  /** Change the state. structure: the page is built again; else the marks on screen are refreshed, at most once a frame. */
+  override set(change: Partial<S>, { step = true, structure = false } = {}): void {
+    this.structure = structure;
+    super.set(change, { step });
+  }
+  private structure = false;
+
+  protected override changed(_change: Partial<S>, whole: boolean): void {
+    if (whole || this.structure) this.restart();
     else this.refresh();
-    this.remember();
+    this.structure = false;
   }
 
-  undo(): void {
-    this.replace(this.history.undo(this.state));
-  }
-
-  redo(): void {
-    this.replace(this.history.redo(this.state));
-  }
-
-  replace(state: S | undefined): void {
-    if (!state) return;
-    this.state = state;
-    this.restart();
-    this.remember();
-  }
-
-  private restart(): void {
+  /** Build the page. */
+  restart(): void {
     this.live = [];
     this.deferred = [];
     this.watcher.disconnect();
@@ -112,10 +96,10 @@ export abstract class Desk<S extends Shown = Shown> {
     if (element) this.watcher.observe(element);
   }
 
-  private refresh(): void {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
+  protected refresh(): void {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
       const seen = this.live.filter(({ element }) => !element || this.onScreen.has(element));
       this.deferred = this.live.filter((live) => !seen.includes(live));
       for (const { draw } of seen) draw();
@@ -138,17 +122,9 @@ export abstract class Desk<S extends Shown = Shown> {
     else if (this.lit) this.announce();
   }
 
-  private remember(): void {
-    clearTimeout(this.later);
-    this.later = window.setTimeout(() => {
-      const hash = this.link();
-      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-    }, 120);
-  }
-
   // --- pointing --------------------------------------------------------------------------------------------------------
   onPoint(listener: (target: Target | undefined) => void): void {
-    this.listeners.push(listener);
+    this.pointing.push(listener);
   }
 
   point(target: Target | undefined): void {
@@ -168,7 +144,7 @@ export abstract class Desk<S extends Shown = Shown> {
 
   private announce(): void {
     const target = this.target;
-    for (const listener of this.listeners) listener(target);
+    for (const listener of this.pointing) listener(target);
     if (!target && !this.lit) return;
     this.lit = !!target;
     const operands = target ? this.operands(target) : [];

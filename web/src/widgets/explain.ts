@@ -20,7 +20,7 @@ export function explainer(app: Desk): HTMLElement {
   editor.addEventListener("submit", (event) => event.preventDefault());
   input.addEventListener("input", () => shown && Math.abs(input.valueAsNumber) <= 1e6 && write(shown, input.valueAsNumber));
   input.addEventListener("focus", () => {
-    if (!editing) app.history.push(app.state);
+    if (!editing) app.begin();
     editing = true;
   });
   input.addEventListener("blur", () => (editing = false));
@@ -105,7 +105,7 @@ export function explainer(app: Desk): HTMLElement {
     const cell = [...target.index];
     if (key === "words") cell[0] = target.run.source![cell[0]];
     const edits = { ...app.state.edits, [key]: { ...app.state.edits[key], [cell.join()]: number } };
-    app.set({ edits }, { undoable: false });
+    app.set({ edits }, { step: false });
   }
 
   function commit(): void {

@@ -3,7 +3,7 @@ import type { Comparison } from "../../core/contract";
 import { spoken } from "../../charts/axis";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
-import { fragment } from "../../core/state";
+import { Store } from "../../core/store";
 import { copied } from "../../core/save";
 import { navigation } from "../../widgets/navigation";
 import { extrapolation } from "./extrapolation";
@@ -15,7 +15,7 @@ import { provenance } from "./provenance";
 import { decimals } from "./numbers";
 import { pairs } from "./pairs";
 import { csv, named } from "./csv";
-import { type CompareState, fromHash, toHash } from "./state";
+import { type CompareState, stateOf } from "./state";
 import { symmetries } from "./symmetries";
 import "./compare.css";
 
@@ -23,32 +23,23 @@ const LONG = 90; // characters of an answer that is written smaller
 const NOTES = 6; // notes that are shown; more are folded
 
 /** The interface of the page for scripts. */
-export interface ComparePage {
+export interface ComparePage extends Store<CompareState> {
   comparison: Comparison;
   groups: Group[];
-  state: CompareState;
   decimals: number; // of the deciding metric
   file: string; // the stem of saved files
   drawn(): Group[];
-  set(change: Partial<CompareState>): void;
 }
 
 export function mount(comparison: Comparison, root: HTMLElement): ComparePage {
   const all = groups(comparison);
-  const page: ComparePage = {
+  const page: ComparePage = Object.assign(new Store(stateOf(all.length)), {
     comparison,
     groups: all,
-    state: fromHash(fragment(), all.length),
     decimals: decimals(all.map(({ value }) => value)),
     file: named(comparison.title),
     drawn: () => all.filter(({ index }) => !page.state.without.includes(index)),
-    set(change) {
-      page.state = { ...page.state, ...change };
-      const hash = toHash(page.state);
-      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-      draw();
-    },
-  };
+  });
   const plots = [curves(page), extrapolation(page), cost(page)].filter((plot) => plot !== undefined);
   const draw = () => plots.forEach((plot) => plot.draw());
   document.body.classList.add("compare");
@@ -67,11 +58,8 @@ export function mount(comparison: Comparison, root: HTMLElement): ComparePage {
     ),
     h("footer", { "data-part": "footer" }, "equiscope: every number on this page is in the record inside it, or is a mean or spread of such numbers. It works offline and sends nothing anywhere."), // prettier-ignore
   );
+  page.onChange(draw);
   draw();
-  addEventListener("hashchange", () => {
-    page.state = fromHash(fragment(), all.length);
-    draw();
-  });
   return page;
 }
 

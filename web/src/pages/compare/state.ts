@@ -1,4 +1,6 @@
-// The selection on the page of a comparison. It is the link to the page.
+// The selection on the page of a comparison.
+import { choice, distinct, field, flag, list, only, optional, schema, type Schema, whole } from "../../core/state";
+
 export const BANDS = ["range", "spread", "seeds"] as const;
 export const COSTS = ["seconds", "multiply_adds", "parameters", "memory", "tokens"] as const;
 
@@ -11,30 +13,16 @@ export interface CompareState {
   cost?: (typeof COSTS)[number]; // by default the first that is known
 }
 
-export const initial = (): CompareState => ({ without: [], band: "range", log: false, end: false, far: false });
-
-export function toHash(state: CompareState): string {
-  const parts = new URLSearchParams();
-  if (state.without.length) parts.set("without", state.without.join("."));
-  if (state.band !== "range") parts.set("band", state.band);
-  if (state.log) parts.set("axis", "log");
-  if (state.end) parts.set("steps", "end");
-  if (state.far) parts.set("extrapolation", "log");
-  if (state.cost) parts.set("cost", state.cost);
-  return parts.toString();
-}
-
-/** The state that a fragment describes; what is invalid is left out. */
-export function fromHash(hash: string, count: number): CompareState {
-  const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const without = (parts.get("without") ?? "").split(".").filter((text) => /^\d{1,4}$/.test(text));
-  const known = [...new Set(without.map(Number))].filter((i) => i < count);
-  return {
-    without: known.length < count ? known : [],
-    band: BANDS.find((one) => one === parts.get("band")) ?? "range",
-    log: parts.get("axis") === "log",
-    end: parts.get("steps") === "end",
-    far: parts.get("extrapolation") === "log",
-    cost: COSTS.find((one) => one === parts.get("cost")),
-  };
-}
+/** candidates: how many there are, of which at least one is shown. */
+export const stateOf = (candidates: number): Schema<CompareState> =>
+  schema<CompareState>({
+    without: field(
+      only(list(whole(0, candidates - 1)), (all) => distinct(all) && all.length < candidates),
+      [],
+    ),
+    band: field(choice(BANDS), "range"),
+    log: field(flag("log", "linear"), false, { key: "axis" }),
+    end: field(flag("end", "all"), false, { key: "steps" }),
+    far: field(flag("log", "linear"), false, { key: "extrapolation" }),
+    cost: optional(choice(COSTS)),
+  });

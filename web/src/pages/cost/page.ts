@@ -1,9 +1,8 @@
 // The page of cost: sizes first, then where the multiply-adds go, cost against length, memory, time.
 import type { Cost } from "../../core/contract";
 import { button, h } from "../../core/dom";
-import { download } from "../../core/save";
-import { fragment } from "../../core/state";
-import { copied } from "../../core/save";
+import { copied, download } from "../../core/save";
+import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
 import { stacked } from "./bars";
 import { all, brief, percent, total, whole } from "./formula";
@@ -13,27 +12,16 @@ import { timings } from "./timings";
 import { memory, generation } from "./memory";
 import { copied as columns, parts } from "./parts";
 import { modelName, sizes } from "./sizes";
-import { chosen, type CostState, fromHash, preset, toHash } from "./state";
+import { chosen, type CostState, preset, stateOf } from "./state";
 import "./cost.css";
 
 /** The interface of the page for scripts. */
-export interface CostPage {
+export interface CostPage extends Store<CostState> {
   cost: Cost;
-  state: CostState;
-  set(change: Partial<CostState>): void;
 }
 
 export function mount(cost: Cost, root: HTMLElement): CostPage {
-  const page: CostPage = {
-    cost,
-    state: fromHash(cost, fragment()),
-    set(change) {
-      page.state = { ...page.state, ...change };
-      const hash = toHash(cost, page.state);
-      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-      draw();
-    },
-  };
+  const page: CostPage = Object.assign(new Store(stateOf(cost)), { cost });
   const answer = h("p.lede", { "aria-live": "polite", "data-part": "summary" });
   const note = h("p.notice", { "data-part": "summary" });
   const [bars, table] = [stacked(page), parts(page)];
@@ -60,11 +48,8 @@ export function mount(cost: Cost, root: HTMLElement): CostPage {
     h("main", { id: "story" }, choice.element, where, others.map(({ element }) => element)), // prettier-ignore
     h("footer", { "data-part": "footer" }, "equiscope: every number on this page follows from the formulas inside it, or was measured when the page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
+  page.onChange(draw);
   draw();
-  addEventListener("hashchange", () => {
-    page.state = fromHash(cost, fragment());
-    draw();
-  });
   return page;
 }
 

@@ -3,7 +3,7 @@ import type { Size } from "../../core/contract";
 import { h } from "../../core/dom";
 import { divisors, type Sizes, whole } from "./formula";
 import type { CostPage } from "./page";
-import { begin, changed, nearest, preset, refusal, sized } from "./state";
+import { changed, nearest, preset, refusal, sized } from "./state";
 
 interface Row {
   element: HTMLElement;
@@ -22,12 +22,12 @@ export function sizes(page: CostPage): Row {
   };
   const choose = (name: string) => {
     tell("");
-    page.set({ ...begin(cost, name), bytes: page.state.bytes, view: page.state.view });
+    page.set({ ...page.schema.read(`model=${encodeURIComponent(name)}`), bytes: page.state.bytes, view: page.state.view });
   };
-  const set = (letter: string, value: number) => {
+  const set = (letter: string, value: number, step = true) => {
     const { sizes, changes } = sized(page.state.sizes, letter, value);
     tell(changes.join(" "));
-    page.set({ sizes });
+    page.set({ sizes }, { step });
   };
   const rows = cost.sizes.map((size) => row(size, page, set, tell));
   const gate = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => page.set({ gate: gate.checked }) });
@@ -66,9 +66,14 @@ const times = (value: number): string => String(Number(value.toFixed(3)));
 export const sizeText = (letter: string, sizes: Sizes): string =>
   letter === "F" ? `${times(sizes.F / sizes.D)} times, ${whole(sizes.F)} features` : whole(sizes[letter]);
 
-function row(size: Size, page: CostPage, set: (letter: string, value: number) => void, tell: (text: string) => void): Row {
+function row(
+  size: Size,
+  page: CostPage,
+  set: (letter: string, value: number, step?: boolean) => void,
+  tell: (text: string) => void,
+): Row {
   const { letter, name } = size;
-  let places: number[] = [];
+  let [places, first]: [number[], boolean] = [[], true];
   const wrong = h("span.wrong", { id: `wrong-${letter}` });
   const range = h<HTMLInputElement>("input", {
     type: "range",
@@ -77,7 +82,11 @@ function row(size: Size, page: CostPage, set: (letter: string, value: number) =>
     "aria-label": `${name}, ${letter}`,
     oninput: () => {
       refuse("");
-      set(letter, places[Number(range.value)]);
+      set(letter, places[Number(range.value)], first);
+      first = false;
+    },
+    onchange: () => {
+      first = true;
     },
   });
   const field = h<HTMLInputElement>("input", {

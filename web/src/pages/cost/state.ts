@@ -1,6 +1,7 @@
-// The selection on the page of cost. It is the link to the page.
+// The selection on the page of cost.
 import type { Cost, Preset, Size } from "../../core/contract";
-import { divisors, type Model, type Sizes, whole } from "./formula";
+import { choice, field, type Field, flag, schema, type Schema, whole } from "../../core/state";
+import { divisors, type Model, type Sizes, whole as written } from "./formula";
 
 export const FORMATS = [4, 2, 1] as const; // bytes of a number
 export const VIEWS = ["work", "tokens", "heads"] as const; // the x axis of the timings
@@ -15,11 +16,6 @@ export interface CostState {
 
 export const preset = ({ presets }: Cost, name: string): Preset => presets.find((one) => one.name === name) ?? presets[0];
 
-export function begin(cost: Cost, name = cost.presets[0].name): CostState {
-  const { sizes, features: has, name: model } = preset(cost, name);
-  return { model, sizes: { ...sizes }, gate: has.includes("gate"), bytes: 2, view: "work" };
-}
-
 /** The chosen model: a preset with other sizes. */
 export function chosen(cost: Cost, { model, sizes, gate }: CostState): Model {
   const has = preset(cost, model).features.filter((one) => one !== "gate");
@@ -32,31 +28,29 @@ export const changed = (cost: Cost, state: CostState): boolean => {
   return state.gate !== has.includes("gate") || cost.sizes.some(({ letter }) => sizes[letter] !== state.sizes[letter]);
 };
 
-export function toHash(cost: Cost, state: CostState): string {
-  const { sizes, features: has } = preset(cost, state.model);
-  const parts = new URLSearchParams();
-  if (state.model !== cost.presets[0].name) parts.set("model", state.model);
-  for (const { letter } of cost.sizes) if (state.sizes[letter] !== sizes[letter]) parts.set(letter, String(state.sizes[letter]));
-  if (state.gate !== has.includes("gate")) parts.set("gate", state.gate ? "on" : "off");
-  if (state.bytes !== 2) parts.set("bytes", String(state.bytes));
-  if (state.view !== "work") parts.set("view", state.view);
-  return parts.toString();
-}
+export const stateOf = (cost: Cost): Schema<CostState> =>
+  schema<CostState>({
+    model: field(choice(cost.presets.map(({ name }) => name)), cost.presets[0].name),
+    sizes: sizesOf(cost),
+    gate: field(flag(), ({ model }) => preset(cost, model).features.includes("gate")),
+    bytes: field(choice(FORMATS), 2),
+    view: field(choice(VIEWS), "work", { history: "back" }),
+  });
 
-/** The state that a fragment describes; what is invalid is left out, and heads that do not divide are adjusted. */
-export function fromHash(cost: Cost, hash: string): CostState {
-  const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const state = begin(cost, parts.get("model") ?? undefined);
-  for (const size of cost.sizes) {
-    const text = parts.get(size.letter) ?? "";
-    if (/^\d{1,9}$/.test(text) && inside(size, Number(text))) state.sizes[size.letter] = Number(text);
-  }
-  state.sizes = withDividingHeads(state.sizes).sizes;
-  if (parts.has("gate")) state.gate = parts.get("gate") === "on";
-  state.bytes = FORMATS.find((one) => String(one) === parts.get("bytes")) ?? 2;
-  state.view = VIEWS.find((one) => one === parts.get("view")) ?? "work";
-  return state;
-}
+/** A letter for each size that is not the preset's. What is invalid is left out, and heads that do not divide are adjusted. */
+const sizesOf = (cost: Cost): Field<Sizes, CostState> => ({
+  history: "undo",
+  initial: ({ model }) => ({ ...preset(cost, model).sizes }),
+  write(sizes, link, _, { model }) {
+    const begin = preset(cost, model).sizes;
+    for (const { letter } of cost.sizes) if (sizes[letter] !== begin[letter]) link.set(letter, String(sizes[letter]));
+  },
+  read(link, _, { model }) {
+    const sizes = { ...preset(cost, model).sizes };
+    for (const { letter, low, high } of cost.sizes) sizes[letter] = whole(low, high).read(link.get(letter) ?? "") ?? sizes[letter];
+    return withDividingHeads(sizes).sizes;
+  },
+});
 
 const inside = ({ low, high }: Size, value: number): boolean => value >= low && value <= high;
 
@@ -65,10 +59,11 @@ export function withDividingHeads(sizes: Sizes): { sizes: Sizes; changes: string
   const out = { ...sizes };
   const changes: string[] = [];
   out.H = nearest(divisors(out.D), out.H);
-  if (out.H !== sizes.H) changes.push(`${whole(sizes.H)} heads do not divide a width of ${whole(out.D)}: now ${whole(out.H)}.`);
+  if (out.H !== sizes.H)
+    changes.push(`${written(sizes.H)} heads do not divide a width of ${written(out.D)}: now ${written(out.H)}.`);
   out.G = sizes.G === sizes.H ? out.H : nearest(divisors(out.H), out.G);
   if (out.G !== sizes.G && sizes.G !== sizes.H)
-    changes.push(`${whole(sizes.G)} key/value heads do not divide ${whole(out.H)} heads: now ${whole(out.G)}.`);
+    changes.push(`${written(sizes.G)} key/value heads do not divide ${written(out.H)} heads: now ${written(out.G)}.`);
   return { sizes: out, changes };
 }
 
@@ -83,13 +78,13 @@ export function sized(sizes: Sizes, letter: string, value: number): { sizes: Siz
 /** Why a number cannot be this size; empty where it can. */
 export function refusal(size: Size, value: number, sizes: Sizes): string {
   if (!Number.isInteger(value) || !inside(size, value))
-    return `${size.name}: a whole number from ${whole(size.low)} to ${whole(size.high)}.`;
+    return `${size.name}: a whole number from ${written(size.low)} to ${written(size.high)}.`;
   if (!"HG".includes(size.letter)) return "";
-  const [owner, who, of] = size.letter === "H" ? [sizes.D, "heads", `a width of ${whole(sizes.D)}`] : [sizes.H, "key/value heads", `${whole(sizes.H)} heads`]; // prettier-ignore
+  const [owner, who, of] = size.letter === "H" ? [sizes.D, "heads", `a width of ${written(sizes.D)}`] : [sizes.H, "key/value heads", `${written(sizes.H)} heads`]; // prettier-ignore
   if (owner % value === 0) return "";
   const can = divisors(owner);
   const near = [can.filter((one) => one < value).at(-1), can.find((one) => one > value)].filter((one) => one !== undefined);
-  return `${whole(value)} ${who} do not divide ${of}. Take ${near.map(whole).join(" or ")}.`;
+  return `${written(value)} ${who} do not divide ${of}. Take ${near.map(written).join(" or ")}.`;
 }
 
 /** The nearest of some numbers by ratio. */

@@ -4,18 +4,15 @@ import type { Box, Drawing, LeafRecord } from "../../core/contract";
 import { COLOURS, type Name } from "../../core/names";
 import { leavesOf, poolOf, Program } from "../../core/program";
 import { changed, type Tensor } from "../../core/tensor";
-import { type DrawingState, toHash } from "./state";
+import { type DrawingState, stateOf } from "./state";
 
 export class DrawingDesk extends Desk<DrawingState> {
   private readonly kept: Run;
   private readonly given: Map<string, Tensor>;
   private followed: DrawingState | undefined;
 
-  constructor(
-    readonly drawing: Drawing,
-    state: DrawingState,
-  ) {
-    super(state);
+  constructor(readonly drawing: Drawing) {
+    super(stateOf(drawing));
     const { program: programRecord } = drawing;
     this.given = leavesOf(programRecord, poolOf(drawing.pool));
     const leaves = new Map(this.given);
@@ -37,10 +34,6 @@ export class DrawingDesk extends Desk<DrawingState> {
     );
   }
 
-  link(): string {
-    return toHash(this.state);
-  }
-
   /** The program, with the numbers that a person changed. */
   get run(): Run {
     if (this.followed?.edits !== this.state.edits) {
@@ -55,7 +48,7 @@ export class DrawingDesk extends Desk<DrawingState> {
   }
 
   open(box: Box): void {
-    this.set({ box: box.id }, { structure: true, undoable: false });
+    this.set({ box: box.id }, { structure: true });
     const heading = document.getElementById("opened");
     heading?.focus({ preventScroll: true });
     const far = heading?.getBoundingClientRect();
@@ -64,7 +57,7 @@ export class DrawingDesk extends Desk<DrawingState> {
 
   close(): void {
     const box = this.state.box;
-    this.set({ box: "" }, { structure: true, undoable: false });
+    this.set({ box: "" }, { structure: true });
     const one = document.querySelector<SVGElement>(`.architecture [data-box="${CSS.escape(box)}"]`);
     one?.focus();
   }

@@ -2,18 +2,16 @@
 import type { Drawing } from "../../core/contract";
 import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
 import { navigation } from "../../widgets/navigation";
 import { DrawingDesk } from "./desk";
 import { panel } from "./panel";
 import { mark, picture } from "./picture";
-import { fromHash, initial, toHash } from "./state";
 
 const [BESIDE, SMALLEST] = [900, 420]; // the panel stands beside the drawing in wider windows; its width
 
 export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
-  const desk = new DrawingDesk(drawing, fromHash(fragment(), drawing));
+  const desk = new DrawingDesk(drawing);
   const aside = h("aside.panel", { "data-part": "panel", "aria-label": "details" });
   const place = h("div.place", { "data-part": "drawing" });
   const main = h("main", { id: "story" }, h("div.architected", place, aside));
@@ -44,17 +42,9 @@ export function draw(drawing: Drawing, root: HTMLElement): DrawingDesk {
   };
   fit();
   new ResizeObserver(fit).observe(main);
-  desk.replace(desk.state);
-  window.addEventListener("hashchange", () => {
-    if (fragment() !== toHash(desk.state)) desk.replace(fromHash(fragment(), drawing));
-  });
+  desk.restart();
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && desk.state.box && !(event.target as HTMLElement).closest("input, .cell, canvas")) desk.close();
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
-      return;
-    event.preventDefault();
-    if (event.shiftKey) desk.redo();
-    else desk.undo();
   });
   return desk;
 }
@@ -71,7 +61,7 @@ function top(desk: DrawingDesk, main: HTMLElement): HTMLElement {
       "div.buttons",
       { "data-part": "tools" },
       button("↶ Undo", "Undo the last change of a number (Ctrl+Z)", () => desk.undo()),
-      button("Reset", "Back to the initial state", () => desk.set(initial(), { structure: true })),
+      button("Reset", "Back to the initial state", () => desk.set(desk.schema.initial(), { structure: true })),
       button("SVG", "Save the drawing as an SVG picture", () => saved("svg")),
       button("PNG", "Save the drawing as a PNG picture", () => saved("png")),
     ),
@@ -88,7 +78,7 @@ function choices(desk: DrawingDesk): HTMLElement[] {
     (chosen) => desk.set({ head: Number(chosen) }),
   );
   return [
-    select("not equivariant to", actions, state.action, (action) => desk.set({ action }, { structure: true, undoable: false })),
+    select("not equivariant to", actions, state.action, (action) => desk.set({ action }, { structure: true })),
     ...(drawing.heads > 1 ? [head] : []),
     select("digits", numbered([0, 1, 2, 3, 4, 6]), String(state.digits), (chosen) => desk.set({ digits: Number(chosen) })),
   ];

@@ -34,8 +34,7 @@ function whole(desk: DrawingDesk): HTMLElement {
 
 function stands(desk: DrawingDesk): HTMLElement {
   const { action } = desk.state;
-  const choose = (stand: ModelClaim) =>
-    desk.set({ action: stand.action === action ? "" : stand.action }, { structure: true, undoable: false });
+  const choose = (stand: ModelClaim) => desk.set({ action: stand.action === action ? "" : stand.action }, { structure: true });
   return h(
     "ul.stands",
     desk.drawing.claims.map((stand) =>

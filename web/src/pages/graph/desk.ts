@@ -6,7 +6,7 @@ import { COLOURS, type Name } from "../../core/names";
 import { leavesOf, Program } from "../../core/program";
 import { changed, type Tensor, tensor } from "../../core/tensor";
 import { count, without } from "./edges";
-import { type GraphState, toHash } from "./state";
+import { type GraphState, stateOf } from "./state";
 
 const LOW = "₀₁₂₃₄₅₆₇₈₉";
 
@@ -18,11 +18,8 @@ export class GraphDesk extends Desk<GraphState> {
   private readonly traced: Run;
   private ranFor: GraphState | undefined;
 
-  constructor(
-    readonly record: Messages,
-    state: GraphState,
-  ) {
-    super(state);
+  constructor(readonly record: Messages) {
+    super(stateOf(record));
     this.nodes = record.words.length;
     this.words = titles(record.words).map((text, i) => ({ text, colour: i % COLOURS }));
     const leaves = record.program.leaves.map((leaf) => (leaf.kind === "weight" ? { ...leaf, pool: leaf.id } : leaf)); // the key of its edits
@@ -38,10 +35,6 @@ export class GraphDesk extends Desk<GraphState> {
   /** The words in their present order. */
   names(axis: string): Name[] | undefined {
     return axis === "token" ? this.state.order.map((row) => this.words[row]) : undefined;
-  }
-
-  link(): string {
-    return toHash(this.state, this.record);
   }
 
   get run(): Run {
@@ -94,8 +87,8 @@ export class GraphDesk extends Desk<GraphState> {
 
   // --- actions of the user -------------------------------------------------------------------------------------------------
   /** status: a sentence for screen readers. */
-  change(change: Partial<GraphState>, status = "", undoable = true): void {
-    this.set(change, { undoable });
+  change(change: Partial<GraphState>, status = "", step = true): void {
+    this.set(change, { step });
     this.status = status;
   }
   status = "";
@@ -115,21 +108,22 @@ export class GraphDesk extends Desk<GraphState> {
 
   choose(word: number): void {
     if (word === this.state.node) return;
-    this.change({ node: word }, "", false);
+    this.change({ node: word });
   }
 
-  /** Undo without a rebuild of the page, so that the keyboard focus stays. */
   override undo(): void {
-    this.restore(this.history.undo(this.state), "Undone.");
+    super.undo();
+    this.status = "Undone.";
   }
 
   override redo(): void {
-    this.restore(this.history.redo(this.state), "Redone.");
+    super.redo();
+    this.status = "Redone.";
   }
 
-  restore(state: GraphState | undefined, status: string): void {
-    if (!state) return;
-    this.change(state, status, false);
+  /** The page is never built again, so that the keyboard focus stays. */
+  protected override changed(): void {
+    this.refresh();
   }
 
   arrow(sends: number, receives: number): string {

@@ -4,7 +4,6 @@ import { shuffled } from "../../widgets/strip";
 import type { Messages } from "../../core/contract";
 import { asPart, button, h, numbered, select, slider } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
 import { verdict } from "../../widgets/verdict";
 import { explainer } from "../../widgets/explain";
 import { equivariance } from "../../core/measure";
@@ -15,12 +14,11 @@ import { GraphDesk } from "./desk";
 import { count, randomEdges, hasSelfLoops, matching, table, selfLoops } from "./edges";
 import { picture } from "./picture";
 import { reasons } from "./reasons";
-import { fromHash, initial } from "./state";
 import { steps } from "./steps";
 import "./graph.css";
 
 export function mount(record: Messages, root: HTMLElement): GraphDesk {
-  const desk = new GraphDesk(record, fromHash(fragment(), record));
+  const desk = new GraphDesk(record);
   const parts = { picture: picture(desk), edges: adjacency(desk), messages: messages(desk), chosen: controls(desk), shuffle: shuffle(desk) }; // prettier-ignore
   const saved = (kind: "svg" | "png") => {
     desk.pin(undefined); // no hover in a saved picture
@@ -38,7 +36,7 @@ export function mount(record: Messages, root: HTMLElement): GraphDesk {
           "div.buttons",
           { "data-part": "tools" },
           button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
-          button("Reset", "Reset to the initial state", () => desk.change(initial(record), "Reset.")),
+          button("Reset", "Reset to the initial state", () => desk.change(desk.schema.initial(), "Reset.")),
           button("SVG", "Save the graph as an SVG picture", () => saved("svg")),
           button("PNG", "Save the graph as a PNG picture", () => saved("png")),
         ),
@@ -75,16 +73,6 @@ export function mount(record: Messages, root: HTMLElement): GraphDesk {
     ),
   );
   for (const { draw } of Object.values(parts)) desk.keep(draw);
-  window.addEventListener("hashchange", () => {
-    if (fragment() !== desk.link()) desk.restore(fromHash(fragment(), record), "");
-  });
-  document.addEventListener("keydown", (event) => {
-    const writing = (event.target as Element).matches("input[type=number]"); // which has its own undo
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || writing) return;
-    event.preventDefault();
-    if (event.shiftKey) desk.redo();
-    else desk.undo();
-  });
   return desk;
 }
 
@@ -112,7 +100,7 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
   );
   const range = random.querySelector("input")!;
   const read = random.querySelector("output")!;
-  const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) }, { undoable: false })); // prettier-ignore
+  const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) })); // prettier-ignore
   const about = h("p.quiet.about");
   const cost = h("span.cost");
   const status = h("span.change", { role: "status" });

@@ -1,9 +1,9 @@
-// The state of the graph page, kept in the link and in the undo history.
+// The state of the graph page.
 import type { Messages } from "../../core/contract";
-import { edits, type Shown, whole, write } from "../../core/state";
+import { digits, distinct, edits, field, type Field, fixed, flag, list, only, order, schema, type Schema, type Shown, whole } from "../../core/state"; // prettier-ignore
 import { type Edges, matching, read, spelled, table } from "./edges";
 
-/** node: the selected word; sends: whether its outgoing messages are shown too. Words are indexed as typed. */
+/** node: the selected word; sends: whether its outgoing messages are shown too. Words are indexed as typed, from 0. */
 export interface GraphState extends Shown {
   edges: Edges;
   hidden: number[];
@@ -11,54 +11,38 @@ export interface GraphState extends Shown {
   sends: boolean;
 }
 
-export function initial(record: Messages): GraphState {
-  const start = record.graphs.find(({ name }) => name === record.start) ?? record.graphs[0];
-  return {
-    edges: table(start.edges, record.words.length),
-    hidden: [],
-    node: 0,
-    sends: false,
-    order: record.words.map((_, i) => i),
-    head: 0,
-    digits: 2,
-    edits: {},
-  };
-}
-
-/** What differs from the initial state, as a URL fragment. Words are counted from 0. */
-export function toHash(state: GraphState, record: Messages): string {
-  const [begin, parts] = [initial(record), new URLSearchParams()];
-  const graph = matching(record.graphs, state.edges, record.words.length);
-  if (graph && graph.name !== record.start) parts.set("graph", graph.name);
-  if (!graph) parts.set("edges", spelled(state.edges));
-  if (state.hidden.length) parts.set("hide", state.hidden.join("."));
-  if (state.node !== begin.node) parts.set("word", String(state.node));
-  if (state.sends) parts.set("sends", "on");
-  if (state.order.some((row, i) => row !== i)) parts.set("order", state.order.join("."));
-  if (state.digits !== begin.digits) parts.set("digits", String(state.digits));
-  if (Object.keys(state.edits).length) parts.set("edits", write(state.edits));
-  return parts.toString();
-}
-
-/** The state of a fragment; invalid parts keep their initial value. */
-export function fromHash(hash: string, record: Messages): GraphState {
-  const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
+export function stateOf(record: Messages): Schema<GraphState> {
   const nodes = record.words.length;
-  const graph = record.graphs.find(({ name }) => name === parts.get("graph"));
-  state.edges = read(parts.get("edges"), nodes) ?? (graph ? table(graph.edges, nodes) : state.edges);
-  state.hidden = words(parts.get("hide"), nodes) ?? state.hidden;
-  state.node = words(parts.get("word"), nodes)?.[0] ?? state.node;
-  state.sends = parts.get("sends") === "on";
-  const order = words(parts.get("order"), nodes);
-  if (order?.length === nodes) state.order = order;
-  state.digits = whole(parts.get("digits"), 0, 8) ?? state.digits;
-  state.edits = edits(parts.get("edits"));
-  return state;
+  const node = whole(0, nodes - 1);
+  return schema<GraphState>({
+    edges: edgesOf(record),
+    hidden: field(only(list(node), distinct), [], { key: "hide" }), // prettier-ignore
+    node: field(node, 0, { key: "word", history: "none" }),
+    sends: field(flag(), false),
+    order: field(
+      order(nodes, "."),
+      record.words.map((_, i) => i),
+    ),
+    head: fixed(0),
+    digits: digits(),
+    edits: edits(),
+  });
 }
 
-/** "2.0" as [2, 0]; undefined for a repeated or invalid number. */
-function words(text: string | null, nodes: number): number[] | undefined {
-  const found = (text ?? "").split(".").map((part) => (/^\d{1,3}$/.test(part) ? Number(part) : NaN));
-  const valid = found.every((word) => word < nodes) && new Set(found).size === found.length;
-  return valid ? found : undefined;
+/** "graph" for an example graph by its name, "edges" for any other. */
+function edgesOf({ graphs, start, words }: Messages): Field<Edges, GraphState> {
+  const nodes = words.length;
+  const begin = graphs.find(({ name }) => name === start) ?? graphs[0];
+  return {
+    history: "undo",
+    initial: () => table(begin.edges, nodes),
+    write(edges, link) {
+      const graph = matching(graphs, edges, nodes);
+      link.set(graph ? "graph" : "edges", graph?.name ?? spelled(edges));
+    },
+    read(link) {
+      const graph = graphs.find(({ name }) => name === link.get("graph"));
+      return read(link.get("edges"), nodes) ?? (graph && table(graph.edges, nodes));
+    },
+  };
 }

@@ -4,7 +4,7 @@ import { button, h, slider } from "../../core/dom";
 import { segmentedControl, type View } from "./detail";
 import { named, spoken } from "../../core/labels";
 import type { HeadsPage } from "./page";
-import { type HeadsState, initial } from "./state";
+import type { HeadsState } from "./state";
 import { type Interventions, movedWeight } from "./weights";
 
 const STEPS = 20; // of the slider, for ten times the temperature
@@ -26,7 +26,7 @@ export function interventionControls(page: HeadsPage): { element: HTMLElement; d
   const show = segmentedControl("what is shown", [["weights", "weights now", "Show the weights after the change"], ["change", "difference", "Show the difference from the model's weights"]], (value) => page.set({ show: value as HeadsState["show"] })); // prettier-ignore
   const element = h("div.change", h("div.row", tools, heat), note);
   const reset = () => {
-    const { causal, mask, bias, temperature, hidden, edits, show } = initial();
+    const { causal, mask, bias, temperature, hidden, edits, show } = page.schema.initial();
     page.set({ causal, mask, bias, temperature, hidden, edits, show });
   };
   const warm = () =>
@@ -34,7 +34,7 @@ export function interventionControls(page: HeadsPage): { element: HTMLElement; d
       "temperature",
       [-STEPS, STEPS],
       Math.round(Math.log10(page.state.temperature) * STEPS),
-      (value) => page.set({ temperature: Number((10 ** (value / STEPS)).toPrecision(2)) }),
+      (value, step) => page.set({ temperature: Number((10 ** (value / STEPS)).toPrecision(2)) }, { step }),
       (value) => Number((10 ** (value / STEPS)).toPrecision(2)).toString(),
     );
   let drawn = "";

@@ -2,7 +2,7 @@
 import type { Heads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
+import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
 import { rerunPanel } from "./rerun";
 import { pairTable, otherRecord, modelSwitch } from "./side_by_side";
@@ -13,38 +13,21 @@ import { legend, mosaic } from "./mosaic";
 import { positionTables } from "./position_tables";
 import { withRollout } from "./rollout";
 import { predictionPanel } from "./predictions";
-import { fromHash, type HeadsState, toHash } from "./state";
+import { type HeadsState, stateOf } from "./state";
 import { statistics } from "./statistics";
 import { HeadSource } from "./head_source";
 import { Attention, NONE, type Score } from "./weights";
 import "./heads.css";
 
-const KEPT: (keyof HeadsState)[] = [
-  "open",
-  "by",
-  "show",
-  "side",
-  "causal",
-  "mask",
-  "bias",
-  "hidden",
-  "edits",
-  "align",
-  "whole",
-  "rows",
-]; // changes that make a step of the browser's history
-
 /** The interface of the page for scripts. */
-export interface HeadsPage {
+export interface HeadsPage extends Store<HeadsState> {
   record: Heads;
   first: Heads; // of the first run; `record` may be of a rerun
-  state: HeadsState;
   supply: HeadSource;
   more: HeadSource; // for panels of several heads, so that their requests do not abort the one of the chosen head
   other?: Heads; // the other model, side by side
   others?: HeadSource; // the source of its tensors
   cursor: { row?: number; column?: number } | undefined; // what is pointed at
-  set(change: Partial<HeadsState>): void;
   renew(record: Heads): void;
   open(layer: number, head: number): void;
   close(): void;
@@ -56,32 +39,21 @@ export interface HeadsPage {
 export function mount(whole: Heads, root: HTMLElement): HeadsPage {
   const record = withRollout(whole);
   const counts = record.layers.map(({ heads }) => heads.length);
-  const page: HeadsPage = {
+  const page: HeadsPage = Object.assign(new Store(stateOf(counts)), {
     record,
     first: record,
     ...sources(record),
-    state: fromHash(fragment(), counts),
-    cursor: undefined,
-    set(change) {
-      const before = toHash(page.state);
-      page.state = { ...page.state, ...change };
-      const hash = toHash(page.state);
-      if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address(hash));
-      page.cursor = undefined;
-      draw("open" in change || "roles" in change || "side" in change);
-    },
-    open(layer, head) {
+    cursor: undefined as HeadsPage["cursor"],
+    open(layer: number, head: number) {
       page.set({ open: [layer, head] });
       const { element } = shown.one;
       const box = element.getBoundingClientRect();
       if (box.top > innerHeight * 0.7 || box.bottom < 0) element.scrollIntoView({ block: "start", behavior: calm() });
     },
-    renew(found) {
+    renew(found: Heads) {
       const next = found === page.first ? found : withRollout(found);
+      page.set({ row: undefined, column: undefined, hidden: {}, edits: [] }, { step: false });
       Object.assign(page, { record: next, other: undefined, others: undefined, ...sources(next) });
-      page.state = { ...page.state, row: undefined, column: undefined, hidden: {}, edits: [] };
-      history.replaceState(null, "", address(toHash(page.state)));
-      page.cursor = undefined;
       shown = parts(page);
       desk.replaceChildren(...shown.elements);
       draw();
@@ -90,18 +62,18 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
       page.set({ open: undefined });
       shown.overview.element.querySelector<HTMLElement>(".field")?.focus();
     },
-    point(cell) {
+    point(cell: HeadsPage["cursor"]) {
       if (cell?.row === page.cursor?.row && cell?.column === page.cursor?.column) return;
       page.cursor = cell;
       shown.one.hover();
     },
-    async weights(layer, head, row, changed = true) {
+    async weights(layer: number, head: number, row: number, changed = true) {
       return [...(await attention(layer, head, changed)).row(row)];
     },
-    async score(layer, head, row, column) {
+    async score(layer: number, head: number, row: number, column: number) {
       return (await attention(layer, head, true)).score(row, column);
     },
-  };
+  });
   async function attention(layer: number, head: number, changed: boolean): Promise<Attention> {
     const given = await page.supply.get(layer, head);
     if (!given) throw new Error(`Layer ${layer} has no tensors. ${record.layers[layer].reason ?? ""}`);
@@ -125,14 +97,10 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
     shown.links?.draw();
     if (all) shown.draw();
   }
-  const turned = () => {
-    if (fragment() === toHash(page.state)) return;
-    page.state = fromHash(fragment(), counts);
+  page.onChange((change) => {
     page.cursor = undefined;
-    draw();
-  };
-  addEventListener("hashchange", turned);
-  addEventListener("popstate", turned);
+    draw("open" in change || "roles" in change || "side" in change);
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   draw();
   return page;
@@ -183,7 +151,6 @@ function parts(page: HeadsPage) {
   };
 }
 
-const address = (hash: string): string => (hash ? `#${hash}` : location.pathname + location.search);
 const calm = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 
 function header(record: Heads): HTMLElement {

@@ -1,5 +1,20 @@
-// The selection on the page of all heads. It is the link to the page and the browser's history.
+// The selection on the page of all heads.
 import type { HeadStatistics } from "../../core/contract";
+import {
+  choice,
+  field,
+  type Field,
+  flag,
+  list,
+  only,
+  optional,
+  pair,
+  real,
+  schema,
+  type Schema,
+  valid,
+  whole,
+} from "../../core/state";
 
 export type Role = HeadStatistics["role"];
 export const ROLES: Role[] = ["previous", "self", "first", "content", "uniform", "mixed"];
@@ -35,93 +50,65 @@ export interface HeadsState {
   edits: Edit[];
 }
 
-export const initial = (): HeadsState => ({
-  by: "query",
-  show: "weights",
-  side: "this",
-  roles: [],
-  mask: true,
-  bias: true,
-  temperature: 1,
-  align: [],
-  whole: false,
-  rows: "output",
-  hidden: {},
-  edits: [],
-});
+const index = whole(0, 1e7 - 1);
 
-export function toHash(state: HeadsState): string {
-  const parts = new URLSearchParams();
-  if (state.open) parts.set("head", state.open.join("."));
-  if (state.row !== undefined) parts.set("query", String(state.row));
-  if (state.column !== undefined) parts.set("key", String(state.column));
-  if (state.by !== "query") parts.set("by", state.by);
-  if (state.show !== "weights") parts.set("show", state.show);
-  if (state.side !== "this") parts.set("side", state.side);
-  if (state.roles.length) parts.set("roles", state.roles.join("."));
-  if (state.causal !== undefined) parts.set("causal", state.causal ? "on" : "off");
-  if (!state.mask) parts.set("mask", "off");
-  if (!state.bias) parts.set("bias", "off");
-  if (state.temperature !== 1) parts.set("temperature", String(state.temperature));
-  if (state.align.length) parts.set("align", state.align.join("."));
-  if (state.word !== undefined) parts.set("word", String(state.word));
-  if (state.whole) parts.set("whole", "on");
-  if (state.rows !== "output") parts.set("rows", state.rows);
-  for (const [line, tokens] of Object.entries(state.hidden)) {
-    if (tokens.length) parts.append("hide", `${line}_${tokens.join(".")}`);
-  }
-  for (const { of, layer, head, token, feature, value } of state.edits) {
-    parts.append(of, `${[layer, head, token, feature].join(".")}_${value}`);
-  }
-  return parts.toString();
-}
-
-/** The state that a fragment describes; what is invalid is left out. heads: how many each layer has. */
-export function fromHash(hash: string, heads: number[]): HeadsState {
-  const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const known = ([layer, head]: number[]) => layer in heads && head >= 0 && head < heads[layer];
-  const open = parseIndices(parts.get("head"), 2);
-  const temperature = Number(parts.get("temperature") ?? 1);
-  const hidden: Record<number, number[]> = {};
-  for (const text of parts.getAll("hide")) {
-    const [line, tokens] = text.split("_").map((part) => parseIndices(part));
-    if (line?.length === 1 && tokens) hidden[line[0]] = [...new Set(tokens)].sort((a, b) => a - b);
-  }
-  const edits: Edit[] = [];
-  for (const of of ["q", "k"] as const) {
-    for (const text of parts.getAll(of)) {
-      const [where, number] = text.split("_");
-      const [at, value] = [parseIndices(where, 4), Number(number || "x")];
-      if (at && known(at) && Number.isFinite(value))
-        edits.push({ layer: at[0], head: at[1], of, token: at[2], feature: at[3], value });
-    }
-  }
-  const causal = parts.get("causal");
-  const align = parseIndices(parts.get("align")) ?? [];
-  return {
-    open: open && known(open) ? [open[0], open[1]] : undefined,
-    row: parseIndices(parts.get("query"), 1)?.[0],
-    column: parseIndices(parts.get("key"), 1)?.[0],
-    by: parts.get("by") === "key" ? "key" : "query",
-    show: parts.get("show") === "change" ? "change" : "weights",
-    side: parts.get("side") === "other" ? "other" : parts.get("side") === "difference" ? "difference" : "this",
-    roles: ROLES.filter((role) => parts.get("roles")?.split(".").includes(role)),
-    causal: causal === "on" ? true : causal === "off" ? false : undefined,
-    mask: parts.get("mask") !== "off",
-    bias: parts.get("bias") !== "off",
-    align: align.length === 1 ? (align[0] in heads ? align : []) : align.length === 2 && known(align) ? align : [],
-    word: parseIndices(parts.get("word"), 1)?.[0],
-    whole: parts.get("whole") === "on",
-    rows: parts.get("rows") === "input" ? "input" : "output",
-    temperature: temperature >= COLDEST && temperature <= HOTTEST ? temperature : 1,
+/** heads: how many each layer has. */
+export function stateOf(heads: number[]): Schema<HeadsState> {
+  const known = ([layer, head]: number[]) => layer in heads && head < heads[layer];
+  const align = ({ length, 0: layer, 1: head }: number[]) => !length || (length === 1 ? layer in heads : length === 2 && known([layer, head])); // prettier-ignore
+  return schema<HeadsState>({
+    open: optional(only(pair(index), known), { key: "head" }),
+    row: optional(index, { key: "query", history: "none" }),
+    column: optional(index, { key: "key", history: "none" }),
+    by: field(choice(["query", "key"]), "query"),
+    show: field(choice(["weights", "change"]), "weights"),
+    side: field(choice(["this", "other", "difference"]), "this"),
+    roles: field(valid(choice(ROLES)), [], { history: "none" }),
+    causal: optional(flag()),
+    mask: field(flag(), true),
+    bias: field(flag(), true),
+    temperature: field(real(COLDEST, HOTTEST), 1),
+    align: field(only(list(index), align), []),
+    word: optional(index, { history: "none" }),
+    whole: field(flag(), false),
+    rows: field(choice(["output", "input"]), "output"),
     hidden,
-    edits,
-  };
+    edits: edits((edit) => known([edit.layer, edit.head])),
+  });
 }
 
-/** "3.1" as [3, 1]; undefined where it is something else. */
-function parseIndices(text: string | null | undefined, count?: number): number[] | undefined {
-  const found = (text ?? "").split(".");
-  if (!found.every((one) => /^(0|[1-9]\d{0,6})$/.test(one)) || (count && found.length !== count)) return undefined;
-  return found.map(Number);
-}
+/** hide=0_3.5: tokens 3 and 5 of line 0. */
+const hidden: Field<HeadsState["hidden"], HeadsState> = {
+  history: "undo",
+  initial: () => ({}),
+  write(value, link) {
+    for (const [line, tokens] of Object.entries(value)) if (tokens.length) link.append("hide", `${line}_${tokens.join(".")}`);
+  },
+  read(link) {
+    const found: HeadsState["hidden"] = {};
+    for (const text of link.getAll("hide")) {
+      const [line, tokens] = text.split("_").map((part) => list(index).read(part));
+      if (line?.length === 1 && tokens?.length) found[line[0]] = [...new Set(tokens)].sort((a, b) => a - b);
+    }
+    return found;
+  },
+};
+
+/** q=1.0.3.2_0.5: layer 1, head 0, token 3, feature 2 of the queries is 0.5; k is of the keys. */
+const edits = (known: (edit: Edit) => boolean): Field<Edit[], HeadsState> => ({
+  history: "undo",
+  initial: () => [],
+  write(value, link) {
+    for (const { of, layer, head, token, feature, value: number } of value)
+      link.append(of, `${[layer, head, token, feature].join(".")}_${number}`);
+  },
+  read: (link) =>
+    [...link].flatMap(([of, text]): Edit[] => {
+      if (of !== "q" && of !== "k") return [];
+      const [where, number] = text.split("_");
+      const [at, value] = [list(index).read(where), Number(number || "x")];
+      if (at?.length !== 4 || !Number.isFinite(value)) return [];
+      const edit: Edit = { layer: at[0], head: at[1], of, token: at[2], feature: at[3], value };
+      return known(edit) ? [edit] : [];
+    }),
+});

@@ -4,7 +4,7 @@ import { Desk, type Run } from "../../core/desk";
 import type { Name } from "../../core/names";
 import { poolOf, Program } from "../../core/program";
 import { changed, map, type Tensor } from "../../core/tensor";
-import { count, type ImageState, toHash } from "./state";
+import { count, type ImageState, stateOf } from "./state";
 
 export const LIES_ON = 1.5; // share of attention over share of the area from which attention is said to lie on a region
 
@@ -22,11 +22,8 @@ export class ImageDesk extends Desk<ImageState> {
   private readonly runs = new Map<string, Run>();
   private readonly scaled = new Map<string, [string, Tensor]>();
 
-  constructor(
-    readonly record: Patches,
-    state: ImageState,
-  ) {
-    super(state);
+  constructor(readonly record: Patches) {
+    super(stateOf(record));
     this.patches = count(record);
     this.columns = record.grid[1];
     this.pool = poolOf(record.pool);
@@ -38,8 +35,9 @@ export class ImageDesk extends Desk<ImageState> {
     return undefined;
   }
 
-  link(): string {
-    return toHash(this.state, this.record);
+  /** The page is never built again, so that the keyboard focus stays. */
+  protected override changed(): void {
+    this.refresh();
   }
 
   /** Row and column of a patch. */
@@ -122,7 +120,7 @@ export class ImageDesk extends Desk<ImageState> {
   }
 
   choose(patch: number): void {
-    if (patch !== this.state.patch) this.set({ patch }, { undoable: false });
+    if (patch !== this.state.patch) this.set({ patch });
   }
 }
 

@@ -2,7 +2,6 @@
 import type { Patches } from "../../core/contract";
 import { button, h, numbered, select, slider } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
 import { navigation } from "../../widgets/navigation";
 import { added } from "./added";
@@ -10,14 +9,14 @@ import { ImageDesk } from "./desk";
 import { photo, photograph } from "./photo";
 import { attended, features } from "./rows";
 import { shares } from "./shares";
-import { fromHash, type ImageState, initial, SCALES } from "./state";
+import { SCALES } from "./state";
 import { steps } from "./steps";
 import "./image.css";
 
 const WRITTEN = ["0", "¼", "½", "1", "2", "4"];
 
 export function mount(record: Patches, root: HTMLElement): ImageDesk {
-  const desk = new ImageDesk(record, fromHash(fragment(), record));
+  const desk = new ImageDesk(record);
   const image = photograph(desk);
   const main = h("main", { id: "story" });
   const parts = {
@@ -60,8 +59,8 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
         h(
           "div.buttons",
           { "data-part": "tools" },
-          button("↶ Undo", "Undo the last change (Ctrl+Z)", () => change(desk.history.undo(desk.state))),
-          button("Reset", "Back to the initial state", () => desk.set(initial(record))),
+          button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
+          button("Reset", "Back to the initial state", () => desk.set(desk.schema.initial())),
           button("SVG", "Save this page as an SVG picture", () => saved("svg")),
           button("PNG", "Save this page as a PNG picture", () => saved("png")),
         ),
@@ -81,20 +80,6 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
   });
   for (const { draw } of Object.values(parts)) desk.keep(draw);
   desk.pin(undefined);
-
-  /** Without a rebuild of the page, so that the keyboard focus stays. */
-  function change(state: ImageState | undefined): void {
-    if (state) desk.set(state, { undoable: false });
-  }
-  window.addEventListener("hashchange", () => {
-    if (fragment() !== desk.link()) change(fromHash(fragment(), record));
-  });
-  document.addEventListener("keydown", (event) => {
-    const writing = (event.target as Element).matches("input[type=number]"); // which has its own undo
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || writing) return;
-    event.preventDefault();
-    change(event.shiftKey ? desk.history.redo(desk.state) : desk.history.undo(desk.state));
-  });
   return desk;
 }
 
@@ -102,8 +87,8 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
 function controls(desk: ImageDesk): { element: HTMLElement; draw(): void } {
   const { record } = desk;
   const schemes = select("positions", record.schemes, desk.state.scheme, (scheme) => desk.set({ scheme }));
-  const scale = slider("scale of the queries", [0, SCALES.length - 1], SCALES.indexOf(desk.state.scale), (at, first) => desk.set({ scale: SCALES[at] }, { undoable: first }), (at) => `× ${WRITTEN[at]}`); // prettier-ignore
-  const digits = select("digits", numbered([1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) }, { undoable: false })); // prettier-ignore
+  const scale = slider("scale of the queries", [0, SCALES.length - 1], SCALES.indexOf(desk.state.scale), (at, first) => desk.set({ scale: SCALES[at] }, { step: first }), (at) => `× ${WRITTEN[at]}`); // prettier-ignore
+  const digits = select("digits", numbered([1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) })); // prettier-ignore
   const about = h("p.quiet.about");
   const range = scale.querySelector("input")!;
   return {

@@ -38,7 +38,7 @@ export function photo(desk: ImageDesk, image: HTMLCanvasElement): { element: HTM
   );
   const frame = h("div.photo", { style: `aspect-ratio:${record.size[1]}/${record.size[0]}` }, canvas, grid);
   const caption = h("p.reading", { role: "status" });
-  const veil = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.set({ veil: veil.checked }, { undoable: false }) }); // prettier-ignore
+  const veil = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.set({ veil: veil.checked }) }); // prettier-ignore
   const choice = h("label.choice.veil", veil, h("span", "veil what the selected patch does not attend to"));
   const element = h("div.photograph", frame, caption, choice);
 

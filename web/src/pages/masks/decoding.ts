@@ -95,7 +95,7 @@ export function decoding(page: MasksPage) {
       (value) => `${value} of ${count - 1}`,
       [0, count - 1],
     );
-    turnTo(sliders[1], "window", keep, (keep) => page.set({ keep }), (value) => (value === count ? "none" : `${value} word${value === 1 ? "" : "s"}`)); // prettier-ignore
+    turnTo(sliders[1], "window", keep, (keep, step) => page.set({ keep }, { step }), (value) => (value === count ? "none" : `${value} word${value === 1 ? "" : "s"}`)); // prettier-ignore
     [back.disabled, next.disabled] = [step === 0, step === count - 1];
     view.draw({ rows: ROWS, columns: names, cell });
     const { cached_positions: kept, evicted_positions: dropped } = turn();
@@ -158,16 +158,16 @@ export function decoding(page: MasksPage) {
     place: HTMLElement,
     label: string,
     value: number,
-    move: (value: number) => void,
+    move: (value: number, first: boolean) => void,
     read: (value: number) => string,
     range: [number, number] = [1, count],
   ): void {
     // prettier-ignore
     if (place.dataset.shown === String(value)) return;
     place.dataset.shown = String(value);
-    const moved = (to: number) => {
+    const moved = (to: number, first: boolean) => {
       place.dataset.shown = String(to);
-      move(to);
+      move(to, first);
     };
     place.replaceChildren(slider(label, range, value, moved, read));
   }

@@ -118,9 +118,9 @@ export function maskPanel(page: MasksPage) {
     if (place.dataset.shown === wanted) return;
     place.dataset.shown = wanted;
     if (!rule || !knob) return place.replaceChildren();
-    const move = (n: number) => {
+    const move = (n: number, step: boolean) => {
       place.dataset.shown = `${rule.name} ${n}`;
-      page.set({ rules: page.state.rules.map((one, k) => (k === i ? { ...one, n } : one)) });
+      page.set({ rules: page.state.rules.map((one, k) => (k === i ? { ...one, n } : one)) }, { step });
     };
     place.replaceChildren(slider(knob.label, [knob.low, knob.high], rule.n, move));
   }

@@ -2,40 +2,31 @@
 import type { Masks } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
+import { Store } from "../../core/store";
 import { at } from "../../core/tensor";
 import { navigation } from "../../widgets/navigation";
 import { decoding } from "./decoding";
 import { trainingExamples } from "./training_examples";
 import { receptiveField } from "./receptive_field";
-import { fromHash, type MasksState, toHash } from "./state";
+import { type MasksState, stateOf } from "./state";
 import { maskPanel } from "./mask";
 import "./masks.css";
 
 /** What a script on the page may reach. */
-export interface MasksPage {
+export interface MasksPage extends Store<MasksState> {
   record: Masks;
-  state: MasksState;
-  set(change: Partial<MasksState>): void;
   weights(head: number): number[][]; // under the chosen mask, [query][key]
 }
 
 export function mount(record: Masks, root: HTMLElement): MasksPage {
-  const page: MasksPage = {
+  const page: MasksPage = Object.assign(new Store(stateOf(record)), {
     record,
-    state: fromHash(fragment(), record),
-    set(change) {
-      page.state = { ...page.state, ...change };
-      const hash = toHash(page.state, record);
-      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-      draw(change);
-    },
-    weights(head) {
+    weights(head: number) {
       const { program, weights, names } = mask.now();
       const value = program.get(weights);
       return names.map((_, i) => names.map((_, j) => at(value, [head, i, j])));
     },
-  };
+  });
   const mask = maskPanel(page);
   const parts = [mask, trainingExamples(page), receptiveField(page), decoding(page)];
   /** Redraw the parts that read a changed field; all parts without an argument. */
@@ -55,11 +46,7 @@ export function mount(record: Masks, root: HTMLElement): MasksPage {
     ),
     h("footer", { "data-part": "footer" }, "equiscope: weights are computed in your browser from the program of a real model; losses, influence and decoding were measured when this page was made. It works offline and sends nothing anywhere."), // prettier-ignore
   );
-  addEventListener("hashchange", () => {
-    if (fragment() === toHash(page.state, record)) return;
-    page.state = fromHash(fragment(), record);
-    draw();
-  });
+  page.onChange(draw);
   draw();
   return page;
 }

@@ -37,10 +37,15 @@ export function receptiveField(page: MasksPage) {
           "window",
           [1, count],
           window,
-          (window) => ((shown = `${window} ${page.state.layers}`), page.set({ window })),
+          (window, step) => ((shown = `${window} ${page.state.layers}`), page.set({ window }, { step })),
           words_,
         ),
-        slider("layers", [1, LAYERS], layers, (layers) => ((shown = `${page.state.window} ${layers}`), page.set({ layers }))),
+        slider(
+          "layers",
+          [1, LAYERS],
+          layers,
+          (layers, step) => ((shown = `${page.state.window} ${layers}`), page.set({ layers }, { step })),
+        ),
       );
     shown = wanted;
     paint();

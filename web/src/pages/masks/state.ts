@@ -1,5 +1,6 @@
-// The selection on the page of masks. It is the link to the page.
+// The selection on the page of masks.
 import type { Masks, Pattern, Rule } from "../../core/contract";
+import { choice, type Code, field, list, only, optional, pair, schema, type Schema, whole } from "../../core/state";
 
 /** A rule with its parameter (0 where it has none). */
 export interface Chosen {
@@ -21,23 +22,6 @@ export interface MasksState {
 
 export const LAYERS = 4;
 
-export function initial(record: Masks): MasksState {
-  const count = record.words.length;
-  return {
-    rules: chosen(
-      record,
-      record.patterns.find(({ name }) => name === "causal")!,
-    ),
-    join: "and",
-    head: 0,
-    lesson: Math.min(1, count - 1),
-    window: Math.min(2, count),
-    layers: 2,
-    step: Math.min(1, count - 1),
-    keep: count,
-  };
-}
-
 export const ruleOf = (record: Masks, name: string): Rule => record.rules.find((rule) => rule.name === name)!;
 
 /** A rule with its default parameter. */
@@ -52,52 +36,32 @@ export const patternOf = (record: Masks, { rules, join }: MasksState): Pattern |
       pattern.rules.join() === rules.map(({ name }) => name).join() && (rules.length < 2 || (pattern.join ?? "and") === join),
   );
 
-export function toHash(state: MasksState, record: Masks): string {
-  const begin = initial(record);
-  const parts = new URLSearchParams();
-  const rules = written(state.rules, record);
-  if (rules !== written(begin.rules, record)) parts.set("mask", rules);
-  if (state.rules.length > 1 && state.join === "or") parts.set("join", "or");
-  if (state.cell) parts.set("cell", state.cell.join("."));
-  for (const key of ["head", "lesson", "step", "window", "layers", "keep"] as const)
-    if (state[key] !== begin[key]) parts.set(key, String(state[key]));
-  return parts.toString();
-}
-
-const written = (rules: Chosen[], record: Masks): string =>
-  rules.map(({ name, n }) => (ruleOf(record, name).knob ? `${name}-${n}` : name)).join(".");
-
-/** The state that a fragment describes; what is invalid is left out. */
-export function fromHash(hash: string, record: Masks): MasksState {
-  const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const state = initial(record);
+export function stateOf(record: Masks): Schema<MasksState> {
   const count = record.words.length;
-  const whole = (key: string, low: number, high: number, from: number): number => {
-    const value = Number(parts.get(key) ?? NaN);
-    return Number.isInteger(value) && value >= low && value <= high ? value : from;
-  };
-  const rules = (parts.get("mask") ?? "").split(".").map((text) => known(text, record));
-  if (rules.length <= 2 && rules.every((rule) => rule !== undefined)) state.rules = rules;
-  if (parts.get("join") === "or" && state.rules.length > 1) state.join = "or";
-  const cell = /^(\d{1,3})\.(\d{1,3})$/
-    .exec(parts.get("cell") ?? "")
-    ?.slice(1)
-    .map(Number);
-  if (cell?.every((i) => i < count + 4)) state.cell = [cell[0], cell[1]];
-  state.head = whole("head", 0, record.heads - 1, 0);
-  state.lesson = whole("lesson", 0, count - 1, state.lesson);
-  state.step = whole("step", 0, count - 1, state.step);
-  state.window = whole("window", 1, count, state.window);
-  state.layers = whole("layers", 1, LAYERS, state.layers);
-  state.keep = whole("keep", 1, count, state.keep);
-  return state;
+  const causal = record.patterns.find(({ name }) => name === "causal")!;
+  const rules = only(list(rule(record)), ({ length }) => length === 1 || length === 2);
+  const position = whole(0, count - 1);
+  return schema<MasksState>({
+    rules: field(rules, chosen(record, causal), { key: "mask" }),
+    join: field<MasksState["join"], MasksState>(({ rules }) => choice(rules.length > 1 ? ["and", "or"] : ["and"]), "and"),
+    cell: optional(pair(whole(0, count + 3)), { history: "none" }),
+    head: field(whole(0, record.heads - 1), 0),
+    lesson: field(position, Math.min(1, count - 1), { history: "none" }),
+    step: field(position, Math.min(1, count - 1), { history: "none" }),
+    window: field(whole(1, count), Math.min(2, count)),
+    layers: field(whole(1, LAYERS), 2),
+    keep: field(whole(1, count), count),
+  });
 }
 
-/** "window-3" as a rule with its parameter. */
-function known(text: string, record: Masks): Chosen | undefined {
-  const [name, number] = text.split("-");
-  const rule = record.rules.find((one) => one.name === name);
-  if (!rule) return undefined;
-  const n = Number(number ?? rule.knob?.start ?? 0);
-  return !rule.knob ? { name, n: 0 } : n >= rule.knob.low && n <= rule.knob.high && Number.isInteger(n) ? { name, n } : undefined;
-}
+/** "window-3": a rule with its parameter. */
+const rule = (record: Masks): Code<Chosen> => ({
+  write: ({ name, n }) => (ruleOf(record, name).knob ? `${name}-${n}` : name),
+  read(text) {
+    const [name, number] = text.split("-");
+    const found = ruleOf(record, name);
+    if (!found?.knob) return found && { name, n: 0 };
+    const n = number === undefined ? found.knob.start : whole(found.knob.low, found.knob.high).read(number);
+    return n === undefined ? undefined : { name, n };
+  },
+});

@@ -7,9 +7,9 @@ export function attentionTable(desk: MoleculeDesk, stages: Stage[]): { element: 
   const most = (of: "layers" | "heads") => Math.max(...desk.record.solvers.map((one) => one[of]));
   const options = (letter: string, count: number) =>
     Array.from({ length: count }, (_, i) => ({ name: String(i), title: `${letter}${i}` }));
-  const layer = select("layer", options("L", most("layers")), String(desk.state.layer), (value) => desk.change({ layer: Number(value) }, "", false)); // prettier-ignore
-  const head = select("head", options("H", most("heads")), String(desk.state.head), (value) => desk.change({ head: Number(value) }, "", false)); // prettier-ignore
-  const atoms = select("atom", [{ name: "-1", title: "none" }, ...desk.names.map((name, i) => ({ name: String(i), title: name }))], String(desk.state.atom), (value) => desk.change({ atom: Number(value) }, "", false)); // prettier-ignore
+  const layer = select("layer", options("L", most("layers")), String(desk.state.layer), (value) => desk.change({ layer: Number(value) })); // prettier-ignore
+  const head = select("head", options("H", most("heads")), String(desk.state.head), (value) => desk.change({ head: Number(value) })); // prettier-ignore
+  const atoms = select("atom", [{ name: "-1", title: "none" }, ...desk.names.map((name, i) => ({ name: String(i), title: name }))], String(desk.state.atom), (value) => desk.change({ atom: Number(value) })); // prettier-ignore
   const note = h("p.quiet");
   const place = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "attention of the chosen atom" });
   const element = h(

@@ -26,7 +26,7 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
   const mirror = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.change({ mirror: mirror.checked }, mirror.checked ? "Mirrored." : "Not mirrored.") }); // prettier-ignore
   const labels = h<HTMLInputElement>("input", {
     type: "checkbox",
-    onchange: () => desk.change({ labels: labels.checked }, "", false),
+    onchange: () => desk.change({ labels: labels.checked }),
   });
   const most = Math.max(...desk.record.solvers.map((one) => one.vectors));
   const kinds = [
@@ -34,7 +34,7 @@ export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): vo
     ...Array.from({ length: most }, (_, i) => ({ name: String(i), title: `learned vector ${i}` })),
     { name: "none", title: "none" },
   ];
-  const arrows = select("vectors", kinds, desk.state.arrows, (name) => desk.change({ arrows: name }, "", false));
+  const arrows = select("vectors", kinds, desk.state.arrows, (name) => desk.change({ arrows: name }));
   const frames = replay(desk);
   const element = h(
     "section.part.rotation-controls",
@@ -92,7 +92,7 @@ function spinner(desk: MoleculeDesk): HTMLElement {
   };
   const play = button("▶ Rotate", "Rotate continuously", () => {
     if (running) return stop();
-    desk.history.push(desk.state);
+    desk.begin();
     before = performance.now();
     play.textContent = "❚❚ Stop";
     play.setAttribute("aria-pressed", "true");

@@ -17,7 +17,7 @@ export function curve(desk: MoleculeDesk): { element: HTMLElement; draw(): void 
     { name: "energies", title: "energy" },
     { name: "forces", title: "forces, relative" },
   ];
-  const chosen = select("error of", kinds, desk.state.curve, (name) => desk.change({ curve: name as "energies" | "forces" }, "", false)); // prettier-ignore
+  const chosen = select("error of", kinds, desk.state.curve, (name) => desk.change({ curve: name as "energies" | "forces" })); // prettier-ignore
   const element = h(
     "section.part",
     { "data-part": "curve" },

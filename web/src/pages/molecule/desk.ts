@@ -1,11 +1,11 @@
 // The desk of the molecule page: its state, the positions of the atoms, and the outputs of the models.
 import type { Molecule, Solver, Species } from "../../core/contract";
-import { History } from "../../core/state";
+import { Store } from "../../core/store";
 import { unpack } from "../../core/tensor";
 import { bonds, place } from "./scene";
 import { ModelRunner } from "./worker_client";
 import type { Answers, Question } from "./solver";
-import { initial, type MoleculeState, near, toHash } from "./state";
+import { type MoleculeState, near, stateOf } from "./state";
 import { compose, angles, degrees, matrix, type Matrix, MIRROR, IDENTITY, type Three, matmul, transpose, type Rotation, rotated } from "./rotation"; // prettier-ignore
 
 /** still: outputs before rotation, with atoms moved; now: after rotation. Both are of the same geometry. */
@@ -19,8 +19,7 @@ export interface ModelState {
 
 const SELDOM = 150; // milliseconds between two drawings of a table
 
-export class MoleculeDesk {
-  readonly history = new History<MoleculeState>();
+export class MoleculeDesk extends Store<MoleculeState> {
   readonly kinds: Species[]; // of each atom
   readonly names: string[]; // C1, C2, H1
   readonly radii: number[];
@@ -33,12 +32,9 @@ export class MoleculeDesk {
   private readonly heard: ((solver: number) => void)[] = [];
   private stills: string[];
   private drawing = 0;
-  private later = 0;
 
-  constructor(
-    readonly record: Molecule,
-    public state: MoleculeState,
-  ) {
+  constructor(readonly record: Molecule) {
+    super(stateOf(record));
     this.frames = unpack(record.frames).data;
     const elements = new Map(record.elements.map((one) => [one.number, one]));
     this.kinds = record.atoms.map((number) => elements.get(number)!);
@@ -152,57 +148,51 @@ export class MoleculeDesk {
 
   // --- changes -------------------------------------------------------------------------------------------------------------
   /** announcement: text for a screen reader. */
-  change(change: Partial<MoleculeState>, announcement = "", undoable = true): void {
-    if (undoable) this.history.push(this.state);
-    this.state = { ...this.state, ...change };
+  change(change: Partial<MoleculeState>, announcement = "", step = true): void {
     this.announcement = announcement;
+    this.set(change, { step });
+  }
+
+  protected override changed(change: Partial<MoleculeState>): void {
     if ("rotation" in change || "mirror" in change || "frame" in change || "moved" in change) this.ask();
     this.refresh();
-    clearTimeout(this.later);
-    this.later = window.setTimeout(() => history.replaceState(null, "", `#${this.link()}`), 300);
   }
 
   /** Rotate further, about axes of the screen. */
-  rotate(by: Rotation, undoable = true): void {
+  rotate(by: Rotation, step = true): void {
     const rotation = compose(by, this.state.rotation);
-    this.change({ rotation }, "", undoable);
+    this.change({ rotation }, "", step);
   }
 
   /** -1: none. */
   choose(atom: number): void {
     const now = atom === this.state.atom ? -1 : atom;
-    this.change({ atom: now }, now < 0 ? "No atom is chosen." : `${this.names[now]}, ${this.kinds[now].name}, is chosen.`, false);
+    this.change({ atom: now }, now < 0 ? "No atom is chosen." : `${this.names[now]}, ${this.kinds[now].name}, is chosen.`);
   }
 
   /** Stops the continuous rotation. */
   rest: () => void = () => {};
 
   /** Move an atom by a vector in Å, in screen coordinates. */
-  move(atom: number, by: Three, undoable = true): void {
+  move(atom: number, by: Three, step = true): void {
     const back = rotated(Float64Array.from(by), transpose(this.motion));
     const before = this.state.moved[atom] ?? [0, 0, 0];
     const to = near([before[0] + back[0], before[1] + back[1], before[2] + back[2]]);
-    this.change({ moved: { ...this.state.moved, [atom]: to } }, `${this.names[atom]} was moved.`, undoable);
+    this.change({ moved: { ...this.state.moved, [atom]: to } }, `${this.names[atom]} was moved.`, step);
   }
 
-  undo(): void {
-    this.follow(this.history.undo(this.state), "Undone.");
+  override undo(): void {
+    this.announcement = "Undone.";
+    super.undo();
   }
 
-  redo(): void {
-    this.follow(this.history.redo(this.state), "Redone.");
+  override redo(): void {
+    this.announcement = "Redone.";
+    super.redo();
   }
 
   reset(): void {
-    this.change(initial(this.record), "Reset.");
-  }
-
-  follow(state: MoleculeState | undefined, announcement: string): void {
-    if (state) this.change({ ...state }, announcement, false);
-  }
-
-  link(): string {
-    return toHash(this.state, this.record);
+    this.change(this.schema.initial(), "Reset.");
   }
 
   // --- drawing -------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 import type { Molecule } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
-import { fragment } from "../../core/state";
 import { navigation } from "../../widgets/navigation";
 import { atomTable } from "./atoms";
 import { card } from "./card";
@@ -13,13 +12,12 @@ import { attentionTable } from "./attention";
 import { gap, measure } from "./equivariance";
 import { numbers } from "./numbers";
 import type { Stage } from "./stage";
-import { fromHash } from "./state";
 import "./molecule.css";
 
 const QUIET = 700; // milliseconds without a change before the announcement
 
 export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
-  const desk = new MoleculeDesk(record, fromHash(fragment(), record));
+  const desk = new MoleculeDesk(record);
   const cards = [card(desk, "left"), card(desk, "right")];
   const stages = cards.map(({ stage }) => stage);
   const turning = controls(desk);
@@ -66,7 +64,6 @@ export function mount(record: Molecule, root: HTMLElement): MoleculeDesk {
     failed.hidden = !desk.failure;
     failed.textContent = desk.failure;
   });
-  listen(desk);
   return desk;
 }
 
@@ -87,18 +84,6 @@ function announcer(desk: MoleculeDesk): HTMLElement {
     later = window.setTimeout(sum, QUIET);
   });
   return status;
-}
-
-function listen(desk: MoleculeDesk): void {
-  window.addEventListener("hashchange", () => {
-    if (fragment() !== desk.link()) desk.follow(fromHash(fragment(), desk.record), "");
-  });
-  document.addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
-    event.preventDefault();
-    if (event.shiftKey) desk.redo();
-    else desk.undo();
-  });
 }
 
 /** The stages side by side, as they are. */

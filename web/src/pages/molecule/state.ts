@@ -1,6 +1,6 @@
-// The state of the molecule page. It is the link to the page and the undo history.
+// The state of the molecule page.
 import type { Molecule } from "../../core/contract";
-import { whole } from "../../core/state";
+import { choice, type Code, field, flag, list, real, schema, type Schema, whole } from "../../core/state";
 import { DEGREE, rotationAbout, type Three, type Rotation, unit } from "./rotation";
 
 /** left, right: names of the models. moved: displacements of atoms in Å, before rotation.
@@ -24,86 +24,51 @@ export interface MoleculeState {
 export const START: Rotation = rotationAbout([0.25, 1, 0.1], 50 * DEGREE);
 export const FAR = 3; // Å, the largest displacement of an atom
 
-export function initial(record: Molecule): MoleculeState {
+/** Frames, atoms, layers and heads are counted from 0. */
+export function stateOf(record: Molecule): Schema<MoleculeState> {
   const [first, last] = [record.solvers[0], record.solvers.at(-1)!];
-  return {
-    frame: record.frame,
-    rotation: START,
-    mirror: false,
-    moved: {},
-    atom: -1,
-    left: first.name,
-    right: last.name,
-    arrows: "forces",
-    layer: 0,
-    head: 0,
-    labels: record.atoms.length <= 30,
-    curve: "energies",
-  };
+  const most = (of: "layers" | "heads" | "vectors") => Math.max(...record.solvers.map((one) => one[of]));
+  const model = choice(record.solvers.map(({ name }) => name));
+  const vectors = ["forces", "none", ...Array.from({ length: most("vectors") }, (_, i) => String(i))];
+  return schema<MoleculeState>({
+    frame: field(whole(0, record.captions.length - 1), record.frame),
+    rotation: field(rotation, START),
+    mirror: field(flag(), false),
+    atom: field(whole(0, record.atoms.length - 1), -1, { history: "none" }),
+    left: field(model, first.name),
+    right: field(model, last.name),
+    curve: field(choice(["energies", "forces"]), "energies", { history: "back" }),
+    arrows: field(choice(vectors), "forces", { key: "vectors", history: "back" }),
+    layer: field(whole(0, most("layers") - 1), 0, { history: "back" }),
+    head: field(whole(0, most("heads") - 1), 0, { history: "back" }),
+    labels: field(flag(), record.atoms.length <= 30, { history: "back" }),
+    moved: field(moved(record.atoms.length), {}),
+  });
 }
 
-/** What differs from the initial state, as a URL fragment. Frames, atoms, layers and heads are counted from 0. */
-export function toHash(state: MoleculeState, record: Molecule): string {
-  const [begin, parts] = [initial(record), new URLSearchParams()];
-  if (state.frame !== begin.frame) parts.set("frame", String(state.frame));
-  if (String(state.rotation) !== String(begin.rotation))
-    parts.set("rotation", state.rotation.map((part) => part.toFixed(5)).join(","));
-  if (state.mirror) parts.set("mirror", "on");
-  if (state.atom >= 0) parts.set("atom", String(state.atom));
-  for (const name of ["left", "right", "curve"] as const) if (state[name] !== begin[name]) parts.set(name, state[name]);
-  if (state.arrows !== begin.arrows) parts.set("vectors", state.arrows);
-  for (const name of ["layer", "head"] as const) if (state[name]) parts.set(name, String(state[name]));
-  if (state.labels !== begin.labels) parts.set("labels", state.labels ? "on" : "off");
-  const moved = Object.entries(state.moved).map(([atom, by]) => [Number(atom), ...by.map((part) => part.toFixed(3))].join(","));
-  if (moved.length) parts.set("moved", moved.join(";"));
-  return parts.toString();
-}
+/** The four numbers of a quaternion. */
+const rotation: Code<Rotation> = {
+  write: (value) => value.map((part) => part.toFixed(7)).join(","),
+  read(text) {
+    const found = list(real(-1e9, 1e9), ",").read(text);
+    return found?.length === 4 && found.some((part) => part !== 0) ? unit(found as unknown as Rotation) : undefined;
+  },
+};
 
-/** The state that a fragment describes; what is invalid keeps its initial value. */
-export function fromHash(hash: string, record: Molecule): MoleculeState {
-  const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
-  const known = (name: "left" | "right") => record.solvers.find((one) => one.name === parts.get(name))?.name ?? state[name];
-  const [layer, head] = (["layer", "head"] as const).map((name) => whole(parts.get(name), 0, Math.max(...record.solvers.map((one) => one[`${name}s`])) - 1) ?? 0); // prettier-ignore
-  const arrows = parts.get("vectors") ?? "";
-  const many = Math.max(...record.solvers.map((one) => one.vectors));
-  return {
-    ...state,
-    frame: whole(parts.get("frame"), 0, record.captions.length - 1) ?? state.frame,
-    rotation: rotationOf(parts.get("rotation")),
-    mirror: parts.get("mirror") === "on",
-    moved: movedOf(parts.get("moved"), record.atoms.length),
-    atom: whole(parts.get("atom"), 0, record.atoms.length - 1) ?? state.atom,
-    left: known("left"),
-    right: known("right"),
-    arrows: arrows === "none" || (/^\d{1,4}$/.test(arrows) && Number(arrows) < many) ? arrows : "forces",
-    layer,
-    head,
-    labels: parts.has("labels") ? parts.get("labels") === "on" : state.labels,
-    curve: parts.get("curve") === "forces" ? "forces" : "energies",
-  };
-}
-
-function rotationOf(text: string | null): Rotation {
-  const found = numbers(text, ",");
-  return found.length === 4 && found.some((part) => part !== 0) ? unit(found as unknown as Rotation) : START;
-}
-
-function movedOf(text: string | null, atoms: number): Record<number, Three> {
-  const displacements: Record<number, Three> = {};
-  for (const one of (text ?? "").split(";")) {
-    const [atom, ...by] = numbers(one, ",");
-    if (by.length === 3 && Number.isInteger(atom) && atom >= 0 && atom < atoms) displacements[atom] = near(by as unknown as Three);
-  }
-  return displacements;
-}
+/** "2,0.1,0,-0.5;…": an atom and its displacement. */
+const moved = (atoms: number): Code<Record<number, Three>> => ({
+  write: (value) => Object.entries(value).map((one) => one.flat().join(",")).join(";"), // prettier-ignore
+  read: (text) =>
+    Object.fromEntries(
+      text.split(";").flatMap((one) => {
+        const [atom, ...by] = list(real(-1e9, 1e9), ",").read(one) ?? [];
+        return by.length === 3 && Number.isInteger(atom) && atom >= 0 && atom < atoms ? [[atom, near(by as unknown as Three)]] : [];
+      }),
+    ),
+});
 
 /** No further than FAR. */
 export function near(by: Three): Three {
   const size = Math.hypot(...by);
-  return size > FAR ? (by.map((part) => (part * FAR) / size) as unknown as Three) : by;
-}
-
-function numbers(text: string | null, between: string): number[] {
-  const found = (text ?? "").split(between).map((part) => (part.trim() === "" ? NaN : Number(part)));
-  return found.every(Number.isFinite) ? found : [];
+  return size > FAR * (1 + 1e-12) ? (by.map((part) => (part * FAR) / size) as unknown as Three) : by;
 }

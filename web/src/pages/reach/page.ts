@@ -3,40 +3,29 @@ import type { Reach } from "../../core/contract";
 import { type Mark, plot, type Series } from "../../charts/plot";
 import { asPart, button, h, slider } from "../../core/dom";
 import { save } from "../../core/save";
+import { Store } from "../../core/store";
 import { back, Effects, stepsAt, tokensBack } from "./effect";
 import { rows, sentences } from "./rows";
-import { fromHash, type ReachState, shortest, toHash, WEIGHTS, within } from "./state";
+import { type ReachState, shortest, stateOf, WEIGHTS } from "./state";
 
 const LARGEST_ZERO = 1e-14; // below it, a curve of effects is rounding
 
-export interface ReachPage {
+export interface ReachPage extends Store<ReachState> {
   record: Reach;
   effects: Effects;
-  state: ReachState;
-  set(change: Partial<ReachState>): void;
 }
 
 export function mount(record: Reach, root: HTMLElement): ReachPage {
   const effects = new Effects(record);
-  const page: ReachPage = {
-    record,
+  const page: ReachPage = Object.assign(new Store(stateOf(record)), { record, effects });
+  const text = rows(
     effects,
-    state: fromHash(location.hash, record),
-    set(change) {
-      page.state = within({ ...page.state, ...change });
-      remember();
-      draw();
-    },
-  };
-  const text = rows(effects, () => page.state, page.set);
+    () => page.state,
+    (change) => page.set(change),
+  );
   const [distance, recall, time] = [distanceSection(page), recallSection(page), timeSection(page)];
   const lines = h("div.sentences", { role: "status" });
   const controls = h("div.controls");
-
-  function remember(): void {
-    const hash = toHash(page.state, record);
-    history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-  }
 
   function drawControls(): void {
     const { state } = page;
@@ -53,7 +42,9 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
           }),
         ),
       ),
-      slider("tokens in the text", [shortest(record), record.length], state.length, (length) => page.set({ length })),
+      slider("tokens in the text", [shortest(record), record.length], state.length, (length, step) =>
+        page.set({ length, token: Math.min(page.state.token, length - 1) }, { step }),
+      ),
     );
     if (focused) controls.querySelector<HTMLElement>(`[data-weights="${focused}"]`)?.focus();
   }
@@ -113,11 +104,7 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
     ),
     h("footer", { "data-part": "footer" }, "equiscope: this page shows recorded measurements. It works offline and sends no data."),
   );
-  addEventListener("hashchange", () => {
-    if (location.hash.slice(1) === toHash(page.state, record)) return;
-    page.state = fromHash(location.hash, record);
-    draw();
-  });
+  page.onChange(draw);
   draw();
   return page;
 }
@@ -227,7 +214,7 @@ function timeSection(page: ReachPage): Section {
     "tokens in the text",
     [0, record.timed_lengths.length - 1],
     at(),
-    (i) => page.set({ timed: record.timed_lengths[i] }),
+    (i, step) => page.set({ timed: record.timed_lengths[i] }, { step }),
     (i) => String(record.timed_lengths[i]),
   );
   const input = longer.querySelector("input")!;

@@ -1,7 +1,7 @@
 // The text, and below it a row of bars for each network: how much each output changes when the chosen token is replaced.
 import { h, svg } from "../../core/dom";
 import { type Effects, back, inWords, tokensBack } from "./effect";
-import { type ReachState, within } from "./state";
+import type { ReachState } from "./state";
 
 const [TOP, ROW, GAP, LEAST] = [34, 46, 26, 1e-12]; // pixels; a smaller effect has no bar
 const LETTERS = 11; // pixels of a token from which on its symbol fits
@@ -37,7 +37,7 @@ export function rows(effects: Effects, now: () => ReachState, choose: (change: P
   });
 
   function draw(): void {
-    const state = within(now());
+    const state = now();
     const { length, token, weights } = state;
     const [wide, width] = [size(), element.clientWidth || 640];
     const height = TOP + record.networks.length * (ROW + GAP);

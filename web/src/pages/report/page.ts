@@ -2,11 +2,11 @@
 import type { Report } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
 import { capital } from "../../core/format";
-import { download, copied } from "../../core/save";
-import { fragment } from "../../core/state";
+import { copied, download } from "../../core/save";
+import { fragment, Store } from "../../core/store";
 import { rows, tone } from "./rows";
 import { share } from "./scale";
-import { fromHash, type ReportState, toHash } from "./state";
+import { type ReportState, stateOf } from "./state";
 import { shape, WORDS } from "../../widgets/verdict";
 import { navigation } from "../../widgets/navigation";
 import "./report.css";
@@ -20,15 +20,13 @@ const KEY = [
 const SIGNS = { fails: "broken", holds: "holds", undecided: "undecided" } as const; // of the whole audit
 
 /** The interface of the page for scripts. */
-export interface ReportPage {
+export interface ReportPage extends Store<ReportState> {
   report: Report;
-  state: ReportState;
-  set(change: Partial<ReportState>): void;
 }
 
 export function mount(report: Report, root: HTMLElement): ReportPage {
   const main = h("main", { id: "story" });
-  const page: ReportPage = { report, state: fromHash(fragment(), report), set: (change) => show({ ...page.state, ...change }) };
+  const page: ReportPage = Object.assign(new Store(stateOf(report)), { report });
   const toggle = (id: string) => {
     const { rows } = page.state;
     page.set({ rows: rows.includes(id) ? rows.filter((one) => one !== id) : [...rows, id] });
@@ -37,17 +35,11 @@ export function mount(report: Report, root: HTMLElement): ReportPage {
   const kept = new Map<string, HTMLElement>(); // evidence that was opened once, so that its state is kept
   const how = legend(report);
   const draw = () => main.replaceChildren(controls(page), asPart("rows", rows(report, page.state, toggle, kept)), how);
-  const show = (state: ReportState, remember = true) => {
-    page.state = state;
-    draw();
-    const hash = toHash(state, report);
-    if (remember) history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-  };
   document.body.classList.add("reported");
   root.replaceChildren(header(report), main, h("footer", { "data-part": "footer" }, "equiscope: every number on this page is in the record inside it. It works offline and sends nothing anywhere.")); // prettier-ignore
+  page.onChange(draw);
   draw();
   window.addEventListener("hashchange", () => {
-    show(fromHash(fragment(), report), false);
     main.querySelector(`.stated[data-row="${CSS.escape(page.state.rows.at(-1) ?? "")}"]`)?.scrollIntoView({ block: "start" });
   });
   if (fragment().includes("row=") && page.state.rows.length) opener(main, page.state.rows[0])?.scrollIntoView({ block: "center" });

@@ -1,33 +1,27 @@
-// The state of a report: the open rows, and whether only failures are shown. It is the link to the page.
+// The state of a report: the open rows, and whether only failures are shown.
 import type { Report } from "../../core/contract";
+import { field, type Field, flag, only, schema, type Schema } from "../../core/state";
 
 export interface ReportState {
   rows: string[];
   only: boolean;
 }
 
-/** At first the first failing row is open. */
-export const initial = ({ audit, rows: reportRows }: Report): ReportState => ({
-  rows: reportRows.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
-  only: false,
+export function stateOf(report: Report): Schema<ReportState> {
+  const failing = report.audit.rows.some(({ fails }) => fails);
+  return schema<ReportState>({
+    rows: rows(report),
+    only: field(only(flag(), (on) => failing || !on), false), // prettier-ignore
+  });
+}
+
+/** row=permute&row=shift. At first the first failing row is open; no row at all is "row=". */
+const rows = ({ audit, rows: all }: Report): Field<string[], ReportState> => ({
+  history: "undo",
+  initial: () => all.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
+  write(open, link) {
+    for (const row of open.length ? open : [""]) link.append("row", row);
+  },
+  read: (link) =>
+    link.has("row") ? [...new Set(link.getAll("row"))].filter((row) => all.some(({ id }) => id === row)) : undefined,
 });
-
-/** What differs from the initial state, as a URL fragment: row=permute&row=shift&only=1. */
-export function toHash(state: ReportState, report: Report): string {
-  const parts = new URLSearchParams();
-  if (String(state.rows) !== String(initial(report).rows))
-    for (const row of state.rows.length ? state.rows : [""]) parts.append("row", row);
-  if (state.only) parts.set("only", "1");
-  return parts.toString();
-}
-
-/** The state that a fragment describes; unknown rows are left out. */
-export function fromHash(hash: string, report: Report): ReportState {
-  const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const known = report.rows.map(({ id }) => id);
-  const rows = parts.getAll("row").filter((id) => known.includes(id));
-  return {
-    rows: parts.has("row") ? [...new Set(rows)] : initial(report).rows,
-    only: parts.get("only") === "1" && report.audit.rows.some(({ fails }) => fails),
-  };
-}

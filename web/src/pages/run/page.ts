@@ -1,9 +1,8 @@
 // The page of a run: its state, its curves, samples during training, its scores, its provenance.
 import type { RunReport, RunUpdate, Run } from "../../core/contract";
 import { button, h } from "../../core/dom";
-import { download } from "../../core/save";
-import { fragment } from "../../core/state";
-import { copied } from "../../core/save";
+import { copied, download } from "../../core/save";
+import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
 import { shape } from "../../widgets/verdict";
 import { recipe, sources } from "../../core/tables";
@@ -13,7 +12,7 @@ import { clock, digits, spoken } from "../../charts/axis";
 import { curves } from "./curves";
 import { below, History } from "./history";
 import { listen } from "./live";
-import { fromHash, type RunState, toHash } from "./state";
+import { type RunState, state } from "./state";
 import { points, scores } from "./tables";
 import "./run.css";
 
@@ -21,36 +20,27 @@ const SIGNS = { finished: "holds", stopped: "undecided", failed: "broken" } as c
 const SILENT = 20; // seconds without a step, after which the page says so
 
 /** The interface of the page for scripts. */
-export interface RunPage {
+export interface RunPage extends Store<RunState> {
   run: Run;
   history: History;
-  state: RunState;
   every: number; // the page has one of so many points
   cursor: number | undefined; // index of the point under the pointer
-  set(change: Partial<RunState>): void;
   point(index: number | undefined): void;
 }
 
 export function mount(course: RunReport, root: HTMLElement): RunPage {
   const history = new History(course.run);
-  const page: RunPage = {
+  const page: RunPage = Object.assign(new Store(state), {
     run: course.run,
     history,
-    state: fromHash(fragment()),
     every: course.every ?? 1,
-    cursor: undefined,
-    set(change) {
-      page.state = { ...page.state, ...change };
-      const hash = toHash(page.state);
-      window.history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-      draw();
-    },
-    point(index) {
+    cursor: undefined as number | undefined,
+    point(index: number | undefined) {
       if (index === page.cursor) return;
       page.cursor = index;
       soon();
     },
-  };
+  });
   let progress: Pick<RunUpdate, "summary" | "seconds_left" | "silent"> & { lost?: boolean } = {
     summary: course.summary,
     seconds_left: course.seconds_left,
@@ -94,10 +84,7 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
     numbers.replaceChildren(...[scores(page)].filter((part) => part !== undefined));
     fillPoints();
   };
-  window.addEventListener("hashchange", () => {
-    page.state = fromHash(fragment());
-    draw();
-  });
+  page.onChange(draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   if (course.live)

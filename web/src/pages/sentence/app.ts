@@ -2,16 +2,13 @@
 import { behindClass, Desk, type Target } from "../../core/desk";
 import { cellIndex, COLOURS, lead, type Name, value } from "../../core/names";
 import type { Lab } from "./lab";
-import { type State, toHash } from "./state";
+import { type State, stateOf } from "./state";
 
 export class App extends Desk<State> {
   unfolded = false; // whether the choice of compared schemes is open
 
-  constructor(
-    readonly lab: Lab,
-    state: State,
-  ) {
-    super(state);
+  constructor(readonly lab: Lab) {
+    super(stateOf(lab.page));
   }
 
   get page() {
@@ -27,15 +24,11 @@ export class App extends Desk<State> {
     );
   }
 
-  link(): string {
-    return toHash(this.state, this.page);
-  }
-
   /** A number that is pointed at stays in the state, hence in the link. */
   override pin(target: Target | undefined): void {
     super.pin(target);
     const point = target ? named(target) : "";
-    if (point !== this.state.point) this.set({ point }, { undoable: false });
+    if (point !== this.state.point) this.set({ point });
   }
 
   /** Point at the number that the state names, where it is on screen. */

@@ -11,6 +11,7 @@ import { COLOURS, numbered } from "../../core/names";
 import { Program } from "../../core/program";
 import { tensor, type Tensor } from "../../core/tensor";
 import type { App } from "./app";
+import type { State } from "./state";
 import { running, section, type Story } from "./story";
 
 const KINDS = [
@@ -32,8 +33,8 @@ export const clocks: Story = {
       h(
         "div.sliding",
         { "data-part": "slider" },
-        slider("position", [0, 400], position(), (value, undoable) => app.set({ position: value }, { undoable })),
-        select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value }, { structure: true })),
+        slider("position", [0, 400], position(), (value, step) => app.set({ position: value }, { step })),
+        select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value as State["waves"] }, { structure: true })),
       ),
       section(
         "hands",
@@ -216,7 +217,7 @@ function carry(app: App): HTMLElement {
   root.append(
     h(
       "div.sliding",
-      slider("steps k", [0, 40], app.state.step, (value, undoable) => app.set({ step: value }, { undoable })),
+      slider("steps k", [0, 40], app.state.step, (value, step) => app.set({ step: value }, { step })),
     ),
     line,
     h(

@@ -2,7 +2,6 @@
 import type { Explorable } from "../../core/contract";
 import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
 import { App } from "./app";
 import { Lab } from "./lab";
 import { explainer } from "../../widgets/explain";
@@ -13,7 +12,7 @@ import { positions, without } from "./positions";
 import { readouts } from "./readouts";
 import { shuffle } from "./shuffle";
 import { slide } from "./slide";
-import { fromHash, initial, STORIES, type StoryName, toHash } from "./state";
+import { STORIES, type StoryName } from "./state";
 import type { Story } from "./story";
 import { split } from "../../core/words";
 
@@ -22,7 +21,7 @@ const COUNTED = "Heads and positions are counted from 0.";
 const ALL: Record<StoryName, Story> = { numbers, shuffle, positions, slide, clocks, readouts };
 
 export function start(page: Explorable, root: HTMLElement): App {
-  const app = new App(new Lab(page), fromHash(fragment(), page));
+  const app = new App(new Lab(page));
   const main = h("main", { id: "story", tabindex: -1 });
   const top = h("header");
   app.rebuild = () => {
@@ -43,17 +42,7 @@ export function start(page: Explorable, root: HTMLElement): App {
       "equiscope: every number on this page is computed in your browser, from the traced program of a real model. It works offline and sends nothing anywhere.",
     ),
   );
-  app.replace(app.state);
-  window.addEventListener("hashchange", () => {
-    if (fragment() !== toHash(app.state, page)) app.replace(fromHash(fragment(), page));
-  });
-  document.addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
-      return;
-    event.preventDefault();
-    if (event.shiftKey) app.redo();
-    else app.undo();
-  });
+  app.restart();
   return app;
 }
 
@@ -75,7 +64,7 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
           "aria-current": name === state.story ? "page" : false,
           onclick: (event: Event) => {
             event.preventDefault();
-            app.set({ story: name }, { structure: true, undoable: false });
+            app.set({ story: name }, { structure: true });
             scrollTo({ top: 0 });
           },
         },
@@ -93,7 +82,9 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
         "div.buttons",
         { "data-part": "tools" },
         button("↶ Undo", "Undo the last change (Ctrl+Z)", () => app.undo()),
-        button("Reset", "Back to the initial state", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
+        button("Reset", "Back to the initial state", () =>
+          app.set({ ...app.schema.initial(), story: state.story }, { structure: true }),
+        ),
         button("Copy link", "A link that restores this page as it is", () => copy(app)),
         button("SVG", "Save this page as an SVG picture", () => saved("svg")),
         button("PNG", "Save this page as a PNG picture", () => saved("png")),
@@ -164,9 +155,8 @@ function sentence(app: App): HTMLElement {
 }
 
 async function copy(app: App): Promise<void> {
-  const hash = toHash(app.state, app.page);
+  const hash = app.link();
   const link = location.href.split("#")[0] + (hash ? `#${hash}` : "");
-  history.replaceState(null, "", link);
   const status = document.querySelector(".sentence [role=status]")!;
   try {
     await navigator.clipboard.writeText(link);

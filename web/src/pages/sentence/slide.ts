@@ -27,8 +27,8 @@ export const slide: Story = {
         "slider",
         h(
           "div.sliding",
-          slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
-            app.set({ slide: value }, { undoable }),
+          slider("position of the first word", [0, last], Math.min(app.state.slide, last), (value, step) =>
+            app.set({ slide: value }, { step }),
           ),
           button("Back to 0", "Move the words to the beginning", () => app.set({ slide: 0 }, { structure: true })),
         ),

@@ -1,44 +1,42 @@
 // The tokens page: a sound, a picture, a film, each with its tokenizations; one token down to a single number.
 import type { Tokenised } from "../../core/contract";
 import { h } from "../../core/dom";
-import { fragment } from "../../core/state";
+import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
 import { film } from "./film";
 import { picture } from "./picture";
 import type { Player } from "./player";
 import type { Section, Tell } from "./section";
 import { sound, type SoundSection } from "./sound";
-import { type Chosen, fromHash, initial, type Kind, KINDS, toHash, type TokensState } from "./state";
+import { type Chosen, chosen, type Kind, KINDS, stateOf, type TokensState } from "./state";
 import "./tokens.css";
 
 /** For scripts on the page. */
 export interface TokensPage {
   record: Tokenised;
-  state: TokensState;
+  readonly state: TokensState;
   player?: Player;
   see(kind: Kind): void;
   set(change: Partial<Chosen>, passing?: boolean): void;
 }
 
 const NAMES: Record<Kind, string> = { sound: "Sound", picture: "Picture", film: "Film" };
-const IN_HISTORY: (keyof Chosen)[] = ["cut", "way"]; // changes that the browser's back button undoes
 
 export function mount(record: Tokenised, root: HTMLElement): TokensPage {
   const kinds = KINDS.filter((kind) => record[kind]);
   const sections = new Map<Kind, Section>();
+  const store = new Store(stateOf(kinds));
+  let seen: Kind | undefined;
   const page: TokensPage = {
     record,
-    state: fromHash(fragment(), kinds, initial(kinds)),
-    see(kind) {
-      sections.get(page.state.see)?.leave?.();
-      page.state = { ...page.state, see: kind };
-      write(true);
-      draw();
+    get state() {
+      return store.state;
     },
+    see: (see) => store.set({ see }),
     set(change, passing = false) {
-      page.state = { ...page.state, [page.state.see]: { ...page.state[page.state.see], ...change } };
-      if (!passing) write(IN_HISTORY.some((name) => name in change));
-      sections.get(page.state.see)?.draw();
+      const { see } = store.state;
+      const step = (Object.keys(change) as (keyof Chosen)[]).some((name) => chosen.fields[name].history !== "none");
+      store.set({ [see]: { ...store.state[see], ...change } }, { step: step && !passing });
     },
   };
   const tell = (kind: Kind): Tell => ({
@@ -77,13 +75,11 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
     h("footer", { "data-part": "footer" }, "equiscope: this page contains the numbers of every token, as in training. It works offline and sends no data."), // prettier-ignore
   );
 
-  function write(keep: boolean): void {
-    const hash = toHash(page.state, kinds);
-    if (hash === fragment()) return;
-    history[keep ? "pushState" : "replaceState"](null, "", hash ? `#${hash}` : location.pathname + location.search);
-  }
   function draw(): void {
     const { see } = page.state;
+    if (see === seen) return section(see).draw();
+    if (seen) sections.get(seen)?.leave?.();
+    seen = see;
     tabs.replaceChildren(
       ...kinds.map((kind) => {
         const open = (event: Event) => {
@@ -98,14 +94,7 @@ export function mount(record: Tokenised, root: HTMLElement): TokensPage {
     if (desk.firstChild !== one.element) desk.replaceChildren(one.element);
     one.draw();
   }
-  const navigate = () => {
-    if (fragment() === toHash(page.state, kinds)) return;
-    sections.get(page.state.see)?.leave?.();
-    page.state = fromHash(fragment(), kinds, page.state);
-    draw();
-  };
-  addEventListener("hashchange", navigate);
-  addEventListener("popstate", navigate);
+  store.onChange(draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   return page;

@@ -5,7 +5,7 @@ import { type Name, numbered } from "../../core/names";
 import { leavesOf } from "../../core/program";
 import { changed, type Tensor } from "../../core/tensor";
 import { type Cells, Watched } from "./program";
-import { toHash, type WatchedState } from "./state";
+import { stateOf, type WatchedState } from "./state";
 
 const NAMED = 64; // longer axes are not numbered
 
@@ -17,9 +17,10 @@ export class WatchedDesk extends Desk<WatchedState> {
 
   constructor(
     readonly programRecord: ProgramRecord,
-    state: WatchedState,
+    keys: string[],
+    heads: number,
   ) {
-    super(state);
+    super(stateOf(keys, heads));
     this.given = leavesOf(programRecord);
     this.steps = new Set(programRecord.steps.map(({ id }) => id));
     const leaves = new Map(this.given);
@@ -30,10 +31,6 @@ export class WatchedDesk extends Desk<WatchedState> {
   /** Tokens are numbered from 0; other axes have no names. */
   names(axis: string, length: number): Name[] | undefined {
     return axis === "token" && length <= NAMED ? numbered(Array.from({ length }, (_, i) => i)) : undefined;
-  }
-
-  link(): string {
-    return toHash(this.state);
   }
 
   /** The program with the edited numbers. */

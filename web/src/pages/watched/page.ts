@@ -2,14 +2,12 @@
 import type { LeafRecord, StepRecord, ProgramRecord } from "../../core/contract";
 import { button, h, numbered, select } from "../../core/dom";
 import { save } from "../../core/save";
-import { fragment } from "../../core/state";
 import { explainer } from "../../widgets/explain";
 import { graph } from "../../widgets/graph";
 import { matrix } from "../../widgets/matrix";
 import { equation, reveal, part } from "../../widgets/steps";
 import { navigation } from "../../widgets/navigation";
 import { WatchedDesk } from "./desk";
-import { fromHash, initial, toHash } from "./state";
 
 const DRAWN = 40; // steps of a module up to which their graph is drawn
 
@@ -24,7 +22,7 @@ export function watched(programRecord: ProgramRecord, root: HTMLElement): Watche
   const parts = partsOf(programRecord);
   const keys = parts.map(({ key }) => key);
   const heads = Math.max(1, ...programRecord.steps.filter((s) => s.symbol === "A").map((s) => headsOf(s, programRecord)));
-  const desk = new WatchedDesk(programRecord, fromHash(fragment(), keys, heads));
+  const desk = new WatchedDesk(programRecord, keys, heads);
   const main = h("main", { id: "story", tabindex: -1 });
   const controls = h("div.controls", { "data-part": "controls" });
   desk.rebuild = () => {
@@ -58,17 +56,7 @@ export function watched(programRecord: ProgramRecord, root: HTMLElement): Watche
       "equiscope: every number is computed in your browser, from the program of a real module. It works offline and sends nothing anywhere.",
     ),
   );
-  desk.replace(desk.state);
-  window.addEventListener("hashchange", () => {
-    if (fragment() !== toHash(desk.state)) desk.replace(fromHash(fragment(), keys, heads));
-  });
-  document.addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
-      return;
-    event.preventDefault();
-    if (event.shiftKey) desk.redo();
-    else desk.undo();
-  });
+  desk.restart();
   return desk;
 }
 
@@ -100,7 +88,9 @@ function top(desk: WatchedDesk, main: HTMLElement): HTMLElement {
       "div.buttons",
       { "data-part": "tools" },
       button("↶ Undo", "Undo the last change (Ctrl+Z)", () => desk.undo()),
-      button("Reset", "Back to the initial state", () => desk.set({ ...initial(), open: desk.state.open }, { structure: true })),
+      button("Reset", "Back to the initial state", () =>
+        desk.set({ ...desk.schema.initial(), open: desk.state.open }, { structure: true }),
+      ),
       button("SVG", "Save this page as an SVG picture", () => saved("svg")),
       button("PNG", "Save this page as a PNG picture", () => saved("png")),
     ),
@@ -155,7 +145,7 @@ function section(desk: WatchedDesk, { key, where, steps }: Part): HTMLElement {
   fold.addEventListener("toggle", () => {
     if (fold.open) fill();
     const others = desk.state.open.filter((one) => one !== key);
-    desk.set({ open: fold.open ? [...others, key] : others }, { undoable: false });
+    desk.set({ open: fold.open ? [...others, key] : others });
   });
   return fold;
 }
