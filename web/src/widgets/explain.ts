@@ -44,6 +44,7 @@ export function explainer(app: Desk): HTMLElement {
     if (editing && target && shown && target.id === shown.id && String(target.index) === String(shown.index)) show(target, false);
     else if (!editing) show(target, true);
   });
+  show(undefined, false);
   return root;
 
   function show(target: Target | undefined, fill: boolean): void {

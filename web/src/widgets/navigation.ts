@@ -6,6 +6,7 @@ import { h } from "../core/dom";
 const PAGES = {
   book: ["Book", "equiscope book"],
   sentence: ["Attention", 'equiscope explore "Love conquers all"'],
+  reach: ["Reach", "equiscope explore --page reach"],
   masks: ["Masks", "equiscope explore --page masks"],
   graph: ["Graph", "equiscope explore --page graph"],
   tokens: ["Tokens", "equiscope explore --page tokens"],
@@ -14,6 +15,7 @@ const PAGES = {
   molecule: ["Molecule", "equiscope explore FILE.xyz"],
   drawing: ["Drawing", "equiscope explore --model transformer"],
   heads: ["Heads", 'equiscope explore "a text" --model FOLDER'],
+  image: ["Image", "equiscope explore --page image"],
   watched: ["Program", "equiscope explore --numbers --model FOLDER"],
   check: ["Check", "equiscope check MODEL --html check.html"],
   run: ["Run", "equiscope explore RUN"],

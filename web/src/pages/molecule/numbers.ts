@@ -15,9 +15,9 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
     "energy after",
     "difference",
     "rounding floor",
-    "energy is invariant",
-    "atomic energies are invariant: largest difference",
-    "forces are equivariant: relative difference",
+    "energy invariant",
+    "atomic energies invariant",
+    "forces equivariant",
   ];
   const element = h(
     "section.part",

@@ -4,6 +4,7 @@ import { type Mark, plot, type Series } from "../../charts/plot";
 import { asPart, button, h, slider } from "../../core/dom";
 import { save } from "../../core/save";
 import { Store } from "../../core/store";
+import { navigation } from "../../widgets/navigation";
 import { back, Effects, stepsAt, tokensBack } from "./effect";
 import { rows, sentences } from "./rows";
 import { type ReachState, shortest, stateOf, WEIGHTS } from "./state";
@@ -66,7 +67,7 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
       "title",
       h(
         "header",
-        h("p.brand", "equiscope ", h("span", "explore")),
+        navigation("reach"),
         h("h1", record.title),
         h("p.lede", record.summary),
         h("p.quiet", "Tokens are counted from 0."),
