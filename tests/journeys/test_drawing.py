@@ -123,7 +123,7 @@ def test_a_changed_weight_changes_what_comes_after_and_the_link_restores_it(look
 
 def test_choosing_an_action_marks_the_parts_that_are_not_equivariant(look):
     tab = look("turns")
-    tab.get_by_role("button", name="✗ not equivariant: permute", exact=True).click()
+    tab.get_by_role("button", name="broken equivariance: permute", exact=True).click()
     marked = tab.locator(".architecture .box.not-equivariant").evaluate_all("found => found.map(one => one.dataset.box)")
     assert marked == next(s.boxes for s in drawing(drawn()["turns"]).claims if s.action == "permute")
     tab.get_by_label("not equivariant to", exact=True).select_option("")

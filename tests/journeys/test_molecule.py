@@ -55,13 +55,14 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def see(watched, pages):
-    """Opens a molecule; without WebGL, which a machine without a graphics card emulates slowly, unless asked for."""
+    """Opens a molecule as its file says; without WebGL, which a machine without a graphics card emulates slowly, unless asked for."""
 
-    def open_page(name="handed", fragment="", wide=1280, dark=False, before=BLIND, **options):
+    def open_page(name="handed", fragment="", wide=1280, dark=False, before=BLIND, rotated=False, **options):
         tab = watched(wide, dark, has_touch=wide < 500, **options)
         if before:
             tab.add_init_script(before)
-        tab.goto(f"{pages(name)[0].as_uri()}#{fragment}")
+        still = "" if rotated or "rotation=" in fragment else "&rotation=1,0,0,0"
+        tab.goto(f"{pages(name)[0].as_uri()}#{fragment}{still}")
         tab.wait_for_selector("main .stage")
         answered(tab)
         return tab
@@ -114,6 +115,17 @@ def energies_stay(tab, record, mirrored=False):
         assert (difference <= 100 * floor) is stays, solver.name
         assert (cell(tab, solver.name, 6) < FEW) is stays, solver.name
         assert tab.locator(f'.part tr[data-model="{solver.name}"] .judged').first.inner_text() == ("holds" if stays else "broken")
+
+
+def test_it_begins_rotated_so_that_both_verdicts_are_seen(see):
+    tab = see(rotated=True)
+    assert tab.evaluate("equiscope.desk.known[0].degrees") == pytest.approx(50, abs=0.1)
+    first, last = tab.locator(".model-card").all()
+    assert first.locator(".judged").all_inner_texts() == ["holds", "holds"]
+    assert last.locator(".judged").all_inner_texts() == ["broken", "broken"]
+    tab.get_by_role("button", name="Reset rotation").click()
+    answered(tab)
+    assert "not rotated yet" in first.inner_text()
 
 
 def test_it_opens_as_the_file_says_and_answers_as_python(see, pages):
@@ -315,8 +327,8 @@ def test_one_atom_alone(see, pages):
     answered(tab)
     same(tab, pages("neon")[1])
     assert [card.get_attribute("data-holds") for card in tab.locator(".model-card").all()] == ["true", "false"]
-    assert "all forces are 0" in tab.locator(".model-card").first.inner_text()
-    assert "forces differ" in tab.locator(".model-card").last.inner_text(), "which are none in nature"
+    assert "equivariant forces: all are 0" in tab.locator(".model-card").first.inner_text()
+    assert "differ from the rotated forces by" in tab.locator(".model-card").last.inner_text(), "which are none in nature"
     assert not re.search(r"NaN|undefined|Infinity", tab.locator("main").inner_text())
 
 

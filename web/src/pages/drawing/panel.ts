@@ -4,6 +4,7 @@ import { button, h } from "../../core/dom";
 import { graph } from "../../widgets/graph";
 import { matrix } from "../../widgets/matrix";
 import { equation, part, reveal } from "../../widgets/steps";
+import { whether } from "../../widgets/verdict";
 import { short, written } from "./boxes";
 import type { DrawingDesk } from "./desk";
 import { repeats } from "./picture";
@@ -40,14 +41,16 @@ function stands(desk: DrawingDesk): HTMLElement {
     desk.drawing.claims.map((stand) =>
       h(
         "li",
-        { class: stand.holds ? "holds" : "broken" },
-        button(
-          `${stand.holds ? "✓" : "✗ not"} equivariant: ${stand.action}`,
-          `Mark the parts: ${stand.summary}`,
-          () => choose(stand),
+        h(
+          "button",
           {
+            type: "button",
+            title: `Mark the parts: ${stand.summary}`,
             "aria-pressed": String(stand.action === action),
+            onclick: () => choose(stand),
           },
+          whether(stand.holds),
+          ` equivariance: ${stand.action}`,
         ),
         h("span.quiet", `${stand.summary}: ${stand.reason}`),
       ),
@@ -136,7 +139,7 @@ function sizes(box: Box, drawing: Drawing): HTMLElement {
 const modules = (where: string[]): string => (where.length > 2 ? `${where[0]} … ${where.at(-1)}` : where.join(", "));
 
 const claimed = ({ action, holds, reason }: Claim): HTMLElement =>
-  h("li", h(holds ? "b.holds" : "b.broken", holds ? "✓ equivariant: " : "✗ not equivariant: ", action), ` ${reason ?? ""}`);
+  h("li", whether(holds), h("b", ` equivariance: ${action}`), ` ${reason ?? ""}`);
 
 const silent = (box: Box): string =>
   box.kind === "input" || box.kind === "output" ? "" : "It computes nothing: rows pass unchanged.";
