@@ -15,7 +15,6 @@ const PAGES = {
   molecule: ["Molecule", "equiscope explore FILE.xyz"],
   drawing: ["Drawing", "equiscope explore --model transformer"],
   heads: ["Heads", 'equiscope explore "a text" --model FOLDER'],
-  image: ["Image", "equiscope explore --page image"],
   watched: ["Program", "equiscope explore --numbers --model FOLDER"],
   check: ["Check", "equiscope check MODEL --html check.html"],
   run: ["Run", "equiscope explore RUN"],
