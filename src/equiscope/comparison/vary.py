@@ -33,12 +33,15 @@ def parse_vary(axes: Sequence[str], task: str) -> dict[str, Change]:
 
 
 def combinations(axes: dict[str, list[Any]]) -> dict[str, Change]:
-    """Candidates by name, from values by dotted field: every combination."""
+    """Candidates by name, from values by dotted field: every combination. Numbers are named with their field."""
     short = {path: _short(path, list(axes)) for path in axes}
     candidates: dict[str, Change] = {}
     for combination in itertools.product(*axes.values()):
         change = dict(zip(axes, combination, strict=True))
-        name = ", ".join(format_value(v) if len(axes) == 1 else f"{short[path]} {format_value(v)}" for path, v in change.items())
+        name = ", ".join(
+            f"{short[path]} {format_value(v)}" if len(axes) > 1 or isinstance(v, (bool, int, float)) else format_value(v)
+            for path, v in change.items()
+        )
         if name in candidates:
             raise InputError(f"{name} is given twice. To see that a variant equals itself, name two candidates in a file.")
         candidates[name] = change
