@@ -105,21 +105,8 @@ def asked(page: Page) -> dict | None:
 
 WIDE = {"viewport": {"width": 1200, "height": 900}}
 LOW = {"viewport": {"width": 880, "height": 540}}
-PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
-DARK = {**WIDE, "color_scheme": "dark"}
-THREE = '[data-scheme="sinusoidal"], [data-scheme="rope"], [data-scheme="rope-query-only"]'
-LAWS = ".part:has(table.laws)"
 SHOTS: dict[str, Shot] = {
     "numbers": ("", {"viewport": {"width": 1200, "height": 1080}}, pointing("attention.matmul~2", 0, 0)),
-    "shuffle": ("story=shuffle&order=2,0,1", WIDE, around(".top", "#story .flow")),
-    "laws": ("story=positions", WIDE, around(LAWS)),
-    "slide": ("story=slide&slide=11", WIDE, around(".sliding", "p.paragraph", ".cards", only=THREE)),
-    "distance": ("story=slide&scheme=rope-query-only&slide=0", WIDE, around('.part:has([data-switch])')),
-    "whole": ("story=slide&scheme=rope&slide=11", WIDE, around(".part:has(.whole)")),
-    "clocks-dark": ("story=clocks&position=5", DARK, around("#story h2", "#story .flow > .part:nth-child(3)")),
-    "carry": ("story=clocks", WIDE, around('.part:has(figure[data-id="rotate"])')),
-    "readouts": ("story=readouts", WIDE, around(".top", "#story .flow")),
-    "phone": ("story=shuffle&order=2,0,1", PHONE, pointing("attention.softmax", 0, 0)),
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),

@@ -9,11 +9,12 @@ const any = (parts: string[]): string => parts.map((name) => `[data-part~="${nam
 export function styleOf(parts: string[]): string {
   const [around, shown] = [any(AROUND.filter((name) => !parts.includes(name))), any(parts)];
   const rules = [
-    " body { padding-bottom: 0; background: var(--card); }",
+    " body { padding-bottom: 0 !important; background: var(--card); }",
     " #app { max-width: none; padding: 10px 12px 6px; }",
     " .top { padding: 0; }",
     " .controls { padding-top: 0; }",
-    " .explain { position: sticky; bottom: var(--below, 0px); margin: 8px -12px -6px; padding: .5rem 12px; min-height: 5.6rem; max-height: 12rem; border-top: 1px solid var(--line); box-shadow: none; }",
+    " .explain { position: sticky; bottom: var(--below, 0px); margin: 8px -12px -6px; padding: .5rem 12px; min-height: 5.6rem; max-height: 12rem; border-top: 1px solid var(--line); background: var(--card); box-shadow: none; }",
+    "[data-plain] .explain.idle { display: none; }",
     " .part { border: 0; padding: 0; background: none; }",
     " .unfold { margin: 8px 0 0; }",
     " .unfold button { font-size: .82rem; color: var(--quiet); }",
@@ -37,6 +38,9 @@ export function present(parts: string[]): void {
     if (!main) return;
     seen.disconnect();
     main.after(document.querySelector(any(parts)) ? unfolding(root) : missing(parts));
+    const numbers = () => [...main.querySelectorAll<HTMLElement>(".grid, canvas.heat")];
+    const look = () => root.toggleAttribute("data-plain", !numbers().some((one) => one.offsetParent));
+    new ResizeObserver(look).observe(main); // without numbers on screen there is nothing to point at
   });
   seen.observe(document, { childList: true, subtree: true });
 }

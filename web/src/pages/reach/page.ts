@@ -83,7 +83,7 @@ export function mount(record: Reach, root: HTMLElement): ReachPage {
           heading("What depends on one token?", "reach"),
           controls,
           text.element,
-          h("p.quiet", "Bars: the change of each output, relative to its size. Each tick of height is a power of ten, from 10⁻¹² to 1; no bar is less than that, or exactly 0."), // prettier-ignore
+          h("p.quiet", "A bar is the change of an output, relative to its size, on a logarithmic scale: a whole bar is 1, no bar is 10⁻¹² or less, or exactly 0."), // prettier-ignore
           lines,
         ),
       ),

@@ -3,7 +3,8 @@ import { h, svg } from "../../core/dom";
 import { type Effects, back, inWords, tokensBack } from "./effect";
 import type { ReachState } from "./state";
 
-const [TOP, ROW, GAP, LEAST] = [34, 46, 26, 1e-12]; // pixels; a smaller effect has no bar
+const [TOP, ROW, GAP, LEAST] = [34, 56, 26, 1e-12]; // pixels; a smaller effect has no bar
+const RULES: [number, string][] = [[1, "1"], [1e-4, "10⁻⁴"], [1e-8, "10⁻⁸"]]; // prettier-ignore
 const LETTERS = 11; // pixels of a token from which on its symbol fits
 
 /** Height of a bar between 0 and 1: each power of ten is as high. */
@@ -57,6 +58,10 @@ export function rows(effects: Effects, now: () => ReachState, choose: (change: P
         { "data-look": row },
         svg("text.title", { x: 0, y: base - ROW + 2 }, network.title),
         svg("line.base", { x1: 0, x2: width, y1: base, y2: base }),
+        RULES.map(([effect, text]) => {
+          const y = base - level(effect) * (ROW - 8);
+          return [svg("line.rule", { x1: 0, x2: width, y1: y, y2: y }), svg("text.tick", { x: 2, y: y + 11 }, text)];
+        }).flat(),
         Array.from({ length }, (_, j) => {
           const tall = level(effects.at(network.name, weights, token, j)) * (ROW - 8);
           return tall > 0 && svg("rect.bar", { x: j * wide + 0.5, y: base - tall, width: Math.max(wide - 1, 1), height: tall });

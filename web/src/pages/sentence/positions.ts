@@ -119,11 +119,10 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
     brought.length
       ? h("div", h("h3", "What it adds, rotates by or biases with"), added(app, run, brought))
       : h("p.quiet", "It adds nothing: there are only the words."),
-    h("h3", "Scores, attention and result"),
     h(
       "div",
       { "data-part": "result" },
-      h("h4", "Scores, attention and result"),
+      h("h3", "Scores, attention and result"),
       h(
         "div.row",
         asPart("scores", matrix(app, run, roles.scores)),
