@@ -4,6 +4,8 @@ import type { Patches } from "../src/core/contract";
 import { ImageDesk, liesOn, ratio } from "../src/pages/image/desk";
 import { goals } from "../src/pages/image/goals";
 import { stateOf } from "../src/pages/image/state";
+import { merged } from "../src/figure/messages";
+import { exercises, figures } from "./book";
 import { linkTests } from "./links";
 import { Tab } from "./tab";
 
@@ -42,12 +44,15 @@ describe("the numbers", () => {
 });
 
 describe("goals", () => {
-  test.each([
-    ["even-row", "", "patch=92"],
-    ["near-lawn", "", "scheme=axial-rope"],
-  ])("%s is false at first, and true for the answer", (goal, start, answer) => {
+  const own = exercises.filter(({ src }) => src === "figures/image.html");
+
+  test("every goal is an exercise of the book", () =>
+    expect(Object.keys(goals).sort()).toEqual(own.map(({ goal }) => goal).sort()));
+
+  test.each(own)("$goal is false at first, and true for the answer", ({ goal, figure, answer }) => {
+    const start = figures.get(figure)!.state;
     expect(right(goal, start)).toBe(false);
-    expect(right(goal, answer)).toBe(true);
+    expect(right(goal, merged(start, answer))).toBe(true);
   });
 
   test("a scale of 0 does not count as an even row", () => expect(right("even-row", "scale=0")).toBe(false));

@@ -1,6 +1,6 @@
 // The page of cost: sizes first, then where the multiply-adds go, cost against length, memory, time.
 import type { Cost } from "../../core/contract";
-import { button, h } from "../../core/dom";
+import { asPart, button, h } from "../../core/dom";
 import { copied, download } from "../../core/save";
 import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
@@ -32,9 +32,9 @@ export function mount(cost: Cost, root: HTMLElement): CostPage {
     "section.part.where",
     { "data-part": "breakdown" },
     h("div.head", h("h2", title), saving(() => bars.picture, "equiscope-cost-parts", title)), // prettier-ignore
-    bars.element,
-    table.element,
-    h("details.notes", h("summary", "What is counted, and what is not"), h("ul", (cost.notes ?? []).map((one) => h("li", one)))), // prettier-ignore
+    asPart("bars", bars.element),
+    asPart("table", table.element),
+    h("details.notes", { "data-part": "counted" }, h("summary", "What is counted, and what is not"), h("ul", (cost.notes ?? []).map((one) => h("li", one)))), // prettier-ignore
   );
   const draw = () => {
     answer.textContent = costSummary(page);

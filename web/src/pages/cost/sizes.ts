@@ -35,9 +35,9 @@ export function sizes(page: CostPage): Row {
     "section.part.sizes",
     { "data-part": "sizes" },
     { "aria-label": "sizes" },
-    h("div.known", { role: "group", "aria-label": "Known models" }, known.map(({ press }) => press)), // prettier-ignore
+    h("div.known", { role: "group", "aria-label": "Known models", "data-part": "models" }, known.map(({ press }) => press)), // prettier-ignore
     h("div.rows", rows.map(({ element }) => element)), // prettier-ignore
-    h("label.gate", gate, h("span", "gated feed-forward (SwiGLU): three projections instead of two")),
+    h("label.gate", { "data-part": "gate" }, gate, h("span", "gated feed-forward (SwiGLU): three projections instead of two")),
     status,
   );
   const draw = () => {
@@ -122,7 +122,14 @@ function row(
     }
   };
   const aside = letter === "F" ? h("span.aside") : letter === "H" ? h("span.aside") : undefined;
-  const element = h("div.size", { "data-size": letter }, h("span.name", h("i.sym", letter), name, aside), range, field, wrong);
+  const element = h(
+    "div.size",
+    { "data-size": letter, "data-part": `size-${letter.toLowerCase()}` },
+    h("span.name", h("i.sym", letter), name, aside),
+    range,
+    field,
+    wrong,
+  );
   function draw(): void {
     const { sizes } = page.state;
     places = stops(size, sizes);

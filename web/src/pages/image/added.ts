@@ -1,6 +1,7 @@
 // What attention adds: every patch painted in its own mean colour, and in what it receives; the numbers of the selected one.
 import { pixels } from "../../charts/canvas";
 import { h } from "../../core/dom";
+import { step } from "../../widgets/matrix";
 import type { ImageDesk } from "./desk";
 import { line } from "./rows";
 
@@ -9,14 +10,25 @@ export function added(desk: ImageDesk): { element: HTMLElement; draw(): void } {
   const [rows, columns] = record.grid;
   const painted = ["features", "added"].map((role) => {
     const canvas = pixels(columns, rows);
-    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-hidden", "true");
     canvas.className = "mosaic";
     canvas.style.aspectRatio = `${columns}/${rows}`;
-    canvas.setAttribute(
-      "aria-label",
-      role === "features" ? "each patch in its mean colour" : "each patch in the mean colour of what it attends to",
-    );
-    return { role, canvas };
+    const chosen = h("i.chosen");
+    const what = role === "features" ? "each patch in its mean colour" : "each patch in the mean colour of what it attends to";
+    const frame = h("div.frame", { tabindex: 0, role: "application", "aria-label": `${what}: arrow keys select a patch` }, canvas, chosen); // prettier-ignore
+    frame.addEventListener("keydown", (event) => {
+      const to = step(event.key, desk.state.patch, columns, desk.patches);
+      if (to === undefined) return;
+      event.preventDefault();
+      desk.choose(to);
+    });
+    frame.addEventListener("click", (event) => {
+      const box = canvas.getBoundingClientRect();
+      const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+      const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+      if (row >= 0 && column >= 0 && row < rows && column < columns) desk.choose(row * columns + column);
+    });
+    return { role, canvas, frame, chosen };
   });
   const titles = { features: ["E", "each patch in its own colour"], added: ["ΔE", "each patch in what it receives"] };
   const lines = [
@@ -26,22 +38,21 @@ export function added(desk: ImageDesk): { element: HTMLElement; draw(): void } {
   ];
   const element = h(
     "div.added",
-    h("div.mosaics", painted.map(({ role, canvas }) => {
-      const [letters, text] = titles[role as keyof typeof titles];
-      canvas.addEventListener("click", (event) => {
-        const box = canvas.getBoundingClientRect();
-        const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
-        const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
-        if (row >= 0 && column >= 0 && row < rows && column < columns) desk.choose(row * columns + column);
-      });
-      return h("figure", canvas, h("figcaption", h("i.sym", letters), ` ${text}`));
-    })), // prettier-ignore
+    h(
+      "div.mosaics",
+      painted.map(({ role, frame }) => {
+        const [letters, text] = titles[role as keyof typeof titles];
+        return h("figure", frame, h("figcaption", h("i.sym", letters), ` ${text}`));
+      }),
+    ),
     h("div.lines", lines.map(({ element }) => element)), // prettier-ignore
   );
   return {
     element,
     draw() {
-      for (const { role, canvas } of painted) {
+      for (const { role, canvas, chosen } of painted) {
+        const [row, column] = [Math.floor(desk.state.patch / columns), desk.state.patch % columns];
+        chosen.style.cssText = `top:${(100 * row) / rows}%;left:${(100 * column) / columns}%;height:${100 / rows}%;width:${100 / columns}%`;
         const { data, shape } = desk.value(role);
         const wide = shape.at(-1)!;
         const image = new ImageData(columns, rows);

@@ -32,7 +32,7 @@ export const goals: Record<string, (desk: Chosen) => Marked> = {
       lengths = Math.max(lengths, Math.abs(size(now) - size(before)));
       for (let k = i; k < i + 3; k++) components = Math.max(components, Math.abs(now[k] - before[k]));
     }
-    const says = `Rotated by ${angle}°: the energy of the left model changed by ${gap(found.energy.difference)}, components of its forces by up to ${gap(components)}, lengths of its forces by up to ${gap(lengths)}.`;
+    const says = `Rotated by ${angle}°: the energy of the first model changed by ${gap(found.energy.difference)}, components of its forces by up to ${gap(components)}, lengths of its forces by up to ${gap(lengths)}.`;
     return { right: found.energy.holds && found.forces.holds, says };
   },
 
@@ -43,7 +43,7 @@ export const goals: Record<string, (desk: Chosen) => Marked> = {
     const far = Math.max(0, ...Object.values(desk.state.moved).map((by) => Math.hypot(...by)));
     const by = Math.abs(known.still.energy - model.start.energy);
     if (far < APART - 1e-9) return { right: false, says: far ? `It has moved by ${far.toFixed(2)} Å. Move it by ${APART} Å or more.` : "No atom has been moved." }; // prettier-ignore
-    return { right: by > 0, says: `An atom has moved by ${far.toFixed(2)} Å, and the energy of the left model changed by ${gap(by)}.` }; // prettier-ignore
+    return { right: by > 0, says: `An atom has moved by ${far.toFixed(2)} Å, and the energy of the first model changed by ${gap(by)}.` }; // prettier-ignore
   },
 
   /** Mirrored, with the same energy. */
@@ -51,7 +51,7 @@ export const goals: Record<string, (desk: Chosen) => Marked> = {
     const { model, found } = left(desk);
     if (!desk.state.mirror) return { right: false, says: "Switch the mirror image on." };
     if (!found) return WAIT;
-    if (model.group !== "E(3)") return { right: false, says: `The left model is an ${model.group} model. Choose the E(3) transformer.` }; // prettier-ignore
-    return { right: found.energy.holds, says: `In the mirror the energy of the left model differs by ${gap(found.energy.difference)}.` }; // prettier-ignore
+    if (model.group !== "E(3)") return { right: false, says: `The first model is an ${model.group} model. Choose the E(3) transformer.` }; // prettier-ignore
+    return { right: found.energy.holds, says: `In the mirror the energy of the first model differs by ${gap(found.energy.difference)}.` }; // prettier-ignore
   },
 };

@@ -148,6 +148,15 @@ const GOALS: Record<string, (app: App) => Marked> = {
       ? yes(`at position ${app.state.slide} every word gets the same addition as at the beginning.`)
       : no(`At position ${app.state.slide} the scores have changed by ${percent(off)}.`);
   },
+
+  // --- chapter 8 ---------------------------------------------------------------------------------------------------------
+  "first-row-stays": (app) => {
+    if (app.state.scheme !== "none" || app.state.causal) return no("Use the scheme “none” without a causal mask.");
+    if (!isShuffled(app)) return no("Put the words in another order first.");
+    return stays(app, "none", "plain", ["first"]).length
+      ? yes("the first row stays: it is the output for the same word, and to it the others are a set.")
+      : no("The first row has changed: it is the output for another word.");
+  },
 };
 
 /** The equivariance of a value under the order on screen. */
