@@ -55,7 +55,7 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def see(watched, pages):
-    """Opens a molecule as its file says; without WebGL, which a machine without a graphics card emulates slowly, unless asked for."""
+    """Opens a molecule as its file says; mostly without WebGL, which a machine without a graphics card emulates slowly."""
 
     def open_page(name="handed", fragment="", wide=1280, dark=False, before=BLIND, rotated=False, **options):
         tab = watched(wide, dark, has_touch=wide < 500, **options)

@@ -6,10 +6,12 @@ import pytest
 from typer.main import get_command
 
 from equiscope.cli.app import app
+from equiscope.cli.book import beside
 from equiscope.cli.pages import PAGES
 from equiscope.explore.page import html
 from equiscope.explore.pages.graph import graph
 from equiscope.explore.pages.masks import masks
+from equiscope.explore.server import server
 from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
@@ -56,3 +58,27 @@ def test_a_page_is_titled_by_its_subject_and_its_bar_has_no_barriers_on_a_phone(
     tab.locator(".site summary").click()
     assert barriers(tab, "serious") == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_served_page_leads_to_the_others_and_back(browser):
+    content = masks("Love conquers all", 0)
+    links, others = beside(content)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab, troubles = context.new_page(), []
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    with server(html(content, links=links), 18790, frames=others) as running:
+        tab.goto(running.url)
+        tab.get_by_role("link", name="Graph", exact=True).click()
+        tab.wait_for_selector("body.network main h2")
+        assert tab.title().startswith("Attention as messages on a graph")
+        tab.go_back()
+        tab.wait_for_selector("body.masks main h2")
+        tab.go_forward()
+        tab.wait_for_selector("body.network main h2")
+        tab.get_by_role("link", name="Masks", exact=True).click()
+        tab.wait_for_selector("body.masks main h2")
+        assert tab.url == running.url
+        tab.get_by_role("link", name="equiscope", exact=True).click()
+        tab.wait_for_selector("#text h1")
+    context.close()
+    assert troubles == []

@@ -12,10 +12,13 @@ from equiscope.cli.explore import serve, wrote
 from equiscope.cli.pages import PAGES, PageInputs
 from equiscope.explore import book, page
 from equiscope.explore.page import Content
+from equiscope.record import Explorable
 from equiscope.tokens import words as split
 
 HINT = "Choose another file or folder with --out."
 KINDS = (".html", ".htm")
+BOOK = "/book"  # its address beside another page
+NAMES = {"report": "check"}  # of pages, where their bundles are called otherwise
 
 
 def sentence(words: str) -> Content:
@@ -110,6 +113,19 @@ def pages(words: str, home: str = "") -> book.Pages:
 
 def _page(make: Callable[[str], Content], words: str, links: dict[str, str]) -> str:
     return page.html(make(words), links=links)
+
+
+def beside(content: Content) -> tuple[dict[str, str], dict[str, Callable[[], str]]]:
+    """What stands beside a page that is served: the addresses of the other pages, and these pages by path, made when asked for.
+
+    The way back leads to the served page itself. A sentence is that of the page.
+    """
+    bundle = page.NAMES[type(content)]
+    own = NAMES.get(bundle, bundle)
+    words = " ".join(content.words) if isinstance(content, Explorable) else " ".join(book.WORDS)
+    links = {"book": BOOK, **{name: f"/{book.FOLDER}/{name}.html" for name in FIGURES}, own: "/"}
+    frames = {f"/{book.FOLDER}/{name}.html": cache(partial(_page, FIGURES[name], words, links)) for name in FIGURES}
+    return links, frames | {BOOK: cache(partial(book.html, split(words)))}
 
 
 def run(out: Path | None, words: str, port: int, open_browser: bool) -> None:

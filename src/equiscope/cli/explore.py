@@ -126,7 +126,10 @@ def show(content: Content, export: Path | None, port: int, open_browser: bool, j
     if export is not None:
         wrote(explore.write(content, export))
         return
-    serve(explore.html(content), port, open_browser)
+    from equiscope.cli.book import beside
+
+    links, frames = beside(content)
+    serve(explore.html(content, links=links), port, open_browser, frames=frames)
 
 
 def wrote(path: Path) -> None:
@@ -138,7 +141,7 @@ def serve(
     page: str | Callable[[], str], port: int, open_browser: bool, answers: "Mapping[str, Answer] | None" = None,
     runs: "Mapping[str, Answer] | None" = None, frames: Mapping[str, Callable[[], str]] | None = None,
 ) -> None:  # fmt: skip
-    """Serve until Ctrl-C. runs: answers that run a model, one at a time. frames: pages that stand in frames of the page."""
+    """Serve until Ctrl-C. runs: answers that run a model, one at a time. frames: other pages, by path."""
     from equiscope.explore.server import server  # here alone: who serves nothing loads no server
 
     with server(page, port, answers, runs, frames=frames) as running:

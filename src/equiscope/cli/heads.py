@@ -120,7 +120,11 @@ def run(
             _offer_compact(path)
     else:
         print(_memory_note(page, models), flush=True)
-        serve(html(page.content, policy=POLICY), port, open_browser, {"/head": page.answer_head}, {"/rerun": page.answer_rerun})
+        from equiscope.cli.book import beside
+
+        links, frames = beside(page.content)
+        answers, runs = {"/head": page.answer_head}, {"/rerun": page.answer_rerun}
+        serve(html(page.content, policy=POLICY, links=links), port, open_browser, answers, runs, frames)
 
 
 def page_of(source: str, request: ModelInput | None = None, seed: int = 0) -> HeadsPage:
