@@ -46,7 +46,7 @@ def made():
 
 def test_what_is_kept_in_memory_is_said(equi, tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(heads, "serve", lambda page, port, browser, answers, runs: asked.update(answers=answers, runs=runs))
+    monkeypatch.setattr(heads, "serve", lambda page, port, browser, answers, runs, frames: asked.update(answers=answers, runs=runs))
     (tmp_path / "two.py").write_text(FACTORY, encoding="utf-8")
     code, out, err = equi("explore", "--model", f"{tmp_path / 'two.py'}:made")
     assert (code, err) == (0, "")

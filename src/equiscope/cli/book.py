@@ -124,8 +124,10 @@ def beside(content: Content) -> tuple[dict[str, str], dict[str, Callable[[], str
     own = NAMES.get(bundle, bundle)
     words = " ".join(content.words) if isinstance(content, Explorable) else " ".join(book.WORDS)
     links = {"book": BOOK, **{name: f"/{book.FOLDER}/{name}.html" for name in FIGURES}, own: "/"}
-    frames = {f"/{book.FOLDER}/{name}.html": cache(partial(_page, FIGURES[name], words, links)) for name in FIGURES}
-    return links, frames | {BOOK: cache(partial(book.html, split(words)))}
+    frames: dict[str, Callable[[], str]] = {BOOK: cache(partial(book.html, split(words)))}
+    for name, make in FIGURES.items():
+        frames[f"/{book.FOLDER}/{name}.html"] = cache(partial(_page, make, words, links))
+    return links, frames
 
 
 def run(out: Path | None, words: str, port: int, open_browser: bool) -> None:
