@@ -131,7 +131,7 @@ def test_touch_sets_a_size_and_opens_a_piece_on_a_phone(read):
     assert layers > 12
     assert numbers(tab) == wanted(GPT.sizes | {"L": layers}, GPT.features)
     tab.locator(".stack").scroll_into_view_if_needed()
-    box = tab.locator(".stack [data-part='feed-forward'] rect").first.bounding_box()
+    box = tab.locator(".stack [data-work='feed-forward'] rect").first.bounding_box()
     tab.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + 20)
     told = tab.locator(".where .reading .arithmetic").inner_text()
     value = amount(WORK[5].full_pass, GPT.sizes, GPT.features) * layers

@@ -10,9 +10,9 @@ export function styleOf(parts: string[]): string {
   const [around, shown] = [any(AROUND.filter((name) => !parts.includes(name))), any(parts)];
   const rules = [
     " body { padding-bottom: 0 !important; background: var(--card); }",
-    " #app { max-width: none; padding: 10px 12px 6px; }",
+    " #app { max-width: none; padding: 5px 12px 6px; }",
+    " :is(header, main) { margin: 0; padding: 5px 0; }",
     " .top { padding: 0; }",
-    " .controls { padding-top: 0; }",
     " .explain { position: sticky; bottom: var(--below, 0px); margin: 8px -12px -6px; padding: .5rem 12px; min-height: 5.6rem; max-height: 12rem; border-top: 1px solid var(--line); background: var(--card); box-shadow: none; }",
     "[data-plain] .explain.idle { display: none; }",
     " .part { border: 0; padding: 0; background: none; }",

@@ -107,7 +107,7 @@ export function stacked(page: CostPage): { element: HTMLElement; picture: HTMLEl
     current = bars(page);
     const names = new Set(current.flatMap(({ pieces }) => pieces.map(({ work }) => work.name)));
     const known = page.cost.parts.filter(({ name }) => names.has(name));
-    legend.replaceChildren(...known.map(({ name }) => h("span.entry", { "data-part": part(name) }, h("i"), name)));
+    legend.replaceChildren(...known.map(({ name }) => h("span.entry", { "data-work": part(name) }, h("i"), name)));
     if (at && !current[at[0]]?.pieces[at[1]]) at = undefined;
     show();
   }
@@ -151,7 +151,7 @@ function drawn(current: Bar[], width: number, at: [number, number] | undefined):
           const lit = at ? String(at[0] === b && at[1] === p) : false;
           return svg(
             "g.piece",
-            { "data-part": part(work.name), "data-piece": `${b}.${p}`, "data-lit": lit },
+            { "data-work": part(work.name), "data-piece": `${b}.${p}`, "data-lit": lit },
             svg("rect", { x: from.toFixed(2), y: top + HEAD, width: Math.max(wide - 1.5, 0.6).toFixed(2), height: BAR, rx: Math.min(4, wide / 4).toFixed(1) }), // prettier-ignore
             ...labels(work.name, percent(value, sum), from + 8, top + HEAD, wide - 14),
           );

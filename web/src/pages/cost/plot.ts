@@ -91,7 +91,7 @@ export function plot(label: string, choose: (chosen: Mark | undefined) => void):
   function draw(next: Picture): void {
     picture = next;
     if (!mark()) chosen = undefined;
-    legend.replaceChildren(...next.series.map((one) => h("span.entry", { "data-part": part(one.part) }, swatch(one), one.name)));
+    legend.replaceChildren(...next.series.map((one) => h("span.entry", { "data-work": part(one.part) }, swatch(one), one.name)));
     show(next);
     choose(mark());
   }
@@ -140,13 +140,13 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
     series.map((one, s) =>
       svg(
         "g.series",
-        { "data-part": part(one.part), "data-lit": chosen ? String(chosen.series === s) : false },
+        { "data-work": part(one.part), "data-lit": chosen ? String(chosen.series === s) : false },
         one.line.length > 1 && svg("path.thick", { d: path(one.line.map(([x, y]) => at(x, y))), "stroke-dasharray": one.plain ? "" : dashes(one.look) }), // prettier-ignore
         one.signs && one.marks.flatMap(({ x, low, high }) => low !== undefined && high !== undefined ? [svg("line.whisker", { x1: n(across.place(x)), x2: n(across.place(x)), y1: n(up.place(low)), y2: n(up.place(high)) })] : []), // prettier-ignore
         one.signs && points[s].map(([x, y]) => marker(one.look, x, y, 5)),
       ),
     ),
-    ring && svg("circle.ring", { cx: n(ring[0]), cy: n(ring[1]), r: 8.5, "data-part": part(series[chosen.series].part) }),
+    ring && svg("circle.ring", { cx: n(ring[0]), cy: n(ring[1]), r: 8.5, "data-work": part(series[chosen.series].part) }),
   );
   return { element, points };
 }
