@@ -43,9 +43,9 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
         h("section.part", { "data-part": "scheme", "aria-label": "positions and scale" }, parts.chosen.element),
         h("section.part", { "data-part": "features", "aria-label": "features" }, parts.features.element),
         h("section.part", { "data-part": "row", "aria-label": "query, keys and weights" }, parts.row.element),
+        h("section.part", { "data-part": "shares", hidden: !record.regions?.length }, h("h2", "Where the attention lies"), parts.shares.element), // prettier-ignore
       ),
     ),
-    h("section.part", { "data-part": "shares", hidden: !record.regions?.length }, h("h2", "Where the attention lies"), parts.shares.element), // prettier-ignore
     h("section.part", { "data-part": "added" }, h("h2", "What attention adds"), parts.added.element),
     opened,
   );
