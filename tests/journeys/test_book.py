@@ -89,9 +89,9 @@ def test_the_first_screen_has_a_sentence_a_figure_and_one_thing_to_do(read, wide
     open_figure(tab, "first")
     tab.evaluate("scrollTo(0, 0)")
     low = tab.evaluate("innerHeight")
-    for part in ("h1", ".question", "#first", "#first + p"):
+    for part, least in {"h1": 30, ".question": 50, ".question strong": 20, "#first": 0.6 * low - 100}.items():
         box = tab.locator(f"section.cover {part}").first.bounding_box()
-        assert box["y"] < low - 20, part
+        assert low - box["y"] > least, part  # so many pixels of it are on screen
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide
 
 
@@ -168,7 +168,7 @@ def solve(tab, exercise, touch=False):
 
 def said(tab, exercise, words):
     """Whether the exercise says so, sooner or later."""
-    for _ in range(60):
+    for _ in range(200):
         if tab.locator(f"[id='{exercise}']").get_by_role("status").inner_text().startswith(words):
             return True
         tab.wait_for_timeout(50)
@@ -178,7 +178,6 @@ def said(tab, exercise, words):
 # --- there and back -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif('class="chapter"' not in book.html(), reason="no chapter is written yet")
 def test_back_and_forward_return_to_where_a_reader_was(read):
     tab = read()
     first, second = chapters(tab)[:2]
@@ -220,7 +219,6 @@ def test_one_file_needs_nothing_beside_it(read, file):
     assert failures(frame_of(tab, "first")) == []
 
 
-@pytest.mark.skipif('class="chapter"' not in book.html(), reason="no chapter is written yet")
 def test_in_a_sandbox_without_history_the_state_is_in_memory(watched, file, tmp_path):
     around = tmp_path / "around.html"
     around.write_text(f'{AROUND}{escape(file.read_text(encoding="utf-8"))}"></iframe>', encoding="utf-8")

@@ -77,6 +77,7 @@ export class Shell {
     if (!document.getElementById(id)) return;
     this.step({ ...this.place, at: id });
     this.scroll(id);
+    this.keep();
   }
 
   private scroll(id: string): void {
@@ -92,6 +93,7 @@ export class Shell {
   /** Show a place as somebody finds it who comes here, or comes back. */
   private arrive(place: Place, y?: number): void {
     const before = this.place.shown;
+    clearTimeout(this.later);
     this.place = place;
     for (const id of new Set([...Object.keys(before), ...Object.keys(place.shown)])) this.apply(id);
     if (y !== undefined) scrollTo({ top: y, behavior: "instant" });
