@@ -569,7 +569,7 @@ def test_a_hostile_record_is_text_and_nothing_else(read):
     tab = read("hostile", "head=0.0")
     tab.wait_for_timeout(100)
     assert tab.evaluate("window.stolen") is None
-    assert tab.locator("h1").inner_text() == HOSTILE[0]
+    assert tab.locator("h1").inner_text() == f"Attention heads of {HOSTILE[0]}"
     assert tab.locator("#app script, #app img").count() == 0
     shown = tab.locator(".text .token").all_inner_texts()
     assert {"⟨202E⟩right", "zero⟨200B⟩width", "◌\u0301", "∅", "↵"} <= {text.strip() for text in shown}

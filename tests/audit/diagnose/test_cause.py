@@ -81,7 +81,7 @@ def test_the_cause_says_what_mixes_a_batch():
 
 def test_the_cause_names_the_operation_that_depends_on_the_order():
     assert row(Layers(a=Attend(), b=Convolved()), features(), "permute").cause.startswith("conv1d")
-    assert row(Layers(a=Attend(), b=Table()), features(), "permute").cause.startswith("add")
+    assert row(Layers(a=Attend(), b=Table()), features(), "permute").cause == "b is added to the tokens, and its rows differ"
 
 
 def test_positions_that_are_not_distinguished_are_named():
@@ -102,3 +102,21 @@ def test_the_cause_says_from_which_token_on_a_cache_differs():
 def test_what_holds_has_no_cause():
     assert row(Causal(), features(), "causal").cause == ""
     assert row(Turned(), placed(), "shift").cause == ""
+
+
+class Learned(nn.Module):
+    """Adds a table of positions in the model itself, between its parts."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.wte, self.wpe, self.head = nn.Embedding(20, 8), nn.Embedding(32, 8), nn.Linear(8, 8)
+
+    def forward(self, ids):
+        return self.head(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
+
+
+def test_the_cause_names_the_table_that_is_added():
+    found = check(Learned().eval(), torch.randint(20, (2, 6)), actions=["permute"])["permute"]
+    assert (found.verdict, found.where) == ("broken", "wpe")
+    assert found.cause == "wpe is added to the tokens, and its rows differ"

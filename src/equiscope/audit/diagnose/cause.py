@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.diagnose.localize_cache import compare_pieces, join_pieces
-from equiscope.audit.diagnose.operations import Operation, culprit, operations
+from equiscope.audit.diagnose.operations import Operation, culprit, operations, responsible_parameter
 from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import ModelError, Pass
@@ -42,6 +42,8 @@ def cause(statement: str, run: Pass, pair: RunPair, where: str) -> str:
 
 def _order(run: Pass, pair: RunPair, module: nn.Module) -> str:
     name = _operation(run, pair, module)
+    if name == "add" and (table := responsible_parameter(run, pair, module, _other(pair))):
+        return f"{table} is added to the tokens, and its rows differ"
     return f"{name} does not treat all tokens equally" if name else ""
 
 
@@ -51,7 +53,11 @@ def _batch(run: Pass, pair: RunPair, module: nn.Module) -> str:
 
 
 def _operation(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    return culprit(run, pair, module, resampled(pair.original, Generator().manual_seed(5)))
+    return culprit(run, pair, module, _other(pair))
+
+
+def _other(pair: RunPair) -> Inputs:
+    return resampled(pair.original, Generator().manual_seed(5))
 
 
 def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:

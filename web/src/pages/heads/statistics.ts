@@ -4,7 +4,7 @@ import { button, h } from "../../core/dom";
 import { headName, layerGroups, number } from "./mosaic";
 import type { HeadsPage } from "./page";
 import { badge, presentFigures, type Figure, figure, ROLE_TEXT } from "./roles";
-import { own } from "./rollout";
+import { isRollout, own } from "./rollout";
 import type { Role } from "./state";
 
 const ROWS = 12;
@@ -62,7 +62,7 @@ export function statistics(page: HeadsPage): { element: HTMLElement; draw(): voi
     }
     const { about: meaning } = columns.find(({ by }) => by === sort.by)!;
     about.textContent = `${meaning} Means over the queries that may attend to two or more keys${record.side_by_side ? `, in ${record.side_by_side.names[page.state.side === "other" ? 1 : 0]}` : ""}.`;
-    const several = grouped.length > 1;
+    const several = grouped.filter(({ layers }) => !isRollout(record, layers[0])).length > 1;
     body.replaceChildren(
       ...sorted(lit, sort)
         .slice(0, shown)

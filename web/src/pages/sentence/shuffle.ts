@@ -84,11 +84,14 @@ function legend(
     const [found, wanted] = [run().program.get(id).data, compared(id)?.data];
     const size = found.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
     const count = wanted ? found.reduce((sum, x, i) => sum + Number(differs(x, wanted[i], size)), 0) : 0;
+    const few = app.state.digits;
+    const alike = !!wanted && found.some((x, i) => differs(x, wanted[i], size) && x.toFixed(few) === wanted[i].toFixed(few));
+    const changed = `${count === found.length ? `All ${count}` : `${count} of ${found.length}`} numbers of the output changed${count < found.length ? "; the others moved with their word" : ""}.`; // prettier-ignore
     line.replaceChildren(
       ...(idle()
         ? ["Shuffle the words to see what moves."]
         : count
-          ? [h("b.sign", "≠"), ` ${count} of ${found.length} numbers of the output changed; the others moved with their word.`]
+          ? [h("b.sign", "≠"), ` ${changed}${alike ? ` Some look alike with ${few} digits: choose more.` : ""}`]
           : [`All ${found.length} numbers of the output moved with their word.`]),
     );
   });
