@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from equiscope.cli.app import app
-from equiscope.cli.book import beside
+from equiscope.cli.book import other_pages
 from equiscope.cli.pages import PAGES
 from equiscope.explore.page import html
 from equiscope.explore.pages.graph import graph
@@ -62,7 +62,7 @@ def test_a_page_is_titled_by_its_subject_and_its_bar_has_no_barriers_on_a_phone(
 
 def test_a_served_page_leads_to_the_others_and_back(browser):
     content = masks("Love conquers all", 0)
-    links, others = beside(content)
+    links, others = other_pages(content)
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     tab, troubles = context.new_page(), []
     tab.on("pageerror", lambda error: troubles.append(str(error)))

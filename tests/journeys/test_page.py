@@ -227,6 +227,44 @@ def test_without_positions_outputs_travel_with_their_words(visit):
     assert tab.locator(".verdict").get_attribute("data-verdict") == "holds"
 
 
+def marked(tab, figure):
+    return tab.locator(f"{figure} >> .cell").evaluate_all("cells => cells.map(cell => cell.classList.contains('changed'))")
+
+
+def test_numbers_that_a_shuffle_changes_are_marked_by_sign_and_outline(visit):
+    output = '[data-part=output] figure[data-id$="feedforward_norm.rms_norm"]'
+    tab = visit("story=shuffle&scheme=sinusoidal")
+    assert not any(marked(tab, f"{output} >> nth=0")), "nothing is shuffled yet"
+    tab.get_by_role("button", name="Reverse").click()
+    tab.wait_for_timeout(150)
+    plain, moved = (python("sinusoidal", "output", order) for order in ([0, 1, 2], [2, 1, 0]))
+    wanted = ((moved - plain[[2, 1, 0]]).abs() > 1e-9).flatten().tolist()
+    assert marked(tab, f"{output} >> nth=0") == wanted
+    assert marked(tab, f"{output} >> nth=1") == [False] * 6, "g f(X) is what the others are compared with"
+    assert marked(tab, X) == [False] * 6, "words move with themselves"
+    style = "(cell, of) => getComputedStyle(cell, of)[of ? 'content' : 'outlineStyle']"
+    cell = tab.locator(f"{output} .cell.changed").first
+    assert (cell.evaluate(style), cell.evaluate(style, "::before")) == ("dashed", '"≠"')
+    assert re.fullmatch(r"[\d.−]+, changed, not [\d.−]+", cell.get_attribute("aria-label"))
+    assert f"{sum(wanted)}" in tab.locator(".changed-count").inner_text()
+    added = tab.locator("[data-part=added] figure.matrix")
+    assert numbers(tab, "[data-part=added] figure.matrix") == [0, 1, 0.84, 0.54, 0.91, -0.42]
+    assert added.locator(".rowname").all_inner_texts() == ["0", "1", "2"], "positions stay"
+    tab.get_by_label("position scheme").select_option("none")
+    tab.wait_for_timeout(150)
+    assert not any(marked(tab, f"{output} >> nth=0"))
+    assert tab.locator("[data-part=added]").count() == 0
+
+
+def test_what_did_not_travel_flashes_unless_a_person_asked_for_calm(visit):
+    flashing = "[...document.querySelectorAll('.cell.changed')].some(cell => cell.getAnimations().length)"
+    for calm in (False, True):
+        tab = visit("story=shuffle&scheme=sinusoidal", calm=calm)
+        tab.get_by_role("button", name="Reverse").click()
+        tab.wait_for_timeout(100)
+        assert tab.evaluate(flashing) is not calm
+
+
 def test_a_word_can_be_dragged_by_mouse_and_positions_make_the_shuffle_visible(visit):
     tab = visit("story=shuffle&scheme=rope")
     first, last = tab.locator(".chip").first.bounding_box(), tab.locator(".chip").last.bounding_box()

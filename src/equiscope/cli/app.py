@@ -51,7 +51,9 @@ def explore(
     image: Annotated[Path | None, typer.Option(help="An image as the input of the model.")] = None,
     audio: Annotated[Path | None, typer.Option(help="A sound as the input of the model.")] = None,
     video: Annotated[Path | None, typer.Option(help="A video, for --page tokens.")] = None,
-    page: Annotated[str | None, typer.Option(help="A page about one subject: masks, graph, cost, tokens, image or reach.")] = None,
+    page: Annotated[
+        str | None, typer.Option(help="A page about one subject: masks, graph, cost, tokens, image, molecule or reach.")
+    ] = None,
     side_by_side: Annotated[
         str | None, typer.Option(help="A second model, as for --model, on the same input: heads are compared one by one.")
     ] = None,

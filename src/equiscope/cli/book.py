@@ -17,7 +17,7 @@ from equiscope.tokens import words as split
 
 HINT = "Choose another file or folder with --out."
 KINDS = (".html", ".htm")
-BOOK = "/book"  # its address beside another page
+BOOK = "/book"  # its address where another page is served
 NAMES = {"report": "check"}  # of pages, where their bundles are called otherwise
 
 
@@ -41,12 +41,6 @@ def drawing(words: str) -> Content:
     from equiscope.models import spec_of
 
     return drawing(spec_of("transformer-base"), "the transformer of 2017")
-
-
-def molecule(words: str) -> Content:
-    from equiscope.explore.pages.molecule import molecule
-
-    return molecule(Path(book.__file__).parent / "aspirin.xyz")
 
 
 def heads(words: str) -> Content:
@@ -97,7 +91,7 @@ def about(name: str) -> Callable[[str], Content]:
 
 
 FIGURES: dict[str, Callable[[str], Content]] = {name: about(name) for name in PAGES} | {
-    "sentence": sentence, "cost": cost, "drawing": drawing, "molecule": molecule, "heads": heads, "check": check,
+    "sentence": sentence, "cost": cost, "drawing": drawing, "heads": heads, "check": check,
     "watched": watched, "compare": compare,
 }  # fmt: skip
 
@@ -115,8 +109,8 @@ def _page(make: Callable[[str], Content], words: str, links: dict[str, str]) -> 
     return page.html(make(words), links=links)
 
 
-def beside(content: Content) -> tuple[dict[str, str], dict[str, Callable[[], str]]]:
-    """What stands beside a page that is served: the addresses of the other pages, and these pages by path, made when asked for.
+def other_pages(content: Content) -> tuple[dict[str, str], dict[str, Callable[[], str]]]:
+    """Of a page that is served the addresses of all others, and these pages by path, each made when it is asked for.
 
     The way back leads to the served page itself. A sentence is that of the page.
     """

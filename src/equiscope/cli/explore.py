@@ -126,9 +126,9 @@ def show(content: Content, export: Path | None, port: int, open_browser: bool, j
     if export is not None:
         wrote(explore.write(content, export))
         return
-    from equiscope.cli.book import beside
+    from equiscope.cli.book import other_pages
 
-    links, frames = beside(content)
+    links, frames = other_pages(content)
     serve(explore.html(content, links=links), port, open_browser, frames=frames)
 
 

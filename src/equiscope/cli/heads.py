@@ -120,9 +120,9 @@ def run(
             _offer_compact(path)
     else:
         print(_memory_note(page, models), flush=True)
-        from equiscope.cli.book import beside
+        from equiscope.cli.book import other_pages
 
-        links, frames = beside(page.content)
+        links, frames = other_pages(page.content)
         answers, runs = {"/head": page.answer_head}, {"/rerun": page.answer_rerun}
         serve(html(page.content, policy=POLICY, links=links), port, open_browser, answers, runs, frames)
 

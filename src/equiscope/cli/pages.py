@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import Content
-from equiscope.record import Cost, Masks, Messages, Patches, Reach, Tokenised
+from equiscope.record import Cost, Masks, Messages, Molecule, Patches, Reach, Tokenised
 
 WORDS = "Love conquers all"
 
@@ -54,6 +54,14 @@ def image(inputs: PageInputs) -> Patches:
     return image(inputs.image)
 
 
+def molecule(inputs: PageInputs) -> Molecule:
+    """Aspirin, which comes with the package."""
+    from equiscope import explore
+    from equiscope.explore.pages.molecule import molecule
+
+    return molecule(Path(explore.__file__).parent / "aspirin.xyz", seed=inputs.seed)
+
+
 def reach(inputs: PageInputs) -> Reach:
     from equiscope.explore.pages.reach import reach
 
@@ -61,11 +69,12 @@ def reach(inputs: PageInputs) -> Reach:
 
 
 PAGES: dict[str, Callable[[PageInputs], Content]] = {
-    "masks": masks, "graph": graph, "cost": cost, "tokens": tokens, "image": image, "reach": reach,
+    "masks": masks, "graph": graph, "cost": cost, "tokens": tokens, "image": image, "molecule": molecule,
+    "reach": reach,
 }  # fmt: skip
 TAKES = {
     "masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video"), "image": ("image",),
-    "reach": (),
+    "molecule": (), "reach": (),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ const PAGES = {
   tokens: ["Tokens", "equiscope explore --page tokens"],
   image: ["Image", "equiscope explore --page image"],
   cost: ["Cost", "equiscope explore --page cost"],
-  molecule: ["Molecule", "equiscope explore FILE.xyz"],
+  molecule: ["Molecule", "equiscope explore --page molecule"],
   drawing: ["Drawing", "equiscope explore --model transformer"],
   heads: ["Heads", 'equiscope explore "a text" --model FOLDER'],
   watched: ["Program", "equiscope explore --numbers --model FOLDER"],
