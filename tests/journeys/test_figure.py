@@ -50,8 +50,8 @@ def read(watched, beside):
 
 def inside(tab, selector="equiscope-figure"):
     """The page of a figure, when it is drawn."""
+    tab.locator(selector).first.scroll_into_view_if_needed()
     element = tab.locator(f"{selector} iframe").first
-    element.scroll_into_view_if_needed()
     frame = element.element_handle().content_frame()
     frame.wait_for_selector("main", state="attached")
     return frame
@@ -68,6 +68,17 @@ def visible(frame):
 def words(frame):
     """The words of the output's rows, as they stand."""
     return frame.locator("[data-part=output] figure.matrix").first.locator(".rowname").all_inner_texts()
+
+
+def written(folder, beside, body):
+    """A document with this content beside the figure's files."""
+    text = (
+        '<!doctype html><html lang="en"><head><title>t</title><script src="{}"></script></head><body><main>{}</main></body></html>'
+    )
+    (folder / "made.html").write_text(text.format(figure.SCRIPT, body), encoding="utf-8")
+    for name in ("love.html", figure.SCRIPT):
+        shutil.copy(beside / name, folder / name)
+    return folder
 
 
 def until(tab, holds):
@@ -140,6 +151,67 @@ def test_a_figure_is_loaded_when_the_reader_comes_near(read, beside, tmp_path):
     assert tab.locator("#attention iframe").count() == 0
     tab.get_by_role("heading", name="An exercise").scroll_into_view_if_needed()
     assert "queries" in visible(inside(tab, "#attention"))
+
+
+def test_of_many_figures_those_far_away_are_taken_down_and_keep_their_state_and_room(read, beside, tmp_path):
+    one = '<equiscope-figure id="f{}" src="love.html" state="story=shuffle" part="strip output" title="{}"></equiscope-figure>'
+    room = '<div style="height:150vh"></div>'
+    tab = read("made.html", folder=written(tmp_path, beside, room.join(one.format(i, i) for i in range(12))))
+    inside(tab, "#f0").get_by_role("button", name="Reverse").click()
+    until(tab, lambda: tab.evaluate("document.getElementById('f0').state") == "story=shuffle&order=2%2C1%2C0")
+    tab.evaluate("document.activeElement.blur()")  # the one that holds the focus stays
+    top = "document.getElementById('f11').getBoundingClientRect().top + scrollY"
+    for i in range(1, 12):
+        words(inside(tab, f"#f{i}"))
+    assert tab.locator("equiscope-figure iframe").count() == 8
+    assert tab.locator("#f0 iframe").count() == 0
+    before = tab.evaluate(top)
+    tab.locator("#f0").scroll_into_view_if_needed()
+    frame = inside(tab, "#f0")
+    until(tab, lambda: words(frame) == ["all", "conquers", "Love"])
+    assert tab.locator("equiscope-figure iframe").count() == 8
+    until(tab, lambda: abs(tab.evaluate(top) - before) < 1)
+
+
+def test_the_line_of_arithmetic_and_the_focus_stay_on_screen(read):
+    tab = read()
+    frame = inside(tab, "#attention")
+    tab.set_viewport_size({"width": 1280, "height": 500})
+    tab.evaluate("document.getElementById('attention').scrollIntoView()")
+    tab.wait_for_timeout(300)
+    edge = tab.locator("#attention iframe").bounding_box()
+    below = edge["y"] + edge["height"] - 500
+    assert below > 100, "the figure is higher than the screen"
+    bar = "document.querySelector('.explain').getBoundingClientRect().bottom - innerHeight"
+    until(tab, lambda: abs(frame.evaluate(bar) + below) < 2)
+    last = frame.locator("[data-symbol=A] .cell").last
+    frame.locator("[data-symbol=X] .cell").first.focus()
+    last.press("Shift")  # a key, so that the focus counts as one of a keyboard
+    last.focus()
+    until(tab, lambda: tab.locator("#attention iframe").bounding_box()["y"] < edge["y"] - 50)
+    box = last.bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= 500
+
+
+def test_open_shows_the_whole_page_with_the_state_of_the_figure(read, watched, beside):
+    tab = read()
+    inside(tab, "#shuffled").get_by_role("button", name="Reverse").click()
+    until(tab, lambda: "order" in tab.locator("#shuffled a").get_attribute("href"))
+    with tab.context.expect_page() as opened:
+        tab.locator("#shuffled").get_by_role("link", name="open").click()
+    whole = opened.value
+    whole.wait_for_selector("nav.tabs")
+    assert whole.evaluate("equiscope.app.state.order") == [2, 1, 0]
+    packed = watched()
+    packed.goto((beside / "love-figure.html").as_uri())
+    packed.wait_for_selector("equiscope-figure iframe")
+    packed.evaluate("document.querySelector('equiscope-figure').merge('order=2,1,0')")
+    with packed.context.expect_page() as opened:
+        packed.locator("equiscope-figure").get_by_role("link", name="open").click()
+    whole = opened.value
+    whole.wait_for_selector("nav.tabs")
+    assert whole.evaluate("equiscope.app.state.order") == [2, 1, 0]
 
 
 # ------------------------------------------------------------------------------------------------------------------ exercises
@@ -233,17 +305,6 @@ def test_states_of_exercises_can_be_kept_and_set(read):
     assert status(tab).inner_text().startswith("✓ Solved.")
     assert tab.locator("[data-hint]").is_visible()
     assert tab.evaluate("document.querySelector('equiscope-exercise').state") == "predicted=2&hints=1&solved=1"
-
-
-def written(folder, beside, body):
-    """A document with this content beside the figure's files."""
-    text = (
-        '<!doctype html><html lang="en"><head><title>t</title><script src="{}"></script></head><body><main>{}</main></body></html>'
-    )
-    (folder / "made.html").write_text(text.format(figure.SCRIPT, body), encoding="utf-8")
-    for name in ("love.html", figure.SCRIPT):
-        shutil.copy(beside / name, folder / name)
-    return folder
 
 
 def test_what_cannot_be_shown_or_marked_says_why(read, beside, tmp_path):

@@ -100,7 +100,7 @@ def write_folder(folder: Path, pages: Pages, words: Sequence[str] = WORDS, docs:
     raises  Unwritable where that is not possible
     """
     outputs.make_folder(folder / FOLDER)
-    outputs.write(folder / figure.SCRIPT, page._bundled("figure.js"))
+    outputs.write(folder / figure.SCRIPT, figure.script())
     for name in figure_names():
         outputs.write(folder / FOLDER / f"{name}.html", pages[name]())
     return outputs.write(folder / "index.html", html(words, docs)).parent

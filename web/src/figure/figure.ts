@@ -6,21 +6,24 @@
 // title   the accessible name of the frame
 // height  pixels up to which the frame grows with its page; then it scrolls
 //
-// What stands between its tags is shown until the page is there, and where it is not. The page is mounted when the reader comes near.
-// A script has `state`, `merge(change)`, `reset()` and `ask(goal)`; a change by a person or a script dispatches "equiscope-state".
+// What stands between its tags is shown until the page is there, and where it is not. The page is mounted when the reader comes near, and
+// of many the farthest is taken away, with its state kept. A script has `state`, `merge(change)`, `reset()` and `ask(goal)`; a change by a
+// person or a script dispatches "equiscope-state".
 import type { Marked } from "../core/goals";
 import { isPacked, packed } from "./packed";
 import { type Channel, channel, sandboxed, themed } from "./host";
 import { figureLink, fitting, type FromPage, merged } from "./messages";
 
 const NEAR = "100% 0px"; // mounted within one screen above and below
+const MOST = 8; // figures that are mounted at a time, unless more are near: each takes about 15 MB
 const SILENCE = 10_000; // milliseconds after which a loaded frame that has said nothing holds no page of ours
 const SETTLED = 80; // milliseconds without scrolling
 const LEAST = 40; // pixels
+const ROOM = "16rem"; // before the page is there
 const STYLE = `
   :host { display: block; position: relative; margin: 1.2em 0; }
   :host([hidden]) { display: none; }
-  .frame { border: 1px solid color-mix(in srgb, currentColor 22%, transparent); border-radius: 9px; overflow: hidden; }
+  .frame { box-sizing: border-box; border: 1px solid color-mix(in srgb, currentColor 22%, transparent); border-radius: 9px; overflow: hidden; }
   .blank { margin: 0; padding: 1rem; }
   .bar { display: flex; justify-content: flex-end; gap: 1.1em; margin-top: .25em; font: 400 13px/1.9 system-ui, sans-serif; }
   .bar > * { font: inherit; color: inherit; background: none; border: 0; padding: 0 .2em; cursor: pointer; text-decoration: underline; text-underline-offset: 3px; }
@@ -28,7 +31,7 @@ const STYLE = `
   .failed { margin: 0; padding: .6rem 1rem; font-weight: 600; }
   .spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .marker { position: absolute; left: 0; width: 1px; pointer-events: none; scroll-margin-block: 4rem 6.5rem; }
-  @media print { .bar { display: none; } }`;
+  @media print { .bar { display: none; } .frame { min-height: 0 !important; } }`;
 
 interface Question {
   goal: string;
@@ -64,6 +67,7 @@ export class Figure extends HTMLElement {
     this.status.setAttribute("role", "status");
     bar.append(reset, this.opens);
     this.place.append(this.blank, this.failed);
+    this.place.style.minHeight = ROOM;
     this.attachShadow({ mode: "open" }).append(
       make("style", "", { textContent: STYLE }),
       this.place,
@@ -126,7 +130,8 @@ export class Figure extends HTMLElement {
 
   mount(): void {
     if (this.frame) return;
-    this.near.unobserve(this);
+    mounted.add(this);
+    while (mounted.size > MOST && takeDown());
     const frame = (this.frame = sandboxed(this.title, "height:0"));
     this.page = channel(frame, (message) => this.heard(message), () => this.loaded()); // prettier-ignore
     this.away = themed(frame, this);
@@ -141,8 +146,10 @@ export class Figure extends HTMLElement {
     this.place.append(frame);
   }
 
-  /** Take the page away; its state is kept. */
+  /** Take the page away; its state and its room are kept. */
   unmount(): void {
+    mounted.delete(this);
+    this.place.style.minHeight = `${this.place.offsetHeight}px`;
     clearTimeout(this.timer);
     this.away();
     this.page?.close();
@@ -169,6 +176,7 @@ export class Figure extends HTMLElement {
     } else if ("height" in message) {
       this.frame!.style.height = `${fitting(message.height, Number(this.getAttribute("height")), LEAST)}px`;
       this.blank.hidden = this.failed.hidden = true;
+      this.place.style.minHeight = "";
       this.follow();
     } else if ("show" in message) this.show(...message.show);
     else if ("marked" in message) this.marked(message.number, message.marked);
@@ -241,6 +249,19 @@ export function actOnFigures(event: MouseEvent): void {
   event.preventDefault();
   figure.merge(change, `${link!.textContent}: shown in the figure “${figure.title}”.`);
   figure.scrollIntoView({ block: "nearest", behavior: calm() });
+}
+
+const mounted = new Set<Figure>();
+
+/** Take the page away that is farthest from the screen; false where all are near, or hold the focus. */
+function takeDown(): boolean {
+  const away = [...mounted].map((figure) => {
+    const { top, bottom } = figure.getBoundingClientRect();
+    return { figure, far: document.activeElement === figure ? 0 : Math.max(top - innerHeight, -bottom) };
+  });
+  const { figure, far } = away.reduce((most, one) => (one.far > most.far ? one : most));
+  if (far > innerHeight) figure.unmount();
+  return far > innerHeight;
 }
 
 const calm = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");

@@ -5,7 +5,8 @@ export const AROUND = ["title", "tools", "tabs", "sentence", "footer"];
 
 const any = (parts: string[]): string => parts.map((name) => `[data-part~="${name}"]`).join();
 
-/** The style sheet of a figure with these parts; all, where none is named. */
+/** The style sheet of a figure with these parts; all, where none is named. The line of arithmetic has a fixed height, so that the text
+ * below the figure stays where it is. */
 export function styleOf(parts: string[]): string {
   const [around, shown] = [any(AROUND.filter((name) => !parts.includes(name))), any(parts)];
   const rules = [
@@ -13,7 +14,7 @@ export function styleOf(parts: string[]): string {
     " #app { max-width: none; padding: 5px 12px 6px; }",
     " :is(header, main) { margin: 0; padding: 5px 0; }",
     " .top { padding: 0; }",
-    " .explain { position: sticky; bottom: var(--below, 0px); margin: 8px -12px -6px; padding: .5rem 12px; min-height: 5.6rem; max-height: 12rem; border-top: 1px solid var(--line); background: var(--card); box-shadow: none; }",
+    " .explain { position: sticky; bottom: var(--below, 0px); margin: 8px -12px -6px; padding: .5rem 12px; height: 5.7rem; min-height: 0; max-height: none; border-top: 1px solid var(--line); background: var(--card); box-shadow: none; }",
     "[data-plain] .explain.idle { display: none; }",
     " .part { border: 0; padding: 0; background: none; }",
     " .unfold { margin: 8px 0 0; }",
@@ -22,7 +23,13 @@ export function styleOf(parts: string[]): string {
     ` :is(${around}) { display: none !important; }`,
   ];
   if (shown) rules.push(`:not([data-more]) [data-part]:not(:is(${shown}), :is(${shown}) *, :has(${shown})) { display: none !important; }`); // prettier-ignore
-  return rules.map((rule) => `html[data-view]${rule}`).join("\n");
+  const narrow = [
+    " #app { padding-inline: 8px; }",
+    " .step { padding-left: .4rem; }",
+    " .explain { height: 9rem; margin-inline: -8px; }",
+  ];
+  const all = (some: string[]) => some.map((rule) => `html[data-view]${rule}`).join("\n");
+  return `${all(rules)}\n@media (max-width: 640px) { ${all(narrow)} }`;
 }
 
 /** Show the page as a figure from its first line on. */
