@@ -16,7 +16,7 @@ CLOSE = 1e-3
 
 
 def photograph() -> record.Patches:
-    """Features become a leaf. The step that computed them goes, and with it the pixels and their weights."""
+    """Features become a leaf. The steps that computed them go, and with them the pixels and their weights."""
     page = image()
     programs = [_without_pixels(one) for one in page.programs]
     features = replay(filled(page.programs[0].program, page.pool))[page.programs[0].roles["features"]].numpy()
@@ -27,13 +27,13 @@ def photograph() -> record.Patches:
 
 def _without_pixels(one: record.SchemeProgram) -> record.SchemeProgram:
     steps = {step.id: step for step in one.program.steps}
-    features = steps.pop(one.roles["features"])
+    features, pixels = (steps.pop(one.roles[role]) for role in ("features", "pixels"))
     leaf = record.LeafRecord(
         id=features.id, symbol=features.symbol, label=features.label, axes=features.axes, kind="content", pool="features"
     )
-    leaves = [leaf, *(other for other in one.program.leaves if other.id not in features.inputs)]
+    leaves = [leaf, *(other for other in one.program.leaves if other.id not in features.inputs + pixels.inputs)]
     program = msgspec.structs.replace(one.program, leaves=leaves, steps=list(steps.values()))
-    return msgspec.structs.replace(one, program=program, roles=one.roles | {"pixels": features.id})
+    return msgspec.structs.replace(one, program=program, roles=one.roles | {"bytes": features.id, "pixels": features.id})
 
 
 def write(path: Path) -> None:

@@ -67,6 +67,7 @@ describe("the link", () =>
       scheme: ["axial-rope", "nothing"],
       scale: ["2", "0", "3"],
       veil: ["off"],
+      point: ["features:1", "features", "A:1"],
       digits: ["1", "9"],
       edits: ['{"w":{"0,1":2}}'],
     },

@@ -31,8 +31,8 @@ class Patches(Struct, frozen=True, kw_only=True):
     credit    source and licence of the photograph; empty for the user's own
     features  names of the numbers of a patch
     unit      patches in one unit of position
-    programs  one for each scheme, with roles pixels, features, queries, keys, values, scores, weights, added, output;
-              the leaf "pixels" holds [N, 3·side·side] bytes, by channel, row, column
+    programs  one for each scheme, with roles bytes, pixels, features, input, queries, keys, values, scores,
+              weights, added, output; the leaf "bytes" holds [N, 3·side·side] bytes, by channel, row, column
     regions   may be empty: then the page states no shares
     shares    as Python measured them, for every scheme and region
     start     the patch that is selected at first

@@ -60,7 +60,8 @@ LABELS = (  # by hand: what fills most of a patch; a dot where nothing does
     "LLLLLLLLLL",
 )
 CALLED = {  # symbol, label and second axis of a value, by its role
-    "pixels": ("P", "pixels of the patches", "pixel"),
+    "bytes": ("bytes", "pixels of the patches, from 0 to 255", "pixel"),
+    "pixels": ("P", "pixels, from 0 to 1", "pixel"),
     "input": ("X", "features and positions", "feature"),  # E itself where no position is added
     "features": ("E", "features of the patches", "feature"),
     "added": ("ΔE", "what attention adds", "feature"),
@@ -100,20 +101,21 @@ class PatchAttention(nn.Module):
 
     def forward(self, tokens: Tokens) -> dict[str, Tensor]:
         """Features of the patches [N, 4], what attention adds to them, and their sum."""
-        E = self.embed(tokens.x)
+        P = tokens.x / 255
+        E = self.embed(P)
         X = self.position.embed(E, tokens.positions)
         added = self.attention(replace(tokens, x=X), self.position)
         output = X + added
-        return {"features": E, "input": X, "added": added, "output": output}
+        return {"pixels": P, "features": E, "input": X, "added": added, "output": output}
 
 
 def means() -> Tensor:
-    """Weights [4, 3·SIDE·SIDE] that map bytes to `FEATURES` in 0..1: three means, and the left half less the right one."""
+    """Weights [4, 3·SIDE·SIDE] from pixels to `FEATURES`: three means, and the left half less the right one."""
     area = SIDE * SIDE
     rows = torch.zeros(len(FEATURES), 3, SIDE, SIDE, dtype=torch.float64)
     for channel in range(3):
-        rows[channel, channel] = 1 / (255 * area)
-    rows[3] = 2 / (3 * 255 * area)
+        rows[channel, channel] = 1 / area
+    rows[3] = 2 / (3 * area)
     rows[3, :, :, SIDE // 2 :] *= -1
     return rows.flatten(1)
 
@@ -196,7 +198,7 @@ def _program(name: str, position: Position, tokens: Tokens, pool: dict[str, Arra
         leaves.append(msgspec.structs.replace(leaf, array=None, pool=key))
     (look,) = attention_roles(record)
     roles = (record.named or {}) | {
-        "pixels": next(leaf.id for leaf in record.leaves if leaf.kind == "content"), "queries": look.queries, "keys": look.keys,
+        "bytes": next(leaf.id for leaf in record.leaves if leaf.kind == "content"), "queries": look.queries, "keys": look.keys,
         "values": look.values, "scores": look.scores, "weights": look.weights.id,
     }  # fmt: skip
     named = {

@@ -1,6 +1,6 @@
 // The desk of the image page: a program for each scheme, and what its weights say of the regions.
 import type { Patches, Region } from "../../core/contract";
-import { Desk, type Run } from "../../core/desk";
+import { Desk, type Run, type Target } from "../../core/desk";
 import type { Name } from "../../core/names";
 import { poolOf, Program } from "../../core/program";
 import { changed, map, type Tensor } from "../../core/tensor";
@@ -117,6 +117,26 @@ export class ImageDesk extends Desk<ImageState> {
     const [y, x] = at(this.state.patch);
     const weights = this.row("weights", this.state.patch, scheme);
     return weights.reduce((sum, weight, i) => sum + weight * Math.hypot(at(i)[0] - y, at(i)[1] - x), 0);
+  }
+
+  /** A number of the selected patch that is pointed at stays in the state, hence in the link. */
+  override pin(target: Target | undefined): void {
+    super.pin(target);
+    const point = target ? this.named(target) : "";
+    if (point !== this.state.point) this.set({ point }, { step: false });
+  }
+
+  private named({ id, index }: Target): string {
+    const role = Object.entries(this.run.record.roles!).find(([, known]) => known === id)?.[0];
+    return role && index.at(-2) === this.state.patch ? `${role}:${index.at(-1)}` : "";
+  }
+
+  /** Point at the number that the state names. */
+  restorePoint(): void {
+    const [role, column] = this.state.point.split(":");
+    const id = this.run.record.roles![role];
+    if (id === undefined || Number(column) >= this.run.program.get(id).shape.at(-1)!) return super.pin(undefined);
+    super.pin({ run: this.run, id, index: this.index(id, this.state.patch, Number(column)) });
   }
 
   choose(patch: number): void {

@@ -79,7 +79,13 @@ export function mount(record: Patches, root: HTMLElement): ImageDesk {
     program.replaceChildren(...(opened.open ? [steps(desk)] : []));
   });
   for (const { draw } of Object.values(parts)) desk.keep(draw);
-  desk.pin(undefined);
+  let named = "";
+  desk.keep(() => {
+    const { patch, scheme, point } = desk.state;
+    const now = `${patch} ${scheme} ${point}`;
+    if (now !== named) desk.restorePoint();
+    named = now;
+  });
   return desk;
 }
 

@@ -8,7 +8,7 @@ import type { ImageDesk } from "./desk";
 export function photograph(desk: ImageDesk): HTMLCanvasElement {
   const [high, wide] = desk.record.size;
   const { side } = desk.record;
-  const bytes = desk.value("pixels").data;
+  const bytes = desk.value("bytes").data;
   const canvas = pixels(wide, high);
   const image = new ImageData(wide, high);
   const area = side * side;
