@@ -1,14 +1,15 @@
-import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BUNDLES } from "./bundles.mjs";
 import { chapters } from "./chapters.ts";
+import { licences } from "./licences.mjs";
 
 // A script and a style sheet with fixed names: Python wraps them into a page, a notebook cell or one offline file.
-// three.js stands in the page of a molecule, and its licence in front of it.
-const licence = () => `/*! three.js\n${readFileSync(new URL("node_modules/three/LICENSE", import.meta.url), "utf8")}*/`;
+const NUMBERS = fileURLToPath(new URL("src/charts/d3.ts", import.meta.url));
 
 export default defineConfig(({ mode }) => ({
-  plugins: mode === "book" ? [chapters()] : [],
+  plugins: [licences(), ...(mode === "book" ? [chapters()] : [])],
+  resolve: { alias: { "d3-interpolate": NUMBERS, "d3-format": NUMBERS } },
   define: { "process.env.NODE_ENV": JSON.stringify("production") },
   build: {
     outDir: "../src/equiscope/explore/page",
@@ -25,7 +26,6 @@ export default defineConfig(({ mode }) => ({
       fileName: () => `${mode}.js`,
       cssFileName: mode,
     },
-    rollupOptions: mode === "molecule" ? { output: { postBanner: licence() } } : {},
   },
   test: {
     include: ["src/**/*.test.ts", "tests/**/*.test.ts"],

@@ -33,7 +33,7 @@ def read(watched, tmp_path):
     def open_page(name="run", fragment="", wide=1280, dark=False, script=True, bypass_csp=False):
         tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
         tab.goto(f"{write(run_report(RUNS[name]()), tmp_path / f'{name}.html').as_uri()}#{fragment}")
-        tab.wait_for_selector("main canvas.chart" if script else "h1")
+        tab.wait_for_selector("main .curves .plot svg" if script else "h1")
         return tab
 
     return open_page

@@ -191,7 +191,7 @@ def test_a_slider_turns_it_for_those_who_see_no_picture(see, pages):
     k = record.angles.index(90.0)
     plain = next(one for one in record.solvers if one.name == "plain")
     assert cell(tab, "plain", 2) == pytest.approx(plain.energies[k], rel=1e-9), "the recorded curve, about the same axis"
-    assert tab.locator("svg.curve circle.sample").count() >= 3
+    assert tab.locator(".curve circle.sample").count() >= 3
     tab.wait_for_function(
         "() => document.querySelector('[role=status]').textContent.includes('plain transformer: energy differs by')"
     )

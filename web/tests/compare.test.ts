@@ -7,11 +7,11 @@ import { colour, dashes } from "../src/charts/markers";
 import { equal } from "../src/pages/compare/provenance";
 import { bytes, count, decimals, fixed, withSpread, signed, time, rangeText } from "../src/pages/compare/numbers";
 import { paddedRange as interval, pOf, verdictOf } from "../src/pages/compare/pairs";
-import { spaced, wantsLog, shortened, nearest, paddedRange, type Series, stepped } from "../src/charts/plot";
+import type { Series } from "../src/charts/series";
 import { csv, named } from "../src/pages/compare/csv";
 import { stateOf } from "../src/pages/compare/state";
 import { linkTests } from "./links";
-import { sharedAxis } from "../src/pages/compare/strip";
+import { sharedScale } from "../src/pages/compare/strip";
 import { tone } from "../src/pages/compare/symmetries";
 
 const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
@@ -25,8 +25,6 @@ const pair = (more: Partial<PairedDifference>): PairedDifference => ({
   ...more,
 });
 const comparison = (more: Partial<Comparison> = {}): Comparison => ({ title: "", task: "language", part: "validation", metric: "loss", better: "less", varied: ["position"], seeds: [0, 1], candidates: [candidate("a"), candidate("b")], trials: [], ...more }); // prettier-ignore
-const series = (...marks: number[][]): Series[] => marks.map((xs, look) => ({ look, name: String(look), marks: xs.map((x) => ({ x, y: x, sentence: "" })) })); // prettier-ignore
-
 describe("several seeds", () => {
   test("have a mean and a standard deviation, without what is not finite", () => {
     expect(spread([1, 2, 6])).toMatchObject({ count: 3, mean: 3, median: 2, low: 1, high: 6 });
@@ -72,12 +70,6 @@ describe("names where there is little room", () => {
     for (const names of [["a"], [], ["a", "a"], ["a, b", "c"], ["x=", "x=1"], ["pre-norm", "post-norm"]])
       expect(brief(names)).toEqual(names);
   });
-
-  test("are cut at the end", () => {
-    expect(shortened("sinusoidal", 200)).toBe("sinusoidal");
-    expect(shortened("sinusoidal", 40)).toBe("sinu…");
-    expect(shortened("sinusoidal", 0)).toBe("si…");
-  });
 });
 
 test("up to 24 candidates differ in dashes or in marker, also without their colour", () => {
@@ -107,9 +99,9 @@ describe("numbers", () => {
 });
 
 test("a strip holds what is drawn around the means", () => {
-  const axis = sharedAxis(groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, 2), trial("b", 0, 1.5)] })));
+  const scale = sharedScale(groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, 2), trial("b", 0, 1.5)] })));
   for (const value of [1.5 - Math.SQRT1_2, 1.5 + Math.SQRT1_2])
-    expect(axis.place(value) >= 2 && axis.place(value) <= 98).toBe(true);
+    expect(scale.place(value) >= 2 && scale.place(value) <= 98).toBe(true);
 });
 
 describe("a pair", () => {
@@ -144,39 +136,6 @@ describe("a pair", () => {
 });
 
 describe("a plot", () => {
-  test("is walked along a candidate and between candidates", () => {
-    const all = series([1, 2, 3], [], [1, 3]);
-    expect(stepped("Home", undefined, all)).toEqual({ series: 0, mark: 0 });
-    expect(stepped("ArrowRight", undefined, all)).toEqual({ series: 0, mark: 2 });
-    expect(stepped("ArrowLeft", { series: 0, mark: 2 }, all)).toEqual({ series: 0, mark: 1 });
-    expect(stepped("ArrowLeft", { series: 0, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
-    expect(stepped("ArrowDown", { series: 0, mark: 2 }, all)).toEqual({ series: 2, mark: 1 });
-    expect(stepped("ArrowDown", { series: 2, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
-    expect(stepped("ArrowUp", { series: 0, mark: 0 }, all)).toEqual({ series: 2, mark: 0 });
-    expect(stepped("End", { series: 2, mark: 0 }, all)).toEqual({ series: 2, mark: 1 });
-    expect(stepped("a", undefined, all)).toBeUndefined();
-    expect(stepped("Home", undefined, series([]))).toBeUndefined();
-  });
-
-  test("finds the mark that is pointed at", () => {
-    expect(nearest([[[0, 0], [10, 0]], [[10, 9]]], [9, 8])).toEqual({ series: 1, mark: 0 }); // prettier-ignore
-    expect(nearest([[]], [0, 0])).toBeUndefined();
-  });
-
-  test("has a margin around its numbers, and a logarithm skips zero", () => {
-    expect(paddedRange([1, 2], false, 0.1)).toEqual([0.9, 2.1]);
-    expect(paddedRange([0, 1, 100], true, 0.5)).toEqual([0.1, 1000]);
-    expect(paddedRange([], false, 0.1)).toEqual([0, 1]);
-    expect(paddedRange([NaN, 3], false, 0)).toEqual([3, 3]);
-    expect([wantsLog([1, 30]), wantsLog([1, 3]), wantsLog([0, 30])]).toEqual([true, false, false]);
-  });
-
-  test("moves names apart, inside its frame where there is room", () => {
-    expect(spaced([10, 11, 50], 15, [0, 100])).toEqual([10, 25, 50]);
-    expect(spaced([95, 96, 97], 15, [0, 100])).toEqual([70, 85, 100]);
-    expect(spaced([], 15, [0, 100])).toEqual([]);
-  });
-
   test("knows when a line leaves it", () => {
     const line = (top: number): Series => ({ look: 0, name: "", marks: [{ x: 0, y: top, sentence: "" }, { x: 1, y: 1, sentence: "" }] }); // prettier-ignore
     expect(leavesPlot([line(4), line(4.2), line(9e5)], false)).toBe(true);

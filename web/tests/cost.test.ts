@@ -195,7 +195,7 @@ describe("times", () => {
     ]);
     const [attention, plain] = picture(speeds, "tokens").series;
     expect(attention.marks.map(({ x }) => x)).toEqual([1, 100]);
-    expect(attention.line.at(-1)).toEqual([100, 3]);
+    expect((attention.line as unknown[]).at(-1)).toEqual([100, 3]);
     expect(plain.line).toEqual([]);
     expect(picture(speeds, "work").series[0].marks.map(({ x }) => x)).toEqual([100, 500, 10_000]);
     expect(

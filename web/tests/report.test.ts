@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Mark, Report, Row } from "../src/core/contract";
 import { change, kinds } from "../src/pages/report/counterexample";
 import { lanes, spoken } from "../src/pages/report/errors";
-import { place, share } from "../src/pages/report/scale";
+import { errorScale, share } from "../src/pages/report/scale";
 import { stateOf } from "../src/pages/report/state";
 import { linkTests } from "./links";
 import { comparable, count, folded, tree } from "../src/pages/report/trail";
@@ -21,16 +21,18 @@ const marks = (...modules: string[]): Mark[] => modules.map((module, i) => ({ mo
 
 describe("the axis of errors", () => {
   test("grows with the error, from 0 on the left to what is not finite on the right", () => {
-    const places = [0, 1e-17, 1e-16, 1e-8, 1e-2, 1, 10, -1].map(place);
+    const places = [0, 1e-17, 1e-16, 1e-8, 1e-2, 1, 10, -1].map(errorScale.place);
     expect(places).toEqual([...places].sort((a, b) => a - b));
     expect(new Set(places).size).toBe(places.length);
     expect(places.every((x) => x >= 0 && x <= 100)).toBe(true);
   });
 
   test("keeps what is smaller or larger than it in sight", () => {
-    expect(place(1e-40)).toBe(place(1e-17));
-    expect(place(1e9)).toBe(place(10));
-    expect([null, undefined, NaN, Infinity].map(place)).toEqual(new Array(4).fill(place(-1)));
+    expect(errorScale.place(1e-40)).toBe(errorScale.place(1e-17));
+    expect(errorScale.place(1e9)).toBe(errorScale.place(10));
+    expect([null, undefined, NaN, Infinity].map((error) => errorScale.place(error as number))).toEqual(
+      new Array(4).fill(errorScale.place(-1)),
+    );
   });
 
   test("a tolerance has as few digits as it needs", () => {

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { RunUpdate, Point, Run, Sample } from "../src/core/contract";
 import { head, sampleAttention, visible } from "../src/pages/run/attention";
-import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../src/charts/axis";
-import { reach, thinned } from "../src/pages/run/chart";
-import { below, History, nearest, smoothed, span } from "../src/pages/run/history";
+import { clock, digits, short, spoken } from "../src/core/format";
+import { below, History, smoothed, span } from "../src/pages/run/history";
 import { listen } from "../src/pages/run/live";
 import { state } from "../src/pages/run/state";
 import { linkTests } from "./links";
@@ -50,10 +49,6 @@ describe("indices among increasing numbers", () => {
     expect([0, 1, 2, 5, 9].map((limit) => below([1, 2, 5], limit))).toEqual([-1, 0, 1, 2, 2]);
     expect(below([], 1)).toBe(-1);
   });
-
-  test("the nearest", () => {
-    expect([-9, 1.4, 1.6, 3.4, 3.6, 99].map((x) => nearest([1, 2, 5], x))).toEqual([0, 0, 1, 1, 2, 2]);
-  });
 });
 
 describe("the mean of the last numbers", () => {
@@ -73,75 +68,11 @@ describe("the mean of the last numbers", () => {
   });
 });
 
-describe("axes", () => {
-  test("have round ticks inside their range, about as many as requested", () => {
-    expect(linearTicks(0, 1, 5)).toEqual([0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
-    expect(linearTicks(1.63, 4.41, 6)).toEqual([2, 2.5, 3, 3.5, 4]);
-    for (const [low, high] of [
-      [0, 600],
-      [-3, 7],
-      [1e-9, 3e-9],
-      [2, 2.001],
-    ])
-      // prettier-ignore
-      for (const few of [2, 5, 9]) {
-        const ticks = linearTicks(low, high, few);
-        expect(ticks.length).toBeLessThanOrEqual(few + 1);
-        for (const tick of ticks) expect(tick >= low - 1e-12 && tick <= high + 1e-12).toBe(true);
-      }
-    expect(linearTicks(2, 2, 5)).toEqual([2]);
-  });
-
-  test("are logarithmic on request, in few powers or many", () => {
-    expect(logTicks(1, 1000, 5)).toEqual([1, 10, 100, 1000]);
-    expect(logTicks(1.5, 4.5, 8)).toEqual([2, 3, 4]);
-    expect(logTicks(1e-9, 1e9, 6).length).toBeLessThanOrEqual(7);
-    const scale = axis([1, 100], [0, 200], 5, true);
-    expect([1, 10, 100].map(scale.place)).toEqual([0, 100, 200]);
-  });
-
-  test("name all ticks in one style", () => {
-    const texts = (low: number, high: number) => {
-      const scale = axis([low, high], [0, 100], 4);
-      return scale.ticks.map(scale.text);
-    };
-    expect(texts(0, 0.001)).toEqual(["0.0000", "0.0005", "0.0010"]);
-    expect(texts(0, 4e-4)).toEqual(["0", "1e-4", "2e-4", "3e-4", "4e-4"]);
-    expect(texts(0, 40000)).toEqual(["0", "10k", "20k", "30k", "40k"]);
-    expect(texts(-1, 1)).toEqual(["−1.0", "−0.5", "0.0", "0.5", "1.0"]);
-  });
-
-  test("numbers and times are written for people", () => {
-    expect([0, 1500, 12345, 2.5e6, 3e9, 1e-5, -20000].map(short)).toEqual(["0", "1500", "12.35k", "2.5M", "3G", "1e-5", "−20k"]);
-    expect([1.8948671, 2.960872e-8, 0, -1, NaN, null].map(digits)).toEqual(["1.894867", "2.960872e-8", "0", "−1", "–", "–"]);
-    expect([0, 59.4, 83, 3600, 36610].map(clock)).toEqual(["0:00", "0:59", "1:23", "1:00:00", "10:10:10"]);
-    expect([0.2, 40, 150, 9000, 400000].map(spoken)).toEqual(["1 s", "40 s", "3 min", "2.5 h", "4.6 days"]);
-  });
-});
-
-describe("a line", () => {
-  test("keeps the smallest and the largest number of each column of pixels", () => {
-    const y = Float64Array.from({ length: 1000 }, (_, i) => (i === 503 ? 9 : i === 707 ? -9 : Math.sin(i)));
-    const kept = thinned({ x: y.map((_, i) => i), y }, (x) => x / 10);
-    expect(kept.length).toBeLessThanOrEqual(200);
-    expect(kept).toContainEqual([503, 9]);
-    expect(kept).toContainEqual([707, -9]);
-    expect(kept.map(([x]) => x)).toEqual(kept.map(([x]) => x).sort((a, b) => a - b));
-  });
-
-  test("of few points stays as it is, without NaN", () => {
-    expect(thinned({ x: [1, 2, 3], y: [4, NaN, 6] }, (x) => 100 * x)).toEqual([[1, 4], [3, 6]]); // prettier-ignore
-  });
-
-  test("fits into its axis with a margin, and a logarithm skips zero", () => {
-    const curve = (y: number[]) => ({ curves: [{ name: "", colour: "", kind: "line" as const, x: y, y }] });
-    const [low, high] = reach({ ...curve([1, 5]), log: false });
-    expect(low < 1 && high > 5 && low > 0.5 && high < 5.5).toBe(true);
-    expect(reach({ ...curve([0, 1, 10]), log: true })[0]).toBeGreaterThan(0.8);
-    expect(reach({ ...curve([3, 5]), log: false, low: 0 })[0]).toBe(0);
-    expect(reach({ ...curve([]), log: false })).toEqual([0, 1]);
-    expect(reach({ ...curve([NaN]), log: true })).toEqual([1, 10]);
-  });
+test("numbers and times are written for people", () => {
+  expect([0, 1500, 12345, 2.5e6, 3e9, 4e12, 1e-5, -20000].map(short)).toEqual(["0", "1500", "12.35k", "2.5M", "3G", "4T", "1e-5", "−20k"]); // prettier-ignore
+  expect([1.8948671, 2.960872e-8, 0, -1, NaN, null].map(digits)).toEqual(["1.894867", "2.960872e-8", "0", "−1", "–", "–"]);
+  expect([0, 59.4, 83, 3600, 36610].map(clock)).toEqual(["0:00", "0:59", "1:23", "1:00:00", "10:10:10"]);
+  expect([0.2, 40, 150, 9000, 400000].map(spoken)).toEqual(["1 s", "40 s", "3 min", "2.5 h", "4.6 days"]);
 });
 
 describe("attention of an example", () => {

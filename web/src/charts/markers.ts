@@ -1,4 +1,4 @@
-// The style of each candidate: a colour, a dash pattern and a marker, each of which identifies it.
+// The style of each series: a colour, a dash pattern and a marker, each of which identifies it.
 import { svg } from "../core/dom";
 
 export const COLOURS = 8;
@@ -22,18 +22,32 @@ const SIGNS = [
 export const colour = (look: number): number => look % COLOURS;
 export const dashes = (look: number): string => DASHES[look % DASHES.length];
 
-/** A candidate's marker at (x, y), `size` pixels from its centre to its edge. */
+/** A marker at (x, y), `size` pixels from its centre to its edge. */
 export function marker(look: number, x: number, y: number, size: number, tag = "path.sign"): SVGElement {
   const path = SIGNS[look % SIGNS.length];
   const place = `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${size})`;
   return svg(tag, { d: path, transform: place, "vector-effect": "non-scaling-stroke" });
 }
 
+/** How a series looks. ink: attributes that give its colour, --look, where that does not follow from its look. */
+export interface Look {
+  look: number; // of its marker and its dashes
+  ink?: Record<string, string>;
+  line?: unknown; // whether there is a line
+  plain?: boolean; // its line is not dashed
+  signs?: "all" | "few" | "dots"; // where its marker is drawn
+}
+
+export const ink = ({ ink, look }: Look): Record<string, string> => ink ?? { "data-look": String(colour(look)) };
+
 /** A legend key: a piece of the line with its marker. */
-export const swatch = (look: number): SVGElement =>
+export const swatch = (one: Look): SVGElement =>
   svg(
     "svg.swatch",
-    { viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true", "data-look": colour(look) },
-    svg("line", { x1: 0, x2: 28, y1: 7, y2: 7, "stroke-dasharray": dashes(look) }),
-    marker(look, 14, 7, 4.6),
+    { viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true", ...ink(one) },
+    !!one.line && svg("line.thick", { x1: 0, x2: 28, y1: 7, y2: 7, "stroke-dasharray": one.plain ? "" : dashes(one.look) }),
+    one.signs === "dots" ? svg("circle.sample", { cx: 14, cy: 7, r: 4 }) : one.signs && marker(one.look, 14, 7, 4.6),
   );
+
+/** The key of a line with markers. */
+export const keyOf = (look: number): SVGElement => swatch({ look, line: true, signs: "all" });

@@ -1,4 +1,4 @@
-// How numbers, symbols and formulas are written. A number on the page is rounded for the eye only.
+// How numbers, times, symbols and formulas are written. A number on the page is rounded for the eye only.
 import { h } from "./dom";
 import type { Piece } from "./ops";
 
@@ -67,3 +67,44 @@ export function formula(pieces: Piece[], symbols: string[]): HTMLElement {
 export const plain = (text: string): string => text.replace("_", " ");
 
 export const capital = (text = ""): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+// --- numbers of charts and tables ----------------------------------------------------------------------------------------
+const minus = (text: string): string => text.replace(/^-/, MINUS);
+
+/** 12k, 3M, 3e-4: a number on an axis. */
+export function short(value: number): string {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e15) return minus(`${trimmed(value / 1e15)}P`);
+  if (size >= 1e12) return minus(`${trimmed(value / 1e12)}T`);
+  if (size >= 1e9) return minus(`${trimmed(value / 1e9)}G`);
+  if (size >= 1e6) return minus(`${trimmed(value / 1e6)}M`);
+  if (size >= 1e4) return minus(`${trimmed(value / 1e3)}k`);
+  if (size < 1e-3) return minus(value.toExponential(1).replace(".0e", "e"));
+  return minus(trimmed(value));
+}
+
+const trimmed = (value: number): string => String(Number(value.toPrecision(4)));
+
+/** As many digits as a float32 has: what the record says, rounded for the eye only. */
+export function digits(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const rounded = Number(value.toPrecision(7));
+  return minus(rounded !== 0 && Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded));
+}
+
+/** 1:02:03, 2:03, as a clock shows it. */
+export function clock(seconds: number): string {
+  const whole = Math.round(seconds);
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (n: number) => String(n).padStart(2, "0");
+  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
+
+/** "3 min", as a person says it. */
+export function spoken(seconds: number): string {
+  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  const hours = seconds / 3600;
+  return hours < 48 ? `${hours.toFixed(1)} h` : `${(hours / 24).toFixed(1)} days`;
+}

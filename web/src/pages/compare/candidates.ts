@@ -4,10 +4,11 @@ import type { Trial } from "../../core/contract";
 import { h } from "../../core/dom";
 import { flat, table, written } from "../../core/tables";
 import { type Group, type Spread, spread, unfinished } from "./groups";
-import { colour, swatch } from "../../charts/markers";
+import { above } from "../../charts/column";
+import { colour, keyOf } from "../../charts/markers";
 import { bytes, fixed, withSpread, time } from "./numbers";
 import type { ComparePage } from "./page";
-import { sharedAxis, stripText, scale, strip } from "./strip";
+import { sharedScale, strip, stripText } from "./strip";
 
 const whole = (value: number): string => Math.round(value).toLocaleString("en");
 
@@ -27,7 +28,7 @@ const COSTS: Column[] = [
 
 export function candidates(page: ComparePage): HTMLElement {
   const { comparison, groups, decimals } = page;
-  const axis = sharedAxis(groups);
+  const scale = sharedScale(groups);
   const columns = COSTS.filter(({ text }) => groups.some((group) => text(group) !== undefined));
   const head = (...rest: Parameters<typeof h>[1][]) => h("th", { scope: "col", role: "columnheader" }, ...rest);
   const words = `${comparison.part} ${comparison.metric}`;
@@ -51,7 +52,7 @@ export function candidates(page: ComparePage): HTMLElement {
             { role: "row" },
             head("candidate"),
             head(comparison.metric),
-            h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "every seed, drawn"), known && scale(axis)),
+            h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "every seed, drawn"), known && above(scale)),
             columns.map(({ title }) => head(title)),
           ),
         ),
@@ -63,14 +64,14 @@ export function candidates(page: ComparePage): HTMLElement {
             return h(
               "tr",
               { role: "row", "data-look": colour(group.index) },
-              h("th", { scope: "row", role: "rowheader" }, h("span.who", swatch(group.index), h("span", group.candidate.name)), changes(group), trouble(group)), // prettier-ignore
+              h("th", { scope: "row", role: "rowheader" }, h("span.who", keyOf(group.index), h("span", group.candidate.name)), changes(group), trouble(group)), // prettier-ignore
               cell("value", group.value ? withSpread(group.value, decimals) : h("span.quiet", "no result")),
               cell(
                 "plotted",
                 group.value
                   ? strip(
                       group,
-                      axis,
+                      scale,
                       stripText(group, (value) => fixed(value, decimals)),
                     )
                   : null,
@@ -79,7 +80,7 @@ export function candidates(page: ComparePage): HTMLElement {
             );
           }),
         ),
-        known && h("tfoot", { "aria-hidden": "true" }, h("tr", h("td", { colspan: 3 + columns.length }, scale(axis)))), // prettier-ignore
+        known && h("tfoot", { "aria-hidden": "true" }, h("tr", h("td", { colspan: 3 + columns.length }, above(scale)))), // prettier-ignore
       ),
   );
 }
@@ -143,4 +144,4 @@ export function results(trials: Trial[]): [string, string][] {
 
 /** A candidate's legend key and its short name; the full name is the tooltip. */
 export const labelled = ({ index, candidate, label }: Group): HTMLElement =>
-  h("span.who", { "data-look": colour(index), title: candidate.name }, swatch(index), h("span", label));
+  h("span.who", { "data-look": colour(index), title: candidate.name }, keyOf(index), h("span", label));

@@ -1,13 +1,15 @@
 // Quality against cost.
-import { clock, short } from "../../charts/axis";
+import { keyOf } from "../../charts/markers";
+import { wantsLog } from "../../charts/scale";
+import { type Section, section } from "../../charts/section";
+import type { Mark, Picture } from "../../charts/series";
 import { h, select } from "../../core/dom";
+import { clock, short } from "../../core/format";
 import type { Trial } from "../../core/contract";
 import { type Group, type Spread, spread } from "./groups";
-import { swatch } from "../../charts/markers";
 import { bytes, count, withSpread, time, rangeText } from "./numbers";
 import type { ComparePage } from "./page";
-import { wantsLog, type Mark, type Picture } from "../../charts/plot";
-import { type PlotSection, plotSection } from "./plot_section";
+import { HINT, toggles } from "./legend";
 import { type CompareState, COSTS } from "./state";
 
 type Cost = NonNullable<CompareState["cost"]>;
@@ -32,7 +34,7 @@ const TICK: Record<Cost, (value: number) => string> = { ...TEXT, seconds: clock,
 const of = (cost: Cost, { candidate }: Group, trial: Trial): number | undefined =>
   (cost === "parameters" || cost === "multiply_adds" ? candidate[cost] : trial[cost]) || undefined;
 
-export function cost(page: ComparePage): PlotSection | undefined {
+export function cost(page: ComparePage): Section | undefined {
   const { comparison } = page;
   const finished = ({ trials }: Group) => trials.filter(({ value }) => value != null);
   const known = COSTS.filter((one) => page.groups.some((group) => finished(group).some((trial) => of(one, group, trial) !== undefined))); // prettier-ignore
@@ -55,25 +57,30 @@ export function cost(page: ComparePage): PlotSection | undefined {
     return [mean, ...seeds];
   };
   const picture = (): Picture => {
-    const series = page.drawn().map((group) => ({ look: group.index, name: group.label, marks: marks(group) }));
+    const series = page
+      .drawn()
+      .map((group) => ({ look: group.index, name: group.label, marks: marks(group), signs: "all" as const }));
     const xs = series.flatMap(({ marks }) => marks.map(({ x }) => x));
     const brief = chosenCost() === "seconds" && Math.max(...xs) < 100; // else ticks of half a second would be the same
     return {
-      kind: "dots",
-      band: false,
+      names: "beside",
       series,
       x: {
         title: `${NAMES[chosenCost()]}${brief ? ", in seconds" : ""}`,
         log: xs.length > 0 && wantsLog(xs),
+        air: 0.09,
         text: brief ? undefined : TICK[chosenCost()],
       },
       y: { title: `${words}, ${comparison.better} is better` },
     };
   };
-  return plotSection(page, {
+  return section({
     id: "cost",
+    file: `${page.file}-cost`,
     title: "Quality against cost",
-    about: () => `Large markers: mean at the median cost. Small markers: seeds. Crosses: range over seeds. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
+    hint: HINT,
+    legend: () => toggles(page),
+    caption: () => `Large markers: mean at the median cost. Small markers: seeds. Crosses: range over seeds. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
     picture,
     choices: () => [
       known.length > 1 && select("Cost", known.map((name) => ({ name, title: NAMES[name] })), chosenCost(), (name) => page.set({ cost: known.find((one) => one === name) })), // prettier-ignore
@@ -83,7 +90,7 @@ export function cost(page: ComparePage): PlotSection | undefined {
       const { x, small } = series[chosen.series].marks[chosen.mark];
       const trial = small ? finished(group).find((one) => of(chosenCost(), group, one) === x && one.value === series[chosen.series].marks[chosen.mark].y) : undefined; // prettier-ignore
       const value = trial ? spread([trial.value])! : group.value!;
-      const line = h("p.place", swatch(group.index), h("b", group.candidate.name), trial ? `, seed ${trial.seed}` : "");
+      const line = h("p.place", keyOf(group.index), h("b", group.candidate.name), trial ? `, seed ${trial.seed}` : "");
       const facts = known.flatMap((name): [string, string][] => {
         const found = trial ? of(name, group, trial) : spread(finished(group).map((one) => of(name, group, one)))?.mean;
         return found === undefined ? [] : [[NAMES[name], TEXT[name](found)]];

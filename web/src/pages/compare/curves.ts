@@ -1,11 +1,13 @@
 // Learning curves: the mean over the seeds of each candidate, and their spread.
-import { short } from "../../charts/axis";
+import { paddedRange } from "../../charts/scale";
+import { type Section, section } from "../../charts/section";
+import type { Mark, Picture, Series } from "../../charts/series";
 import { button, select } from "../../core/dom";
+import { short } from "../../core/format";
 import { curve, type Group, steps } from "./groups";
 import { fixed, withSpread, rangeText } from "./numbers";
 import type { ComparePage } from "./page";
-import { type Mark, type Picture, paddedRange, type Series } from "../../charts/plot";
-import { type PlotSection, plotSection, ranking } from "./plot_section";
+import { HINT, ranking, toggles } from "./legend";
 import { BANDS } from "./state";
 
 const BAND = {
@@ -14,7 +16,7 @@ const BAND = {
   seeds: ["every seed", "faint lines: seeds"],
 } as const;
 
-export function curves(page: ComparePage): PlotSection | undefined {
+export function curves(page: ComparePage): Section | undefined {
   const { comparison } = page;
   if (!page.groups.some((group) => curve(group).length > 1)) return undefined;
   const measured = comparison.trials.flatMap(({ result }) => Object.keys(result?.validation ?? {}).slice(0, 1))[0] ?? comparison.metric; // prettier-ignore
@@ -30,17 +32,19 @@ export function curves(page: ComparePage): PlotSection | undefined {
     const from = page.state.end ? last / 2 : Math.min(...marks.map(({ x }) => x), last);
     const log = page.state.log && marks.every(({ y }) => (y ?? 0) > 0);
     return {
-      kind: "lines",
-      band: page.state.band !== "seeds",
-      series: found.map((one) => ({ ...one, marks: one.marks.filter(({ x }) => x >= from), seeds: one.seeds?.map((seed) => seed.filter(([x]) => x >= from)) })), // prettier-ignore
+      names: "ends",
+      series: found.map((one) => ({ ...one, marks: one.marks.filter(({ x }) => x >= from), threads: one.threads?.map((seed) => seed.filter(([x]) => x >= from)) })), // prettier-ignore
       x: { title: "training steps", range: [from, last], text: short },
       y: { title: `${words}${way}`, log, range: paddedRange(kept(found, from, log), log, 0.05) },
     };
   };
-  return plotSection(page, {
+  return section({
     id: "curves",
+    file: `${page.file}-curves`,
     title: "Learning curves",
-    about: () =>
+    hint: HINT,
+    legend: () => toggles(page),
+    caption: () =>
       several
         ? `Validation part. Lines: mean over seeds; ${BAND[page.state.band][1]}.`
         : "Validation part, one seed of each candidate.",
@@ -50,7 +54,7 @@ export function curves(page: ComparePage): PlotSection | undefined {
       button("Second half", "Only the second half of training", () => page.set({ end: !page.state.end }), { "aria-pressed": String(page.state.end), "data-key": "end" }), // prettier-ignore
       button("Logarithmic", `${words} on a logarithmic axis`, () => page.set({ log: !page.state.log }), { "aria-pressed": String(page.state.log), "data-key": "log" }), // prettier-ignore
     ],
-    notes: () => leavesPlot(series(), page.state.log) && ["A line leaves the plot at the top: its numbers are far larger than the others. The logarithmic axis and the table show them."], // prettier-ignore
+    notes: () => leavesPlot(series(), page.state.log) ? ["A line leaves the plot at the top: its numbers are far larger than the others. The logarithmic axis and the table show them."] : [], // prettier-ignore
     read(chosen, { series }) {
       const step = series[chosen.series].marks[chosen.mark].x;
       const rows = page.drawn().flatMap((group, i) => {
@@ -76,7 +80,7 @@ export function curves(page: ComparePage): PlotSection | undefined {
 function line(group: Group, page: ComparePage, words: string): Series {
   const { name } = group.candidate;
   const marks = curve(group).map(({ x, value }): Mark => {
-    const band = value.sd === undefined ? {} : page.state.band === "spread" ? { low: value.mean - value.sd, high: value.mean + value.sd } : { low: value.low, high: value.high }; // prettier-ignore
+    const band = value.sd === undefined || page.state.band === "seeds" ? {} : page.state.band === "spread" ? { low: value.mean - value.sd, high: value.mean + value.sd } : { low: value.low, high: value.high }; // prettier-ignore
     return { x, y: value.mean, sentence: `${name}, step ${x}: ${words} ${rangeText(value, page.decimals)}`, ...band };
   });
   const every = page.state.band === "seeds" && group.trials.length > 1;
@@ -87,7 +91,10 @@ function line(group: Group, page: ComparePage, words: string): Series {
     name: group.label,
     ends: last == null ? undefined : fixed(last, Math.min(page.decimals, 3)),
     marks,
-    seeds,
+    line: "marks",
+    signs: "few",
+    band: true,
+    threads: seeds,
   };
 }
 
@@ -99,9 +106,9 @@ const ceiling = (series: Series[]): number => {
 };
 
 const values = (series: Series[], from = -Infinity): number[] =>
-  series.flatMap(({ marks, seeds }) => [
+  series.flatMap(({ marks, threads }) => [
     ...marks.filter(({ x }) => x >= from).flatMap(({ y, low, high }) => [y ?? NaN, low ?? NaN, high ?? NaN]),
-    ...(seeds ?? []).flatMap((seed) => seed.filter(([x]) => x >= from).map(([, y]) => y)),
+    ...(threads ?? []).flatMap((seed) => seed.filter(([x]) => x >= from).map(([, y]) => y)),
   ]);
 
 function kept(series: Series[], from: number, log: boolean): number[] {

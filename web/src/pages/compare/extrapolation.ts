@@ -1,12 +1,14 @@
 // Extrapolation: inputs larger than those of training; which candidates generalise, and which do not support them.
+import { wantsLog } from "../../charts/scale";
+import { type Section, section } from "../../charts/section";
+import type { Mark, Picture } from "../../charts/series";
 import { button } from "../../core/dom";
 import { extrapolated, type Group, unsupported, sizes } from "./groups";
 import { fixed, withSpread, rangeText } from "./numbers";
 import type { ComparePage } from "./page";
-import { wantsLog, type Mark, type Picture } from "../../charts/plot";
-import { type PlotSection, plotSection, ranking } from "./plot_section";
+import { HINT, ranking, toggles } from "./legend";
 
-export function extrapolation(page: ComparePage): PlotSection | undefined {
+export function extrapolation(page: ComparePage): Section | undefined {
   const { comparison } = page;
   const tried = sizes(comparison);
   if (!tried.length) return undefined;
@@ -27,10 +29,9 @@ export function extrapolation(page: ComparePage): PlotSection | undefined {
     return found && fixed(found.value.mean, Math.min(page.decimals, 3));
   };
   const picture = (): Picture => ({
-    kind: "lines",
-    band: true,
-    series: page.drawn().map((group) => ({ look: group.index, name: group.label, ends: last(group), marks: marks(group) })),
-    x: { title: `multiple of the training size${comparison.axis ? `: ${comparison.axis}` : ""}`, log: true, ticks: tried.map(({ factor }) => factor), text: times }, // prettier-ignore
+    names: "ends",
+    series: page.drawn().map((group) => ({ look: group.index, name: group.label, ends: last(group), marks: marks(group), line: "marks", band: true, signs: "few" })), // prettier-ignore
+    x: { title: `multiple of the training size${comparison.axis ? `: ${comparison.axis}` : ""}`, log: true, air: 0.04, ticks: tried.map(({ factor }) => factor), text: times }, // prettier-ignore
     y: { title: `${words}, ${comparison.better} is better`, log: log() },
   });
   /** Candidates that do not support other sizes, grouped by reason. */
@@ -43,10 +44,13 @@ export function extrapolation(page: ComparePage): PlotSection | undefined {
     }
     return [...found].map(([reason, who]) => `Not supported: ${who.join("; ")}.${reason ? ` ${reason}` : ""}`);
   };
-  return plotSection(page, {
+  return section({
     id: "extrapolation",
+    file: `${page.file}-extrapolation`,
     title: "Extrapolation beyond the training size",
-    about: () => `Trained at 1×, evaluated up to ${named(tried.at(-1)!.factor)}. Lines: mean over seeds. Bands: range over seeds.`, // prettier-ignore
+    hint: HINT,
+    legend: () => toggles(page),
+    caption: () => `Trained at 1×, evaluated up to ${named(tried.at(-1)!.factor)}. Lines: mean over seeds. Bands: range over seeds.`, // prettier-ignore
     picture,
     choices: () => [
       button("Logarithmic", `${words} on a logarithmic axis`, () => page.set({ far: !page.state.far }), { "aria-pressed": String(page.state.far), "data-key": "far" }), // prettier-ignore

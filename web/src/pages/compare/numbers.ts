@@ -1,5 +1,5 @@
 // The format of numbers: as many digits as the spread over seeds supports.
-import { clock, digits } from "../../charts/axis";
+import { clock, digits } from "../../core/format";
 import type { Spread } from "./groups";
 
 const minus = (text: string): string => text.replace(/^-/, "−");

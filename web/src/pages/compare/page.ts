@@ -1,6 +1,6 @@
 // The page of a comparison: the answer, the candidates, the verdicts on their differences, the plots, the provenance.
 import type { Comparison } from "../../core/contract";
-import { spoken } from "../../charts/axis";
+import { spoken } from "../../core/format";
 import { button, h } from "../../core/dom";
 import { download } from "../../core/save";
 import { Store } from "../../core/store";

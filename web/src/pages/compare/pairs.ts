@@ -1,13 +1,13 @@
 // Pairwise differences: the difference of two candidates, its confidence interval, its p-value, and the verdict of the record.
-import { axis, type Axis } from "../../charts/axis";
+import { above, percent, rules, upright } from "../../charts/column";
+import { type Scale, scale } from "../../charts/scale";
 import type { PairedDifference } from "../../core/contract";
 import { button, h, svg } from "../../core/dom";
 import { labelled } from "./candidates";
 import type { Group } from "./groups";
-import { colour, marker, swatch } from "../../charts/markers";
+import { colour, marker, keyOf } from "../../charts/markers";
 import { signed } from "./numbers";
 import type { ComparePage } from "./page";
-import { percent, rules, scale } from "./strip";
 
 const [HEIGHT, AT_ONCE] = [30, 12]; // pixels; pairs that are shown at first
 const LEVEL = 0.05; // a p-value is never rounded across it
@@ -16,7 +16,7 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
   const found = page.comparison.pairs ?? [];
   if (!found.length) return undefined;
   const { metric, better, smallest_effect: limit } = page.comparison;
-  const spread = axis(paddedRange(found, limit ?? 0), [4, 96], 4);
+  const spread = scale(paddedRange(found, limit ?? 0), [4, 96], 4);
   const body = h("tbody", { role: "rowgroup" });
   const [least, most] = better === "less" ? ["the first is better", "the second is better"] : ["the second is better", "the first is better"]; // prettier-ignore
   const head = (...rest: Parameters<typeof h>[1][]) => h("th", { scope: "col", role: "columnheader" }, ...rest);
@@ -46,7 +46,7 @@ export function pairs(page: ComparePage): HTMLElement | undefined {
           { role: "row" },
           head("pair"),
           head("difference"),
-          h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "drawn"), h("span.ways", { "aria-hidden": "true" }, h("span", `← ${least}`), h("span", `${most} →`)), scale(spread)), // prettier-ignore
+          h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "drawn"), h("span.ways", { "aria-hidden": "true" }, h("span", `← ${least}`), h("span", `${most} →`)), above(spread)), // prettier-ignore
           head("95 % interval"),
           head("p"),
           head("verdict"),
@@ -89,7 +89,7 @@ export function pOf({ verdict, p, p_equivalent }: PairedDifference): string {
   return String(text ?? value);
 }
 
-function row(pair: PairedDifference, page: ComparePage, axis: Axis): HTMLElement {
+function row(pair: PairedDifference, page: ComparePage, scale: Scale): HTMLElement {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
   const write = (value: number) => signed(value, page.decimals);
   const interval = pair.low == null || pair.high == null ? "–" : `${write(pair.low)} to ${write(pair.high)}`;
@@ -98,7 +98,7 @@ function row(pair: PairedDifference, page: ComparePage, axis: Axis): HTMLElement
     { role: "row", "data-outcome": pair.verdict },
     h("th", { scope: "row", role: "rowheader" }, who(pair.first, page), h("span.spoken", " and "), who(pair.second, page)),
     cell("value", write(pair.difference)),
-    cell("plotted", drawn(pair, page, axis)),
+    cell("plotted", drawn(pair, page, scale)),
     cell("interval", interval),
     cell("p", pOf(pair)),
     cell("summary", verdictOf(pair)),
@@ -109,26 +109,26 @@ const named = (name: string, { groups }: ComparePage): Group | undefined => grou
 
 function who(name: string, page: ComparePage): HTMLElement {
   const index = named(name, page)?.index ?? 0;
-  return h("span.who", { "data-look": colour(index) }, swatch(index), h("span", name));
+  return h("span.who", { "data-look": colour(index) }, keyOf(index), h("span", name));
 }
 
-function drawn(pair: PairedDifference, page: ComparePage, axis: Axis): SVGElement {
-  const [middle, zero] = [HEIGHT / 2, percent(axis.place(0))];
+function drawn(pair: PairedDifference, page: ComparePage, scale: Scale): SVGElement {
+  const middle = HEIGHT / 2;
   const winner = pair.better ? named(pair.better, page)?.index : undefined;
   const limit = page.comparison.smallest_effect ?? 0;
-  const place = (value: number) => Math.min(Math.max(axis.place(value), 1), 99);
+  const place = (value: number) => Math.min(Math.max(scale.place(value), 1), 99);
   const arrow = (at: number, way: number) => svg("svg", { x: percent(at), y: middle, overflow: "visible" }, svg("path.arrow", { d: `M${-4 * way}-4L${2 * way} 0L${-4 * way} 4` })); // prettier-ignore
   const { low, high } = pair;
   return svg(
     "svg.strip",
     { width: "100%", height: HEIGHT, "aria-hidden": "true", ...(winner === undefined ? {} : { "data-look": colour(winner) }) },
-    limit > 0 && svg("rect.limit", { x: percent(axis.place(-limit)), width: percent(axis.place(limit) - axis.place(-limit)), y: 0, height: HEIGHT }), // prettier-ignore
-    rules(axis),
-    svg("line.zero", { x1: zero, x2: zero, y1: 0, y2: HEIGHT }),
+    limit > 0 && svg("rect.limit", { x: percent(scale.place(-limit)), width: percent(scale.place(limit) - scale.place(-limit)), y: 0, height: HEIGHT }), // prettier-ignore
+    rules(scale),
+    upright("line.zero", scale, 0, 0, HEIGHT),
     low != null && high != null && [
       svg("line.interval", { x1: percent(place(low)), x2: percent(place(high)), y1: middle, y2: middle }),
-      axis.place(low) < 1 && arrow(1, -1),
-      axis.place(high) > 99 && arrow(99, 1),
+      scale.place(low) < 1 && arrow(1, -1),
+      scale.place(high) > 99 && arrow(99, 1),
     ].filter((part) => part !== false), // prettier-ignore
     svg("svg.seed", { x: percent(place(pair.difference)), y: middle, overflow: "visible" }, winner === undefined ? svg("circle.open", { r: 4.5 }) : marker(winner, 0, 0, 5)), // prettier-ignore
   );
@@ -166,7 +166,7 @@ function matrix(page: ComparePage, found: PairedDifference[]): HTMLElement | und
       h(
         "table",
         h("caption.spoken", "Pairwise results: row against column"),
-        h("thead", h("tr", h("td"), groups.map(({ index, candidate }) => h("th", { scope: "col", "data-look": colour(index), title: candidate.name }, swatch(index), h("span.spoken", candidate.name))))), // prettier-ignore
+        h("thead", h("tr", h("td"), groups.map(({ index, candidate }) => h("th", { scope: "col", "data-look": colour(index), title: candidate.name }, keyOf(index), h("span.spoken", candidate.name))))), // prettier-ignore
         h("tbody", groups.map((group) => h("tr", h("th", { scope: "row" }, labelled(group)), names.map((other) => cell(group.candidate.name, other))))), // prettier-ignore
       ),
     ),

@@ -167,5 +167,8 @@ function labels(name: string, share: string, x: number, y: number, room: number)
   return [svg("text.name", { x, y: y + 17 }, name), svg("text", { x, y: y + 33 }, share)];
 }
 
+/** What gives a series the colour of a part. */
+export const partInk = (name: string): Record<string, string> => ({ "data-work": part(name) });
+
 /** A part's name in the style sheet. */
 export const part = (name: string): string => ({ QKᵀ: "scores", AV: "mix" })[name] ?? name;

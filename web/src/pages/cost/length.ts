@@ -1,10 +1,11 @@
 // Cost against length: lines of one layer's parts, and where attention overtakes the feed-forward.
 import type { CostPart } from "../../core/contract";
+import { section } from "../../charts/section";
+import type { Mark, Picture, Series, Upright } from "../../charts/series";
 import { h } from "../../core/dom";
+import { partInk } from "./bars";
 import { amount, crossing, letters, type Model, whole } from "./formula";
-import { plotSection } from "./plot_section";
 import type { CostPage } from "./page";
-import type { Mark, Picture, Series, VerticalLine } from "./plot";
 import { chosen } from "./state";
 
 interface Curve {
@@ -37,8 +38,9 @@ export function lengths(sizes: Record<string, number>, far: number): number[] {
 
 export function againstLength(page: CostPage): { element: HTMLElement; draw(): void } {
   const crossings = h("div.crossings");
-  const shown = plotSection({
+  const shown = section({
     id: "length",
+    file: "equiscope-cost-length",
     title: "Where attention overtakes the feed-forward",
     hint: "Point at a line or use the arrow keys: left and right along the length, up and down between lines.",
     before: crossings,
@@ -78,16 +80,16 @@ export function againstLength(page: CostPage): { element: HTMLElement; draw(): v
             sentence: `${name} at ${whole(length)} tokens: ${whole(value)} multiply-adds per layer`,
           };
         });
-      return { name, part, look, marks, signs: false, line: marks.map(({ x, y }) => [x, y]) };
+      return { name, look, ink: partInk(part), marks, line: "marks" };
     });
-    const uprights: VerticalLine[] = [{ x: N, text: `here: ${whole(N)}`, here: true }];
+    const uprights: Upright[] = [{ x: N, text: `here: ${whole(N)}`, here: true }];
     for (const [{ at }, text] of [
       [both, "attention"],
       [alone, "QKᵀ and AV only"],
     ] as const)
       // prettier-ignore
       if (at) uprights.push({ x: at, text: `${text}: N = ${length(at)} = ${multiple(at, D)} D` });
-    return { series, uprights, x: "tokens N", y: "multiply-adds of one layer" };
+    return { series, uprights, x: { title: "tokens N", log: true, air: 0.02 }, y: { title: "multiply-adds of one layer", log: true, air: 0.04 } }; // prettier-ignore
   }
   const draw = () => {
     crossings.replaceChildren(...overtaking(page));

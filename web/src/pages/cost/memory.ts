@@ -1,7 +1,7 @@
 // Memory: parameters, the KV cache, attention matrices against a fused kernel; and generation with the cache or without.
+import { saving } from "../../charts/section";
 import { h, select } from "../../core/dom";
 import { all, amount, brief, letters, operands, stored, together, total, whole } from "./formula";
-import { saving } from "./plot_section";
 import type { CostPage } from "./page";
 import { chosen, FORMATS } from "./state";
 

@@ -1,4 +1,5 @@
 // The page of cost: sizes first, then where the multiply-adds go, cost against length, memory, time.
+import { saving } from "../../charts/section";
 import type { Cost } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
 import { copied, download } from "../../core/save";
@@ -6,7 +7,6 @@ import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
 import { stacked } from "./bars";
 import { all, brief, percent, total, whole } from "./formula";
-import { saving } from "./plot_section";
 import { againstLength } from "./length";
 import { timings } from "./timings";
 import { memory, generation } from "./memory";

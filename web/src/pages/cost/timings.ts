@@ -1,10 +1,11 @@
 // Times measured on this machine over the formulas. They differ where a call has overhead, or where the work is no matrix product.
 import type { Rate, Speeds, Timing } from "../../core/contract";
+import { section } from "../../charts/section";
+import type { Mark, Picture, Series } from "../../charts/series";
 import { h } from "../../core/dom";
+import { partInk } from "./bars";
 import { all, amount, brief, whole } from "./formula";
-import { plotSection } from "./plot_section";
 import type { CostPage } from "./page";
-import type { Mark, Picture, Series } from "./plot";
 import { type CostState, chosen } from "./state";
 
 const NAMES: Record<Timing["part"], string> = {
@@ -52,16 +53,14 @@ export function picture(speeds: Speeds, view: CostState["view"]): Picture {
     const rate = speeds.rates.find((one) => one.part === part);
     const formula = [...found].sort((a, b) => x(a) - x(b)).map((one) => [x(one), one.multiply_adds] as const);
     const line = rate ? formula.flatMap(([at, work], i) => between(at, work, formula[i + 1]).map(([x, work]): [number, number] => [x, fitted(rate, work)])) : []; // prettier-ignore
-    return { look, part: colour, name: NAMES[part], marks, signs: true, line, plain: true };
+    return { look, ink: partInk(colour), name: NAMES[part], marks, signs: "all", line, plain: true };
   });
   const at = heads[0];
   const across = { work: "multiply-adds", tokens: `tokens N, at D = ${width}`, heads: at ? `heads H, at N = ${at.n}, D = ${at.d}` : "heads H" }[view]; // prettier-ignore
   return {
     series: series.filter(({ marks }) => marks.length),
-    uprights: [],
-    ...(view === "heads" ? { ticks: [...new Set(heads.map(({ heads }) => heads))] } : {}),
-    x: across,
-    y: "milliseconds of one layer",
+    x: { title: across, log: true, air: 0.02, ticks: view === "heads" ? [...new Set(heads.map(({ heads }) => heads))] : undefined },
+    y: { title: "milliseconds of one layer", log: true, air: 0.04 },
   };
 }
 
@@ -81,8 +80,9 @@ export function timings(page: CostPage, speeds: Speeds): { element: HTMLElement;
     h("div", h("dt", NAMES[part]), h("dd", `${ms(overhead)} + multiply-adds / ${brief(rate * 1000)} per second`)),
   );
   const [here, why] = [h("p.here"), h("p.why")];
-  const shown = plotSection({
+  const shown = section({
     id: "measured",
+    file: "equiscope-cost-measured",
     title: "Measured on this machine",
     hint: "Point at a marker or use the arrow keys: left and right along a part, up and down between parts.",
     before: h(
@@ -90,7 +90,7 @@ export function timings(page: CostPage, speeds: Speeds): { element: HTMLElement;
       h("p.about", `${speeds.cpu}, ${speeds.threads === 1 ? "one thread" : `${speeds.threads} threads`}, torch ${speeds.torch}, ${speeds.dtype}, forward, one sequence; medians of ${speeds.rounds} interleaved calls when this page was made. Lines: the formulas at the fitted rate.`), // prettier-ignore
       h("dl.facts", rates),
     ),
-    choices: h("div.choices", { role: "group", "aria-label": "x axis" }, views.map(({ press }) => press)), // prettier-ignore
+    choices: () => views.map(({ press }) => press),
     after: h("div.remarks", why, here),
     picture: () => picture(speeds, view()),
     table: () => ({

@@ -1,6 +1,6 @@
 // Word alignment from cross-attention: each target word is linked to the source word that it attends to most, as lines between two
 // rows of words and as a grid, for one head, the mean of a layer's heads, or the mean of all layers.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { CrossAlignment, Heads, Predictions } from "../../core/contract";
 import { button, h, select, svg } from "../../core/dom";
 import { part } from "../../core/tensor";

@@ -1,6 +1,6 @@
 // The chosen weight and how it is computed: products of a query and a key, their sum, scale, bias and softmax, and the weighted
 // value. Every q and k can be edited.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import { button, h } from "../../core/dom";
 import type { View } from "./detail";
 import { named } from "../../core/labels";

@@ -1,6 +1,6 @@
 // One query in every head of a layer at once: thumbnails of the picture, lit where the weights are large. For a class token these are
 // its attention maps. A click opens the head.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { TokenSequence } from "../../core/contract";
 import { h } from "../../core/dom";
 import { interventionsOf } from "./changes";

@@ -1,8 +1,10 @@
 // Learned position embeddings: the cosine similarity of rows by distance, the spectrum of the table, and whether it is close to
 // shift-invariant.
-import { axis, digits } from "../../charts/axis";
+import { band, bars, line, type Space } from "../../charts/marks";
+import { still } from "../../charts/still";
+import { digits } from "../../core/format";
 import type { PositionTable } from "../../core/contract";
-import { h, svg } from "../../core/dom";
+import { h } from "../../core/dom";
 import { unpack } from "../../core/tensor";
 import { colour, css, fitted, pixel, pixels, sized } from "../../charts/canvas";
 
@@ -44,7 +46,8 @@ function table(found: PositionTable): HTMLElement {
         found.spread,
         grid?.length ? "distance in patches" : "distance in positions",
       ),
-      found.spectrum.length > 0 && bars("Share of the variance in each frequency", found.spectrum, "periods over the whole table"),
+      found.spectrum.length > 0 &&
+        spectrum("Share of the variance in each frequency", found.spectrum, "periods over the whole table"),
     ),
   );
 }
@@ -98,61 +101,23 @@ function cosines({ cosines: array, step, where }: PositionTable): HTMLElement {
   return h("figure", h("figcaption", "Cosine similarity of the rows"), field, reading);
 }
 
-const [WIDE, HIGH, LEFT, BOTTOM] = [340, 210, 48, 38];
-
-/** Axes with a title below; the plot's own marks between. */
-function plot(
-  title: string,
-  xs: [number, number],
-  ys: [number, number],
-  below: string,
-  marks: (x: (v: number) => number, y: (v: number) => number) => SVGElement[],
-): HTMLElement {
-  const [x, y] = [axis(xs, [LEFT, WIDE - 8], 5), axis(ys, [HIGH - BOTTOM, 10], 4)];
-  const text = (at: [number, number], content: string, anchor: string) =>
-    svg("text.quiet", { x: at[0], y: at[1], "text-anchor": anchor, "font-size": 11 }, content);
-  return h(
-    "figure",
-    h("figcaption", title),
-    svg(
-      "svg",
-      { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": title },
-      y.ticks
-        .map((tick) => [
-          svg("line.axis", { x1: LEFT, x2: WIDE - 8, y1: y.place(tick), y2: y.place(tick) }),
-          text([LEFT - 6, y.place(tick) + 4], y.text(tick), "end"),
-        ])
-        .flat(),
-      x.ticks.map((tick) => text([x.place(tick), HIGH - BOTTOM + 16], x.text(tick), "middle")),
-      text([(LEFT + WIDE) / 2, HIGH - 4], below, "middle"),
-      marks(x.place, y.place),
-    ),
-  );
-}
+/** A chart with a title above and one below. */
+const plotted = (title: string, x: [number, number], y: [number, number], below: string, marks: (space: Space) => SVGElement[]): HTMLElement => // prettier-ignore
+  h("figure", h("figcaption", title), still({ label: title, width: 340, height: 220, x: { title: below, range: x }, y: { range: y } }, marks)); // prettier-ignore
 
 function curve(title: string, means: number[], spread: number[], below: string): HTMLElement {
-  const low = Math.min(0, ...means.map((mean, i) => mean - (spread[i] ?? 0)));
-  const high = Math.max(1, ...means.map((mean, i) => mean + (spread[i] ?? 0)));
-  return plot(title, [0, Math.max(1, means.length - 1)], [low, high], below, (x, y) => {
-    const at = (value: number, i: number) => `${x(i).toFixed(1)} ${y(value).toFixed(1)}`;
-    const upper = means.map((mean, i) => at(mean + (spread[i] ?? 0), i));
-    const lower = means.map((mean, i) => at(mean - (spread[i] ?? 0), i)).reverse();
-    return [svg("path.band", { d: `M${[...upper, ...lower].join("L")}Z` }), svg("path.mean", { d: `M${means.map(at).join("L")}` })];
-  });
+  const around = means.map((mean, x) => ({ x, low: mean - (spread[x] ?? 0), high: mean + (spread[x] ?? 0) }));
+  const [low, high] = [Math.min(0, ...around.map(({ low }) => low)), Math.max(1, ...around.map(({ high }) => high))];
+  return plotted(title, [0, Math.max(1, means.length - 1)], [low, high], below, (space) => [
+    band(space, around),
+    line(space, means.map((mean, x) => [x, mean])), // prettier-ignore
+  ]);
 }
 
-function bars(title: string, shares: number[], below: string): HTMLElement {
+function spectrum(title: string, shares: number[], below: string): HTMLElement {
   const shown = shares.slice(0, 64);
-  return plot(
-    title,
-    [0.5, shown.length + 0.5],
-    [0, Math.max(...shown) || 1],
-    shares.length > shown.length ? `${below}, the first ${shown.length}` : below,
-    (x, y) => {
-      const wide = Math.max(0.8, (x(2) - x(1)) * 0.8);
-      const bar = (share: number, i: number) =>
-        `M${(x(i + 1) - wide / 2).toFixed(1)} ${y(0)}h${wide.toFixed(1)}V${y(share).toFixed(1)}h${(-wide).toFixed(1)}z`;
-      return [svg("path.bars", { d: shown.map(bar).join("") })];
-    },
-  );
+  const words = shares.length > shown.length ? `${below}, the first ${shown.length}` : below;
+  return plotted(title, [0.5, shown.length + 0.5], [0, Math.max(...shown) || 1], words, (space) => [
+    bars(space, shown.map((share, i) => [i + 1, share])), // prettier-ignore
+  ]);
 }

@@ -1,6 +1,6 @@
 // The model's predictions in the pass whose attention is shown: classes beside the picture or sound, or the next token after the
 // chosen one. The command computed the probabilities.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { Predictions } from "../../core/contract";
 import { h } from "../../core/dom";
 import { part } from "../../core/tensor";

@@ -1,7 +1,7 @@
 // Rounded numbers of a compact file: weights as letters on a logarithmic scale, vectors as bytes with a step for each row.
 // See record/rounded.py, which wrote them.
 import type { Array as ArrayRecord, AttentionTensors } from "../../core/contract";
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import { part } from "../../core/tensor";
 
 const [OCTAVE, LEAST, FIRST, SKIPPED] = [3, 90, 35, 92]; // letters an octave; the level of no weight; codes

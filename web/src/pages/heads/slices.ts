@@ -1,6 +1,6 @@
 // Slices of a sound along time: the waveform, where the record has the sound, and under it a bar for each slice, as high as its
 // weight. The axis is in seconds. The sound is played as a whole, or one slice of it.
-import { axis } from "../../charts/axis";
+import { scale } from "../../charts/scale";
 import type { TokenSequence } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { front } from "./prefix_tokens";
@@ -67,14 +67,14 @@ export function slices(line: TokenSequence, label: string, listener: Listener): 
     const width = Math.floor(place.clientWidth);
     if (!width) return;
     const context = sized(canvas, width, top + HIGH + FOOT);
-    const along = axis([begins(0), last], [0, width], Math.max(2, width / 90));
-    const scale = tintScale(now);
+    const along = scale([begins(0), last], [0, width], width / 90);
+    const tint = tintScale(now);
     const own = tintScale({ ...now, weights: now.weights?.subarray(before) });
     const out = new Set(now.hidden);
     const [role, positive, negative, quiet, empty, ink] = ["--role", "--positive", "--negative", "--quiet", "--empty", "--ink"].map(
       css,
     );
-    tokens.draw(scale.of, now);
+    tokens.draw(tint.of, now);
     play?.draw();
     context.fillStyle = empty;
     context.fillRect(0, top, width, HIGH);

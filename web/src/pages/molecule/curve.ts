@@ -1,63 +1,69 @@
 // The error over the rotation angle: recorded lines, and a dot for every rotation on this page.
-import { axis } from "../../charts/axis";
-import { h, select, svg } from "../../core/dom";
+import { section } from "../../charts/section";
+import type { Mark, Picture, Series } from "../../charts/series";
+import { select } from "../../core/dom";
 import { scientific } from "../../core/format";
 import type { MoleculeDesk } from "./desk";
 import { measure } from "./equivariance";
 
-const [WIDE, HIGH, LEFT, BOTTOM, TOP, RIGHT] = [640, 300, 56, 40, 14, 16];
 const LEAST = 1e-17; // the lower end of the axis
 const KEPT = 400; // dots
+const KINDS = { energies: "energy", forces: "forces, relative" };
+
+interface Rotated {
+  degrees: number;
+  energies: number;
+  forces: number;
+}
 
 export function curve(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
   const { record } = desk;
-  const dots: { solver: number; degrees: number; energies: number; forces: number }[] = [];
-  const place = h("div.plotted");
-  const kinds = [
-    { name: "energies", title: "energy" },
-    { name: "forces", title: "forces, relative" },
-  ];
-  const chosen = select("error of", kinds, desk.state.curve, (name) => desk.change({ curve: name as "energies" | "forces" })); // prettier-ignore
-  const element = h(
-    "section.part",
-    { "data-part": "curve" },
-    h("h2", "Error over rotation angle"),
-    h("p.quiet", "Lines: rotations about the vertical axis, computed in Python. Dots: your own rotations about any axis, computed on this page."), // prettier-ignore
-    h("div.controls", chosen),
-    place,
-    h(
-      "div.legend",
-      record.solvers.map((model, i) => h("span", { "data-line": i }, h("i.dot"), model.title)),
-    ),
-  );
+  const dots: Rotated[][] = record.solvers.map(() => []); // of each model
+  const kinds = Object.entries(KINDS).map(([name, title]) => ({ name, title }));
+  const chosen = select("error of", kinds, desk.state.curve, (name) => desk.change({ curve: name as keyof typeof KINDS }));
   desk.hear((solver) => {
     const known = desk.known[solver];
     const found = measure(desk.model(solver), known);
     if (!found || known.degrees < 0.5 || known.mirrored) return;
-    dots.push({ solver, degrees: known.degrees, energies: found.energy.difference, forces: found.forces.difference });
-    if (dots.length > KEPT) dots.shift();
+    dots[solver].push({ degrees: known.degrees, energies: found.energy.difference, forces: found.forces.difference });
+    if (dots[solver].length > KEPT) dots[solver].shift();
   });
 
-  function draw(): void {
+  function picture(): Picture {
     const { curve: kind } = desk.state;
-    chosen.querySelector("select")!.value = kind;
-    const lines = record.solvers.map((one) => one[kind]);
-    const all = [...lines.flat(), ...dots.map((dot) => dot[kind])].filter((value) => value > 0);
+    const all = record.solvers.flatMap((one, i) => [...one[kind], ...dots[i].map((dot) => dot[kind])]).filter((value) => value > 0);
     const [low, high] = [Math.max(LEAST, Math.min(1e-16, ...all) / 3), Math.max(1, ...all) * 3];
-    const x = axis([0, 180], [LEFT, WIDE - RIGHT], 7);
-    const y = axis([low, high], [HIGH - BOTTOM, TOP], 9, true);
-    const drawn = (value: number) => y.place(Math.max(value, low));
-    const worst = record.solvers.map((one, i) => `${one.title} ${scientific(Math.max(...lines[i]))} at most`).join(", ");
-    const picture = svg("svg.curve", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `Error of the ${kind === "energies" ? "energy" : "forces"} over the rotation angle: ${worst}` }); // prettier-ignore
-    for (const tick of y.ticks) picture.append(svg("line.axis", { x1: LEFT, x2: WIDE - RIGHT, y1: y.place(tick), y2: y.place(tick) }), svg("text.quiet", { x: LEFT - 8, y: y.place(tick) + 4, "text-anchor": "end", "font-size": 12 }, scientific(tick).replace("1.0·", ""))); // prettier-ignore
-    for (const tick of [0, 30, 60, 90, 120, 150, 180]) picture.append(svg("text.quiet", { x: x.place(tick), y: HIGH - BOTTOM + 18, "text-anchor": "middle", "font-size": 12 }, `${tick}°`)); // prettier-ignore
-    lines.forEach((values, i) => {
-      const points = values.map((value, k) => [record.angles[k], value]).filter(([angle]) => angle > 0);
-      picture.append(svg("polyline.line", { "data-line": i, points: points.map(([angle, value]) => `${x.place(angle).toFixed(1)},${drawn(value).toFixed(1)}`).join(" ") })); // prettier-ignore
+    const series = record.solvers.map((model, i): Series => {
+      const mark = (degrees: number, error: number): Mark => ({
+        x: degrees,
+        y: Math.max(error, low),
+        sentence: `${model.title}: error of the ${KINDS[kind].split(",")[0]} ${scientific(error)} after a rotation by ${degrees.toFixed(0)}°`,
+      });
+      const own = dots[i].map((dot) => mark(dot.degrees, dot[kind]));
+      const line = record.angles.flatMap((angle, k) => (angle > 0 ? [mark(angle, model[kind][k])] : []));
+      return { name: model.title, look: i, ink: { "data-line": String(i) }, marks: own.length ? own : line, line: line.map(({ x, y }) => [x, y!]), plain: true, signs: own.length ? "dots" : undefined }; // prettier-ignore
     });
-    for (const dot of dots) picture.append(svg("circle.sample", { "data-line": dot.solver, cx: x.place(dot.degrees), cy: drawn(dot[kind]), r: 3 })); // prettier-ignore
-    picture.append(svg("text.quiet", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle", "font-size": 12 }, "rotation angle")); // prettier-ignore
-    place.replaceChildren(picture);
+    return {
+      series,
+      height: 300,
+      x: { title: "rotation angle", range: [0, 180], ticks: [0, 30, 60, 90, 120, 150, 180], text: (value) => `${value}°` },
+      y: { log: true, range: [low, high], text: (value) => scientific(value).replace("1.0·", "") },
+    };
   }
-  return { element, draw };
+  return section({
+    id: "curve",
+    file: "equiscope-error-over-rotation",
+    title: "Error over rotation angle",
+    caption: () => "Lines: rotations about the vertical axis, computed in Python. Dots: your own rotations about any axis, computed on this page.", // prettier-ignore
+    hint: "Point at a dot or use the arrow keys.",
+    choices() {
+      chosen.querySelector("select")!.value = desk.state.curve;
+      return [chosen];
+    },
+    picture,
+    table: () => ({
+      heads: ["angle", ...record.solvers.map(({ title }) => title)],
+      rows: record.angles.map((angle, k) => [`${angle.toFixed(0)}°`, ...record.solvers.map((one) => scientific(one[desk.state.curve][k]))]), // prettier-ignore
+    }),
+  });
 }

@@ -1,6 +1,7 @@
 // The page of reach: which outputs depend on a token, what training changes, and the time of each network.
 import type { Reach } from "../../core/contract";
-import { type Mark, plot, type Series } from "../../charts/plot";
+import { plot } from "../../charts/plot";
+import type { Mark, Series } from "../../charts/series";
 import { asPart, button, h, slider } from "../../core/dom";
 import { save } from "../../core/save";
 import { Store } from "../../core/store";
@@ -138,6 +139,8 @@ function distanceSection(page: ReachPage): Section {
     record.networks.map((network, look) => ({
       look,
       name: network.title,
+      line: "marks",
+      signs: "few",
       marks: Array.from({ length: page.state.length }, (_, far): Mark => {
         const effect = effects.at(network.name, page.state.weights, page.state.length - 1 - far, page.state.length - 1);
         return { x: far, y: effect, sentence: `${network.title}, ${tokensBack(far)}: ${effect.toExponential(1)}` };
@@ -147,8 +150,7 @@ function distanceSection(page: ReachPage): Section {
     element: h("section.part", heading("The last output, by distance", "distance"), curve.element, chosen),
     draw: () =>
       curve.draw({
-        kind: "lines",
-        band: false,
+        names: "ends",
         series: series(),
         x: { title: "tokens before the last one", range: [0, page.state.length - 1] },
         y: { title: "change of the last output, relative", log: true },
@@ -165,7 +167,9 @@ function recallSection(page: ReachPage): Section {
     record.networks.map((network, look) => ({
       look,
       name: network.title,
-      seeds: network.right[page.state.weights].slice(1).map((curve) => curve.map((y, x): [number, number] => [x, y])),
+      line: "marks",
+      signs: "few",
+      threads: network.right[page.state.weights].slice(1).map((curve) => curve.map((y, x): [number, number] => [x, y])),
       marks: network.right[page.state.weights][0].map((share, far) => ({
         x: far,
         y: share,
@@ -184,8 +188,7 @@ function recallSection(page: ReachPage): Section {
       const count = record.networks[0].right[weights].length;
       title.textContent = `Texts of ${record.length} tokens, ${weights} weights. Guessing gives ${(100 * guess).toFixed(1)} %. Thick lines: the networks of this page; thin lines: ${count - 1} other seeds.`; // prettier-ignore
       curve.draw({
-        kind: "lines",
-        band: false,
+        names: "ends",
         series: series(),
         x: { title: "tokens between the marked one and the last", range: [0, record.length - 1] },
         y: { title: "share of right answers", range: [0, 1] },
@@ -200,6 +203,9 @@ function timeSection(page: ReachPage): Section {
   const series: Series[] = record.networks.map((network, look) => ({
     look,
     name: network.title,
+    line: "marks",
+    signs: "few",
+    band: true,
     marks: record.timed_lengths.map((length, i): Mark => {
       const [low, median, high] = network.times[i];
       return { x: length, y: median, low, high, sentence: `${network.title}, ${length} tokens: ${ms(median)}` };
@@ -257,8 +263,7 @@ function timeSection(page: ReachPage): Section {
         ),
       );
       curve.draw({
-        kind: "lines",
-        band: true,
+        names: "ends",
         series,
         x: { title: "tokens in the text", log: true, ticks: record.timed_lengths },
         y: { title: "milliseconds of one pass", log: true },

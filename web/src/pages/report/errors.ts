@@ -1,8 +1,9 @@
 // The errors of all samples as dots on a logarithmic axis, with the rounding floor and the tolerance.
+import { percent, rules, upright } from "../../charts/column";
 import type { Row } from "../../core/contract";
 import { svg } from "../../core/dom";
 import { error, scientific } from "../../core/format";
-import { lines, percent, place, share } from "./scale";
+import { errorScale, share } from "./scale";
 
 const [HEIGHT, GAP, LANES] = [34, 2.2, 5]; // pixels; percent of the width within which two dots would touch; rows of dots
 
@@ -24,17 +25,16 @@ const height = (lane: number): number => HEIGHT / 2 + (lane % 2 ? -1 : 1) * Math
 
 export function errors(row: Row, tolerance: number): SVGElement {
   const found = (row.errors ?? []).length ? row.errors! : row.error === null || row.error === undefined ? [] : [row.error];
-  const at = found.map(place);
+  const at = found.map(errorScale.place);
   const lane = lanes(at);
   const worst = found.findIndex((e) => e < 0) >= 0 ? found.findIndex((e) => e < 0) : found.indexOf(Math.max(...found));
-  const border = percent(place(tolerance));
   return svg(
     "svg.errors",
     { width: "100%", height: HEIGHT, role: "img", "aria-label": spoken(row, found, tolerance) },
-    row.floor ? svg("rect.floor", { x: 0, y: 0, height: HEIGHT, width: percent(place(row.floor)) }) : null,
-    lines(),
-    row.floor ? svg("line.floor", { x1: percent(place(row.floor)), x2: percent(place(row.floor)), y1: 0, y2: HEIGHT }) : null,
-    at.length ? svg("line.tolerance", { x1: border, x2: border, y1: 0, y2: HEIGHT }) : null,
+    row.floor ? svg("rect.floor", { x: 0, y: 0, height: HEIGHT, width: percent(errorScale.place(row.floor)) }) : null,
+    rules(errorScale),
+    row.floor ? upright("line.floor", errorScale, row.floor) : null,
+    at.length ? upright("line.tolerance", errorScale, tolerance) : null,
     at.map((x, i) =>
       svg(i === worst ? "circle.worst" : "circle", { cx: percent(x), cy: height(lane[i]), r: i === worst ? 4.5 : 3 }),
     ),

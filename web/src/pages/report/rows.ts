@@ -1,11 +1,12 @@
 // The table: a row for each statement, which opens its evidence. For a screen reader it stays a table, also where a narrow window lays
 // out its rows as cards.
+import { above } from "../../charts/column";
 import type { Report, Row, ReportRow } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { error } from "../../core/format";
 import { errors } from "./errors";
 import { evidence } from "./evidence";
-import { axis } from "./scale";
+import { errorScale } from "./scale";
 import type { ReportState } from "./state";
 import { typeset } from "./typeset";
 import { judged, type Tone } from "../../widgets/verdict";
@@ -43,7 +44,11 @@ export function rows(
         h(
           "tbody",
           { role: "rowgroup" },
-          h("tr.group", { role: "row" }, h("th", { scope: "rowgroup", role: "rowheader", colspan: COLUMNS }, title, axis())),
+          h(
+            "tr.group",
+            { role: "row" },
+            h("th", { scope: "rowgroup", role: "rowheader", colspan: COLUMNS }, title, above(errorScale)),
+          ),
           found.flatMap((one) => lines(one.row, one.reportRow, report, state.rows.includes(one.reportRow.id), toggle, kept)),
         ),
       ),
@@ -61,7 +66,12 @@ function head(): HTMLElement {
       column("statement"),
       column("claimed"),
       column("verdict"),
-      h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "errors of all samples, plotted"), axis()),
+      h(
+        "th.plotted",
+        { scope: "col", role: "columnheader" },
+        h("span.spoken", "errors of all samples, plotted"),
+        above(errorScale),
+      ),
       column("worst error"),
       column("samples"),
     ),

@@ -1,9 +1,10 @@
 // Where it breaks: all modules in call order as a tree, each with the error of its output. Similar siblings are folded, so that a model
 // with hundreds of modules stays readable.
+import { above, percent, rules, upright } from "../../charts/column";
 import type { Mark, Row } from "../../core/contract";
 import { button, h, svg } from "../../core/dom";
 import { error } from "../../core/format";
-import { axis, lines, percent, place } from "./scale";
+import { errorScale } from "./scale";
 
 const [MANY, AROUND] = [8, 2]; // more siblings than this fold, but for the first, the last, and those around the culprit
 
@@ -117,7 +118,7 @@ export function trail(row: Row, tolerance: number): HTMLElement {
     h(
       "table.trail",
       h("caption.spoken", "Error of the output of each module, in call order"),
-      h("thead", h("tr", h("th", { scope: "col" }, "module"), h("th.plotted", { scope: "col" }, axis()), h("th.value", { scope: "col" }, "error"))), // prettier-ignore
+      h("thead", h("tr", h("th", { scope: "col" }, "module"), h("th.plotted", { scope: "col" }, above(errorScale)), h("th.value", { scope: "col" }, "error"))), // prettier-ignore
       body,
     ),
     left > 0 && h("p.quiet", `${left} module${left > 1 ? "s are" : " is"} left out: their outputs cannot be compared.`),
@@ -129,14 +130,13 @@ const indented = (depth: number) => ({ scope: "row", style: `--depth:${Math.min(
 const value = (found?: number | null): string => (found === null || found === undefined ? "–" : error(found));
 
 function dot(mark: Mark, row: Row, tolerance: number, culprit: boolean): SVGElement {
-  const x = (mark.error ?? null) === null ? undefined : percent(place(mark.error));
-  const border = percent(place(tolerance));
+  const x = (mark.error ?? null) === null ? undefined : percent(errorScale.place(mark.error!));
   return svg(
     "svg.errors",
     { width: "100%", height: "100%", "aria-hidden": "true" },
-    row.floor ? svg("rect.floor", { x: 0, y: 0, height: "100%", width: percent(place(row.floor)) }) : null,
-    lines(),
-    svg("line.tolerance", { x1: border, x2: border, y1: 0, y2: "100%" }),
+    row.floor ? svg("rect.floor", { x: 0, y: 0, height: "100%", width: percent(errorScale.place(row.floor)) }) : null,
+    rules(errorScale),
+    upright("line.tolerance", errorScale, tolerance),
     x && svg("line.stem", { x1: 0, x2: x, y1: "50%", y2: "50%" }),
     x && svg(culprit ? "circle.worst" : "circle", { cx: x, cy: "50%", r: culprit ? 5.5 : 3.5 }),
   );
@@ -144,12 +144,12 @@ function dot(mark: Mark, row: Row, tolerance: number, culprit: boolean): SVGElem
 
 function span(known: number[], row: Row): SVGElement | null {
   if (!known.length) return null;
-  const [from, to] = [place(Math.min(...known)), place(Math.max(...known))];
+  const [from, to] = [Math.min(...known), Math.max(...known)].map(errorScale.place);
   return svg(
     "svg.errors",
     { width: "100%", height: "100%", "aria-hidden": "true" },
-    row.floor ? svg("rect.floor", { x: 0, y: 0, height: "100%", width: percent(place(row.floor)) }) : null,
-    lines(),
+    row.floor ? svg("rect.floor", { x: 0, y: 0, height: "100%", width: percent(errorScale.place(row.floor)) }) : null,
+    rules(errorScale),
     svg("line.span", { x1: percent(from), x2: percent(to + 0.5), y1: "50%", y2: "50%" }),
   );
 }

@@ -3,7 +3,7 @@ import type { Sample } from "../../core/contract";
 import { h } from "../../core/dom";
 import { type Tensor, unpack } from "../../core/tensor";
 import { picture } from "./examples";
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { RunPage } from "./page";
 
 const LARGE = 384; // pixels of the enlarged head, at most

@@ -1,10 +1,11 @@
 // The charts of a run: the loss large, the other measures small below it, with one cursor through all of them.
+import { type Plot, plot } from "../../charts/plot";
+import { paddedRange } from "../../charts/scale";
+import type { Mark, Picture, Series } from "../../charts/series";
 import type { Score } from "../../core/contract";
 import { button, h, select } from "../../core/dom";
-import { clock, digits, short } from "../../charts/axis";
-import { type Chart, chart, type Curve, type Plot } from "./chart";
-import { below, type History, type Line, type Measure, smoothed, span } from "./history";
-import { capital } from "../../core/format";
+import { below, type History, type Measure, smoothed, span } from "./history";
+import { capital, clock, digits, short } from "../../core/format";
 import type { RunPage } from "./page";
 import { OVERS } from "./state";
 
@@ -30,51 +31,65 @@ const MEASURES: Small[] = [
 export interface Curves {
   element: HTMLElement;
   draw(): void;
+  point(): void; // only what is pointed at
 }
 
 export function curves(page: RunPage): Curves {
   const { history } = page;
-  const choosing = {
-    places: () => over(page, history.of("step")),
-    choose: (index: number | undefined) => page.point(index),
-    read: (index: number) => stepSentence(page, index),
-    at: () => page.cursor,
-  };
-  const large = chart(340, { label: "Loss by step", ...choosing });
+  const chart = (label: string): Plot =>
+    plot(label, (chosen) => page.point(chosen?.mark), (index) => stepSentence(page, index)); // prettier-ignore
+  const large = chart("Loss by step");
   const row = h("dl.readout", { "aria-hidden": "true" });
   const small = h("div.small");
-  const charts = new Map<string, { chart: Chart; value: HTMLElement; card: HTMLElement }>();
+  const charts = new Map<string, { one: Small; chart: Plot; value: HTMLElement; card: HTMLElement }>();
   const bar = h("div.controls");
   const element = h("section.part.curves", { "data-part": "curves" }, h("h2", "Loss"), bar, large.element, row, small);
 
   function draw(): void {
-    const { state, cursor } = page;
+    const { state } = page;
     const x = over(page, history.of("step"));
-    const wide = range(page, x);
-    const marked = state.at === undefined ? undefined : over(page, [state.at])[0];
-    const common = { x: wide, across: (v: number) => (state.over === "time" ? clock(v) : short(v)), marked };
     const size = smoothing(page);
+    const uprights = state.at === undefined ? [] : [{ x: over(page, [state.at])[0] }];
+    const text = state.over === "time" ? clock : short;
+    const common = { x: { range: range(page, x), text }, along: x, uprights };
     bar.replaceChildren(...controls(page, size));
-    large.draw({ ...common, log: state.log, curves: losses(page, x, size) }, cursor === undefined ? undefined : x[cursor]);
-    row.replaceChildren(...readout(page));
+    large.draw({ ...common, names: "ends", height: 340, y: levels(state.log), series: losses(page, x, size) });
     const cards: HTMLElement[] = [];
     for (const one of [...MEASURES.filter((m) => !empty(history, m)), ...scored(history)]) {
       if (!charts.has(one.title)) {
         const value = h("b");
-        const c = chart(130, { label: `${one.title} by step`, ...choosing });
-        const card = h("figure", h("figcaption", h("span", one.title), value), c.element);
-        charts.set(one.title, { chart: c, value, card });
+        const made = chart(`${one.title} by step`);
+        const card = h("figure", h("figcaption", h("span", one.title), value), made.element);
+        charts.set(one.title, { one, chart: made, value, card });
       }
-      const { chart: drawing, value, card } = charts.get(one.title)!;
+      const { chart: made, card } = charts.get(one.title)!;
       cards.push(card);
       if (small.children[cards.length - 1] !== card) small.insertBefore(card, small.children[cards.length - 1] ?? null);
-      const [lines, text] = one.score ? scoreLine(page, one) : measureLine(page, one, x, size);
-      value.textContent = text;
-      const plot: Plot = { ...common, log: false, low: one.low, curves: lines };
-      drawing.draw(plot, cursor === undefined ? undefined : x[cursor]);
+      const series = one.score ? scoreSeries(page, one) : measureSeries(page, one, x, size);
+      made.draw({ ...common, height: 140, y: levels(false, one.low, series), series });
+    }
+    point();
+  }
+
+  /** The numbers at the step that is pointed at, by default those of the last. */
+  function point(): void {
+    const chosen = page.cursor === undefined ? undefined : { series: 0, mark: page.cursor };
+    row.replaceChildren(...readout(page));
+    large.point(chosen);
+    for (const { one, chart, value } of charts.values()) {
+      chart.point(chosen);
+      value.textContent = one.score ? scoreText(page, one) : measureText(page, one);
     }
   }
-  return { element, draw };
+  return { element, draw, point };
+}
+
+/** The y axis; from `low` up where all numbers lie above it. */
+function levels(log: boolean, low?: number, series: Series[] = []): Picture["y"] {
+  if (low === undefined) return { log, air: 0.04 };
+  const values = series.flatMap(({ marks, line }) => [...marks.map(({ y }) => y ?? NaN), ...(Array.isArray(line) ? line.map(([, y]) => y) : [])]); // prettier-ignore
+  const [least, most] = paddedRange([...values, low], false, 0.04);
+  return { range: [Math.min(...values) >= low ? low : least, most] };
 }
 
 /** Steps on the x axis: themselves, or the training time up to them. */
@@ -112,36 +127,54 @@ function controls(page: RunPage, size: number): HTMLElement[] {
   ];
 }
 
-function losses(page: RunPage, x: ArrayLike<number>, size: number): Curve[] {
+function losses(page: RunPage, x: ArrayLike<number>, size: number): Series[] {
   const { history } = page;
-  const y = history.of("loss");
-  const lines: Curve[] = [{ name: "training", colour: "--trained", kind: size > 1 ? "raw" : "line", x, y, label: size <= 1 }];
-  if (size > 1) lines.push({ name: "training", colour: "--trained", kind: "line", x, y: smoothed(y, size), label: true });
   const scores = history.scores.filter(({ values }) => "loss" in values);
-  if (scores.length) lines.push({ ...scoreCurve(page, scores, "loss"), name: scores[0].part, label: true });
-  return lines;
+  const validation = scores.length ? [{ ...scoreOf(page, scores, "loss"), name: scores[0].part }] : [];
+  return [...validation, ...lines("training", "--trained", x, history.of("loss"), size)].map((one) => ({
+    ...one,
+    ends: last(one),
+  }));
 }
 
-function scoreCurve(page: RunPage, scores: Score[], name: string): Curve {
+const last = ({ marks, line }: Series): string | undefined => {
+  const y = marks.at(-1)?.y ?? (Array.isArray(line) ? line.at(-1)?.[1] : undefined);
+  return y == null ? undefined : short(y);
+};
+
+/** A curve, and its running mean where that is over more than one step. */
+function lines(name: string, colour: string, x: ArrayLike<number>, y: ArrayLike<number>, size: number): Series[] {
+  const one = (name: string, y: ArrayLike<number>, faint: boolean): Series => {
+    const line = Array.from(x, (x, i): [number, number] => [x, y[i]]);
+    const end = line.length ? [{ x: line.at(-1)![0], y: line.at(-1)![1], sentence: "" }] : []; // where its name stands
+    return { name, look: 0, ink: { style: `--look: var(${colour})` }, marks: faint ? [] : end, line, faint, plain: true };
+  };
+  return size > 1 ? [one(name, smoothed(y, size), false), one("", y, true)] : [one(name, y, false)];
+}
+
+function scoreOf(page: RunPage, scores: Score[], name: string): Series {
   const best = scores.reduce((found, score, i) => (score.best ? i : found), -1);
-  const at: Line = { x: over(page, scores.map(({ step }) => step)), y: scores.map(({ values }) => values[name] ?? NaN) }; // prettier-ignore
-  return { name, colour: "--validated", kind: "dots", best, ...at };
+  const x = over(page, scores.map(({ step }) => step)); // prettier-ignore
+  const marks = scores.map(({ values }, i): Mark => ({ x: x[i], y: values[name] ?? NaN, sentence: "" }));
+  return { name: "", look: 0, ink: { style: "--look: var(--validated)" }, marks, line: "marks", plain: true, signs: "dots", best };
 }
 
-function measureLine(page: RunPage, one: Small, x: ArrayLike<number>, size: number): [Curve[], string] {
-  const y = page.history.of(one.measure!);
-  const lines: Curve[] = [{ name: one.title, colour: one.colour, kind: one.smooth && size > 1 ? "raw" : "line", x, y }];
-  if (one.smooth && size > 1) lines.push({ name: one.title, colour: one.colour, kind: "line", x, y: smoothed(y, size) });
-  const value = y[page.cursor ?? y.length - 1];
-  return [lines, value === undefined || Number.isNaN(value) ? "–" : one.text(value)];
+const measureSeries = ({ history }: RunPage, { colour, measure, smooth }: Small, x: ArrayLike<number>, size: number): Series[] =>
+  lines("", colour, x, history.of(measure!), smooth ? size : 1);
+
+function measureText({ history, cursor }: RunPage, { measure, text }: Small): string {
+  const y = history.of(measure!);
+  const value = y[cursor ?? y.length - 1];
+  return value === undefined || Number.isNaN(value) ? "–" : text(value);
 }
 
-function scoreLine(page: RunPage, one: Small): [Curve[], string] {
-  const scores = page.history.measured().get(one.score!)!;
-  const steps = page.history.of("step");
-  const step = page.cursor === undefined ? Infinity : steps[page.cursor];
+const scoreSeries = (page: RunPage, { score }: Small): Series[] => [scoreOf(page, page.history.measured().get(score!)!, score!)];
+
+function scoreText({ history, cursor }: RunPage, { score, text }: Small): string {
+  const scores = history.measured().get(score!)!;
+  const step = cursor === undefined ? Infinity : history.of("step")[cursor];
   const at = Math.max(0, below(scores.map((score) => score.step), step)); // prettier-ignore
-  return [[scoreCurve(page, scores, one.score!)], one.text(scores[at].values[one.score!] ?? NaN)];
+  return text(scores[at].values[score!] ?? NaN);
 }
 
 /** Validation metrics other than the loss, which is drawn above, and those that never change. */

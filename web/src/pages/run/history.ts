@@ -3,12 +3,6 @@ import type { RunUpdate, Point, Run, Sample, Score } from "../../core/contract";
 
 export type Measure = "loss" | "rate" | "norm" | "seconds" | "tokens" | "busy";
 
-/** A line: y at increasing x. What was not measured is NaN. */
-export interface Line {
-  x: ArrayLike<number>;
-  y: ArrayLike<number>;
-}
-
 export class History {
   points: Point[] = [];
   scores: Score[] = [];
@@ -95,14 +89,6 @@ export function below(numbers: ArrayLike<number>, limit: number): number {
     else high = middle;
   }
   return low - 1;
-}
-
-/** The index of the nearest number. */
-export function nearest(numbers: ArrayLike<number>, wanted: number): number {
-  const before = below(numbers, wanted);
-  if (before < 0) return 0;
-  const after = Math.min(before + 1, numbers.length - 1);
-  return numbers[after] - wanted < wanted - numbers[before] ? after : before;
 }
 
 /** The running mean over the last `span` numbers; over fewer at the beginning. */

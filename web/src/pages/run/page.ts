@@ -8,7 +8,7 @@ import { shape } from "../../widgets/verdict";
 import { recipe, sources } from "../../core/tables";
 import { exampleList } from "./examples";
 import { attention } from "./attention";
-import { clock, digits, spoken } from "../../charts/axis";
+import { clock, digits, spoken } from "../../core/format";
 import { curves } from "./curves";
 import { below, History } from "./history";
 import { listen } from "./live";
@@ -68,13 +68,13 @@ export function mount(course: RunReport, root: HTMLElement): RunPage {
   const drawSamples = samplesPanel(page, samples);
 
   let scheduled = false;
-  /** Redraw the charts in the next frame. */
+  /** Show in the next frame what is pointed at. */
   const soon = () => {
     if (scheduled) return;
     scheduled = true;
     requestAnimationFrame(() => {
       scheduled = false;
-      drawn.draw();
+      drawn.point();
     });
   };
   const draw = () => {

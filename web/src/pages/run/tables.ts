@@ -1,6 +1,6 @@
 // Tables of a run: scores by step, points of the curve.
 import { h } from "../../core/dom";
-import { clock, digits } from "../../charts/axis";
+import { clock, digits } from "../../core/format";
 import { table } from "../../core/tables";
 import type { RunPage } from "./page";
 

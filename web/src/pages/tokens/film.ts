@@ -1,5 +1,5 @@
 // A video as tokens: frames side by side with the selected tubelet, a slider over time, the tubelet enlarged.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { FilmCut, FilmTokens } from "../../core/contract";
 import { button, h, slider } from "../../core/dom";
 import { css, fitted, pixels as blank, sized } from "../../charts/canvas";

@@ -1,5 +1,5 @@
 // One token of a picture or a film: its box enlarged, its numbers in order, and their linear projection.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { Projection } from "../../core/contract";
 import { h } from "../../core/dom";
 import { scientific } from "../../core/format";

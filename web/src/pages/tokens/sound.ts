@@ -1,5 +1,5 @@
 // A sound as tokens: playback, three tokenizations on one time axis, and one token down to its samples.
-import { digits } from "../../charts/axis";
+import { digits } from "../../core/format";
 import type { SoundCut, SoundTokens } from "../../core/contract";
 import { button, h, select } from "../../core/dom";
 import { css } from "../../charts/canvas";

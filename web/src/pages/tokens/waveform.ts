@@ -1,5 +1,5 @@
 // One sound and three tokenizations, one below the other on one time axis.
-import { axis } from "../../charts/axis";
+import { scale } from "../../charts/scale";
 import type { SoundCut } from "../../core/contract";
 import { h } from "../../core/dom";
 import { type Colour, colour, css, fitted, pixel, pixels as blank, sized } from "../../charts/canvas";
@@ -169,7 +169,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
 
   function ticks(wide: number, view: [number, number]): void {
     const context = sized(foot, wide, FOOT);
-    const along = axis(view, [0, wide], Math.max(2, wide / 90));
+    const along = scale(view, [0, wide], wide / 90);
     context.fillStyle = css("--quiet");
     context.font = `12px ${css("--sans")}`;
     context.textBaseline = "top";
