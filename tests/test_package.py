@@ -14,7 +14,8 @@ import equiscope
 ROOT = Path(__file__).parents[1]
 PAGE = (
     *(f"equiscope/explore/page/{name}.{kind}" for name in ("sentence", "report", "run") for kind in ("js", "css")),
-    *(f"equiscope/explore/page/{name}.js" for name in ("widget", "frame")),
+    *(f"equiscope/explore/page/{name}.js" for name in ("widget", "frame", "figure")),
+    *(f"equiscope/explore/page/{name}" for name in ("book.js", "book.css", "book.html", "answer.json")),
     "equiscope/py.typed",
 )
 
@@ -28,7 +29,7 @@ def test_wheel_and_source_archive_ship_the_page(tmp_path):
     assert made.returncode == 0, made.stdout + made.stderr
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
-    assert {f"src/{name}" for name in PAGE} <= set(names)
+    assert {f"src/{name}" for name in PAGE} | {"docs/learn/index.md", "CITATION.cff"} <= set(names)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         assert set(PAGE) <= set(wheel.namelist())
         metadata = next(name for name in wheel.namelist() if name.endswith("METADATA"))

@@ -1,5 +1,6 @@
 // A sentence of the claims ledger, opened below the paragraph that names it: its verdict, what was measured, and the command.
 import { h } from "../../core/dom";
+import { shape, type Tone, type Verdict } from "../../widgets/verdict";
 
 /** An entry of the ledger, as the build of the book takes it from docs/reference/claims.md. */
 interface LedgerEntry {
@@ -11,10 +12,11 @@ interface LedgerEntry {
   source: string;
 }
 
-const SIGNS: Record<string, [sign: string, kind: string]> = {
-  true: ["✓", "holds"],
-  "true within limits": ["≈", "approximate"],
-  false: ["✗", "broken"],
+/** Signs and colours of a claim's verdicts: those of the verdicts on other pages. */
+const LOOKS: Record<string, [Verdict, Tone]> = {
+  true: ["holds", "holds"],
+  "true within limits": ["approximate", "approximate"],
+  false: ["broken", "fails"],
 };
 
 /** Make the buttons of all claims work. */
@@ -40,12 +42,12 @@ export function claims(text: HTMLElement): void {
 }
 
 function card(entry: LedgerEntry, id: string): HTMLElement {
-  const [sign, kind] = SIGNS[entry.verdict] ?? ["", "undecided"];
+  const [verdict, tone] = LOOKS[entry.verdict] ?? ["undecided", "undecided"];
   return h(
     "aside.ledger",
     { id, "aria-label": `claim, measured: ${entry.verdict}` },
     h("p", h("q", entry.statement)),
-    h("p", h(`strong.${kind}`, `${sign} ${entry.verdict}`), " ", entry.figure),
+    h("p", h("span.judged", { "data-tone": tone }, shape(verdict), h("span", entry.verdict)), " ", entry.figure),
     entry.limits && h("p", entry.limits),
     h("p.quiet", h("code", entry.command), " measures it again. ", entry.source),
   );
