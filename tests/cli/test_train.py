@@ -2,13 +2,14 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
-from equiscope.cli.train import TrainingProgress, clock, encoded, numbers
+from equiscope.cli.train import TrainingProgress, clock, encoded, numbers, recorded_time
 from equiscope.record.run import Point
 from equiscope.training.verbs import folder_name
 
@@ -54,6 +55,14 @@ def test_progress_is_on_the_error_stream_and_the_answer_on_the_output(equi, tmp_
     code, out, err = equi("train", "run")
     assert (code, "run is finished: 4 steps." in err) == (0, True)
     assert out.splitlines()[0].startswith("Words: finished, 0:0")
+
+
+def test_a_recipe_with_a_recorded_run_says_how_long_that_took():
+    folder = Path(__file__).parents[2] / "recipes"
+    for path in sorted((folder / "results").glob("*.json")):
+        said = recorded_time(folder / f"{path.stem}.toml")
+        assert re.fullmatch(r"The recorded run took [\d:]+ of training on \d+ cores? \(.+\)\.", said), path
+    assert recorded_time(folder / "nowhere.toml") == ""
 
 
 def test_without_a_terminal_a_line_tells_the_step_and_the_time_left(capsys):

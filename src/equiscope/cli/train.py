@@ -1,5 +1,6 @@
 """`equiscope train`, `evaluate`, `predict`: a recipe becomes a run; a run is measured; a run answers."""
 
+import json as json_text
 import signal
 import sys
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ def train(
     alone = first()  # of several processes, one speaks
     if alone:
         print(f"{recipe.title}: {folder}", file=sys.stderr)
+        if not (small or changes) and (sentence := recorded_time(source)):
+            print(sentence, file=sys.stderr)
     with TrainingProgress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, monitor:
 
         def entry(entry: Entry) -> None:
@@ -41,6 +44,19 @@ def train(
     if alone:
         print(encoded(run_summary(run, folder)) if json else "\n".join(lines(run, folder)))
     return 0 if run.state == "finished" else 128 + signal.Signals[run.reason.split()[0]]
+
+
+def recorded_time(source: Path) -> str:
+    """How long the recorded run of a recipe took, where `results/` beside the recipe has one; else an empty text."""
+    path = source.parent / "results" / f"{source.stem}.json"
+    if source.suffix != ".toml" or not path.is_file():
+        return ""
+    try:
+        record = json_text.loads(path.read_text(encoding="utf-8"))
+        seconds, machine = max(run["seconds"] for run in record["each"]), record["machine"]
+        return f"The recorded run took {clock(seconds)} of training on {machine['cores']} cores ({machine['cpu']})."
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: bool) -> None:
