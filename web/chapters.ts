@@ -54,10 +54,14 @@ export function book(docs: string): { html: string; problems: string[] } {
   const links = new Links(docs, parts, ledger(readFileSync(join(docs, "reference", "claims.md"), "utf8")));
   const sections = [...parts.filter((part) => part.file === COVER), ...chapters].map((part) => section(part, chapters, links));
   const used = JSON.stringify(Object.fromEntries(links.claims)).replaceAll("<", "\\u003c");
-  const article = `<article id="text">\n${sections.join("\n")}\n</article>`;
+  const article = `<article id="text">\n${together(sections.join("\n"))}\n</article>`;
   const html = `${contents(chapters)}\n${article}\n<script type="application/json" id="ledger">${used}</script>\n`;
   return { html, problems };
 }
+
+/** A line does not end between a parenthesis and the claim in it. */
+const together = (html: string): string =>
+  html.replace(/\((<button [^>]*class="claim"[^>]*>[^<]*<\/button>\)[.,;:]?)/g, '<span class="together">($1</span>');
 
 /** A chapter, or the cover in front of the first one: its tokens, and what can be linked in it. */
 class Part {

@@ -241,7 +241,7 @@ function whole(app: App): HTMLElement {
   root.append(
     h(
       "p",
-      "With all its rows, the output moves: its filled rows move with the words. Where they do so unchanged, the layer is equivariant. The cards above show only the rows of the words, so there it looks invariant.",
+      "A row for each position of the paragraph. The rows of the words move down with the words. Where their numbers stay the same, the layer is equivariant to the shift. Whoever compares only these rows, without their positions, would call it invariant.",
     ),
     line,
     h(
