@@ -37,7 +37,7 @@ export function section(given: SectionOptions): Section {
     reading.replaceChildren(...found.filter((part) => part !== false));
   });
   const [caption, key, legend, choices, notes] = [h("figcaption"), h("div.legend"), h("div.legend"), h("div.choices", { role: "group", "aria-label": "options" }), h("div.quiet.remarks")]; // prettier-ignore
-  const figure = h("figure", given.caption ? caption : key, chart.element);
+  const figure = h("figure", given.caption && caption, !given.legend && key, chart.element);
   const [unfold, fill] = unfolding(given);
   const element = h(
     `section.part.${given.id}`,

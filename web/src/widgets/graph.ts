@@ -45,66 +45,20 @@ function layout(programRecord: ProgramRecord, outputs: string[]): Box[] {
     const users = programRecord.steps.filter((step) => wanted.has(step.id) && step.inputs.includes(leaf.id));
     if (users.length) level.set(leaf.id, leaf.kind === "content" ? 0 : Math.min(...users.map((step) => level.get(step.id)!)) - 1);
   }
+  const taken = new Map<number, number>();
   const named = [
     ...programRecord.leaves.filter((l) => l.kind === "content"),
     ...programRecord.steps,
     ...programRecord.leaves.filter((l) => l.kind !== "content"),
-  ].filter(({ id }) => level.has(id));
-  const links = programRecord.steps.flatMap(({ id, inputs }) => inputs.map((input): [string, string] => [input, id]));
-  const row = rows(new Map(named.map(({ id }) => [id, level.get(id)!])), links.filter((link) => link.every((id) => level.has(id)))); // prettier-ignore
-  return named.map((found) => ({
-    id: found.id,
-    text: symbolOf(found, programRecord),
-    label: found.label,
-    level: level.get(found.id)!,
-    row: row.get(found.id)!,
-    given: !("op" in found),
-  }));
-}
-
-const SWEEPS = 8; // through all columns, forth and back
-
-/** The row of each box in its column. Boxes are sorted by the mean row of their neighbours (Sugiyama, Tagawa & Toda 1981), forth and
- * back; of all orders on the way the one with the fewest crossings is taken. */
-export function rows(level: Map<string, number>, links: [string, string][]): Map<string, number> {
-  const columns: string[][] = [];
-  for (const [id, at] of level) (columns[at] ??= []).push(id);
-  let row = new Map(columns.flatMap((column) => column.map((id, i): [string, number] => [id, i])));
-  const beside = new Map([...level.keys()].map((id) => [id, links.flatMap(([a, b]) => (a === id ? [b] : b === id ? [a] : []))]));
-  let best = { row, crossings: crossings(level, row, links) };
-  for (let sweep = 0; sweep < SWEEPS && best.crossings; sweep++) {
-    row = new Map(row);
-    for (const column of sweep % 2 ? [...columns].reverse() : columns) {
-      const mean = new Map(column.map((id) => [id, average(beside.get(id)!.map((other) => row.get(other)!), row.get(id)!)])); // prettier-ignore
-      let last = -Infinity;
-      for (const id of column.sort((a, b) => mean.get(a)! - mean.get(b)!)) {
-        last = Math.max(last + 1, Math.round(mean.get(id)!));
-        row.set(id, last);
-      }
-    }
-    const top = Math.min(...row.values());
-    row = new Map([...row].map(([id, at]) => [id, at - top]));
-    const found = crossings(level, row, links);
-    if (found < best.crossings) best = { row, crossings: found };
-  }
-  return best.row;
-}
-
-const average = (numbers: number[], otherwise: number): number =>
-  numbers.length ? numbers.reduce((sum, value) => sum + value, 0) / numbers.length : otherwise;
-
-/** How many pairs of links cross, drawn as straight lines. */
-export function crossings(level: Map<string, number>, row: Map<string, number>, links: [string, string][]): number {
-  const lines = links.map((link) => link.map((id) => [level.get(id)!, row.get(id)!]));
-  const side = ([px, py]: number[], [qx, qy]: number[], [rx, ry]: number[]) => Math.sign((qx - px) * (ry - py) - (qy - py) * (rx - px)); // prettier-ignore
-  let found = 0;
-  lines.forEach(([a, b], i) =>
-    lines.slice(0, i).forEach(([c, d], j) => {
-      const apart = !links[i].some((id) => links[j].includes(id));
-      if (apart && side(a, b, c) * side(a, b, d) < 0 && side(c, d, a) * side(c, d, b) < 0) found++;
-    }),
-  );
-  return found;
+  ];
+  return named
+    .filter(({ id }) => level.has(id))
+    .map((found) => {
+      const at = level.get(found.id)!;
+      const row = taken.get(at) ?? 0;
+      taken.set(at, row + 1);
+      return { id: found.id, text: symbolOf(found, programRecord), label: found.label, level: at, row, given: !("op" in found) };
+    });
 }
 
 export function ancestors(steps: Map<string, StepRecord>, output: string): Set<string> {

@@ -1,6 +1,7 @@
 // The charts of a run: the loss large, the other measures small below it, with one cursor through all of them.
 import { type Plot, plot } from "../../charts/plot";
 import { paddedRange } from "../../charts/scale";
+import { saving } from "../../charts/section";
 import type { Mark, Picture, Series } from "../../charts/series";
 import type { Score } from "../../core/contract";
 import { button, h, select } from "../../core/dom";
@@ -43,7 +44,19 @@ export function curves(page: RunPage): Curves {
   const small = h("div.small");
   const charts = new Map<string, { one: Small; chart: Plot; value: HTMLElement; card: HTMLElement }>();
   const bar = h("div.controls");
-  const element = h("section.part.curves", { "data-part": "curves" }, h("h2", "Loss"), bar, large.element, row, small);
+  const element: HTMLElement = h(
+    "section.part.curves",
+    { "data-part": "curves" },
+    h(
+      "div.head",
+      h("h2", "Loss"),
+      saving(() => element, "equiscope-curves", "Loss"),
+    ),
+    bar,
+    large.element,
+    row,
+    small,
+  );
 
   function draw(): void {
     const { state } = page;
