@@ -295,7 +295,7 @@ def test_an_exercise_is_solved_with_the_keyboard_alone(read):
     tab.keyboard.press("Tab")
     tab.keyboard.press("Tab")
     tab.keyboard.press("Enter")
-    until(tab, lambda: status(tab).inner_text().startswith("✓ Shown.") and "You predicted it." in status(tab).inner_text())
+    until(tab, lambda: status(tab).inner_text().startswith("✓ Shown.") and "Your prediction was right." in status(tab).inner_text())
 
 
 def test_states_of_exercises_can_be_kept_and_set(read):

@@ -12,6 +12,8 @@ import { merged } from "./messages";
 
 const STYLE = `
   :host { display: block; margin: 1.4em 0; padding: .2em 1.1em .9em; border: 1px solid color-mix(in srgb, currentColor 22%, transparent); border-left-width: 5px; border-radius: 9px; }
+  ::slotted([data-hint])::before { content: "Hint: "; font-weight: 600; }
+  ::slotted([data-answer])::before { content: "Answer: "; font-weight: 600; }
   ::slotted(fieldset) { border: 0; margin: .6em 0; padding: 0; min-width: 0; }
   .bar { display: flex; flex-wrap: wrap; gap: .5em; margin-top: .8em; }
   button { font: 600 14px/1.4 system-ui, sans-serif; color: inherit; background: none; border: 1px solid color-mix(in srgb, currentColor 45%, transparent); border-radius: 8px; padding: .35em .9em; min-height: 36px; cursor: pointer; }
@@ -149,8 +151,8 @@ export class Exercise extends HTMLElement {
     const right = this.radios.find((radio) => radio.hasAttribute("data-right"));
     if (!right || this.predicted < 0 || !this.getAttribute("goal")) return "";
     return right.checked
-      ? "You predicted it."
-      : `You predicted something else than “${right.closest("label")?.textContent?.trim()}”.`;
+      ? "Your prediction was right."
+      : `The right prediction was “${right.closest("label")?.textContent?.trim()}”.`;
   }
 
   private showHint(): void {
