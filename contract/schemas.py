@@ -28,6 +28,7 @@ from equiscope.record import (
     Masks,
     Messages,
     Molecule,
+    Parity,
     Patches,
     ProgramRecord,
     Reach,
@@ -42,7 +43,7 @@ from equiscope.training.recipe import TASKS, Recipe
 FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
-    Molecule, Patches, Reach,
+    Molecule, Parity, Patches, Reach,
     Computation, ProgramRecord,
 ]  # fmt: skip
 

@@ -21,6 +21,7 @@ from . import tokens as tokens
 from . import training as training
 from . import units as units
 from .audit import check as check
+from .audit.parity.comparing import parity as parity
 from .checkpoints import load as load
 from .checkpoints import save as save
 from .comparison import compare as compare
@@ -40,6 +41,7 @@ from .models import generate as generate
 from .program import Program as Program
 from .program import watch as watch
 from .record import Audit as Audit
+from .record import Parity as Parity
 from .record import Run as Run
 from .tokens import Tokens as Tokens
 from .training import evaluate as evaluate

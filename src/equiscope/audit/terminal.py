@@ -23,10 +23,10 @@ def table(audit: Audit) -> RenderableType:
     covered = [row for row in audit.rows if row.coverage and row.holds]
     parts += [Text(f"{row.name}: measured {coverage(row.coverage)}", style="dim") for row in covered]
     mixed = [row for row in audit.rows if not row.fails and len({o.verdict for o in row.outputs}) > 1]
-    parts += [Text(_safe(f"{row.name}: {'; '.join(outputs(row))}")) for row in mixed]
-    parts += [Text(f"note: {_safe(note)}") for note in audit.notes]
+    parts += [Text(printable_text(f"{row.name}: {'; '.join(outputs(row))}")) for row in mixed]
+    parts += [Text(f"note: {printable_text(note)}") for note in audit.notes]
     parts += [Text("")] * bool(undecided or audit.notes)
-    parts.append(Text(_safe(summary(audit)), style="bold"))
+    parts.append(Text(printable_text(summary(audit)), style="bold"))
     if audit.failed:
         parts.append(Text("Module by module, with the counterexamples: add --html report.html", style="dim"))
     return Group(*parts)
@@ -42,7 +42,7 @@ def _heading(audit: Audit) -> Text:
         f"{audit.inputs}\n"
         f"calls of the model: {calls}, with {rows} rows in all; {audit.seconds:.1f} s"
     )
-    return Text.assemble((_safe(title), "bold"), "\n", (_safe(details), "dim"))
+    return Text.assemble((printable_text(title), "bold"), "\n", (printable_text(details), "dim"))
 
 
 def _rows(audit: Audit) -> Table:
@@ -68,12 +68,12 @@ def _cells(row: Row) -> list[Text]:
     sign, style = _sign(row)
     return [
         Text(sign, style=style),
-        Text(_safe(row.name), style="bold" if row.fails else ""),
+        Text(printable_text(row.name), style="bold" if row.fails else ""),
         Text("" if row.claimed == "unknown" else row.claimed, style="dim" if row.claimed == "no" else ""),
         Text(row.verdict, style=style),
         Text(_number(row.error) if row.error is not None or row.verdict in ("approximate", "broken") else ""),
         Text(_number(row.floor) if row.floor else "", style="dim"),
-        Text(_safe(row.where)),
+        Text(printable_text(row.where)),
     ]
 
 
@@ -93,23 +93,27 @@ def _number(value: float | None) -> str:
 
 
 def _failing(audit: Audit, row: Row) -> list[RenderableType]:
-    body = " ".join(_safe(sentence) for sentence in finding(audit, row)).replace(" %", "%")  # no line break before the sign
+    body = " ".join(printable_text(sentence) for sentence in finding(audit, row)).replace(
+        " %", "%"
+    )  # no line break before the sign
     advice = f"read {row.where}, then repeat" if row.where and row.where != audit.model else "repeat"
-    step = Text.assemble(_safe(f"Next: {advice} this row alone:"), "\n", (_safe(repeat_command(audit, row)), "cyan"))
+    step = Text.assemble(
+        printable_text(f"Next: {advice} this row alone:"), "\n", (printable_text(repeat_command(audit, row)), "cyan")
+    )
     return [
-        Text(f"✗ {_safe(row.name)}: {_safe(row.summary)}", style="bold red"),
+        Text(f"✗ {printable_text(row.name)}: {printable_text(row.summary)}", style="bold red"),
         Padding(Text(body), (0, 0, 0, 2)),
         Padding(step, (0, 0, 0, 2)),
     ]
 
 
 def _line(row: Row) -> Text:
-    return Text(f"{_sign(row)[0]} {_safe(row.name)}: {_safe(row.note or 'no reason was given')}", style="dim")
+    return Text(f"{_sign(row)[0]} {printable_text(row.name)}: {printable_text(row.note or 'no reason was given')}", style="dim")
 
 
-def _safe(text: str) -> str:
+def printable_text(text: str) -> str:
     """Without escape codes and other control characters."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
-__all__ = ["summary", "table"]
+__all__ = ["printable_text", "summary", "table"]

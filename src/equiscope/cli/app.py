@@ -232,6 +232,28 @@ def check(
     raise typer.Exit(code)
 
 
+@app.command(short_help="Compare two implementations: do they compute the same, where do they differ first, and why?")
+def parity(
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="module:factory, FILE.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, an .onnx file, or recorded "
+            "activations (.npz, .safetensors).",
+        ),
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same. Both get the inputs of the recorded activations, else A's.")],
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Random seed.")] = 0,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Compare two implementations: verdict, the first step that differs, and its cause."""
+    from equiscope.cli.parity import run
+
+    raise typer.Exit(run(a, b, seed, junit, save, json))
+
+
 @app.command(short_help="Print the encoding table of a position scheme.")
 def table(
     scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],

@@ -25,6 +25,7 @@ from equiscope.record.heads import (
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
+from equiscope.record.parity import Parity, ParityRow, ParityStep
 from equiscope.record.patches import Patches
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.reach import Reach
@@ -66,6 +67,9 @@ __all__ = [
     "Molecule",
     "OutputVerdict",
     "PairedDifference",
+    "Parity",
+    "ParityRow",
+    "ParityStep",
     "Patches",
     "Point",
     "PositionTable",

@@ -15,6 +15,7 @@ export type Contract =
   | Cost
   | Tokenised
   | Molecule
+  | Parity
   | Patches
   | Reach
   | Computation
@@ -1539,6 +1540,70 @@ export interface SolverOutput {
   energy: number;
   atom_energies: number[];
   forces: Array;
+}
+/**
+ * What `equiscope.parity` found.
+ *
+ *     a, b       titles of the two sides
+ *     verdict    the worst of the outputs
+ *     step_a     the first step whose result has no equal on the other side, of A; step_b: of B
+ *     cause      the difference that explains it, in words; kind: its name in `equiscope.audit.CAUSES`; both empty where no
+ *                listed cause reproduces it
+ *     evidence   what was computed to confirm the cause
+ *     rows       a comparison for each output
+ *     aligned    values of A with an equal value in B, of so many; ties: of these, values that order decided
+ */
+export interface Parity {
+  version?: number;
+  a: string;
+  b: string;
+  verdict: "approximate" | "broken" | "holds" | "not applicable" | "undecided";
+  rows: ParityRow[];
+  step_a?: ParityStep | null;
+  step_b?: ParityStep | null;
+  kind?: string;
+  cause?: string;
+  evidence?: string;
+  aligned?: number;
+  values?: number;
+  ties?: number;
+  seed?: number;
+  seconds?: number;
+  versions?: {
+    [k: string]: string;
+  };
+  notes?: string[];
+}
+/**
+ * One comparison: an output of the two models, or the last pair of values that agree.
+ *
+ *     error    relative difference in float64, where both run in it; error32: in float32
+ *     floor    the rounding error of one pass of A in float32
+ *     a, b     the step on each side
+ *     note     how the two tensors were aligned, or why nothing was decided
+ */
+export interface ParityRow {
+  name: string;
+  verdict: "approximate" | "broken" | "holds" | "not applicable" | "undecided";
+  error?: number | null;
+  error32?: number | null;
+  floor?: number | null;
+  a?: ParityStep | null;
+  b?: ParityStep | null;
+  note?: string;
+}
+/**
+ * A step of one of the two implementations.
+ *
+ *     module     path of the module; empty for the model itself
+ *     operation  as torch or ONNX calls it; empty for a tensor of a dump
+ *     value      name of the result in the program; shape: its shape
+ */
+export interface ParityStep {
+  module: string;
+  operation: string;
+  value: string;
+  shape?: number[];
 }
 /**
  * A page of attention among patches.

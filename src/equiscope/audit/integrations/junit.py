@@ -25,12 +25,12 @@ def junit(audit: Audit) -> str:
         "time": f"{audit.seconds:.3f}",
     }
     content = report(audit)
-    root = xml.Element("testsuites", _texts({"name": "equiscope check", **counts}))
-    suite = xml.SubElement(root, "testsuite", _texts({"name": f"equiscope check {audit.target}", **counts}))
+    root = xml.Element("testsuites", as_texts({"name": "equiscope check", **counts}))
+    suite = xml.SubElement(root, "testsuite", as_texts({"name": f"equiscope check {audit.target}", **counts}))
     _properties(suite, audit)
     for number, row_text in enumerate(content.rows):
         _case(suite, audit, number, row_text)
-    _text(suite, "system-out", content.summary)
+    add_text(suite, "system-out", content.summary)
     xml.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(root, encoding="unicode") + "\n"
 
@@ -39,28 +39,28 @@ def _properties(suite: xml.Element, audit: Audit) -> None:
     element = xml.SubElement(suite, "properties")
     facts = {name: getattr(audit, name) for name in ("model", "parameters", "dtype", "device", "inputs", "seed", "effort")}
     for name, value in (facts | audit.versions).items():
-        xml.SubElement(element, "property", _texts({"name": name, "value": value}))
+        xml.SubElement(element, "property", as_texts({"name": name, "value": value}))
 
 
 def _case(suite: xml.Element, audit: Audit, number: int, text: ReportRow) -> None:
     row = audit.rows[number]
-    case = xml.SubElement(suite, "testcase", _texts({"classname": audit.target, "name": text.id, "time": f"{row.seconds:.3f}"}))
+    case = xml.SubElement(suite, "testcase", as_texts({"classname": audit.target, "name": text.id, "time": f"{row.seconds:.3f}"}))
     body = "\n".join([*finding(audit, row), *([f"Note: {row.note}"] if row.note else []), f"Again: {text.command}"])
     if row.fails:
         where = f" in {row.where}" if row.where else ""
         cause = f": {row.cause}" if row.cause else ""
-        _text(case, "failure", body, message=f"{row.name} is {row.verdict}{where}{cause}. {text.finding[0]}", type=row.verdict)
+        add_text(case, "failure", body, message=f"{row.name} is {row.verdict}{where}{cause}. {text.finding[0]}", type=row.verdict)
     elif row.verdict in SKIPPED:
-        xml.SubElement(case, "skipped", _texts({"message": row.note or row.verdict}))
+        xml.SubElement(case, "skipped", as_texts({"message": row.note or row.verdict}))
     else:
-        _text(case, "system-out", body)
+        add_text(case, "system-out", body)
 
 
-def _text(parent: xml.Element, tag: str, text: str, **attributes: str) -> None:
-    xml.SubElement(parent, tag, _texts(attributes)).text = _clean(text)
+def add_text(parent: xml.Element, tag: str, text: str, **attributes: str) -> None:
+    xml.SubElement(parent, tag, as_texts(attributes)).text = _clean(text)
 
 
-def _texts(values: dict[str, object] | dict[str, str]) -> dict[str, str]:
+def as_texts(values: dict[str, object] | dict[str, str]) -> dict[str, str]:
     return {name: _clean(str(value)) for name, value in values.items()}
 
 

@@ -1,0 +1,49 @@
+"""Activation: which function of each number the two sides compute."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import Side
+
+CANDIDATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu (exact)": F.gelu, "gelu (tanh)": partial(F.gelu, approximate="tanh"),
+    "quick gelu": lambda x: x * torch.sigmoid(1.702 * x), "silu": F.silu, "relu": F.relu,
+    "squared relu": lambda x: F.relu(x).square(), "tanh": torch.tanh, "sigmoid": torch.sigmoid,
+    "leaky relu": F.leaky_relu, "elu": F.elu, "softplus": F.softplus, "mish": F.mish, "hard swish": F.hardswish,
+}  # fmt: skip
+NEAR = 16  # values after the divergence that may be the activation
+
+
+def activation(d: Divergence) -> Finding | None:
+    """Both sides apply an activation of the list to the same numbers, and not the same one."""
+    for value in d.explained_inputs(4):
+        x = d.a.numbers(value)
+        if not bool(x.isfinite().all()):
+            continue
+        results = {name: f(x) for name, f in CANDIDATES.items()}
+        ours = next((name for name, y in results.items() if _computes(d.a, d.a_region[:NEAR], y)), "")
+        if not ours:
+            continue
+        theirs = next((name for name, y in results.items() if name != ours and d.hit(y) in d.b_region[:NEAR]), "")
+        if theirs:
+            return Finding("activation", ours, theirs, f"{theirs} of {{0}}'s input gives {{1}}'s numbers")
+    return None
+
+
+def _computes(side: Side, region: list[int], result: Tensor) -> bool:
+    numbers = sorted_numbers(result)
+    if numbers is None:
+        return False
+    for value in region:
+        if side.high[value].numel() == numbers.numel() and side.is_number(value):
+            own = sorted_numbers(side.numbers(value))
+            if own is not None and is_rounding(difference(own, numbers)):
+                return True
+    return False

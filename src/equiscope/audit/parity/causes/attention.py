@@ -1,0 +1,210 @@
+"""Attention: scale, soft-cap and mask of the scores, order and width of heads, axis of the softmax."""
+
+import torch
+from torch import Tensor
+
+from equiscope.audit.parity.causes.elementwise import solve_cap
+from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.masks import named
+from equiscope.audit.parity.causes.scores import HIDDEN, PRODUCT, AttentionScores, close, first_scores, matched_heads
+from equiscope.audit.parity.divergence import Divergence
+
+NEAR = 16
+
+
+def attention(d: Divergence) -> Finding | None:
+    """The scores of the first softmax that differs, changed in one way, are B's."""
+    a, b = first_scores(d.a, d.a_region), first_scores(d.b, d.b_region)
+    if a is None or b is None:
+        return None
+    if a.logits.shape != b.logits.shape:
+        return _head_width(a, b)
+    for hypothesis in (_softmax_axis, _mask, _scale, _cap, _head_order, _position_bias):
+        found = hypothesis(d, a, b)
+        if found is not None:
+            return found
+    return None
+
+
+def _common(a: AttentionScores, b: AttentionScores) -> Tensor:
+    return a.visible & b.visible
+
+
+def _softmax_axis(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    order = matched_heads(a.logits, b.logits, _common(a, b))
+    if order is None or not close(a.logits, b.logits[order], a.visible & b.visible[order]):
+        return None
+    other = torch.where(a.visible, a.logits, -torch.inf).softmax(-2).nan_to_num()
+    if close(other, b.weights[order], b.visible[order]):
+        return Finding("softmax axis", "over keys", "over queries", "the softmax of {0}'s scores over queries is {1}'s")
+    return None
+
+
+def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    """AttentionScores agree where both are visible, and {0}'s unmasked scores with {1}'s mask give {1}'s weights."""
+    order = matched_heads(a.logits, b.logits, _common(a, b)) or list(range(len(a.logits)))
+    logits, weights = b.logits[order], b.weights[order]
+    visible = logits > HIDDEN
+    both = a.visible & visible
+    if torch.equal(a.visible, visible) or not close(a.logits, logits, both):
+        return None
+    full = a.logits
+    if bool((visible & ~a.visible).any()):
+        unmasked = _unmasked(d, a)
+        if unmasked is None:
+            return None
+        full = unmasked
+    rows = visible.any(-1, keepdim=True).expand_as(visible) & visible
+    if not close(torch.where(visible, full, -torch.inf).softmax(-1).nan_to_num(), weights, rows):
+        return None
+    kind, ours, theirs = named(a.visible, visible)
+    return Finding(kind, ours, theirs, "{0}'s scores with {1}'s mask give {1}'s attention weights")
+
+
+def _unmasked(d: Divergence, a: AttentionScores) -> Tensor | None:
+    """The scores before the mask: the nearest earlier value that equals them where they are visible."""
+    for value in d.a.ancestors(a.logits_value, 24):
+        t = d.a.numbers(value)
+        if t.numel() != a.logits.numel():
+            continue
+        t = t.reshape(a.logits.shape)
+        if bool((t > HIDDEN).all()) and close(t, a.logits, a.visible):
+            return t
+    if a.query is None or a.key is None:
+        return None
+    product = a.query @ a.key.mT
+    rate = (product * a.logits)[a.visible].sum() / product[a.visible].square().sum()
+    return product * rate if close(product * rate, a.logits, a.visible) else None
+
+
+def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    both = _common(a, b)
+    order = matched_heads(a.logits, b.logits, both)
+    if order is None:
+        return None
+    logits, visible = b.logits[order], b.visible[order]
+    both = a.visible & visible
+    rate = (a.logits * logits)[both].sum() / a.logits[both].square().sum()
+    if abs(rate.item() - 1) < 1e-9 or not close(a.logits * rate, logits, both):
+        return None
+    scales = [_scale_of(side) for side in (a, b)]
+    if None not in scales and abs(scales[0] / scales[1] - 1) < 1e-9:  # type: ignore[operator]
+        return None  # the queries or keys differ, by a factor
+    weights = torch.where(visible, a.logits * rate, -torch.inf).softmax(-1).nan_to_num()
+    if torch.equal(a.visible, visible) and not close(weights, b.weights[order], visible):
+        return None
+    ours, theirs = (f"{s:.6g}" if s is not None else "" for s in scales)
+    ours, theirs = (ours, theirs) if ours and theirs else ("1 time the scores", f"{rate.item():.6g} times")
+    return Finding("softmax scale", ours, theirs, f"{{0}}'s scores times {rate.item():.6g} give {{1}}'s attention weights")
+
+
+def _scale_of(s: AttentionScores) -> float | None:
+    """The factor from the product of queries and keys to the scores."""
+    if s.query is None or s.key is None:
+        return None
+    product = s.query @ s.key.mT
+    rate = ((product * s.logits)[s.visible].sum() / product[s.visible].square().sum()).item()
+    return rate if close(product * rate, s.logits, s.visible) else None
+
+
+def _cap(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    ours, theirs = a.logits[a.visible].sort().values, b.logits[b.visible].sort().values  # a cap keeps the order, heads may not
+    bound = solve_cap(ours, theirs) if ours.shape == theirs.shape and ours.numel() else None
+    if bound is None:
+        return None
+    return Finding(
+        "soft-cap", "no cap", f"{bound:.6g}", f"tanh(s / {bound:.6g}) · {bound:.6g} of {{0}}'s scores gives {{1}}'s scores"
+    )
+
+
+def _head_order(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    """Each query head with another key head of A gives B's scores."""
+    scale = _scale_of(a)
+    if a.query is None or a.key is None or scale is None:
+        return None
+    heads, size = a.heads, len(a.logits) // a.heads
+    query, key, logits = (t.unflatten(0, (size, heads)) for t in (a.query, a.key, b.logits))
+    keys = key[:, [i for i in range(heads) if not any(torch.equal(key[:, i], key[:, j]) for j in range(i))]]
+    index_a, index_b = [], []
+    for head in range(heads):
+        index_a.append(next(j for j in range(keys.shape[1]) if torch.equal(keys[:, j], key[:, head])))
+        visible = logits[:, head] > HIDDEN
+        products = [query[:, head] @ keys[:, j].mT * scale for j in range(keys.shape[1])]
+        hits = [j for j, product in enumerate(products) if close(product, logits[:, head], visible)]
+        if not hits:
+            return None
+        index_b.append(hits[0])
+    if index_a == index_b:
+        return None
+    ours, theirs = (f"query heads use key heads {', '.join(map(str, index))}" for index in (index_a, index_b))
+    return Finding("head order", ours, theirs, "{0}'s queries with the keys in {1}'s order give {1}'s scores")
+
+
+def value_heads(d: Divergence) -> Finding | None:
+    """The weights agree, and each head averages the values of another head."""
+    assert d.b_step is not None
+    if d.a_step.op not in PRODUCT or d.b_step.op not in PRODUCT:
+        return None
+    factors = [x for x in d.a_step.inputs if x in d.a.moving]
+    if len(factors) != 2:
+        return None
+    weights, values = (d.a.numbers(x) for x in factors)
+    if weights.ndim < 3 or weights.shape[:-2] != values.shape[:-2]:
+        return None
+    result, heads = d.b.numbers(d.b_step.value), weights.shape[-3]
+    if result.shape != (*weights.shape[:-1], values.shape[-1]):
+        return None
+    order = []
+    for head in range(heads):
+        products = [weights[..., head, :, :] @ values[..., j, :, :] for j in range(heads)]
+        hits = [j for j, p in enumerate(products) if bool((p - result[..., head, :, :]).norm() <= 1e-10 * p.norm())]
+        if not hits:
+            return None
+        order.append(hits[0])
+    says = f"heads average the values of heads {', '.join(map(str, order))}"
+    return Finding(
+        "head order", "each head averages its own values", says, "{0}'s weights with the values in {1}'s order give {1}'s"
+    )
+
+
+def _position_bias(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    """The scores differ by a number that depends on the distance alone."""
+    both = _common(a, b)
+    if not torch.equal(a.visible, b.visible):
+        return None
+    gap = torch.where(both, b.logits - a.logits, 0.0)
+    n, m = gap.shape[-2:]
+    varies = False
+    for offset in range(-n + 1, m):
+        line, seen = gap.diagonal(offset, -2, -1), both.diagonal(offset, -2, -1)
+        for values, visible in zip(line, seen, strict=True):
+            values = values[visible]
+            if values.numel() and bool((values - values[0]).abs().max() > 1e-10 * gap.abs().max()):
+                return None
+    varies = bool(gap.abs().max() > 0) and bool(gap[both].std() > 1e-12)
+    return (
+        Finding("position bias", "no bias or another one", "one by distance", "the scores differ by a number for each distance")
+        if varies
+        else None
+    )
+
+
+def _head_width(a: AttentionScores, b: AttentionScores) -> Finding | None:
+    """A's queries and keys, split into heads of B's width, give B's scores."""
+    if a.query is None or a.key is None or b.query is None:
+        return None
+    size = len(a.logits) // a.heads
+    width, n, m = a.query.shape[-1] * a.heads, a.query.shape[1], a.key.shape[1]
+    if b.heads * b.query.shape[-1] != width or (n, m) != b.logits.shape[-2:]:
+        return None
+
+    def split(t: Tensor) -> Tensor:
+        rows = t.unflatten(0, (size, a.heads)).transpose(1, 2).flatten(-2)
+        return rows.unflatten(-1, (b.heads, -1)).transpose(1, 2).flatten(0, 1)
+
+    product = split(a.query) @ split(a.key).mT
+    rate = (product * b.logits)[b.visible].sum() / product[b.visible].square().sum()
+    if not close(product * rate, b.logits, b.visible):
+        return None
+    ours, theirs = (f"{s.heads} heads of width {width // s.heads}" for s in (a, b))
+    return Finding("head width", ours, theirs, f"{{0}}'s queries and keys as {theirs} give {{1}}'s scores")

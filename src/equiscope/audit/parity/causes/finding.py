@@ -1,0 +1,45 @@
+"""Finding: a cause that was confirmed, with what was computed to confirm it."""
+
+from dataclasses import dataclass
+
+TITLES = {
+    "mode": "dropout or training mode", "weights": "a parameter differs", "bias": "bias missing", "transposed": "weight transposed",
+    "tied head": "tied head", "activation": "activation", "epsilon": "epsilon of the norm", "norm kind": "kind of norm",
+    "norm weight": "weight of the norm", "norm bias": "bias of the norm", "norm placement": "placement of the norm",
+    "embedding scale": "scale of the embedding", "scale": "a constant factor", "softmax scale": "scale of the softmax",
+    "position offset": "offset of positions", "soft-cap": "soft-cap of scores", "output cap": "soft-cap of the output",
+    "mask": "mask", "window": "window of the mask", "mask alignment": "alignment of the mask", "padding side": "padding side",
+    "causal": "causal mask", "head order": "head order of grouped queries", "head width": "head width",
+    "rope base": "base of the rotary embedding", "rope scaling": "scaling of the rotary embedding",
+    "rope layout": "pair layout of the rotary embedding", "rope width": "rotated width of the rotary embedding",
+    "rope offset": "offset of rotary positions", "rope direction": "direction of the rotation", "rope": "rotary embedding missing",
+    "position bias": "position bias of the scores", "softmax axis": "axis of the softmax", "residual": "residual connection",
+    "fused layout": "layout of the fused query, key and value",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """kind: a key of TITLES; empty where no cause was confirmed. a, b: what each side does.
+
+    evidence  what confirmed it; {0} stands for the first side and {1} for the second
+    """
+
+    kind: str
+    a: str
+    b: str = ""
+    evidence: str = ""
+
+    @property
+    def text(self) -> str:
+        """The cause in one sentence."""
+        return f"{TITLES[self.kind]}: {self.a} in A, {self.b} in B" if self.kind else ""
+
+    def mirrored(self) -> "Finding":
+        """The same with A and B exchanged."""
+        return Finding(self.kind, self.b, self.a, self.evidence.format("{1}", "{0}"))
+
+    @property
+    def proof(self) -> str:
+        """The evidence with the names of the sides."""
+        return self.evidence.format("A", "B")

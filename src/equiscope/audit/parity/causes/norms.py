@@ -1,0 +1,174 @@
+"""Norms: their kind, epsilon, weight, bias and placement, solved from the numbers before and after."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equiscope.audit.parity.alignment import difference, is_rounding
+from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.replayed import arguments, first_nodes, references, reproduces
+from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import Node, Side
+from equiscope.program.program import Ref
+
+NEAR = 14  # steps after the divergence that may belong to the norm
+KINDS = ("RMSNorm", "LayerNorm", "LayerNorm with an unbiased variance", "LayerNorm divided by the standard deviation plus epsilon")
+
+
+@dataclass(frozen=True)
+class SolvedNorm:
+    """A norm that was found: x, the numbers before it, normalised as `kind` with `eps`, times weight plus bias."""
+
+    kind: str
+    eps: float
+    x: Tensor
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+
+    def normalised(self, x: Tensor) -> Tensor:
+        """Other numbers normalised in the same way, without weight and bias."""
+        if self.kind == KINDS[0]:
+            return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        centered = x - x.mean(-1, keepdim=True)
+        if self.kind == KINDS[3]:
+            return centered / (x.std(-1, keepdim=True) + self.eps)
+        variance = x.var(-1, correction=int(self.kind == KINDS[2]), keepdim=True)
+        return centered * (variance + self.eps).rsqrt()
+
+
+def norm(d: Divergence) -> Finding | None:
+    """Both sides normalise the same numbers, with another epsilon or in another way."""
+    ours, theirs = _solve(d.a, d.a_region, d.explained_inputs()), _solve(d.b, d.b_region, d.mirrored().explained_inputs())
+    if ours is None or theirs is None:
+        return None
+    same_eps = abs(ours.eps - theirs.eps) <= 1e-3 * max(abs(ours.eps), abs(theirs.eps)) + 1e-13
+    if ours.kind == theirs.kind and same_eps:
+        return None
+    z = theirs.normalised(ours.x)
+    if not any(d.hit(y) is not None for y in _weighted(z, [theirs, ours])):
+        return None
+    if ours.kind != theirs.kind:
+        return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers")
+    e, other = f"{_round(ours.eps):.3g}", f"{_round(theirs.eps):.3g}"
+    return Finding("epsilon", e, other, f"{{0}}'s norm with epsilon {other} gives {{1}}'s numbers")
+
+
+def _weighted(z: Tensor, norms: list[SolvedNorm]) -> list[Tensor]:
+    """Normalised numbers, plain and with the weights of these norms."""
+    found = [z]
+    for one in norms:
+        if one.weight is not None:
+            found += [z * one.weight, z * one.weight + one.bias] if one.bias is not None else [z * one.weight]
+    return found
+
+
+def norm_parameters(d: Divergence) -> Finding | None:
+    """B adds 1 to the weight of the norm, leaves the weight out, or has no bias."""
+    solved = _solve(d.a, d.a_region, d.explained_inputs()) or _solve(d.a, _back(d), d.explained_inputs())
+    weights = [v for node in first_nodes(d.a, d.a_region, NEAR) for v in references(node) if v not in d.a.moving]
+    vectors = [d.a.numbers(v) for v in dict.fromkeys(weights) if d.a.is_number(v) and d.a.numbers(v).squeeze().ndim == 1]
+    if solved is None:
+        return None
+    z = solved.normalised(solved.x)
+    vectors = [v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[-1]]
+    for weight in vectors:
+        if d.hit(z * (1 + weight)) is not None:
+            return Finding("norm weight", "weight", "1 + weight", "{0}'s norm times 1 + weight gives {1}'s numbers")
+        for bias in vectors:
+            if bias is not weight and bool(bias.any()) and d.hit(z * weight) is not None and _is(d, z * weight + bias):
+                return Finding("norm bias", "weight and bias", "no bias", "{0}'s norm without its bias gives {1}'s numbers")
+    if vectors and d.hit(z) is not None and any(_is(d, z * weight) for weight in vectors) and _next_differs(d, z):
+        return Finding("norm weight", "a weight", "no weight", "{0}'s norm without its weight gives {1}'s numbers")
+    return None
+
+
+def _back(d: Divergence) -> list[int]:
+    """The explained values before the first step: a norm whose numbers agree before the weight."""
+    return [v for v in d.explained_inputs() if v in d.a.maker]
+
+
+def _is(d: Divergence, t: Tensor) -> bool:
+    """Whether A computes these numbers."""
+    return any(
+        d.a.high[v].numel() == t.numel() and is_rounding(difference(t.flatten(), d.a.numbers(v).flatten()))
+        for v in d.a_region[:NEAR]
+        if d.a.is_number(v)
+    )
+
+
+def _next_differs(d: Divergence, z: Tensor) -> bool:
+    return bool(d.hit(z) is not None)
+
+
+def placement(d: Divergence) -> Finding | None:
+    """B does not normalise here: A without this norm computes B's numbers."""
+    found = _solve_at(d.a, d.a_region, d.explained_inputs())
+    if found is None:
+        return None
+    solved, node = found
+    for candidate in [node, *first_nodes(d.a, d.a_region, NEAR)]:
+        same_shape = d.a.high[candidate.value].shape == solved.x.shape
+        if same_shape and reproduces(d, {candidate.value: solved.x}):
+            where = candidate.module or "the model"
+            return Finding(
+                "norm placement", f"{solved.kind} in {where}", "no norm at this step", "{0} without it computes {1}'s numbers"
+            )
+    return None
+
+
+def _solve(side: Side, region: list[int], inputs: list[int]) -> SolvedNorm | None:
+    found = _solve_at(side, region, inputs)
+    return None if found is None else found[0]
+
+
+def _solve_at(side: Side, region: list[int], inputs: list[int]) -> tuple[SolvedNorm, Node] | None:
+    """The norm among the first steps of a region, and its step."""
+    for node in first_nodes(side, region, NEAR):
+        native = _native(side, node)
+        if native is not None:
+            return native, node
+        y = side.numbers(node.value)
+        for value in [*inputs, *side.ancestors(node.value, 8)]:
+            x = side.numbers(value)
+            if x.shape == y.shape and x.ndim and x.shape[-1] > 2 and side.is_number(value):
+                solved = _from_numbers(x, y)
+                if solved is not None:
+                    return solved, node
+    return None
+
+
+def _native(side: Side, node: Node) -> SolvedNorm | None:
+    if node.op == "layer_norm":
+        given = arguments(node, "input", "normalized_shape", "weight", "bias", "eps")
+    elif node.op == "rms_norm":
+        given = arguments(node, "input", "normalized_shape", "weight", "eps")
+    else:
+        return None
+    x = given.get("input")
+    if not isinstance(x, Ref):
+        return None
+    weight, bias = (side.numbers(w.id) if isinstance(w := given.get(name), Ref) else None for name in ("weight", "bias"))
+    rms = node.op == "rms_norm"
+    eps = given.get("eps", torch.finfo(torch.float64).eps if rms else 1e-5)
+    return SolvedNorm(KINDS[0] if rms else KINDS[1], float(eps), side.numbers(x.id), weight, bias)
+
+
+def _from_numbers(x: Tensor, y: Tensor) -> SolvedNorm | None:
+    """The kind and epsilon of an unweighted norm from x to y: each row is one multiple of the (centered) row."""
+    centered = x - x.mean(-1, keepdim=True)
+    for start, kinds in ((x, KINDS[:1]), (centered, KINDS[1:])):
+        rate = (y * start).sum(-1) / start.square().sum(-1)
+        if not bool((rate > 0).all()) or difference(y, start * rate.unsqueeze(-1)) > 1e-12:
+            continue
+        for kind in kinds:
+            size = x.square().mean(-1) if kind == KINDS[0] else x.var(-1, correction=int(kind != KINDS[1]))
+            values = 1 / rate - size.sqrt() if kind == KINDS[3] else rate.pow(-2) - size
+            eps, scale = values.median().item(), size.max().item() + 1e-300
+            if bool(((values - eps).abs() <= 1e-11 * scale).all()) and -1e-12 * scale <= eps < 0.2 * scale:
+                return SolvedNorm(kind, max(eps, 0.0), x)
+    return None
+
+
+def _round(eps: float) -> float:
+    return float(f"{eps:.4g}") if eps > 1e-13 else 0.0

@@ -1,0 +1,119 @@
+"""Parameters: a bias that one side lacks, a weight read as its transpose, other weights, a head tied to the embedding or not."""
+
+from torch import Tensor
+
+from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.replayed import (
+    arguments,
+    first_nodes,
+    kind_of,
+    leaf_name,
+    parameters_of,
+    references,
+    reproduces,
+)
+from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import Node, Side
+from equiscope.program.program import Ref
+
+LINEAR = {"linear", "addmm", "matmul", "mm", "rmatmul"}
+
+
+def operands(side: Side, node: Node) -> tuple[int, int, int | None] | None:
+    """Of a linear step: the ids of its input, its weight and its bias. None for another step."""
+    if node.op == "linear":
+        found = arguments(node, "input", "weight", "bias")
+    elif node.op == "addmm":
+        found = arguments(node, "bias", "input", "weight")
+        found |= {n: v for n, v in arguments(node, "", "mat1", "mat2").items() if n}
+    elif node.op in ("matmul", "mm"):
+        found = arguments(node, "input", "weight")
+    else:
+        return None
+    x, w, b = (found.get(name) for name in ("input", "weight", "bias"))
+    if not isinstance(x, Ref) or not isinstance(w, Ref) or w.id in side.moving:
+        return None
+    return x.id, w.id, b.id if isinstance(b, Ref) else None
+
+
+def bias(d: Divergence) -> Finding | None:
+    """A adds a bias that B does not."""
+    node = d.a_step
+    parts = operands(d.a, node)
+    if parts is not None and parts[2] is not None:
+        added = d.a.numbers(parts[2])
+        without = d.a.numbers(node.value) - added
+        if bool(added.any()) and reproduces(d, {node.value: without}):
+            return Finding(
+                "bias", f"{leaf_name(d.a, parts[2])} is added", "no bias is added", "the result of {0} without it is {1}'s"
+            )
+    if node.op in ("add", "radd"):
+        moving = d.a.parents(node.value)
+        others = [value for value in references(node) if value not in d.a.moving]
+        vector = len(moving) == len(others) == 1 and d.a.numbers(others[0]).squeeze().ndim == 1
+        if vector and kind_of(d.a, others[0]) == "parameter" and reproduces(d, {node.value: d.a.numbers(moving[0])}):
+            name = leaf_name(d.a, others[0])
+            return Finding("bias", f"{name} is added", "no bias is added", "{0} without it computes {1}'s numbers")
+    return None
+
+
+def transposed(d: Divergence) -> Finding | None:
+    """B multiplies with the transpose of A's square weight."""
+    parts = operands(d.a, d.a_step)
+    if parts is None:
+        return None
+    x, weight = d.a.numbers(parts[0]), d.a.numbers(parts[1])
+    if weight.ndim != 2 or weight.shape[0] != weight.shape[1]:
+        return None
+    result = x @ (weight if d.a_step.op == "linear" else weight.mT)
+    result = result if parts[2] is None else result + d.a.numbers(parts[2])
+    if d.hit(result) is None:
+        return None
+    name = leaf_name(d.a, parts[1])
+    return Finding(
+        "transposed", f"{name} is used as it is", "its transpose is used", "{0} with the transpose computes {1}'s numbers"
+    )
+
+
+def other_weights(d: Divergence) -> Finding | None:
+    """A's step with B's parameter gives B's result."""
+    assert d.b_step is not None
+    ours = parameters_of(d.a, d.a_step)
+    theirs = [value for node in first_nodes(d.b, d.b_region, 2) for value in parameters_of(d.b, node)]
+    for value in ours:
+        for other in dict.fromkeys(theirs):
+            mine, given = d.a.numbers(value), d.b.numbers(other)
+            if mine.numel() != given.numel() or _equal(mine, given):
+                continue
+            for candidate in (given, given.mT if given.ndim == 2 else given):
+                if candidate.shape == mine.shape and reproduces(d, {value: candidate}):
+                    return _named(d, value, other)
+    return None
+
+
+def _named(d: Divergence, value: int, other: int) -> Finding:
+    evidence = "{0} with {1}'s weight computes {1}'s numbers"
+    names = leaf_name(d.a, value), leaf_name(d.b, other)
+    for tied, side in enumerate((d.a, d.b)):
+        table = _embedding(side)
+        if d.a_step.op in LINEAR and table is not None and _equal(side.numbers((value, other)[tied]), side.numbers(table)):
+            says = ["own weights, " + name for name in names]
+            says[tied] = "the weights of the embedding"
+            return Finding("tied head", says[0], says[1], evidence)
+    return Finding("weights", names[0], names[1], evidence)
+
+
+def _embedding(side: Side) -> int | None:
+    """The table of the first embedding of tokens."""
+    for node in side.nodes:
+        if node.op == "embedding" and node.value in side.moving:
+            return next((v for v in parameters_of(side, node) if side.high[v].ndim == 2), None)
+    return None
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    first, second = sorted_numbers(a), sorted_numbers(b)
+    if first is None or second is None:
+        return bool(a.shape == b.shape and (a == b).all())
+    return first.shape == second.shape and is_rounding(difference(first, second))

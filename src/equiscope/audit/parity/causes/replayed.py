@@ -1,0 +1,78 @@
+"""Replay one side with a change, and see whether the numbers of the other side appear."""
+
+from typing import Any
+
+from torch import Tensor
+
+from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import MOVEMENT, Node, Side, rerun
+from equiscope.program.program import Ref, leaves_of
+
+NEXT = 24  # values after a change in which the other side's numbers are sought
+
+
+def reproduces(d: Divergence, changes: dict[int, Tensor]) -> bool:
+    """Whether A, replayed with these values, computes an unexplained value of B."""
+    shaped = {value: t.reshape(d.a.high[value].shape).to(d.a.high[value].dtype) for value, t in changes.items()}
+    if any(d.hit(t) is not None for t in shaped.values()):
+        return True
+    following = [value for value in downstream(d.a, set(shaped)) if d.a.is_number(value)][:NEXT]
+    return any(d.hit(t) is not None for t in rerun(d.a, shaped, following).values())
+
+
+def downstream(side: Side, changed: set[int]) -> list[int]:
+    """Values computed from these, in order."""
+    found = set(changed)
+    order = []
+    for node in side.nodes:
+        if node.value not in changed and any(value in found for value in node.inputs):
+            found.add(node.value)
+            order.append(node.value)
+    return order
+
+
+def arguments(node: Node, *names: str) -> dict[str, Any]:
+    """The arguments of a call by name, as far as they are given: positional ones in the order of the names."""
+    step = node.step
+    if step is None:
+        return {}
+    found = dict(zip(names, step.args, strict=False)) | {n: v for n, v in step.kwargs.items() if n in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def number_of(side: Side, x: Any) -> Tensor | None:
+    """The numbers of an argument that is a value of the program."""
+    return side.numbers(x.id) if isinstance(x, Ref) else None
+
+
+def references(node: Node) -> list[int]:
+    """The values that a call read, in the order of its arguments."""
+    return [] if node.step is None else [x.id for x in leaves_of((node.step.args, node.step.kwargs)) if isinstance(x, Ref)]
+
+
+def parameters_of(side: Side, node: Node) -> list[int]:
+    """The parameters that a call read, also through steps that only move numbers."""
+    found, todo = list[int](), references(node)
+    while todo:
+        value = todo.pop(0)
+        if kind_of(side, value) == "parameter":
+            found.append(value)
+        elif value in side.maker and value not in side.moving and side.maker[value].op in MOVEMENT:
+            todo += side.maker[value].inputs
+    return list(dict.fromkeys(found))
+
+
+def kind_of(side: Side, value: int) -> str:
+    """The kind of a leaf: parameter, buffer, constant, ...; empty for what a step computes."""
+    leaves = () if side.program is None else side.program.leaves
+    return next((leaf.kind for leaf in leaves if leaf.id == value), "")
+
+
+def leaf_name(side: Side, value: int) -> str:
+    """The name of a leaf."""
+    return next((leaf.name for leaf in (side.program.leaves if side.program else ()) if leaf.id == value), str(value))
+
+
+def first_nodes(side: Side, region: list[int], most: int) -> list[Node]:
+    """The first steps of a region."""
+    return [side.maker[value] for value in region[:most] if value in side.maker]

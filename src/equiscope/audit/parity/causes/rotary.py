@@ -1,0 +1,226 @@
+"""Rotary embeddings: layout, base, scaling, width, direction and offset, read from queries before and after the rotation."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.scores import AttentionScores, close, first_scores
+from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import Side
+
+OFFSETS = 4096  # largest offset of positions that is recognised
+PATH = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Queries or keys [G, N, K] and how they are rotated.
+
+    x          before the rotation; layout: "half" (i with i + R/2), "interleaved" (2i with 2i + 1) or "none"
+    width      R, the numbers that are rotated; size: a factor on the whole
+    frequency  [R/2] radians a position; start: the position of the first token
+    """
+
+    x: Tensor
+    layout: str
+    size: float
+    width: int = 0
+    frequency: Tensor | None = None
+    start: int = 0
+
+    def of(self, x: Tensor) -> Tensor:
+        """Other queries rotated in the same way."""
+        if self.frequency is None:
+            return x * self.size
+        angles = (torch.arange(x.shape[-2]) + self.start).unsqueeze(-1) * self.frequency
+        first, second = pairs(x[..., : self.width], self.layout)
+        cosine, sine = angles.cos(), angles.sin()
+        a, b = first * cosine - second * sine, first * sine + second * cosine
+        rotated = torch.cat([a, b], -1) if self.layout == "half" else torch.stack([a, b], -1).flatten(-2)
+        return torch.cat([rotated, x[..., self.width :]], -1) * self.size
+
+
+def pairs(x: Tensor, layout: str) -> tuple[Tensor, Tensor]:
+    """The two numbers of each pair."""
+    half = x.shape[-1] // 2
+    return (x[..., :half], x[..., half:]) if layout == "half" else (x[..., ::2], x[..., 1::2])
+
+
+def rotation(d: Divergence) -> Finding | None:
+    """A's queries and keys rotated as B rotates its own give B's scores."""
+    a, b = first_scores(d.a, d.a_region), first_scores(d.b, d.b_region)
+    if a is None or b is None or a.query is None or b.query is None or a.key is None or b.key is None:
+        return None
+    if a.logits.shape != b.logits.shape:
+        return None
+    ours = [_solve(d.a, d.a_explained, t, v, a) for t, v in ((a.query, a.query_value), (a.key, a.key_value))]
+    theirs = [_solve(d.b, d.b_explained, t, v, b) for t, v in ((b.query, b.query_value), (b.key, b.key_value))]
+    if None in ours or None in theirs:
+        return None
+    (q, k), (other_q, other_k) = ours, theirs
+    assert q is not None
+    assert k is not None
+    assert other_q is not None
+    assert other_k is not None
+    scale = _rate(q.of(q.x) @ k.of(k.x).mT, a)
+    if scale is None or (q.frequency is None and other_q.frequency is None):
+        return None
+
+    def reproduces(one: Rotation, other: Rotation) -> bool:
+        product = one.of(q.x) @ other.of(k.x).mT
+        rate = _rate(product, b)
+        return rate is not None
+
+    candidates = [(other_q, other_k)]
+    if q.frequency is not None and other_q.frequency is not None and q.layout != other_q.layout:
+        candidates = [(replace(other_q, layout=q.layout), replace(other_k, layout=k.layout)), *candidates]
+    used = next((pair for pair in candidates if reproduces(*pair)), None)
+    if used is None or (_same(used[0], q) and _same(used[1], k)):
+        return None
+    return _named((q, k), used)
+
+
+def _same(a: Rotation, b: Rotation) -> bool:
+    if a.frequency is None or b.frequency is None:
+        return a.frequency is b.frequency
+    same = a.width == b.width and bool((a.frequency - b.frequency).abs().max() < 1e-9)
+    return a.layout == b.layout and a.start == b.start and same
+
+
+def _rate(product: Tensor, s: AttentionScores) -> float | None:
+    """The factor from a product to scores."""
+    x, y = product[s.visible], s.logits[s.visible]
+    rate = ((x * y).sum() / x.square().sum()).item()
+    return rate if close(product * rate, s.logits, s.visible) else None
+
+
+def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -> Finding:
+    a, b = ours[0], theirs[0]
+    evidence = "{0}'s queries and keys, rotated as in {1}, give {1}'s scores"
+    if a.frequency is None or b.frequency is None:
+        says = ["no rotation" if r.frequency is None else f"rotated by position, base {_base(r)}" for r in (a, b)]
+        return Finding("rope", says[0], says[1], evidence)
+    if a.width != b.width:
+        return Finding("rope width", f"{a.width} of {a.x.shape[-1]} numbers", f"{b.width} of {b.x.shape[-1]}", evidence)
+    if a.layout != b.layout:
+        words = {"half": f"pairs (i, i + {a.width // 2})", "interleaved": "pairs (2i, 2i + 1)"}
+        return Finding("rope layout", words[a.layout], words[b.layout], evidence)
+    if bool((a.frequency + b.frequency).abs().max() < 1e-9):
+        says = ["forwards" if bool(r.frequency is not None and r.frequency[0] > 0) else "backwards" for r in (a, b)]
+        return Finding("rope direction", says[0], says[1], evidence)
+    if bool((a.frequency - b.frequency).abs().max() < 1e-9):
+        says = [f"queries start at {q.start}, keys at {k.start}" for q, k in (ours, theirs)]
+        return Finding("rope offset", says[0], says[1], evidence)
+    (base, factor), (other_base, other_factor) = _fit(a), _fit(b)
+    if base and other_base and abs(factor - other_factor) < 1e-6 * factor:
+        return Finding("rope base", f"{base:.6g}", f"{other_base:.6g}", evidence)
+    says = [f"base {_base(r)}" for r in (a, b)]
+    return Finding("rope scaling", says[0], says[1], evidence)
+
+
+def _base(r: Rotation) -> str:
+    base, factor = _fit(r)
+    if not base:
+        return "not one, frequencies are scaled apart"
+    return f"{base:.6g}" if abs(factor - 1) < 1e-6 else f"{base:.6g}, positions divided by {factor:.6g}"
+
+
+def _fit(r: Rotation) -> tuple[float, float]:
+    """Base and linear factor with frequencies base^(-2j/R) / factor; a base of 0 where they are not of that form."""
+    assert r.frequency is not None
+    logs = r.frequency.abs().log()
+    if len(logs) < 2:
+        return 0.0, 1.0
+    slope = (logs[-1] - logs[0]).item() / (len(logs) - 1)
+    if bool((logs - logs[0] - slope * torch.arange(len(logs))).abs().max() > 1e-6):
+        return 0.0, 1.0
+    return math.exp(-slope * r.width / 2), math.exp(-logs[0].item())
+
+
+def _solve(side: Side, explained: set[int], y: Tensor, value: int, s: AttentionScores) -> Rotation | None:
+    """How an operand of the scores was rotated from the nearest explained value of its size."""
+    for source in [value, *side.ancestors(value, PATH)]:
+        if source not in explained or not side.is_number(source):
+            continue
+        for x in _arranged(side.numbers(source), y, s.heads):
+            found = _between(x, y)
+            if found is not None:
+                return found
+    return None
+
+
+def _arranged(t: Tensor, like: Tensor, heads: int) -> list[Tensor]:
+    """A value as [G, N, K], in each way that its shape allows; fewer key heads are repeated."""
+    g, n, k = like.shape
+    found = []
+    for groups in {g, *(g * own // heads for own in range(1, heads) if heads % own == 0)}:
+        if t.numel() != groups * n * k:
+            continue
+        own = groups * heads // g
+        forms = []
+        if t.shape[-2:] == (n, k):
+            forms.append(t.reshape(groups, n, k))
+        if t.shape[-1] == own * k:
+            forms.append(t.reshape(-1, n, own, k).transpose(1, 2).reshape(groups, n, k))
+        if t.ndim >= 3 and t.shape[-2:] == (own, k) and t.shape[-3] == n:
+            forms.append(t.reshape(-1, n, own, k).transpose(1, 2).reshape(groups, n, k))
+        for form in forms:
+            if own == heads:
+                found.append(form)
+            else:
+                split, times = form.unflatten(0, (-1, own)), heads // own
+                found += [split.repeat_interleave(times, 1).flatten(0, 1), split.repeat(1, times, 1, 1).flatten(0, 1)]
+    return found
+
+
+def _between(x: Tensor, y: Tensor) -> Rotation | None:
+    """The rotation from x to y; one without frequencies where y is a multiple of x."""
+    before, after = x.norm(dim=-1), y.norm(dim=-1)
+    size = (after.norm() / before.norm()).item()
+    if not close(before * size, after, torch.ones_like(before, dtype=torch.bool)):
+        return None
+    y = y / size
+    changed = (y - x).abs().amax((0, 1)) > 1e-9 * x.abs().max()
+    if not bool(changed.any()):
+        return Rotation(x, "none", size)
+    width = int(changed.nonzero().max()) + 1
+    width += width % 2
+    for layout in ("half", "interleaved"):
+        first, second = (torch.complex(*pairs(t[..., :width], layout)) for t in (x, y))
+        if not bool((first.abs() - second.abs()).norm() <= 1e-9 * first.abs().norm()):
+            continue
+        phase = (second * first.conj()).sum(0)
+        phase = phase / phase.abs()
+        if not bool((second - first * phase).norm() <= 1e-9 * second.norm()) or len(phase) < 3:
+            continue
+        steps = phase[1:] * phase[:-1].conj()
+        if bool((steps - steps[:1]).abs().max() > 1e-7):
+            continue
+        frequency = _frequencies(phase)
+        start = _start(phase[0], frequency)
+        if start is not None:
+            return Rotation(x, layout, size, width, frequency, start)
+    return None
+
+
+def _frequencies(phase: Tensor) -> Tensor:
+    """Radians a position; over many positions, so that slow ones are exact."""
+    frequency = (phase[1] * phase[0].conj()).angle()
+    span = 1
+    while 2 * span < len(phase):
+        span *= 2
+        turned = (phase[span] * phase[0].conj()).angle()
+        whole = torch.round((span * frequency - turned) / (2 * math.pi))
+        frequency = (turned + 2 * math.pi * whole) / span
+    return frequency
+
+
+def _start(phase: Tensor, frequency: Tensor) -> int | None:
+    """The position of the first token, where it is a whole number."""
+    positions = torch.arange(-OFFSETS, OFFSETS + 1)
+    wrong = (torch.exp(1j * positions.unsqueeze(-1) * frequency) - phase).abs().amax(-1)
+    best = int(wrong.argmin())
+    return int(positions[best]) if wrong[best] < 1e-6 else None

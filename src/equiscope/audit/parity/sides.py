@@ -1,0 +1,257 @@
+"""A side of a comparison: every value that one implementation computes, with the step that made it.
+
+A module runs once in float64, with its casts promoted, and once in float32. A file of recorded activations has one precision and
+no steps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.subject.outputs import flat
+from equiscope.audit.subject.promote_float64 import promote_float64
+from equiscope.audit.subject.subject import copy_in_dtype
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.program import Program, watch
+from equiscope.program.program import Step, Written, each
+from equiscope.record import ParityStep
+
+# Steps that only move numbers: a value that they make has no numbers of its own.
+MOVEMENT = {
+    "view", "reshape", "transpose", "permute", "t", "T", "mT", "swapaxes", "movedim", "getitem", "chunk", "split",
+    "split_with_sizes", "unbind", "flatten", "unflatten", "squeeze", "unsqueeze", "expand", "expand_as", "contiguous",
+    "clone", "to", "type_as", "float", "double", "repeat", "repeat_interleave", "narrow", "select", "slice", "cat", "stack",
+    "neg", "detach", "view_as_complex", "view_as_real", "view_as", "real", "imag", "tensor_split", "alias", "read", "put",
+    "spread", "rearrange", "Reshape", "Transpose", "Slice", "Split", "Concat", "Squeeze", "Unsqueeze", "Expand", "Identity",
+    "Cast", "Neg",
+}  # fmt: skip
+CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "alias", "half", "bfloat16", "convert_element_type"}
+INFINITE = 1e30  # a masked score is minus infinity or the largest number of the dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A value and the step that made it. inputs: the values that the step read; step: of a recorded program."""
+
+    value: int
+    name: str
+    op: str
+    module: str
+    inputs: tuple[int, ...] = ()
+    step: Step | None = None
+
+
+@dataclass(eq=False)
+class Side:
+    """The values of one implementation, in the order in which they were computed.
+
+    high     numbers in float64, or in the precision of a file; low: in float32
+    moving   values that depend on the input; outputs: value by name
+    program  of a module; None for files. single: whether there is only the precision of a file
+    """
+
+    title: str
+    nodes: list[Node]
+    high: dict[int, Tensor]
+    low: dict[int, Tensor]
+    moving: set[int]
+    outputs: dict[str, int]
+    leaves: set[int] = field(default_factory=set)
+    program: Program | None = None
+    single: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def maker(self) -> dict[int, Node]:
+        """By value, what made it."""
+        return {node.value: node for node in self.nodes}
+
+    @cached_property
+    def users(self) -> dict[int, list[Node]]:
+        """By value, the steps that read it."""
+        users: dict[int, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                users.setdefault(value, []).append(node)
+        return users
+
+    @cached_property
+    def _numbers(self) -> dict[int, Tensor]:
+        return {}
+
+    def numbers(self, value: int) -> Tensor:
+        """A value as real float64 numbers; what masks as minus infinity does so."""
+        if value not in self._numbers:
+            self._numbers[value] = canonical(self.high[value])
+        return self._numbers[value]
+
+    def is_number(self, value: int) -> bool:
+        """Whether it is a tensor of floating-point numbers."""
+        t = self.high[value]
+        return t.is_floating_point() or t.is_complex()
+
+    def parents(self, value: int) -> list[int]:
+        """Values that depend on the input and that the step of this value read."""
+        node = self.maker.get(value)
+        return [] if node is None else [x for x in dict.fromkeys(node.inputs) if x in self.moving]
+
+    def ancestors(self, value: int, most: int) -> list[int]:
+        """Values that this one depends on, nearest first."""
+        found, todo = dict[int, None](), self.parents(value)
+        while todo and len(found) < most:
+            one = todo.pop(0)
+            if one not in found:
+                found[one] = None
+                todo += self.parents(one)
+        return list(found)
+
+    def source(self, value: int) -> int:
+        """The value that these numbers were moved from, all of them."""
+        node = self.maker.get(value)
+        while node is not None and node.op in MOVEMENT and len(moved := self.parents(node.value)) == 1:
+            if self.high[moved[0]].numel() != self.high[node.value].numel():
+                break
+            value, node = moved[0], self.maker.get(moved[0])
+        return value
+
+    def describe(self, value: int) -> ParityStep:
+        """The step of a value, for the record."""
+        node = self.maker.get(value)
+        shape = list(self.high[value].shape)
+        if node is None:
+            return ParityStep(module="", operation="input", value=str(value), shape=shape)
+        return ParityStep(module=node.module, operation=node.op, value=node.name, shape=shape)
+
+
+def canonical(t: Tensor) -> Tensor:
+    """As real float64 numbers; numbers beyond any that a model computes are infinite."""
+    t = t.detach()
+    t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+    t = t.double()
+    return t if bool((t.abs() < INFINITE).all()) else torch.where(t.abs() >= INFINITE, t.sign() * torch.inf, t)
+
+
+def of_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], title: str, seed: int) -> Side:
+    """A module on these inputs, in the mode in which it is. Raises InputError where it raises."""
+    model = getattr(model, "_orig_mod", model)
+    programs, outputs = [], {}
+    for dtype in (torch.float64, torch.float32):
+        copy = copy_in_dtype(model, dtype)
+        moved, named = each(args, partial(_cast, dtype)), each(dict(kwargs), partial(_cast, dtype))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            program = _watched(copy, moved, named, title, dtype)
+        programs.append(program)
+        if dtype == torch.float64:
+            outputs = _outputs(program)
+    high, low = programs
+    narrow = _in_float32(high, low)
+    nodes = [
+        Node(value, high.name(value) if len(high.names) < 20_000 else str(value), step.op, step.where, step.inputs, step)
+        for step in high.steps
+        for value, _ in step.outputs
+    ]
+    return Side(
+        title, nodes, high.values, narrow, high.depending_on("input", "chance"), outputs,
+        {leaf.id for leaf in high.leaves}, high, False,
+        [] if narrow else [f"{title} runs other steps in float32 than in float64, so it was judged in float64 alone."],
+    )  # fmt: skip
+
+
+def _in_float32(high: Program, low: Program) -> dict[int, Tensor]:
+    """By value of the run in float64, its numbers in float32: the same steps in the same order, apart from casts."""
+    steps = [[s for s in program.steps if s.op not in CASTS] for program in (high, low)]
+    if [(s.op, len(s.outputs)) for s in steps[0]] != [(s.op, len(s.outputs)) for s in steps[1]]:
+        return {}
+    found = {}
+    for one, other in zip(*steps, strict=True):
+        for (value, _), (narrow, _) in zip(one.outputs, other.outputs, strict=True):
+            if high.values[value].shape == low.values[narrow].shape:
+                found[value] = low.values[narrow]
+    return found
+
+
+def _watched(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], title: str, dtype: torch.dtype) -> Program:
+    try:
+        if dtype == torch.float64:
+            with promote_float64():
+                return watch(model, *args, kwargs=kwargs)
+        return watch(model, *args, kwargs=kwargs)
+    except EquiscopeError:
+        raise
+    except Exception as error:  # the user's own code
+        text = " ".join(str(error).split())[:240]
+        raise InputError(f"{title} raised {type(error).__name__} on these inputs: {text}. Give inputs that both take.") from error
+
+
+def _outputs(program: Program) -> dict[str, int]:
+    """The outputs to compare by name: caches and hidden states are omitted beside others."""
+    by_tensor = {id(program.values[value]): value for value in program.outputs.values()}
+    found = {}
+    for name, t in flat(program.output).items():
+        value = by_tensor.get(id(t))
+        if value is None:
+            value = next(
+                (v for v in program.outputs.values() if program.values[v].shape == t.shape and torch.equal(program.values[v], t)),
+                None,
+            )
+        if value is not None and (t.is_floating_point() or t.is_complex()):
+            found[name] = value
+    if not found:
+        raise InputError(f"The model returned no tensor of numbers to compare, but {type(program.output).__name__}.")
+    return found
+
+
+def _cast(dtype: torch.dtype, x: Any) -> Any:
+    return x.detach().to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+
+
+def with_tables_of(b: Side, a: Side) -> Side:
+    """B with each table of float32 numbers replaced by the equal one of A that is not rounded, and a note that names it.
+
+    Rotary frequencies that one side stores in float32 and the other computes in float64 are the same numbers.
+    """
+    if a.program is None or b.program is None:
+        return b
+    fixed = [t for v, t in a.high.items() if v not in a.moving and t.is_floating_point() and t.numel() > 1]
+    changes, names = {}, []
+    for leaf in b.program.leaves:
+        t = leaf.value
+        if leaf.kind not in ("buffer", "constant") or not t.is_floating_point() or not torch.equal(t, t.float().to(t.dtype)):
+            continue
+        for other in fixed:
+            if other.numel() == t.numel() and _is_rounded(t.double().flatten(), other.double().flatten()):
+                changes[leaf.id] = other.reshape(t.shape)
+                names.append(leaf.name)
+                break
+    if not changes:
+        return b
+    with promote_float64():
+        run = b.program.run({v: t for v, t in changes.items()}, strict=False)
+    note = f"{b.title} stores {', '.join(names[:4])} in float32; the numbers are those of {a.title}, rounded."
+    return Side(
+        b.title, b.nodes, {v: run.values.get(v, t) for v, t in b.high.items()}, b.low, b.moving, b.outputs, b.leaves, b.program,
+        b.single, [*b.notes, note],
+    )  # fmt: skip
+
+
+def _is_rounded(t: Tensor, exact: Tensor) -> bool:
+    """Whether t is the other tensor up to two units in the last place of float32, and not equal to it."""
+    error = (t - exact).abs()
+    return bool((error <= 2.0**-22 * exact.abs()).all()) and bool(error.any())
+
+
+def rerun(side: Side, changes: dict[int, Tensor], wanted: Iterable[int]) -> dict[int, Tensor]:
+    """Values of a recorded program after some were replaced, computed with promoted casts."""
+    if side.program is None:
+        return {}  # a file cannot run again
+    with promote_float64():
+        run = side.program.run({v: t for v, t in changes.items()}, strict=False)
+    return {value: canonical(run.values[value]) for value in wanted if value in run.values}
+
+
+__all__ = ["MOVEMENT", "Node", "Side", "Written", "canonical", "of_module", "rerun", "with_tables_of"]

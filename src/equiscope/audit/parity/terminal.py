@@ -1,0 +1,33 @@
+"""Terminal: a comparison of two implementations as text."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from equiscope.audit.terminal import printable_text
+from equiscope.record import Parity
+from equiscope.record.parity import CELLS
+
+
+def lines(parity: Parity) -> RenderableType:
+    """What rich's Console prints: the outputs, the first step that differs, its cause, and notes."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for name in CELLS:
+        grid.add_column(name, overflow="fold")
+    for row in parity.rows:
+        grid.add_row(*(Text(printable_text(cell), style="" if row.verdict == "holds" else "bold") for cell in row.cells))
+    heading = f"A: {parity.a}\nB: {parity.b}\n{parity.aligned} of {parity.values} values of A have an equal in B"
+    parts: list[RenderableType] = [Text(printable_text(heading), style="dim"), Text(""), grid, Text("")]
+    for name, step in (("A", parity.step_a), ("B", parity.step_b)):
+        if step is not None:
+            parts.append(Text(printable_text(f"first difference in {name}: {step}, shape {step.shape} ({step.value})")))
+    if parity.cause:
+        parts += [
+            Text(printable_text(f"cause: {parity.cause}"), style="bold red"),
+            Text(f"  tried: {parity.evidence}", style="dim"),
+        ]
+    elif not parity.holds:
+        parts.append(Text("cause: none of the listed ones reproduces B's numbers"))
+    parts += [Text(printable_text(f"note: {note}"), style="dim") for note in parity.notes]
+    words = "Both compute the same, up to rounding." if parity.holds else f"The comparison is {parity.verdict}."
+    return Group(*parts, Text(words, style="bold"))

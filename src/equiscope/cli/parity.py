@@ -1,0 +1,30 @@
+"""`equiscope parity`: whether two implementations compute the same. The exit code is 1 where they do not, or nothing is decided."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from equiscope import outputs
+from equiscope.audit.integrations.parity_junit import parity_junit
+from equiscope.audit.parity.comparing import parity
+from equiscope.audit.parity.terminal import lines
+from equiscope.cli.check import WIDE
+
+
+def run(a: str, b: str, seed: int, junit: Path | None, save: Path | None, json: bool) -> int:
+    """The exit code."""
+    for option, path in (("--junit", junit), ("--save", save)):
+        if path is not None:
+            outputs.check(path, f"Choose another file with {option}.")
+    found = parity(a, b, seed=seed)
+    if json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(lines(found))
+    record = msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
+    for path, text in ((junit, parity_junit(found)), (save, record)):
+        if path is not None:
+            print(f"wrote {outputs.write(path, text)}", file=sys.stderr)
+    return 0 if found.holds else 1

@@ -1,0 +1,134 @@
+"""Parity: whether two implementations compute the same, and if not, where they first differ and why. Plain data, no torch."""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from equiscope.record import display
+from equiscope.record.audit import Verdict
+from equiscope.record.program import VERSION
+
+CELLS = ("compared", "verdict", "error", "rounding", "in A", "in B")
+
+
+class ParityStep(Struct, frozen=True, kw_only=True):
+    """A step of one of the two implementations.
+
+    module     path of the module; empty for the model itself
+    operation  as torch or ONNX calls it; empty for a tensor of a dump
+    value      name of the result in the program; shape: its shape
+    """
+
+    module: str
+    operation: str
+    value: str
+    shape: list[int] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        where = self.module or "the model"
+        return f"{self.operation} in {where}" if self.operation else self.value
+
+
+class ParityRow(Struct, frozen=True, kw_only=True):
+    """One comparison: an output of the two models, or the last pair of values that agree.
+
+    error    relative difference in float64, where both run in it; error32: in float32
+    floor    the rounding error of one pass of A in float32
+    a, b     the step on each side
+    note     how the two tensors were aligned, or why nothing was decided
+    """
+
+    name: str
+    verdict: Verdict
+    error: float | None = None
+    error32: float | None = None
+    floor: float | None = None
+    a: ParityStep | None = None
+    b: ParityStep | None = None
+    note: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it makes the exit code 1."""
+        return self.verdict not in ("holds", "not applicable")
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Name, verdict, errors and both steps, as a table prints them."""
+        numbers = ("" if x is None else f"{x:.1e}" for x in (self.error if self.error is not None else self.error32, self.floor))
+        return self.name, self.verdict, *numbers, *("" if s is None else str(s) for s in (self.a, self.b))
+
+    def __repr__(self) -> str:
+        """The comparison in one line."""
+        return f"{self.name}: {self.verdict}" + (f", error {self.error:.1e}" if self.error is not None else "")
+
+
+class Parity(Struct, frozen=True, kw_only=True):
+    """What `equiscope.parity` found.
+
+    a, b       titles of the two sides
+    verdict    the worst of the outputs
+    step_a     the first step whose result has no equal on the other side, of A; step_b: of B
+    cause      the difference that explains it, in words; kind: its name in `equiscope.audit.CAUSES`; both empty where no
+               listed cause reproduces it
+    evidence   what was computed to confirm the cause
+    rows       a comparison for each output
+    aligned    values of A with an equal value in B, of so many; ties: of these, values that order decided
+    """
+
+    version: int = VERSION
+    a: str
+    b: str
+    verdict: Verdict
+    rows: list[ParityRow]
+    step_a: ParityStep | None = None
+    step_b: ParityStep | None = None
+    kind: str = ""
+    cause: str = ""
+    evidence: str = ""
+    aligned: int = 0
+    values: int = 0
+    ties: int = 0
+    seed: int = 0
+    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Whether both compute the same, up to rounding."""
+        return self.verdict == "holds"
+
+    @property
+    def where(self) -> str:
+        """The first step that differs, on both sides; empty where none does."""
+        steps = [f"{side}: {step}" for side, step in (("A", self.step_a), ("B", self.step_b)) if step is not None]
+        return "; ".join(steps)
+
+    def __getitem__(self, name: str) -> ParityRow:
+        """The row of that name. Raises KeyError."""
+        return next(row for row in self.rows if row.name == name) if name in [r.name for r in self.rows] else _unknown(name)
+
+    def __repr__(self) -> str:
+        """The verdict, the outputs, the first step that differs and its cause."""
+        lines = [display.text(self._heading, [row.cells for row in self.rows])]
+        lines += [f"first difference: {self.where}"] if self.where else []
+        lines += [f"cause: {self.cause}"] if self.cause else []
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = [row.cells for row in self.rows]
+        for name, step in (("first difference", self.where), ("cause", self.cause)):
+            rows += [(name, step, "", "", "", "")] if step else []
+        return display.html(self._heading, CELLS, rows)
+
+    @property
+    def _heading(self) -> str:
+        return f"{self.a} and {self.b}: {self.verdict}. {self.aligned} of {self.values} values of A have an equal in B"
+
+
+def _unknown(name: str) -> Any:
+    raise KeyError(name)

@@ -1,0 +1,34 @@
+"""A planted difference is named, whichever side has it, and found at the step where it was planted."""
+
+import pytest
+
+import equiscope as eq
+from tests.audit.parity.families import ids
+from tests.audit.parity.planted import cases, pair
+
+ALL = list(cases())
+DEFAULT = [case for case in ALL if not case[-2]]
+
+
+def parametrized(chosen, **more):
+    return pytest.mark.parametrize(
+        ("family", "second", "changed", "both", "permuted", "kind"), [c[1:] for c in chosen], ids=[c[0] for c in chosen]
+    )
+
+
+@parametrized(DEFAULT)
+def test_the_cause_of_a_planted_difference_is_named(family, second, changed, both, permuted, kind):
+    a, b = pair(family, second, changed, both, permuted)
+    found = eq.parity(a, b, ids())
+    assert not found.holds
+    assert found.kind == kind
+    assert found.cause
+    assert found.where
+
+
+@pytest.mark.thorough
+@parametrized(ALL)
+def test_the_cause_is_named_in_both_directions_and_with_permuted_weights(family, second, changed, both, permuted, kind):
+    a, b = pair(family, second, changed, both, permuted)
+    for sides in ((a, b), (b, a)):
+        assert eq.parity(*sides, ids(1)).kind == kind
