@@ -55,6 +55,7 @@ CHECKS = {
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),
     "comparisons drift": ("python", "docs/comparisons.py", "--check"),
+    "trained models drift": ("python", "recipes/trained/card.py", "--check"),
     "words": ("python", "docs/words.py"),
     "docs build": ("sphinx-build", "-W", "-q", "-b", "html", "docs", "docs/_build"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),

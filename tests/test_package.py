@@ -1,6 +1,7 @@
 """What a person installs: the page is in the wheel and in the source archive, and there is one version."""
 
 import ast
+import os
 import subprocess
 import sys
 import tarfile
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import equiscope
+from equiscope.trained import HOME, NAMES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (
@@ -17,7 +19,19 @@ PAGE = (
     *(f"equiscope/explore/page/{name}.js" for name in ("widget", "frame", "figure")),
     *(f"equiscope/explore/page/{name}" for name in ("book.js", "book.css", "book.html", "answer.json")),
     "equiscope/py.typed",
+    *(f"equiscope/trained/{name}/{file}" for name in NAMES for file in ("run.json", "card.json", "card.md", "DATA_LICENSE")),
+    *(str(path.relative_to(ROOT / "src")) for path in sorted(HOME.rglob("*.safetensors"))),
 )
+
+
+TRAINED = """
+import equiscope as eq
+for name in eq.trained.NAMES:
+    folder = eq.trained.path_of(name)
+    assert str(folder).startswith({home!r}), folder
+    assert {{"card.md", "DATA_LICENSE", "examples"}} <= {{path.name for path in folder.iterdir()}}
+    eq.load(name)
+"""
 
 
 @pytest.mark.slow
@@ -34,6 +48,11 @@ def test_wheel_and_source_archive_ship_the_page(tmp_path):
         assert set(PAGE) <= set(wheel.namelist())
         metadata = next(name for name in wheel.namelist() if name.endswith("METADATA"))
         assert f"Version: {equiscope.__version__}" in wheel.read(metadata).decode()
+        wheel.extractall(tmp_path / "installed")
+    command = [sys.executable, "-c", TRAINED.format(home=str(tmp_path / "installed"))]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert said.returncode == 0, said.stderr
 
 
 def test_editors_read_of_the_names_that_are_loaded_on_first_use():

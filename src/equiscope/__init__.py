@@ -27,6 +27,7 @@ _ROOMS = (
     "study",
     "symmetry",
     "tokens",
+    "trained",
     "training",
     "units",
 )

@@ -18,6 +18,7 @@ from . import record as record
 from . import study as study
 from . import symmetry as symmetry
 from . import tokens as tokens
+from . import trained as trained
 from . import training as training
 from . import units as units
 from .audit import check as check

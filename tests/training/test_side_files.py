@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from equiscope.budgets import decoded
+from equiscope.data.image_format import ImageFormat
 from equiscope.data.molecules import EnergyStatistics
 from equiscope.data.sounds import SoundFormat
-from equiscope.training.images import ImageFormat
 
 pytestmark = pytest.mark.quick
 

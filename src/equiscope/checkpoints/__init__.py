@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from equiscope import trained
 from equiscope.checkpoints import bert, bloom, files, gpt2, llama, marian, neox, run_folder, strict, t5, vit
 from equiscope.checkpoints.family import Family
 from equiscope.checkpoints.fields import ParsedConfig
@@ -38,12 +39,13 @@ REWRITTEN = frozenset({  # fields that describe the written folder, or its write
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), or of a run; in eval mode.
 
+    folder   its path; or the name of a trained model that comes along, of `trained.NAMES`
     dtype    of the parameters; by default that of the files. Where those hold several, that of the config, or the widest
     returns  the model; its `origin` lists sentences about where every tensor comes from, and what was ignored
     raises   InputError where a file is missing, damaged, a pickle, or a field of the config is not supported;
              WeightsError where tensors are missing, extra, of another shape, or not finite
     """
-    folder = files.path_of(folder)
+    folder = files.path_of(trained.path_of(folder) if isinstance(folder, str) else folder)
     if dtype is not None and dtype not in FLOATS:
         raise InputError(f"The dtype of a model is one of torch's {', '.join(FLOATS.values())}, but got {dtype!r}.")
     if (folder / RUN).is_file():
@@ -61,8 +63,8 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
 
 
 def read_spec(folder: str | Path) -> ModelSpec:
-    """The spec of a Hugging Face folder, by its config.json alone, or of a run. Raises InputError as `load` does."""
-    folder = files.path_of(folder)
+    """The spec of a Hugging Face folder, by its config.json alone, of a run or of a trained model. Raises InputError as `load`."""
+    folder = files.path_of(trained.path_of(folder) if isinstance(folder, str) else folder)
     if (folder / RUN).is_file():
         return spec_of(read_run(folder, entries=False).spec)
     config = files.read_config(folder)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from equiscope import __version__
+from equiscope import __version__, trained
 
 HINT = "Choose another file with --export."
 
@@ -45,10 +45,11 @@ def explore(
         str | None,
         typer.Option(
             help="With a text, --image or --audio: show every head of this model: a checkpoint folder, module:factory, "
-            "transformers:CLASS, timm:NAME or a run. Without input: draw a preset, a spec or a checkpoint folder."
+            "transformers:CLASS, timm:NAME, a run, or a trained model (characters, clothes, ethanol), which without input shows an "
+            "example. Without input: draw a preset, a spec or a checkpoint folder."
         ),
     ] = None,
-    image: Annotated[Path | None, typer.Option(help="An image as the input of the model.")] = None,
+    image: Annotated[Path | None, typer.Option(help="An image as the input of the model (default: clothes).")] = None,
     audio: Annotated[Path | None, typer.Option(help="A sound as the input of the model.")] = None,
     video: Annotated[Path | None, typer.Option(help="A video, for --page tokens.")] = None,
     page: Annotated[
@@ -80,7 +81,7 @@ def explore(
     model, whose parts open their numbers; or a run, live while it trains."""
     from equiscope import outputs
     from equiscope.cli import molecule
-    from equiscope.cli.explore import draw, is_model, is_run, run, show_run
+    from equiscope.cli.explore import IMAGES, draw, example, is_model, is_run, run, show_run
     from equiscope.errors import InputError
 
     if export is not None and not json:
@@ -95,6 +96,8 @@ def explore(
         ]
         pages.run(page, pages.PageInputs(sentence, image, audio, video, seed), others, export, port, open_browser, json)
         return
+    if model in trained.NAMES and not (sentence or image or audio or video):
+        sentence, image = example(model)
     if sentence is not None and molecule.is_molecule(sentence):
         files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
         others = own_options + [option for option, given in files.items() if given]
@@ -104,6 +107,8 @@ def explore(
         return
     if frame is not None:
         raise InputError(f"--frame {frame} is for a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
+    if image and not (audio or video) and model is None and IMAGES in trained.NAMES:
+        model = IMAGES
     if (image or audio or video) and model is None:
         option = "--image" if image else "--audio" if audio else "--video"
         raise InputError(
@@ -137,7 +142,7 @@ def explore(
         raise InputError("--compact is for the heads of a model. Add --model and an input, or leave it out.")
     sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
-        show_run(Path(sentence), own_options + ["--seed"] * (seed != 0), export, port, open_browser, json)
+        show_run(trained.path_of(sentence), own_options + ["--seed"] * (seed != 0), export, port, open_browser, json)
         return
     if model is not None or is_model(sentence):
         draw(model or sentence, own_options, export, seed, port, open_browser, json)
@@ -181,7 +186,10 @@ def book(
 def describe(
     source: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="A preset, a spec (.json) or a checkpoint folder. Without it, list all presets."),
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A preset, a trained model, a spec (.json) or a checkpoint folder. Without it, list presets and trained models.",
+        ),
     ] = None,
     tokens: Annotated[int | None, typer.Option(min=1, help="Sequence length for which the cost is counted.")] = None,
     source_tokens: Annotated[int, typer.Option(min=1, help="Sequence length of the encoder.")] = 128,
@@ -200,7 +208,8 @@ def check(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="module:factory, FILE.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, a preset or a spec (.json).",
+            help="module:factory, FILE.py:factory, a checkpoint folder or a run, transformers:CLASS, timm:NAME, a trained model, a "
+            "preset or a spec (.json).",
         ),
     ] = None,
     action: Annotated[list[str] | None, typer.Option(help="Check only this action; may be repeated.")] = None,
@@ -289,7 +298,10 @@ def study(
 
 @app.command()
 def generate(
-    folder: Annotated[Path, typer.Argument(help="A checkpoint: config.json, safetensors and tokenizer.json.")],
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A checkpoint: config.json, safetensors and tokenizer.json; a run; or characters."),
+    ],
     prompt: Annotated[str, typer.Argument(help="The text to continue, or the input of an encoder; - reads standard input.")],
     steps: Annotated[int, typer.Option(min=1, help="Maximum number of new tokens.")] = 50,
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy; larger values make the distribution more uniform.")] = 0.0,
@@ -328,7 +340,7 @@ def generate(
     if beams is None and length_penalty is not None:
         raise InputError("--length-penalty is for beam search. Add --beams 4.")
     search = None if beams is None else Beams(beams, 1.0 if length_penalty is None else length_penalty)
-    run(folder, prompt, steps, sampling, search, window, draft, seed, ids, json)
+    run(trained.path_of(folder), prompt, steps, sampling, search, window, draft, seed, ids, json)
 
 
 @app.command(short_help="Train a recipe, or resume a run.")
@@ -424,7 +436,7 @@ def compare(
 
 @app.command(short_help="Evaluate a run on its data, or on new data.")
 def evaluate(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    folder: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a trained model: clothes.")],
     data: Annotated[
         list[str] | None,
         typer.Option(help="New labelled data, in any form that a recipe takes; repeat for two files, such as images and labels."),
@@ -436,12 +448,12 @@ def evaluate(
     """Evaluate a run on the validation split of its data and on other splits of its recipe, or on new data."""
     from equiscope.cli.train import evaluate as run
 
-    run(folder, data or [], part, last, json)
+    run(trained.path_of(folder), data or [], part, last, json)
 
 
 @app.command(short_help="Predict with a run.")
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    folder: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a trained model: clothes.")],
     inputs: Annotated[
         list[str],
         typer.Argument(
@@ -461,7 +473,7 @@ def predict(
     from equiscope.cli.train import predict as run
 
     options = {"steps": steps, "temperature": temperature, "beams": beams, "top": top, "seed": seed}
-    run(folder, inputs, {name: value for name, value in options.items() if value is not None}, json)
+    run(trained.path_of(folder), inputs, {name: value for name, value in options.items() if value is not None}, json)
 
 
 @app.command(short_help="List the data that recipes need, where to get it, and whether it is complete.")

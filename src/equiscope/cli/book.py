@@ -44,10 +44,10 @@ def drawing(words: str) -> Content:
 
 
 def heads(words: str) -> Content:
-    """Untrained, on inputs of its own."""
-    from equiscope.cli.heads import page_of
+    """The trained character model on the words of the reader."""
+    from equiscope.cli.heads import ModelInput, page_of
 
-    return page_of("gpt2").file()
+    return page_of("characters", ModelInput(text=words)).file()
 
 
 def check(words: str) -> Content:

@@ -2,6 +2,7 @@
 
 import json as json_text
 
+from equiscope import trained
 from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.models import PRESETS, count, describe, folder_of, spec_of
@@ -13,7 +14,7 @@ def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, 
     if source is None:
         _list(json)
         return
-    folder = folder_of(source)
+    folder = trained.find(source) or folder_of(source)
     spec_ = spec_of(source) if folder is None else read_spec(folder)
     if spec:
         print(spec_.to_json(), end="")
@@ -24,8 +25,10 @@ def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, 
 
 def _list(json: bool) -> None:
     sizes = {name: count(preset()) for name, preset in PRESETS.items()}
+    sizes |= {name: count(read_spec(name)) for name in trained.NAMES}
     if json:
         print(json_text.dumps(sizes))
         return
     for name, size in sizes.items():
-        print(f"{name:<18} {size / 1e6:>8,.1f} M parameters")
+        card = f", trained: {trained.HOME / name / trained.CARD}" * (name in trained.NAMES)
+        print(f"{name:<18} {size / 1e6:>8,.1f} M parameters{card}")

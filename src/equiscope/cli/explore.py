@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from equiscope import explore, outputs
+from equiscope import explore, outputs, trained
 from equiscope.errors import InputError
 from equiscope.explore.page import Content
 from equiscope.models import PRESETS, Built, ModelSpec, folder_of, spec_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equiscope.explore.server import Answer
 
 CONFIG = "config.json"
+IMAGES = "clothes"  # the trained model that takes an image where a person names no model
 HEAVY = 50_000_000  # bytes of weights that are not read for a drawing: a small model stands for them
 
 
@@ -65,9 +66,9 @@ def draw(
 
 
 def is_run(words: str) -> bool:
-    """Whether what looks like a sentence is the folder of a run."""
+    """Whether what looks like a sentence is the folder of a run, or the name of a trained model."""
     try:
-        return words not in PRESETS and (Path(words) / RUN).is_file()
+        return words not in PRESETS and ((trained.find(words) or Path(words)) / RUN).is_file()
     except (OSError, ValueError):
         return False
 
@@ -84,6 +85,14 @@ def show_run(
         serve(live.page, port, open_browser, {"/entries": live.answer})
     else:
         show(run_report(run), export, port, open_browser, json)
+
+
+def example(model: str) -> tuple[str | None, Path | None]:
+    """An input of a trained model, where a person gave none: a text or the file of a molecule, and an image."""
+    first = trained.examples(model)[0]
+    if first.suffix == ".png":
+        return None, first
+    return (first.read_text(encoding="utf-8").strip() if first.suffix == ".txt" else str(first)), None
 
 
 def is_model(words: str) -> bool:

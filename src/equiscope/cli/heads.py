@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from equiscope import trained
 from equiscope.audit.inputs.targets import Target, target
 from equiscope.cli.explore import is_run, serve, show, wrote
 from equiscope.cli.side_by_side import align_inputs, short_names
@@ -47,6 +48,11 @@ from equiscope.training import Task, load_run, load_task
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 SILENT = "The sound is silent: all its samples are alike."
 CELLS = 14  # patches along a side, of a model whose places go on: as ViT cuts 224 pixels
+PHOTOGRAPH = (
+    "This model has learned clothes, bright on black, from grey images of 28×28 pixels. On a photograph its attention means "
+    "nothing. A photograph needs a model that is trained on photographs, such as a ViT that transformers has saved: "
+    "equiscope explore --image FILE --model FOLDER. Given weights need none: equiscope explore --page image --image FILE."
+)
 PREPROCESSOR = "preprocessor_config.json"
 RATE, FASTEST = 16000, 1_000_000  # samples a second: of models that say none, and of any sound
 NUMBERS = 20_000_000  # parameters of a model whose numbers a page holds
@@ -191,7 +197,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def _prepare(source: str, request: ModelInput, seed: int) -> PreparedModel:
-    return _from_run(Path(source), request) if is_run(source) else _from_target(source, request, seed)
+    return _from_run(trained.path_of(source), request) if is_run(source) else _from_target(source, request, seed)
 
 
 def _heads_page(ready: PreparedModel, title: str, source: str, seed: int) -> HeadsPage:
@@ -221,10 +227,18 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
     if request.audio is not None:
         sequences = [_with_sound(sequence, request.audio) for sequence in sequences]
     ready = PreparedModel(inputs.args, inputs.kwargs, sequences, model=model, reader=_of_task(task))
+    if (name := trained.name_of(folder)) is not None:
+        ready.notes += [*(_photograph_note(request.image) if request.image is not None else []), trained.summary(name)]
     if any(sequence.sound is not None and not any(b64decode(sequence.sound.samples)) for sequence in sequences):
         ready.notes.append(SILENT)
     _note_partial_letters(ready)
     return ready
+
+
+def _photograph_note(path: Path) -> list[str]:
+    """A note for an image that is no grey one of the size that the trained classifier of clothes knows."""
+    image = picture(path, str(path))
+    return [] if image.size == (28, 28) and image.mode in ("L", "1") else [PHOTOGRAPH]
 
 
 def _of_task(task: Task) -> PredictionReader | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equiscope import budgets
+from equiscope import budgets, trained
 from equiscope.budgets import OPENERS
 from equiscope.cli.explore import is_run
 from equiscope.errors import InputError
@@ -56,16 +56,16 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     from equiscope.models import Model
     from equiscope.training.molecules import STATISTICS
 
-    path, trained = Path(source), is_run(source)
-    model = load(path) if trained else drawn(_spec(path), seed)
-    if trained and isinstance(model, Model) and (path / STATISTICS).is_file():
+    path, is_trained = trained.path_of(source), is_run(source)
+    model = load(path) if is_trained else drawn(_spec(path), seed)
+    if is_trained and isinstance(model, Model) and (path / STATISTICS).is_file():
         solver = learned(name, model, budgets.decoded(budgets.read(path / STATISTICS), EnergyStatistics), numbers)
         return replace(solver, title=f"{path.name} (plain)")
     if not isinstance(model, SpaceModel):
         raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")
     if model.spec.readout != "energy":
         raise InputError(f'The page shows energies, but {source} reads "{model.spec.readout}". Give a model that reads an energy.')
-    solver = in_space(name, model.double().eval(), numbers, None if trained else seed, "eV" if trained else "")
+    solver = in_space(name, model.double().eval(), numbers, None if is_trained else seed, "eV" if is_trained else "")
     return replace(solver, title=f"{path.stem} ({solver.group})")
 
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from msgspec import Struct
 from torch import Tensor, nn
 
-from equiscope import budgets
 from equiscope.data import Images
 from equiscope.data.files import overlap_notes
-from equiscope.data.images import Pictures, normal, unlabelled_block
+from equiscope.data.image_format import FILE as IMAGE_FORMAT
+from equiscope.data.image_format import ImageFormat
+from equiscope.data.images import Pictures, unlabelled_block
 from equiscope.data.picture_files import address, converted
 from equiscope.data.views import Views
 from equiscope.errors import InputError, UnknownName
@@ -29,31 +29,7 @@ from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, l
 
 AT_ONCE = 250  # pictures that are evaluated together, at most
 PAIRS = 2**24  # pairs of their patches, at most
-IMAGE_FORMAT = "image_format.json"
 ALONE = "accuracy (one view)"
-
-
-class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run reads a picture: class names, size, channels and normalisation."""
-
-    classes: tuple[str, ...]
-    size: tuple[int, int]
-    channels: Literal[1, 3]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        """Check values from a file: msgspec turns a ValueError into a DecodeError."""
-        if not self.classes or min(self.size) < 1 or math.prod(self.size) > budgets.PIXELS:
-            raise ValueError("classes and a size are needed")
-        if {len(self.mean), len(self.std)} != {self.channels} or not all(map(math.isfinite, self.mean)):
-            raise ValueError("each channel has a mean and a std")
-        if not all(0 < one < math.inf for one in self.std):
-            raise ValueError("each std is positive")
-
-    def normalise(self, images: Tensor) -> Tensor:
-        """Bytes [B, C, H, W] to normalised numbers."""
-        return normal(images, torch.tensor(self.mean), torch.tensor(self.std))
 
 
 class ImagesTask(Task):

@@ -20,7 +20,7 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Model, Sampling, generate
 from equiscope.record import Sample, TokenSequence
-from equiscope.tokens.labels import labels
+from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.recipe import Recipe
@@ -160,11 +160,10 @@ class LanguageTask(TextTask):
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         ids = self._ids(example)
-        token_labels = labels(self.tokenizer.inner, ids)
-        return ModelInputs(
-            (torch.tensor([ids], device=next(model.parameters()).device),),
-            [TokenSequence(name="text", kind="words", labels=token_labels)],
-        )
+        inner, row = self.tokenizer.inner, torch.tensor([ids], device=next(model.parameters()).device)
+        token_labels = labels(inner, ids)
+        line = TokenSequence(name="text", kind="words", labels=token_labels, words=words(inner, ids, token_labels))
+        return ModelInputs((row,), [line])
 
     def _ids(self, text: str) -> list[int]:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from equiscope import trained
 from equiscope.checkpoints.run_folder import load_run
 from equiscope.data import Missing
 from equiscope.errors import EquiscopeError, InputError, UnknownName
@@ -76,14 +77,14 @@ def evaluate(
 ) -> dict[str, dict[str, float]]:  # fmt: skip
     """Measure a run on its data, or on new data.
 
-    run      folder of a run
+    run      folder of a run, or the name of a trained model
     data     files of new examples, which are measured on instead of the run's own
     part     of the run's data: "validation", "test", ...; every part but "train" by default
     weights  "best" on the validation part, or "last"
     returns  the metrics by part; new data is one part, `NEW`
     raises   InputError where new data does not fit the run; UnknownName for a part that the data does not have
     """
-    folder = Path(run)
+    folder = trained.path_of(run)
     task, parts = measured_parts(folder, data, part)
     model = load_run(folder, weights)
     return {name: task.final(model, name) for name in parts}
@@ -106,13 +107,13 @@ def measured_parts(folder: Path, data: Sequence[str | Path], part: str | None) -
 def predict(run: str | Path, inputs: Sequence[str], *, weights: str = "best", **options: Any) -> list[Prediction]:
     """Predict with a run.
 
-    run      folder of a run
+    run      folder of a run, or the name of a trained model
     inputs   texts to continue or to translate; or files of pictures, sounds, molecules
     options  of the task: steps, temperature, seed of texts; beams of translations; top of pictures and sounds
     returns  an answer for each input
     raises   InputError where an input cannot be read, or the task has no such option
     """
-    folder = Path(run)
+    folder = trained.path_of(run)
     return load_task(folder)[1].predict(load_run(folder, weights), list(inputs), **options)
 
 

@@ -2,6 +2,8 @@
 
     module:factory, path/to/file.py:factory    a callable, class or module object of the user
     a folder                                   a checkpoint: config.json and safetensors; ./gpt2 where it has a preset's name
+    a folder                                   a run
+    characters                                 a trained model that comes with the package
     transformers:LlamaForCausalLM              a class or configuration of transformers, made tiny, with random weights
     timm:vit_tiny_patch16_224                  a model of timm, with random weights
     spec.json, gpt2                            a spec of ours, or a preset at a small size
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from equiscope import trained
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.checkpoints import files, load
@@ -29,9 +32,10 @@ from equiscope.checkpoints.transformers_models import load_with_transformers
 from equiscope.errors import EquiscopeError, InputError, UnknownName, did_you_mean, sentences
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
+from equiscope.record.run import RUN
 
 USAGE = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
-       f"a spec.json, or a preset ({', '.join(PRESETS)}).")  # fmt: skip
+       f"a spec.json, a trained model ({', '.join(trained.NAMES)}), or a preset ({', '.join(PRESETS)}).")  # fmt: skip
 
 
 class Target(NamedTuple):
@@ -71,7 +75,7 @@ def _target(text: str, seed: int) -> Target:
         return _untrained((_transformers(name) if head == "transformers" else _timm(name)).eval(), text, seed)
     if text in PRESETS:  # a folder of that name is ./NAME
         return _untrained(build(small(PRESETS[text]())).eval(), f"{text} (the same parts at a small size)", seed)
-    if _is_folder(path := Path(text)):
+    if _is_folder(path := trained.find(text) or Path(text)):
         model, notes = _folder(path)
         return _ready(model.eval(), text, seed)._replace(notes=tuple(notes))
     if path.suffix == ".json":
@@ -82,7 +86,7 @@ def _target(text: str, seed: int) -> Target:
         raise InputError(
             f"{text} is a file. Name what to check in it: {text}:NAME, a class, a module or a function that makes one."
         )
-    raise InputError(sentences(f"There is no model {text!r}.", did_you_mean(text, PRESETS), USAGE))
+    raise InputError(sentences(f"There is no model {text!r}.", did_you_mean(text, [*PRESETS, *trained.NAMES]), USAGE))
 
 
 def _is_folder(path: Path) -> bool:
@@ -311,8 +315,10 @@ _OPERATORS = torch.library.Library("torchvision", "FRAGMENT")  # its definitions
 
 
 def _folder(folder: Path) -> tuple[nn.Module, list[str]]:
-    """The model of a checkpoint and the origin of its tensors. Its class is the one that config.json names, or ours where
-    transformers is not installed."""
+    """The model of a checkpoint or of a run, and the origin of its tensors. The class of a checkpoint is the one that config.json
+    names, or ours where transformers is not installed."""
+    if (folder / RUN).is_file():
+        return load(folder), []
     files.read_config(folder)  # its errors come before those of a missing library
     if importlib.util.find_spec("transformers") is None:
         model: Any = load(folder)

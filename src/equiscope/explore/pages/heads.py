@@ -30,7 +30,7 @@ RUNS = 4  # reruns that are stored
 EVERY = "Leave out --compact for every number, or --export where that is too much for a file."
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
 DECODER = re.compile(r"(^|\.)(decoder|cross)|^blocks")  # modules of the decoder in an encoder-decoder
-UNTRAINED = "This model is not trained: its weights are random. For learned heads, give a trained checkpoint or run. "
+UNTRAINED = "This model is not trained: its weights are random. For learned heads, give a trained one, such as --model characters. "
 NOUNS = {"words": "tokens"}  # a word may be several tokens
 DOES = {
     "previous": "attend to the previous token", "self": "attend to the token itself", "first": "attend to the first token",

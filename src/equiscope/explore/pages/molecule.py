@@ -13,7 +13,7 @@ from equiscope.errors import InputError
 from equiscope.explore import page
 from equiscope.explore.page import PLAIN
 from equiscope.explore.space import elements
-from equiscope.explore.space.solvers import Answers, Solving, formula, untrained
+from equiscope.explore.space.solvers import Answers, Solving, formula, usual
 from equiscope.program.loops import computation
 from equiscope.record import Molecule, pack, unpack
 from equiscope.record.molecule import Solver, SolverOutput, Species
@@ -36,7 +36,7 @@ SUMMARY = (
 def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int = 0) -> Molecule:
     """What the page holds.
 
-    models  of atoms with these numbers [N]; small untrained ones with this seed unless given
+    models  of atoms with these numbers [N]; by default untrained ones with this seed, and for ethanol a trained one
     frame   the first frame that is shown, counted from 0
     raises  InputError for a file without atoms, with too many, or with coordinates that are no numbers; what read_frames raises
     """
@@ -55,7 +55,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int
     places = torch.stack([one.positions - one.positions.mean(0) for one in displayed])
     if not bool(places.isfinite().all()):
         raise InputError(f"{path} has coordinates that are no numbers (NaN or infinite). Give another file.")
-    solver_models = untrained(numbers, seed) if models is None else models(numbers)
+    solver_models = usual(numbers, places[at - first], seed) if models is None else models(numbers)
     with _one_thread():
         solvers = [solved(model, places[at - first]) for model in solver_models]
     return Molecule(
@@ -104,7 +104,8 @@ def _caption(points: Points) -> str:
 def _notes(frames: list[Points], same: list[Points], displayed: list[Points], models: Sequence[Solving]) -> list[str]:
     notes = []
     if drawn := [model for model in models if not model.trained]:
-        who = "All models have" if len(drawn) == len(models) else f"The {' and '.join(model.title for model in drawn)} has"
+        some = f"The {' and the '.join(model.title for model in drawn)} {'has' if len(drawn) == 1 else 'have'}"
+        who = "All models have" if len(drawn) == len(models) else some
         notes.append(
             f"{who} untrained weights, drawn with seed {drawn[0].seed}: the energies mean nothing in nature, but what a rotation "
             "changes holds for any weights."

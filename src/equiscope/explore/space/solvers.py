@@ -6,13 +6,14 @@ could change.
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.checkpoints import load
 from equiscope.data.molecules import EnergyStatistics
 from equiscope.errors import InputError
 from equiscope.explore.space.in_space import rotation_report
@@ -23,7 +24,9 @@ from equiscope.program.loops import with_forces
 from equiscope.program.modes import Functions
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
+from equiscope.trained import NAMES
 
+BOND = 1.3  # angstrom: longer than any O-H bond of a molecule in motion
 Answers = dict[str, Tensor]
 Made = Callable[[Tensor], Answers]
 
@@ -58,6 +61,26 @@ def untrained(numbers: Tensor, seed: int) -> list[Solving]:
     both = [("e3", PointSpec(elements, "E(3)", **size)), ("se3", PointSpec(elements, "SE(3)", products=8, **size))]
     solvers = [in_space(name, drawn(spec, seed), numbers, seed=seed) for name, spec in both]
     return [*solvers, plain(numbers, seed)]
+
+
+def usual(numbers: Tensor, at: Tensor, seed: int) -> list[Solving]:
+    """The models of a page for which a person named none: untrained ones, of which the trained one of ethanol replaces the first
+    where the atoms, at positions [N, 3] in angstrom, are ethanol.
+    """
+    models = untrained(numbers, seed)
+    if "ethanol" not in NAMES or not is_ethanol(numbers, at):
+        return models
+    model = load("ethanol")
+    assert isinstance(model, SpaceModel)
+    learned_one = in_space("e3", model.double(), numbers, unit="eV")
+    return [replace(learned_one, title=f"trained {learned_one.title}"), *models[1:]]
+
+
+def is_ethanol(numbers: Tensor, at: Tensor) -> bool:
+    """Whether these atoms are one molecule of ethanol: C2H6O with an O-H bond, which its isomer dimethyl ether does not have."""
+    if sorted(numbers.tolist()) != [1] * 6 + [6, 6, 8]:
+        return False
+    return bool(((at[numbers == 1] - at[numbers == 8]).norm(dim=-1) < BOND).any())
 
 
 def in_space(name: str, model: SpaceModel, numbers: Tensor, seed: int | None = None, unit: str = "") -> Solving:
