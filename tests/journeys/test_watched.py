@@ -100,7 +100,7 @@ def test_a_link_brings_back_what_was_opened_and_changed(opened):
 
 def test_loops_say_that_they_explain_no_cell(opened):
     tab, _ = opened("equivariant vectors")
-    tab.locator("details summary").first.click()
+    tab.locator("main details summary").first.click()
     figure = tab.locator(".step", has=tab.locator(".equation", has_text="sum(")).locator("figure").last
     figure.locator(".cell").first.click()
     assert "a cell of a loop has no explanation" in tab.locator(".explain .note").inner_text()

@@ -2,6 +2,7 @@
 // shows how far the weights of each layer change, beside the rounding floor.
 import type { Rerun, Heads } from "../../core/contract";
 import { button, h } from "../../core/dom";
+import { whether } from "../../widgets/verdict";
 import { layerName } from "./mosaic";
 import { LatestRequest, type Fetcher } from "./latest_request";
 import type { HeadsPage } from "./page";
@@ -120,7 +121,7 @@ export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefi
         h("th", { scope: "row" }, name(layer)),
         h("td.far", { style: `--share:${(difference / most).toFixed(3)}` }, small(difference)),
         h("td", small(again.rounding_floors[layer])),
-        h("td", difference > again.rounding_floors[layer] ? "changes" : "does not change"),
+        h("td", whether(difference <= again.rounding_floors[layer])),
       );
     const fill = (count: number) => body.replaceChildren(...again.max_differences.slice(0, count).map(row));
     fill(ROWS);
