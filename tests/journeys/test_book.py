@@ -242,10 +242,16 @@ def test_own_words_are_shown_and_the_text_stays_true(read, site, tmp_path):
     tab = read(page=own / "index.html")
     open_figure(tab, "first")
     assert "forest" in frame_of(tab, "first").locator("main").inner_text()
-    assert "This figure shows your words." in tab.locator("#first + .whose").inner_text()
-    tab.locator("#first + .whose button").click()
-    eventually(tab, "() => document.querySelector('#first + .whose').textContent.includes('words of the text')")
+    line = tab.locator(".whose:has(+ #first)")
+    assert "This figure shows your words." in line.inner_text()
+    line.get_by_role("button").click()
+    eventually(tab, "() => document.querySelector('.whose:has(+ #first)').textContent.includes('words of the text')")
     frame_of(tab, "first").get_by_text("conquers").first.wait_for()
+    about = tab.locator("equiscope-figure[src$='sentence.html']").evaluate_all(
+        "all => all.filter((one) => /(order|edits|point)=/.test(one.getAttribute('state'))).map((one) => one.getAttribute('state'))"
+    )
+    assert about != []
+    assert all(dict(parse_qsl(state))["words"] == json.dumps(list(book.WORDS), separators=(",", ":")) for state in about)
 
 
 def test_a_claim_opens_where_it_is_named(read):

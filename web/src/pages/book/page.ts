@@ -209,6 +209,7 @@ export class Shell {
       this.passed();
       this.soon();
     }, { passive: true }); // prettier-ignore
+    new ResizeObserver(() => this.look()).observe(this.text); // figures have found their size
     this.text.addEventListener(CHANGED, ({ target }) => {
       const element = target as Stateful;
       if (!this.elements.has(element.id) || this.state(element.id) === element.state) return;

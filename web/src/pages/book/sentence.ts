@@ -1,12 +1,12 @@
 // Your own words. The text speaks of the words of the book; figures of a sentence begin with yours, unless the text's state of that
-// figure is about its own words: their order, or numbers of theirs that it changes.
+// figure is about its own words: their order, a number that it points at, or numbers that it changes.
 import { h } from "../../core/dom";
 import { merged } from "../../figure/messages";
 import { actsOn } from "./address";
 import type { Shell } from "./page";
 
 const PAGE = "figures/sentence.html";
-const ABOUT = ["words", "order", "edits"]; // fields of a state that hold for certain words only
+const ABOUT = ["words", "order", "edits", "point"]; // fields of a state that hold for certain words only
 
 export class Sentence {
   /** own: the words that the reader gave; of the text: what it speaks of. */
@@ -43,25 +43,25 @@ export class Sentence {
     }
   }
 
-  /** A line below each figure of a sentence: whose words it shows, and a button for the others. */
+  /** A line above each figure of a sentence: whose words it shows, and a button for the others. */
   lines(root: HTMLElement, shell: Shell): void {
     for (const figure of root.querySelectorAll<HTMLElement>(`equiscope-figure[src="${PAGE}"]`)) {
       const [name, other] = [h("span"), h<HTMLButtonElement>("button", { type: "button" })];
       other.addEventListener("click", () => {
         const state = shell.state(figure.id);
-        const cleared = merged(state, "words=&order=&edits=");
-        shell.show(figure.id, Sentence.about(state) ? cleared : this.texts(cleared));
+        const cleared = merged(state, "words=&order=&edits=&point=");
+        shell.show(figure.id, this.ofText(state) ? cleared : this.texts(cleared));
       });
       const look = () => {
         const texts = this.ofText(shell.state(figure.id));
         name.textContent = texts
           ? "This figure shows the words of the text. "
-          : `This figure shows your words. Words and numbers that the text names are of “${this.text.join(" ")}”. `;
-        other.textContent = texts ? `show “${short(this.own)}”` : "show the words of the text";
+          : `This figure shows your words. The text speaks of “${this.text.join(" ")}”. `;
+        other.textContent = `Show “${short(texts ? this.own : this.text)}”`;
       };
       shell.watch(figure.id, look);
       look();
-      figure.after(h("p.whose", { role: "status" }, name, other));
+      figure.before(h("p.whose", { role: "status" }, name, other));
     }
   }
 
