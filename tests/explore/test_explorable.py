@@ -31,7 +31,8 @@ def love():
 @pytest.fixture
 def bundles(tmp_path):
     """A folder with a page bundle of a few letters: these tests are about what stands around it."""
-    (tmp_path / "sentence.js").write_text("document.title += '</script><!--';", encoding="utf-8")
+    for name in ("frame.js", "sentence.js"):
+        (tmp_path / name).write_text("document.title += '</script><!--';", encoding="utf-8")
     (tmp_path / "sentence.css").write_text("body { margin: 0 }", encoding="utf-8")
     return tmp_path
 
@@ -179,7 +180,7 @@ def test_a_sentence_stays_data_whatever_it_says(bundles):
     text = html(content, bundles=bundles)
     assert "alert(" not in text.replace("&lt;script&gt;alert(1)&lt;/script&gt;", "").replace("onerror=alert(2)&gt;", "")
     assert "<img" not in text
-    assert text.count("<script") == text.count("</script>") == 2
+    assert text.count("<script") == text.count("</script>") == 3  # of the frame, the record and the page
     assert text.count("</title>") == 1
     data = re.search(r'id="explorable">([^<]*)</script>', text).group(1)
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", data)
