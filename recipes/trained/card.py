@@ -21,6 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from scipy.stats import norm
 
 from equiscope.checkpoints import run_folder
 from equiscope.data.catalogue import catalogue
@@ -69,7 +70,7 @@ LIMITS = {
         "It is for looking at a trained model: a molecule that rotates, its energy, forces and attention.",
         "It knows ethanol near its equilibrium, as frames of molecular dynamics show it. It knows no other molecule, no broken "
         "bond, no second molecule and no environment; there it answers a number all the same.",
-        "Do not use it for science: `recipes/ethanol.toml` trains longer: {longer} meV/Å on the same frames.",
+        "Do not use it for science: `recipes/ethanol.toml` trains longer, to {longer} meV/Å on the same frames.",
     ],
 }  # fmt: skip
 ATTENTION = f"""On the first {{images:,}} images of the development test. The object is the pixels brighter than {{threshold}} of
@@ -77,7 +78,7 @@ ATTENTION = f"""On the first {{images:,}} images of the development test. The ob
 a patch counts by its part of the object. *Ratio* is the mean share divided by the mean area: 1 where attention ignores the image,
 and at most {{most:.2f}}. There are two controls: the ratio for the object of *another image*, which is above 1 where attention
 prefers positions at which objects often are, and the ratio in the same model *untrained*. Attention is said to lie on the object
-where the interval of the ratio is at or above {SHARE} and above both controls."""
+where the interval of the ratio, wider for as many rows as there are, is at or above {SHARE} and above both controls."""
 DATA = {"characters": "tinyshakespeare", "clothes": "fashion_mnist", "ethanol": "rmd17"}
 WORK = {
     "characters": "Karpathy 2015, tinyshakespeare",
@@ -378,8 +379,14 @@ def recall_lines(card: dict[str, Any]) -> list[str]:
 def attention_lines(card: dict[str, Any]) -> list[str]:
     """Whether the attention of the class token lies on the object, as it was measured."""
     own, other = card["trained"], {one["of"]: one for one in card["untrained"]["rows"]}
-    on = [one["of"] for one in own["rows"] if one["low"] >= max(SHARE, one["other"], other[one["of"]]["ratio"])]
-    verdict = f"This holds for {', '.join(on)}." if on else "No head and no rollout reaches it, so no such claim is made."
+    wider = norm.isf(0.025 / len(own["rows"])) / Z  # Bonferroni: one of this many rows would be above by chance
+    on = [
+        one["of"] for one in own["rows"]
+        if one["ratio"] - wider * (one["ratio"] - one["low"]) >= max(SHARE, one["other"], other[one["of"]]["ratio"])
+    ]  # fmt: skip
+    above = [f"{one['of']} ({one['ratio'] - one['other']:.2f})" for one in own["rows"] if one["of"] in on]
+    held = f"This holds for these, which exceed the ratio of another image by the number beside each: {', '.join(above)}."
+    verdict = held if on else "No head and no rollout reaches it, so no such claim is made."
     rows = [
         f"| {one['of']} | {one['share']:.3f} | {one['ratio']:.2f} | {one['low']:.2f} to {one['high']:.2f} | "
         f"{one['other']:.2f} | {other[one['of']]['ratio']:.2f} |" for one in own["rows"]

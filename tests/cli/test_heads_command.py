@@ -284,7 +284,7 @@ def test_a_long_sound_is_refused(equi, folders, tmp_path):
     [
         (["", "--model", "gpt2"], ["The text is empty"]),
         (["a", "--image", "x.png", "--model", "gpt2"], ["Give one of them"]),
-        (["--image", "x.png"], ["--image needs a model that takes it"]),
+        (["--image", "x.png"], ["There is no picture x.png"]),
         (["--audio", "x.wav"], ["--audio needs a model that takes it"]),
         (["--image", "x.png", "--model", "gpt2"], ["There is no picture x.png"]),
         (["a", "--model", "vit"], ["ViTModel takes no text, but pixel_values [1, 3, 32, 32]"]),

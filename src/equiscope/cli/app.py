@@ -107,10 +107,10 @@ def explore(
         return
     if frame is not None:
         raise InputError(f"--frame {frame} is for a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
-    if image and not (audio or video) and model is None and IMAGES in trained.NAMES:
+    if image and not (audio or video) and model is None:
         model = IMAGES
-    if (image or audio or video) and model is None:
-        option = "--image" if image else "--audio" if audio else "--video"
+    if (audio or video) and model is None:
+        option = "--audio" if audio else "--video"
         raise InputError(
             f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run."
         )

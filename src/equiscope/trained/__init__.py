@@ -12,7 +12,7 @@ from typing import Any
 
 from equiscope.errors import InputError, UnknownName, did_you_mean
 
-NAMES = ("characters",)
+NAMES = ("characters", "clothes", "ethanol")
 HOME = Path(__file__).parent
 CARD, MEASURED = "card.md", "card.json"
 MODEL_FILES = ("run.json", "config.json")  # one of them is in the folder of a model

@@ -24,7 +24,6 @@ from equiscope.program.loops import with_forces
 from equiscope.program.modes import Functions
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
-from equiscope.trained import NAMES
 
 BOND = 1.3  # angstrom: longer than any O-H bond of a molecule in motion
 Answers = dict[str, Tensor]
@@ -68,7 +67,7 @@ def usual(numbers: Tensor, at: Tensor, seed: int) -> list[Solving]:
     where the atoms, at positions [N, 3] in angstrom, are ethanol.
     """
     models = untrained(numbers, seed)
-    if "ethanol" not in NAMES or not is_ethanol(numbers, at):
+    if not is_ethanol(numbers, at):
         return models
     model = load("ethanol")
     assert isinstance(model, SpaceModel)
