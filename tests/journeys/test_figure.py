@@ -7,8 +7,11 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -340,6 +343,37 @@ def test_a_page_in_the_document_works_in_a_sandboxed_frame_in_memory(watched, be
     assert tab.evaluate("history.length") == before
     host.get_by_role("button", name="reset").click()
     until(tab, lambda: words(frame) == ["Love", "conquers", "all"])
+
+
+@pytest.fixture
+def served(beside):
+    """The folder on a server of this machine -> its address."""
+
+    class Silent(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(beside))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_files_of_a_web_server_are_shown_in_a_sandboxed_frame_too(browser, served):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab, asked = context.new_page(), []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"{served}/plain.html")
+    inside(tab, "#shuffled").get_by_role("button", name="Reverse").click()
+    until(tab, lambda: tab.evaluate("document.getElementById('shuffled').state") == "story=shuffle&order=2%2C1%2C0")
+    tab.set_content(f'<iframe src="{served}/plain.html" sandbox="allow-scripts" width="900" height="800"></iframe>')
+    host = tab.wait_for_selector("iframe").content_frame()
+    frame = host.wait_for_selector("#shuffled iframe").content_frame()
+    frame.wait_for_selector("main .words")
+    frame.get_by_role("button", name="Reverse").click()
+    until(tab, lambda: host.evaluate("document.getElementById('shuffled').state") == "story=shuffle&order=2%2C1%2C0")
+    assert {url.partition("#")[0].rpartition("/")[2] for url in asked} <= {"plain.html", "love.html", figure.SCRIPT, "favicon.ico"}
+    context.close()
 
 
 def test_state_lives_in_memory_where_a_frame_has_no_history(watched, beside):
