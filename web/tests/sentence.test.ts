@@ -58,9 +58,9 @@ describe("a goal is not reached", () => {
   test.each([
     ["uniform-attention", "edits=" + edit({ words: { "0,0": 0, "0,1": 0 } })],
     ["hard-lookup", "edits=" + edit({ words: { "0,0": 50 } })],
-    ["no-position-needed", "story=shuffle&order=2,0,1"],
-    ["no-position-needed", "story=shuffle&causal=true"],
-    ["no-position-needed", "story=shuffle&scheme=rope&order=2,0,1"],
+    ["last-word", "story=shuffle&order=1,0,2"],
+    ["last-word", "story=shuffle&causal=true&order=2,0,1"],
+    ["last-word", "story=shuffle&causal=true&scheme=rope&order=1,0,2"],
     ["nothing-moves", "story=shuffle&order=2,0,1"],
     ["all-change", "story=readouts&order=2,0,1"],
     ["all-change", "story=readouts&order=2,0,1&causal=true"],

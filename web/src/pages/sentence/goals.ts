@@ -57,13 +57,18 @@ const GOALS: Record<string, (app: App) => Marked> = {
   },
 
   // --- chapter 3 ---------------------------------------------------------------------------------------------------------
-  "no-position-needed": (app) => {
+  "last-word": (app) => {
     if (app.state.scheme !== "none") return no("Choose “none” as the position scheme.");
-    const { broken, error } = shuffled(app, "output");
+    if (!app.state.causal) return no("Switch the causal mask on.");
     if (!isShuffled(app)) return no("Put the words in another order first.");
-    return broken
-      ? yes(`the rows differ by ${percent(error)}, and no position was added: the mask depends on the order.`)
-      : no("Every row has moved with its word, so the layer is still equivariant.");
+    const { order, words } = app.state;
+    const last = order.length - 1;
+    if (order[last] !== last) return no(`The word “${words[last]}” is no longer at the end.`);
+    const [now, before] = [valueOf(app, "output"), valueOf(app, "output", identity(app))].map((x) => rowsOf(x)[last]);
+    const off = relativeError(tensor([now.length], now), tensor([before.length], before));
+    return off < SMALL
+      ? yes(`the row of “${words[last]}” is as before, although other words have changed places.`)
+      : no(`The row of “${words[last]}” has changed by ${percent(off)}.`);
   },
 
   "nothing-moves": (app) => {
