@@ -101,7 +101,7 @@ class Part {
 
   /** Whether an element with this id stands in raw HTML, so that a target of this name needs no anchor. */
   defines(name: string): boolean {
-    return this.raw.includes(` id="${name}"`);
+    return new RegExp(`\\sid="${name}"`).test(this.raw);
   }
 
   problem(why: string): void {

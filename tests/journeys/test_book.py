@@ -168,7 +168,7 @@ def solve(tab, exercise, touch=False):
 
 def said(tab, exercise, words):
     """Whether the exercise says so, sooner or later."""
-    for _ in range(200):
+    for _ in range(600):
         if tab.locator(f"[id='{exercise}']").get_by_role("status").inner_text().startswith(words):
             return True
         tab.wait_for_timeout(50)

@@ -44,10 +44,10 @@ def drawing(words: str) -> Content:
 
 
 def heads(words: str) -> Content:
-    """The trained character model on the words of the reader."""
+    """The trained character model on the words of the text, which speaks of its heads."""
     from equiscope.cli.heads import ModelInput, page_of
 
-    return page_of("characters", ModelInput(text=words)).file()
+    return page_of("characters", ModelInput(text=" ".join(book.WORDS))).file()
 
 
 def check(words: str) -> Content:
