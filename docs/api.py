@@ -17,7 +17,7 @@ TOP, ROOMS = tuple(equiscope._NAMES), tuple(equiscope._ROOMS)
 ENTRY = re.compile(r"(?P<key>[\w*.`\[\]]+(?:, [\w*.`\[\]]+)*) {2,}(?P<text>\S.*)")
 NOTE = re.compile(r"(?P<key>returns|raises) +(?P<text>\S.*)")
 TOPICS = {
-    "Check": ("check", "Audit", "parity", "Parity"),
+    "Check": ("check", "Audit", "parity", "Parity", "guard"),
     "See": ("watch", "Program", "show", "export"),
     "Build": (
         "build", "describe", "Spec", "InputLayer", "Block", "Attention", "FeedForward", "Norm", "OutputLayer", "PointSpec",

@@ -52,6 +52,7 @@ _NAMES = {
     "evaluate": "training",
     "export": "explore.notebook",
     "generate": "models",
+    "guard": "models.guard",
     "load": "checkpoints",
     "parity": "audit.parity.comparing",
     "predict": "training",

@@ -39,6 +39,7 @@ from .models import Spec as Spec
 from .models import build as build
 from .models import describe as describe
 from .models import generate as generate
+from .models.guard import guard as guard
 from .program import Program as Program
 from .program import watch as watch
 from .record import Audit as Audit

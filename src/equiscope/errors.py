@@ -94,6 +94,28 @@ class Unwritable(InputError):
         return f"{printable(self.path)} cannot be written: {self.why}. {self.hint}"
 
 
+class GuardFailed(EquiscopeError):
+    """A language model, or a function that scores tokens, reads what it should predict (`equiscope.guard`).
+
+    kind      "future": an output depends on later tokens; "batch": on other sequences; "state": on earlier calls; "random": on
+              chance; "sum": probabilities sum to more than one
+    calls     calls of the model until then
+    tokens    the input; changed: the tokens that were replaced in it; other: the input with them replaced
+    position  whose output changed
+    """
+
+    def __init__(
+        self, kind: str, sentence: str, calls: int, tokens: Sequence[int] = (), position: int | None = None,
+        changed: Sequence[int] = (), other: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(kind, sentence, calls, tokens, position, changed, other)
+        self.kind, self.sentence, self.calls, self.position = kind, sentence, calls, position
+        self.tokens, self.changed, self.other = list(tokens), list(changed), list(other)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The question "Did you mean rope?"; empty where no known name is similar. Case, spaces and hyphens make no difference."""
     near = _nearest(str(name), list(known))

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from tokenizers.normalizers import Lowercase, Replace
 
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import GuardFailed, InputError, UnknownName
 from equiscope.models import build
 from equiscope.symmetry import relative_error
 from equiscope.tokens import by_bytes, by_characters
 from equiscope.training import fit, load_run, load_task, open_task, recipe, resolve_spec
 from equiscope.training.reading import merged
-from tests.training.small import SAMPLE, small
+from tests.training.small import SAMPLE, plain, small
 
 pytestmark = pytest.mark.quick
 
@@ -233,3 +233,19 @@ def test_a_run_goes_on_with_its_own_tokenizer_and_refuses_a_larger_one(tmp_path)
     (tmp_path / "other.txt").write_text("First\nsecond: ß\n" * 40, encoding="utf-8")
     with pytest.raises(InputError, match=r"other\.txt, line 2: 'ß' .*\. Start from a model whose tokenizer knows it"):
         open_task(recipe(merged(begun, {"data": {"tokens": "checkpoint", "train": str(tmp_path / "other.txt")}})))
+
+
+def test_the_guard_of_a_recipe_stops_a_model_that_reads_later_tokens(tmp_path):
+    _, task = small(tmp_path, model=head(), data={"context": 7}, evaluation={"guard": True})
+    model = build(resolve_spec(task)).eval()
+    assert task.evaluate(model)["loss"] > 0
+    forward = model.forward
+    model.forward = lambda ids: forward(ids) + forward(ids).mean(1, keepdim=True)
+    with pytest.raises(GuardFailed, match="reads later tokens"):
+        task.evaluate(model)
+
+
+def test_the_guard_is_for_the_task_language(tmp_path):
+    data = {"task": "synthetic", "generate": "copy", "length": 8, "symbols": 5}
+    with pytest.raises(InputError, match=r"evaluation\.guard is for the task language, but the task is synthetic"):
+        open_task(recipe(plain(tmp_path, evaluation={"guard": True}) | {"data": data}))

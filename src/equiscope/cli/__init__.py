@@ -9,7 +9,7 @@ import re
 import sys
 from contextlib import suppress
 
-from equiscope.errors import EquiscopeError, printable, reason
+from equiscope.errors import EquiscopeError, GuardFailed, printable, reason
 
 LONG = re.compile(r"(\S{300})\S+")  # very long names are shortened
 
@@ -31,7 +31,7 @@ def main() -> None:
             _ends(1)
         with suppress(OSError):
             print(f"equiscope: {_sentence(error)}", file=sys.stderr)
-        _ends(2)
+        _ends(1 if isinstance(error, GuardFailed) else 2)
 
 
 def _sentence(error: BaseException) -> str:

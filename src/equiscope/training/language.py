@@ -19,6 +19,7 @@ from equiscope.data.token_stream import UnknownCharacter, encode_in_memory
 from equiscope.errors import InputError, UnknownName
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Model, Sampling, generate
+from equiscope.models.guard import LONGEST, guard
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
@@ -113,9 +114,12 @@ class LanguageTask(TextTask):
         text: an unknown token, or a text without its capitals, is far easier to predict than what it replaces.
 
         Each passage is read from its own beginning, or with the end of the previous one as context (data.overlap).
-        most  passages that are read, from the beginning of the part; by default all
+        most    passages that are read, from the beginning of the part; by default all
+        raises  GuardFailed for a model that reads later tokens, if the recipe's `evaluation.guard` is on
         """
         assert self.passages is not None
+        if self.recipe.evaluation.guard and self.config.context > 1:
+            guard(model, self.tokenizer.size, longest=min(self.config.context, LONGEST))
         device, span = next(model.parameters()).device, self.config.context
         total, count, hidden = 0.0, 0, not self.passages.whole
         at_once, left = max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span), math.inf if most is None else most

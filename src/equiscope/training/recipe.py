@@ -76,12 +76,15 @@ class Evaluation(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=T
     save     steps between checkpoints; by default `every`
     keep     number of most recent checkpoints to keep
     samples  number of fixed examples whose outputs are recorded at every evaluation
+    guard    for the task language: before each evaluation, test that the model reads no later token (`equiscope.guard`), and stop
+             the run if it does
     """
 
     every: Size | None = None
     save: Size | None = None
     keep: Size = 2
     samples: Count = 2
+    guard: bool = False
 
 
 class Engine(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,7 +20,10 @@ TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, Soun
 
 def open_task(recipe_: Recipe, recipe_folder: Path | None = None) -> Task:
     """The task of a recipe with its data, read and checked. recipe_folder: searched first for the data."""
-    return task_of(recipe_).from_recipe(recipe_, recipe_folder)
+    kind = task_of(recipe_)
+    if recipe_.evaluation.guard and kind is not LanguageTask:
+        raise InputError(f"evaluation.guard is for the task language, but the task is {kind.name}. Leave it out.")
+    return kind.from_recipe(recipe_, recipe_folder)
 
 
 def load_task(folder: Path) -> tuple[Run, Task]:
