@@ -10,6 +10,7 @@ import equiscope as eq
 from equiscope.cli import main
 from equiscope.cli.app import app
 from equiscope.models import PRESETS
+from equiscope.trained import NAMES
 
 
 def said(*words):
@@ -25,7 +26,7 @@ def test_a_preset_is_described_with_the_part_that_decides():
 
 
 def test_without_a_name_all_presets_are_listed():
-    assert list(json.loads(said("--json"))) == list(PRESETS)
+    assert list(json.loads(said("--json"))) == [*PRESETS, *NAMES]
     assert "124.4 M parameters" in said()
 
 

@@ -62,7 +62,7 @@ def test_a_page_is_written_where_it_is_said(equi, tmp_path):
     assert (code, err) == (0, "")
     assert out.startswith("wrote ")
     assert out.strip().endswith("one file, works offline)")
-    assert "helium.xyz: He" in target.read_text(encoding="utf-8")
+    assert "Rotating helium.xyz (He)" in target.read_text(encoding="utf-8")
 
 
 def test_a_spec_of_ones_own_is_drawn_beside_a_plain_transformer(equi, tmp_path):
