@@ -120,18 +120,13 @@ def goals_of(frame):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_docs_list_the_parts_and_goals_of_a_page(shown, name):
-    """`python -m tests.journeys.test_figure_parts` writes them."""
-    _, frame = shown(name, wide=390)
+def test_a_page_has_the_parts_and_goals_of_the_docs_and_fits_a_figure_on_a_phone(shown, name):
+    """`python -m tests.journeys.test_figure_parts` writes the tables of the docs."""
+    tab, frame = shown(name, wide=390)
     parts, goals = listed()
     assert parts.get(name, set()) == set(parts_of(frame))
     assert goals.get(name.partition(",")[0], set()) == set(goals_of(frame))
     assert frame.evaluate(LOOSE) == [], "every text of the page is in a part"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_page_fits_a_figure_on_a_phone(shown, name):
-    tab, frame = shown(name, wide=390)
     assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     box = tab.locator("iframe").bounding_box()
