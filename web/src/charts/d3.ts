@@ -22,7 +22,7 @@ export const format =
 
 const exponent = (value: number): number => Math.floor(Math.log10(Math.abs(value)) + 1e-9);
 
-/** The decimals that tell numbers apart which lie so far from each other. */
+/** The decimals that distinguish numbers which lie so far from each other. */
 export const precisionFixed = (step: number): number => Math.max(0, -exponent(step));
 export const precisionRound = (step: number, most: number): number => Math.max(0, exponent(Math.abs(most) - Math.abs(step)) - exponent(step)) + 1; // prettier-ignore
 export const [precisionPrefix, formatPrefix] = [undefined, undefined]; // of SI prefixes
