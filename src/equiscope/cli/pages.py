@@ -55,11 +55,11 @@ def image(inputs: PageInputs) -> Patches:
 
 
 def molecule(inputs: PageInputs) -> Molecule:
-    """Aspirin, which comes with the package."""
-    from equiscope import explore
+    """Ethanol, which comes with the package and has a trained model."""
+    from equiscope import trained
     from equiscope.explore.pages.molecule import molecule
 
-    return molecule(Path(explore.__file__).parent / "aspirin.xyz", seed=inputs.seed)
+    return molecule(trained.HOME / "ethanol" / "examples" / "ethanol.xyz", seed=inputs.seed)
 
 
 def reach(inputs: PageInputs) -> Reach:

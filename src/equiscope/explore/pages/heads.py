@@ -317,7 +317,8 @@ def _reason(one: Attended) -> str:
 def _summary(content: record.Heads, attentions: Sequence[Attended]) -> str:
     roles = Counter(h.role for layer in content.layers for h in layer.heads)
     heads, sequence = sum(roles.values()), content.sequences[content.layers[0].query_sequence]
-    counts = [f"{'all' if count == heads else count} {DOES[role]}" for role, count in roles.most_common()]
+    does = {role: text.replace("attend ", "attends ").replace("do ", "does ") for role, text in DOES.items()}
+    counts = [f"{'all' if count == heads else count} {(does if count == 1 else DOES)[role]}" for role, count in roles.most_common()]
     listed = counts[0] if len(counts) == 1 else f"{', '.join(counts[:-1])} and {counts[-1]}"
     errors = [one.reconstruction_error for one in attentions if one.reconstruction_error is not None]
     exact = f" Recomputed from Q and K, they match the model's output to a relative {max(errors):.0e}." if errors else ""

@@ -27,6 +27,7 @@ ATOMS, FRAMES = 150, 500  # the most that a page shows
 ANGLES = tuple(float(angle) for angle in range(0, 181, 5))
 TURNS = 6  # in which the rounding floor is looked for
 Models = Callable[[Tensor], Sequence[Solving]]
+LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SUMMARY = (
     "Every model computes again on the rotated coordinates. The energy of an equivariant model is unchanged up to rounding, and "
     "its forces rotate with the molecule. A plain transformer fails both."
@@ -59,7 +60,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int
     with _one_thread():
         solvers = [solved(model, places[at - first]) for model in solver_models]
     return Molecule(
-        title=f"Rotating {path.name} ({formula(numbers)}): which model is equivariant?", summary=SUMMARY,
+        title=f"Rotating {path.name} ({formula(numbers).replace(' ', '').translate(LOW)}): which model is equivariant?", summary=SUMMARY,
         file=path.name, elements=_elements(numbers),
         atoms=numbers.tolist(),
         frames=pack(places.numpy()), captions=[_caption(one) for one in displayed], frame=at - first, axis=list(Y),
