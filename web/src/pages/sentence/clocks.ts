@@ -5,8 +5,7 @@ import { h, select, slider } from "../../core/dom";
 import { error, number, scientific } from "../../core/format";
 import { clocks as dials, plane } from "../../widgets/clock";
 import { matrix } from "../../widgets/matrix";
-import { dot, line } from "../../charts/marks";
-import { still } from "../../charts/still";
+import { spark } from "../../charts/spark";
 import { distinctRows } from "../../core/measure";
 import { COLOURS, numbered } from "../../core/names";
 import { Program } from "../../core/program";
@@ -176,19 +175,8 @@ function ladder(app: App): HTMLElement {
     const n = table.shape[0];
     const row = Math.min(app.state.position, n - 1);
     const from = Array.from({ length: n }, (_, j) => table.data[row * n + j]);
-    const range: [number, number] = [Math.min(0, ...from), Math.max(...from)];
-    const label = `dot product of position ${row} with every position, from ${number(range[0], 2)} to ${number(range[1], 2)}`;
     curve.querySelector("svg")?.remove();
-    curve.prepend(
-      still(
-        { label, width: 420, height: 200, x: { title: `position j, with position ${row}`, range: [0, n - 1] }, y: { range } },
-        (space) => [
-          // prettier-ignore
-          line(space, from.map((y, x) => [x, y])), // prettier-ignore
-          dot(space, [row, from[row]], 5),
-        ],
-      ),
-    );
+    curve.prepend(spark(from, `dot product of position ${row} with position j`, row));
     const own = Array.from({ length: n }, (_, i) => table.data[i * n + i]);
     const [least, most] = [Math.min(...own), Math.max(...own)].map((product) => product.toFixed(6));
     norms.textContent =
