@@ -93,6 +93,29 @@ def test_the_browser_gives_pythons_numbers_on_golden_programs(visit, every):
                 assert np.allclose(got, wanted, rtol=1e-9, atol=1e-9), f"{name}, {move.name}: {step}"
 
 
+# --- what a link begins with --------------------------------------------------------------------------------------------
+def test_a_link_points_at_a_number_and_ends_the_steps_with_the_weighted_sum(visit):
+    tab = visit("until=mixed&point=mixed:0,0")
+    assert tab.locator(".explain .result").inner_text() == "2.40"
+    assert tab.locator('main figure[data-symbol="Z"] .target').inner_text() == "2.40"
+    steps = tab.locator("main .step").count()
+    tab.locator('main figure[data-symbol="A"] .cell').first.click()
+    eventually(tab, "location.hash.includes('weights%3A0%2C0')")
+    tab.get_by_role("button", name="The whole block").click()
+    assert tab.locator("main .step").count() > steps
+
+
+def test_few_schemes_are_compared_until_a_reader_asks_for_more(visit):
+    tab = visit("story=slide")
+    assert tab.locator(".card").evaluate_all("cards => cards.map(c => c.dataset.scheme)") == ["none", "sinusoidal", "rope"]
+    tab.locator(".compared summary").first.click()
+    tab.locator(".compared").first.get_by_label("ALiBi", exact=True).check()
+    assert tab.locator('.card[data-scheme="alibi"]').count() == 1
+    assert "alibi" in tab.url
+    tab.locator(".compared").first.get_by_role("button", name="All").click()
+    assert tab.locator(".card").count() == len(offers(1))
+
+
 # --- the choice of schemes ----------------------------------------------------------------------------------------------
 def test_schemes_are_listed_under_the_place_where_they_act(visit):
     tab = visit()
@@ -573,4 +596,4 @@ def test_pages_are_as_small_as_promised(exported):
     small = exported().read_bytes()
     assert len(gzip.compress(small)) <= 150_000
     large = exported(sentence=" ".join(f"word{i}" for i in range(64)), heads=12, width=96).read_bytes()
-    assert len(large) <= 610_000
+    assert len(large) <= 630_000
