@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from PIL import Image
 from scipy.stats import norm
 
+from equiscope.audit import check
 from equiscope.checkpoints import run_folder
 from equiscope.data.catalogue import catalogue
 from equiscope.data.files import find_files
@@ -70,6 +71,8 @@ LIMITS = {
         "It is for looking at a trained model: a molecule that rotates, its energy, forces and attention.",
         "It knows ethanol near its equilibrium, as frames of molecular dynamics show it. It knows no other molecule, no broken "
         "bond, no second molecule and no environment; there it answers a number all the same.",
+        "Of a perfectly symmetric arrangement, such as methane, its output does not have the symmetry, and forces close to it are "
+        "large: see the verdict of `stabiliser`.",
         "Do not use it for science: `recipes/ethanol.toml` trains longer, to {longer} meV/Å on the same frames.",
     ],
 }  # fmt: skip
@@ -79,6 +82,7 @@ a patch counts by its part of the object. *Ratio* is the mean share divided by t
 and at most {{most:.2f}}. There are two controls: the ratio for the object of *another image*, which is above 1 where attention
 prefers positions at which objects often are, and the ratio in the same model *untrained*. Attention is said to lie on the object
 where the interval of the ratio, wider for as many rows as there are, is at or above {SHARE} and above both controls."""
+ACTIONS, PROPERTIES = ("permute", "rotate", "translate", "reflect"), ("smooth", "stabiliser")  # of points in space
 DATA = {"characters": "tinyshakespeare", "clothes": "fashion_mnist", "ethanol": "rmd17"}
 WORK = {
     "characters": "Karpathy 2015, tinyshakespeare",
@@ -311,10 +315,17 @@ def ethanol(model: Any, task: Task, folder: Path) -> dict[str, Any]:
     energy, force = results[2], results[3]
     return {
         "results": results,
+        "checks": checks(model.float(), numbers, rounded.float()),
         "summary": f"ethanol: trained on {task.config.train_count} frames of rMD17 (CC0); on {force['count']} others the mean "
         f"error of a force is {force['value']:.1f} meV/Å, of an energy {energy['value']:.1f} meV. It knows no other molecule.",
         "predictions": {"file": file.name, "energy": float(answer.energy[0]), "forces": answer.forces[0].tolist()},
     }
+
+
+def checks(model: Any, numbers: torch.Tensor, positions: torch.Tensor) -> list[dict[str, Any]]:
+    """The verdicts of `eq.check` on the example."""
+    audit = check(model, numbers[None], positions[None], actions=list(ACTIONS), properties=list(PROPERTIES), effort="quick")
+    return [{"what": row.name, "verdict": row.verdict} for row in audit.rows if row.name in (*ACTIONS, *PROPERTIES)]
 
 
 MEASURES = {"characters": characters, "clothes": clothes, "ethanol": ethanol}
@@ -349,9 +360,10 @@ def written(name: str) -> str:
         lines += [*recall_lines(card), *attention_lines(card["attention"])]
     if name == "ethanol":
         rotated = run.result["test"]
+        verdicts = "; ".join(f"{one['what']} {one['verdict']}" for one in card["checks"])
         lines.append(
             f"\nRotating a frame changes a force component by {rotated['rotated forces']:.1g} meV/Å and an energy by "
-            f"{rotated['rotated energy']:.1g} meV in float32: rounding. `equiscope check ethanol` measures the symmetries."
+            f"{rotated['rotated energy']:.1g} meV in float32: rounding. Verdicts of `eq.check` on the example: {verdicts}."
         )
     if name == "characters":
         sampled = (PROMPT + card["predictions"]["sampled"]).strip().replace("\n", "\n    ")
