@@ -132,6 +132,22 @@ def test_what_a_reader_does_is_the_state_of_the_figure(read):
     assert tab.evaluate("history.length") == 1 or tab.evaluate("location.hash") == ""
 
 
+def test_changes_of_a_reader_and_of_the_text_are_undone_one_by_one(read):
+    tab = read()
+    frame, undo = inside(tab, "#shuffled"), tab.locator("#shuffled").get_by_role("button", name="undo")
+    assert undo.is_disabled()
+    frame.get_by_role("button", name="Reverse").click()
+    until(tab, lambda: undo.is_enabled())
+    tab.wait_for_timeout(800)  # changes that follow at once are one step
+    tab.get_by_role("link", name="all Love conquers").click()
+    until(tab, lambda: words(frame) == ["all", "Love", "conquers"])
+    undo.click()
+    until(tab, lambda: words(frame) == ["all", "conquers", "Love"])
+    undo.click()
+    until(tab, lambda: words(frame) == ["Love", "conquers", "all"])
+    assert undo.is_disabled()
+
+
 def test_a_link_of_the_text_changes_the_figure(read):
     tab = read()
     frame = inside(tab, "#shuffled")

@@ -18,6 +18,7 @@ const NEAR = "100% 0px"; // mounted within one screen above and below
 const MOST = 8; // figures that are mounted at a time, unless more are near: each takes about 15 MB
 const SILENCE = 10_000; // milliseconds after which a loaded frame that has said nothing holds no page of ours
 const SETTLED = 80; // milliseconds without scrolling
+const STEP = 700; // milliseconds: faster changes, as of a slider, are undone together
 const LEAST = 40; // pixels
 const ROOM = "16rem"; // before the page is there
 const STYLE = `
@@ -27,6 +28,7 @@ const STYLE = `
   .blank { margin: 0; padding: 1rem; }
   .bar { display: flex; justify-content: flex-end; gap: 1.1em; margin-top: .25em; font: 400 13px/1.9 system-ui, sans-serif; }
   .bar > * { font: inherit; color: inherit; background: none; border: 0; padding: 0 .2em; cursor: pointer; text-decoration: underline; text-underline-offset: 3px; }
+  .bar > :disabled { opacity: .45; cursor: default; text-decoration: none; }
   :focus-visible { outline: 2px solid currentColor; outline-offset: 2px; border-radius: 3px; }
   .failed { margin: 0; padding: .6rem 1rem; font-weight: 600; }
   .spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
@@ -46,12 +48,15 @@ export class Figure extends HTMLElement {
   private readonly status = make("p", "spoken");
   private readonly marker = make("div", "marker");
   private readonly opens = make("a", "", { textContent: "open", title: "The whole page, with this state", target: "_blank", rel: "noopener" }); // prettier-ignore
+  private readonly undoes = make("button", "", { type: "button", textContent: "undo", title: "Take back the last change", disabled: true }); // prettier-ignore
   private readonly questions = new Map<number, Question>();
   private readonly near = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.mount(), { rootMargin: NEAR }); // prettier-ignore
   private readonly scrolled = () => this.follow();
   private frame?: HTMLIFrameElement;
   private page?: Channel;
   private link?: string;
+  private readonly past: string[] = []; // states that "undo" returns to
+  private changedAt = -Infinity;
   private asked = 0;
   private below = 0;
   private timer = 0;
@@ -63,9 +68,10 @@ export class Figure extends HTMLElement {
     const bar = make("div", "bar");
     const reset = make("button", "", { type: "button", textContent: "reset", title: "Back to the first state" });
     reset.addEventListener("click", () => this.reset());
+    this.undoes.addEventListener("click", () => this.undo());
     this.opens.addEventListener("click", (event) => this.openWhole(event));
     this.status.setAttribute("role", "status");
-    bar.append(reset, this.opens);
+    bar.append(this.undoes, reset, this.opens);
     this.place.append(this.blank, this.failed);
     this.place.style.minHeight = ROOM;
     this.attachShadow({ mode: "open" }).append(
@@ -98,9 +104,8 @@ export class Figure extends HTMLElement {
 
   set state(link: string) {
     if (link === this.state) return;
-    this.link = link;
-    this.page?.tell({ link });
-    this.changed();
+    this.remember();
+    this.put(link);
   }
 
   /** The state of the attribute. */
@@ -116,6 +121,13 @@ export class Figure extends HTMLElement {
 
   reset(): void {
     this.state = this.first;
+  }
+
+  /** Back to the state before the last change, by whomever. */
+  undo(): void {
+    const before = this.past.pop();
+    this.changedAt = performance.now(); // the page answers with the same state in its own words
+    if (before !== undefined) this.put(before);
   }
 
   /** Whether a goal of the page is reached; mounts the page. Rejects where the page has no such goal, or is none of ours. */
@@ -168,8 +180,22 @@ export class Figure extends HTMLElement {
     setTimeout(() => this.blank.hidden || this.fail(`“${this.source}” is no page that equiscope has written, or it is not there.`), SILENCE); // prettier-ignore
   }
 
+  private put(link: string): void {
+    this.link = link;
+    this.page?.tell({ link });
+    this.changed();
+  }
+
+  private remember(): void {
+    const now = performance.now();
+    if (now - this.changedAt > STEP) this.past.push(this.state);
+    this.changedAt = now;
+  }
+
   private heard(message: FromPage): void {
     if ("link" in message) {
+      if (message.link === this.link) return;
+      if (message.acted) this.remember();
       this.link = message.link;
       if (message.acted) this.changed();
       else this.refer();
@@ -202,6 +228,7 @@ export class Figure extends HTMLElement {
   }
 
   private refer(): void {
+    this.undoes.disabled = !this.past.length;
     this.opens.href = `${this.source}#${this.state}`;
   }
 
