@@ -59,8 +59,9 @@ def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int
     solver_models = usual(numbers, places[at - first], seed) if models is None else models(numbers)
     with _one_thread():
         solvers = [solved(model, places[at - first]) for model in solver_models]
+    short = formula(numbers).replace(" ", "").translate(LOW)
     return Molecule(
-        title=f"Rotating {path.name} ({formula(numbers).replace(' ', '').translate(LOW)}): which model is equivariant?", summary=SUMMARY,
+        title=f"Rotating {path.name} ({short}): which model is equivariant?", summary=SUMMARY,
         file=path.name, elements=_elements(numbers),
         atoms=numbers.tolist(),
         frames=pack(places.numpy()), captions=[_caption(one) for one in displayed], frame=at - first, axis=list(Y),
