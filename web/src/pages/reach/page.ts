@@ -11,6 +11,7 @@ import { rows, sentences } from "./rows";
 import { type ReachState, shortest, stateOf, WEIGHTS } from "./state";
 
 const LARGEST_ZERO = 1e-14; // below it, a curve of effects is rounding
+const [LEAST, MOST] = [1e-6, 3]; // of the curves of effects, for all weights and lengths
 
 export interface ReachPage extends Store<ReachState> {
   record: Reach;
@@ -153,7 +154,7 @@ function distanceSection(page: ReachPage): Section {
         names: "ends",
         series: series(),
         x: { title: "tokens before the last one", range: [0, page.state.length - 1] },
-        y: { title: "change of the last output, relative", log: true },
+        y: { title: "change of the last output, relative", log: true, range: [LEAST, MOST] },
       }),
   };
 }
