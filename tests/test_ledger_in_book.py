@@ -53,3 +53,16 @@ def test_numbers_and_verdicts_are_those_of_the_ledger(chapter):
         known = re.findall(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", ledger[name].replace(",", ""))
         wrong += [f"{name}: {number}" for number, percent in NUMBER.findall(text) if not rounds_to(number, percent, known)]
     assert wrong == []
+
+
+CARD = re.compile(r"`src/equiscope/trained/([a-z]+)/card\.md`")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_numbers_beside_the_card_of_a_trained_model_are_those_of_the_card(chapter):
+    wrong = []
+    for paragraph in (LEARN / chapter).read_text(encoding="utf-8").split("\n\n"):
+        if card := CARD.search(paragraph):
+            known = re.findall(r"\d+(?:\.\d+)?", (ROOT / card[0].strip("`")).read_text(encoding="utf-8").replace(",", ""))
+            wrong += [number for number, percent in NUMBER.findall(paragraph) if not rounds_to(number, percent, known)]
+    assert wrong == []

@@ -50,6 +50,14 @@ def heads(words: str) -> Content:
     return page_of("characters", ModelInput(text=" ".join(book.WORDS))).file()
 
 
+def clothes(words: str) -> Content:
+    """The trained classifier of clothes on a picture that it has not learned from."""
+    from equiscope import trained
+    from equiscope.cli.heads import ModelInput, page_of
+
+    return page_of("clothes", ModelInput(image=trained.examples("clothes")[0])).file()
+
+
 def check(words: str) -> Content:
     """The report of a decoder whose mask is off by one in one layer."""
     import torch
@@ -91,8 +99,8 @@ def about(name: str) -> Callable[[str], Content]:
 
 
 FIGURES: dict[str, Callable[[str], Content]] = {name: about(name) for name in PAGES} | {
-    "sentence": sentence, "cost": cost, "drawing": drawing, "heads": heads, "check": check,
-    "watched": watched, "compare": compare,
+    "sentence": sentence, "cost": cost, "drawing": drawing, "heads": heads, "clothes": clothes,
+    "check": check, "watched": watched, "compare": compare,
 }  # fmt: skip
 
 

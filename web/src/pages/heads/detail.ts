@@ -1,6 +1,6 @@
 // One head: its tokens, tinted by the weights of the chosen query or key; the map of all weights; the number in the chosen cell.
 import type { Heads, AttentionLayer, TokenSequence } from "../../core/contract";
-import { button, h } from "../../core/dom";
+import { asPart, button, h } from "../../core/dom";
 import { save } from "../../core/save";
 import { hasCounterpart, type Side, shownSide, modelSwitch } from "./side_by_side";
 import { cell as number } from "./cell";
@@ -66,16 +66,24 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   const change = interventionControls(page);
   const by = segmentedControl("direction", [["query", "attends to", "Tint the tokens that the chosen token attends to"], ["key", "attended by", "Tint the tokens that attend to the chosen token"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
   const every = strip(page);
-  const seeing = h("div.seeing", h("div.choices", which?.element, by.element), summary, lines, ranking, every.element);
+  const seeing = h(
+    "div.seeing",
+    { "data-part": "reading" },
+    h("div.choices", which?.element, by.element),
+    summary,
+    lines,
+    ranking,
+    every.element,
+  );
   const saved = (kind: "svg" | "png") => {
     const name = () => `equiscope-${headName(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
     return button(kind.toUpperCase(), `Save the map as ${kind.toUpperCase()}`, () => view && save(map.element, name(), kind), { class: "keep", "aria-label": `Save the map as ${kind.toUpperCase()}` }); // prettier-ignore
   };
   const body = h(
     "div.body-of-head",
-    change.element,
+    asPart("changes", change.element),
     seeing,
-    h("div.side-by-side", h("div", page.other && firstName, map.element, h("div.buttons", saved("svg"), saved("png")), page.other && h("div.second", secondName, second.element)), one.element), // prettier-ignore
+    h("div.side-by-side", { "data-part": "matrix" }, h("div", page.other && firstName, map.element, h("div.buttons", saved("svg"), saved("png")), page.other && h("div.second", secondName, second.element)), one.element), // prettier-ignore
   );
   const element = h(
     "section.part.detail",
