@@ -87,3 +87,32 @@ def test_what_cannot_be_called_is_said():
         eq.guard(lambda tokens: tokens.sum(), vocab=9)
     with pytest.raises(InputError, match="could not be called"):
         eq.guard(torch.nn.Linear(3, 3), vocab=9)
+
+
+FEW = ["GPT2LMHeadModel", "LlamaForCausalLM", "MistralForCausalLM", "MambaForCausalLM", "BloomForCausalLM", "GPTNeoXForCausalLM"]
+MORE = [
+    "OPTForCausalLM", "Qwen3ForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "PhiForCausalLM", "FalconForCausalLM",
+    "MptForCausalLM", "GPTJForCausalLM", "CodeGenForCausalLM", "CTRLLMHeadModel", "RwkvForCausalLM", "Mamba2ForCausalLM",
+    "JambaForCausalLM", "MixtralForCausalLM", "Qwen2MoeForCausalLM", "OlmoForCausalLM", "Olmo2ForCausalLM",
+    "CohereForCausalLM", "StableLmForCausalLM", "GraniteForCausalLM", "NemotronForCausalLM", "Glm4ForCausalLM",
+    "SmolLM3ForCausalLM", "ModernBertDecoderForCausalLM", "RecurrentGemmaForCausalLM", "BartForCausalLM",
+    "MarianForCausalLM", "PegasusForCausalLM", "BlenderbotForCausalLM", "XGLMForCausalLM", "TrOCRForCausalLM",
+    "BertLMHeadModel", "RobertaForCausalLM", "ElectraForCausalLM", "MegatronBertForCausalLM", "BioGptForCausalLM",
+    "GitForCausalLM",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FEW, *(pytest.param(name, marks=pytest.mark.thorough) for name in MORE)])
+def test_a_causal_model_of_transformers_passes(name):
+    pytest.importorskip("transformers")
+    from equiscope.audit.inputs.targets import target
+
+    assert eq.guard(target(f"transformers:{name}").model).calls <= 40
+
+
+def test_a_model_of_transformers_that_reads_both_ways_is_found():
+    pytest.importorskip("transformers")
+    from equiscope.audit.inputs.targets import target
+
+    with pytest.raises(GuardFailed, match="reads later tokens"):
+        eq.guard(target("transformers:BertForMaskedLM").model)

@@ -129,12 +129,17 @@ def guard(
 
 
 class _Search:
-    """One run of the guard. mass: log of the bets against a scorer, by rate."""
+    """One run of the guard.
+
+    bets     log of the winnings of bets against a scorer, by rate
+    precise  the model in float64, once it was needed; least: the smallest error that counts while a counterexample shrinks
+    """
 
     def __init__(self, guard: Guard, generator: torch.Generator, longest: int) -> None:
         self.guard, self.generator, self.longest = guard, generator, longest
         self.bets = [0.0] * len(RATES)
         self.precise: Callable[..., Any] | None = None
+        self.least = 0.0
 
     def tokens(self, *shape: int) -> Tensor:
         """Uniform random ids."""
@@ -248,7 +253,9 @@ class _Search:
     def _shrink(self, sequence: Tensor, changed: Tensor, prefix: int) -> None:
         """Raise for the smallest change and the shortest input that still leak, within the calls that are left."""
         outputs = self.guard.outputs(sequence)
-        if not self._leaks(sequence, outputs, changed, self.guard.outputs(changed), prefix):
+        other = self.guard.outputs(changed)
+        self.least = _relative(*(self.guard.before(t, prefix, len(sequence)) for t in (outputs, other))) / 100
+        if not self._leaks(sequence, outputs, changed, other, prefix):
             self._fail("state", "An output depends on earlier calls: the model keeps state between calls.", sequence[: prefix + 1])
         tokens = [i for i in range(prefix, len(sequence)) if sequence[i] != changed[i]]
         while len(tokens) > 1 and self.guard.left > 3:
@@ -283,7 +290,7 @@ class _Search:
         candidate = sequence.clone()
         candidate[tokens] = changed[tokens]
         before, after = (self.guard.before(t, prefix, len(sequence)) for t in (outputs, self.guard.outputs(candidate)))
-        return differs(before, after) and _relative(before, after) > FLOAT32 * 1e-3
+        return differs(before, after) and _relative(before, after) > self.least
 
     # --- other sequences of the batch
     def _batch(self) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 import equiscope as eq
+from tests.audit.parity import attentions
+from tests.audit.parity.configured import CONFIGURED, configured
 from tests.audit.parity.families import ids
 from tests.audit.parity.planted import cases, pair
 
@@ -32,3 +34,21 @@ def test_the_cause_is_named_in_both_directions_and_with_permuted_weights(family,
     a, b = pair(family, second, changed, both, permuted)
     for sides in ((a, b), (b, a)):
         assert eq.parity(*sides, ids(1)).kind == kind
+
+
+@pytest.mark.parametrize("case", attentions.CASES, ids=[case[0] for case in attentions.CASES])
+def test_a_difference_of_one_attention_is_named_in_both_directions(case):
+    _, ours, theirs, kind = case
+    sides = attentions.First(**ours), attentions.Second(**theirs)
+    for pair_ in (sides, sides[::-1]):
+        found = eq.parity(*pair_, attentions.inputs())
+        assert found.kind == kind
+        assert found.holds == (not kind)
+
+
+@pytest.mark.parametrize("ours", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["transformers", "ours"])
+@pytest.mark.parametrize(("name", "changed", "kind"), CONFIGURED)
+def test_a_changed_field_of_a_configuration_is_named(name, changed, kind, ours, tmp_path):
+    pytest.importorskip("transformers")
+    a, b = configured(name, changed, tmp_path, ours)
+    assert eq.parity(a, b, ids()).kind == kind

@@ -174,19 +174,18 @@ def _position_bias(d: Divergence, a: AttentionScores, b: AttentionScores) -> Fin
         return None
     gap = torch.where(both, b.logits - a.logits, 0.0)
     n, m = gap.shape[-2:]
-    varies = False
     for offset in range(-n + 1, m):
         line, seen = gap.diagonal(offset, -2, -1), both.diagonal(offset, -2, -1)
         for values, visible in zip(line, seen, strict=True):
             values = values[visible]
             if values.numel() and bool((values - values[0]).abs().max() > 1e-10 * gap.abs().max()):
                 return None
-    varies = bool(gap.abs().max() > 0) and bool(gap[both].std() > 1e-12)
-    return (
-        Finding("position bias", "no bias or another one", "one by distance", "the scores differ by a number for each distance")
-        if varies
-        else None
-    )
+    if not (gap.abs().max() > 0 and gap[both].std() > 1e-12):
+        return None
+    says = ["no bias" if _scale_of(side) is not None else "a bias by distance" for side in (a, b)]
+    if says[0] == says[1] == "a bias by distance":
+        says[1] = "another bias by distance"
+    return Finding("position bias", says[0], says[1], "the scores differ by one number for each distance")
 
 
 def _head_width(a: AttentionScores, b: AttentionScores) -> Finding | None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import arguments, first_nodes, kind_of, reproduces
+from equiscope.audit.parity.causes.replayed import arguments, first_nodes, kind_of, parameters_of, reproduces
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT
 from equiscope.program.program import Ref
@@ -19,8 +19,8 @@ SHIFTS = 64  # offsets of positions that are tried
 def embedding_scale(d: Divergence) -> Finding | None:
     """B multiplies the token embedding by another factor than A."""
     for value in [*d.explained_inputs(4), *d.a_region[:2]]:
-        near = [value, *d.a.ancestors(value, 3)]
-        if not any(d.a.maker[v].op in ("embedding", "index_select", "getitem") for v in near if v in d.a.maker):
+        near = [d.a.maker[v] for v in (value, *d.a.ancestors(value, 3)) if v in d.a.maker]
+        if not any(node.op in ("embedding", "index_select", "getitem") and parameters_of(d.a, node) for node in near):
             continue
         found = _factor(d, value)
         if found is None or not reproduces(d, {value: d.a.numbers(value) * found[0]}):

@@ -22,16 +22,16 @@ class Band:
 
 def named(a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """The kind of the difference and what each side does; masks [G, N, M], True for visible."""
+    if all(bool((mask == mask[:1]).all()) for mask in (a, b)):
+        bands = [_band(mask[0]) for mask in (a, b)]
+        if bands[0] is not None and bands[1] is not None:
+            return _of_bands(bands[0], bands[1], a.shape[-1] - a.shape[-2])
     hidden = [~mask.any(-2) for mask in (a, b)]  # keys that no query attends to
     if not torch.equal(*hidden) and _padding(hidden[0]) != _padding(hidden[1]):
         sides = _padding(hidden[0]), _padding(hidden[1])
         if all(sides):
             return "padding side", f"padding on the {sides[0]}", f"padding on the {sides[1]}"
         return "mask", *(f"{int(h.sum())} padding keys hidden" for h in hidden)  # type: ignore[return-value]
-    if all(bool((mask == mask[:1]).all()) for mask in (a, b)):
-        bands = [_band(mask[0]) for mask in (a, b)]
-        if bands[0] is not None and bands[1] is not None:
-            return _of_bands(bands[0], bands[1], a.shape[-1] - a.shape[-2])
     return "mask", f"{int((b & ~a).sum())} pairs hidden that B shows", f"{int((a & ~b).sum())} pairs hidden that A shows"
 
 
