@@ -152,12 +152,12 @@ def test_an_image_without_a_model_opens_clothes_and_a_photograph_is_said_to_be_n
     from PIL import Image
 
     Image.new("RGB", (64, 48), "green").save(tmp_path / "photo.png")
-    for path, notes in ((tmp_path / "photo.png", 2), (trained.examples("clothes")[0], 1)):
+    for path, warned in ((tmp_path / "photo.png", True), (trained.examples("clothes")[0], False)):
         code, out, err = equi("explore", "--image", path, "--json")
         assert code == 0, err
         page = json.loads(out)
-        assert (page["target"], len(page["notes"])) == ("clothes", notes)
-        assert ("equiscope explore --image FILE --model FOLDER" in page["notes"][0]) == (notes == 2)
+        assert (page["target"], page["notes"]) == ("clothes", [card("clothes")["summary"]])
+        assert ("equiscope explore --image FILE --model FOLDER" in page["summary"]) == warned
 
 
 def test_the_page_of_ethanol_is_trained_and_that_of_its_isomer_is_not(tmp_path, equi):

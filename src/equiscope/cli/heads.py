@@ -33,7 +33,7 @@ from equiscope.explore.heads.model_inputs import (
 )
 from equiscope.explore.heads.predictions import PredictionReader, classes, model_reader, token_reader
 from equiscope.explore.page import html
-from equiscope.explore.pages.heads import RUNS, HeadsPage
+from equiscope.explore.pages.heads import RUNS, UNTRAINED, HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.models import PRESETS, Model, folder_of
 from equiscope.program import watch
@@ -81,11 +81,11 @@ class PreparedModel(LabelledInputs):
     """A model, what it is called with, what stands in its rows, and how its answer is read.
 
     origin     what the model is, and where its weights come from, in sentences
-    untrained  whether its weights are known to be random
+    warning  what a reader must know before anything else, such as that the weights are random
     """
 
     model: nn.Module
-    untrained: bool = False
+    warning: str = ""
     origin: list[str] = field(default_factory=list)
     reader: PredictionReader | None = None
 
@@ -204,7 +204,7 @@ def _heads_page(ready: PreparedModel, title: str, source: str, seed: int) -> Hea
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return HeadsPage(
-            ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader, ready.untrained
+            ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader, ready.warning
         )
 
 
@@ -228,17 +228,18 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
         sequences = [_with_sound(sequence, request.audio) for sequence in sequences]
     ready = PreparedModel(inputs.args, inputs.kwargs, sequences, model=model, reader=_of_task(task))
     if (name := trained.name_of(folder)) is not None:
-        ready.notes += [*(_photograph_note(request.image) if request.image is not None else []), trained.summary(name)]
+        ready.notes.append(trained.summary(name))
+        ready.warning = PHOTOGRAPH * (request.image is not None and _is_photograph(request.image))
     if any(sequence.sound is not None and not any(b64decode(sequence.sound.samples)) for sequence in sequences):
         ready.notes.append(SILENT)
     _note_partial_letters(ready)
     return ready
 
 
-def _photograph_note(path: Path) -> list[str]:
-    """A note for an image that is no grey one of the size that the trained classifier of clothes knows."""
+def _is_photograph(path: Path) -> bool:
+    """Whether an image is no grey one of the size that the trained classifier of clothes knows."""
     image = picture(path, str(path))
-    return [] if image.size == (28, 28) and image.mode in ("L", "1") else [PHOTOGRAPH]
+    return image.size != (28, 28) or image.mode not in ("L", "1")
 
 
 def _of_task(task: Task) -> PredictionReader | None:
@@ -258,7 +259,7 @@ def _with_sound(line: TokenSequence, path: Path) -> TokenSequence:
 
 def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
     target_ = target(source, seed=seed)
-    ready = PreparedModel(target_.args, dict(target_.kwargs), model=target_.model.eval(), untrained=target_.untrained)
+    ready = PreparedModel(target_.args, dict(target_.kwargs), model=target_.model.eval(), warning=UNTRAINED * target_.untrained)
     folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
     if request.text is not None:
         _set_text(ready, target_, folder, request.text)

@@ -30,7 +30,7 @@ RUNS = 4  # reruns that are stored
 EVERY = "Leave out --compact for every number, or --export where that is too much for a file."
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
 DECODER = re.compile(r"(^|\.)(decoder|cross)|^blocks")  # modules of the decoder in an encoder-decoder
-UNTRAINED = "This model is not trained: its weights are random. For learned heads, give a trained one, such as --model characters. "
+UNTRAINED = "This model is not trained: its weights are random. For learned heads, give a trained one, such as --model characters."
 NOUNS = {"words": "tokens"}  # a word may be several tokens
 DOES = {
     "previous": "attend to the previous token", "self": "attend to the token itself", "first": "attend to the first token",
@@ -53,11 +53,11 @@ class HeadsPage:
 
     def __init__(
         self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence], title: str,
-        target: str, notes: Sequence[str] = (), reader: PredictionReader | None = None, untrained: bool = False,
+        target: str, notes: Sequence[str] = (), reader: PredictionReader | None = None, warning: str = "",
     ) -> None:  # fmt: skip
         """sequences: labels for rows of the same length; other rows are numbered. reader: of the output; None: no predictions.
 
-        untrained  whether the weights are known to be random, which the summary says first
+        warning  what the summary says first, such as `UNTRAINED` of random weights
 
         raises  InputError where no attention is found
         """
@@ -78,7 +78,7 @@ class HeadsPage:
             cross_alignments=cross_alignments(layers, self.attentions, self.sequences, self.aligned_weights),
         )  # fmt: skip
         self.content = msgspec.structs.replace(
-            self.content, summary=UNTRAINED * untrained + _summary(self.content, self.attentions)
+            self.content, summary=f"{warning} ".lstrip() + _summary(self.content, self.attentions)
         )
         self.other: HeadsPage | None = None
         self.partners = list[int | None]()
