@@ -108,7 +108,7 @@ LOW = {"viewport": {"width": 880, "height": 540}}
 SHOTS: dict[str, Shot] = {
     "numbers": ("", {"viewport": {"width": 1200, "height": 1080}}, pointing("attention.matmul~2", 0, 0)),
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
-    "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
+    "report": ("", WIDE, around("#app header", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
     "looking": ("head=2.1", WIDE, around(".samples-part")),
@@ -187,8 +187,8 @@ def heads_file(folder: Path) -> Path:
     run_file(folder)
     _, task = load_task(folder / "run")
     model = load_run(folder / "run").eval()
-    asked = task.asked(model, "To be, or not to be: that is the question")
-    looked = HeadsPage(model, asked.args, asked.kwargs, asked.sequences, "A small model of letters", "run")
+    inputs = task.model_inputs(model, "To be, or not to be: that is the question")
+    looked = HeadsPage(model, inputs.args, inputs.kwargs, inputs.sequences, "A small model of letters", "run")
     return explore.write(looked.file(), folder / "heads.html")
 
 
