@@ -18,12 +18,14 @@ if TYPE_CHECKING:
         assert_padding_exact,
     )
     from equiscope.audit.integrations.calculator_module import CalculatorModule
+    from equiscope.audit.parity.causes.finding import CAUSES
     from equiscope.audit.replaying import replay
     from equiscope.audit.statements.properties import PROPERTIES
     from equiscope.audit.statements.statement import Statement, Symmetry
     from equiscope.audit.terminal import summary, table
 
 _NAMES = {
+    "CAUSES": "parity.causes.finding",
     "CalculatorModule": "integrations.calculator_module",
     "PROPERTIES": "statements.properties",
     "Statement": "statements.statement",
@@ -42,6 +44,7 @@ _NAMES = {
 }
 
 __all__ = [
+    "CAUSES",
     "PROPERTIES",
     "CalculatorModule",
     "Statement",

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 import equiscope as eq
 from equiscope.errors import InputError
-from tests.audit.parity.families import PlainA, ids, made, plain_b
+from tests.audit.parity.families import GatedA, PlainA, gated_b, ids, made, plain_b
 
 
 def recorded(model, *inputs):
@@ -65,6 +65,25 @@ def test_an_onnx_file_holds_and_its_planted_difference_is_named(tmp_path):
     assert eq.parity(a, tmp_path / "good.onnx", ids()).holds
     found = eq.parity(a, tmp_path / "bad.onnx", ids())
     assert found.kind == "activation"
+
+
+def test_causes_are_named_against_an_onnx_file_with_rotary_embeddings(tmp_path):
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package)
+    a = made(GatedA)
+    torch.onnx.export(a, (ids(),), tmp_path / "a.onnx", dynamo=True, verbose=False)
+    assert eq.parity(gated_b(a, permuted=True), tmp_path / "a.onnx", ids()).holds
+    for changed, kind in (
+        ({"base": 5e5}, "rope base"), ({"scale": 1 / 8}, "softmax scale"), ({"order": "strided"}, "head order"),
+        ({"window": 4}, "window"), ({"norm": "other"}, "norm kind"), ({"cap": 2.0}, "soft-cap"),
+    ):  # fmt: skip
+        assert eq.parity(gated_b(a, replace(a.o, **changed)), tmp_path / "a.onnx", ids()).kind == kind
+
+
+@pytest.mark.parametrize("family", [GatedA, PlainA])
+def test_an_exported_program_holds(family):
+    model = made(family)
+    assert eq.parity(model, torch.export.export(model, (ids(),)).module(), ids()).holds
 
 
 def test_without_inputs_two_modules_ask_for_them():

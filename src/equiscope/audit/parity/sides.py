@@ -138,28 +138,33 @@ def canonical(t: Tensor) -> Tensor:
 def of_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], title: str, seed: int) -> Side:
     """A module on these inputs, in the mode in which it is. Raises InputError where it raises."""
     model = getattr(model, "_orig_mod", model)
-    programs, outputs = [], {}
-    for dtype in (torch.float64, torch.float32):
+    programs, refused = [], ""
+    for dtype in (torch.float32, torch.float64):
         copy = copy_in_dtype(model, dtype)
         moved, named = each(args, partial(_cast, dtype)), each(dict(kwargs), partial(_cast, dtype))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            program = _watched(copy, moved, named, title, dtype)
-        programs.append(program)
-        if dtype == torch.float64:
-            outputs = _outputs(program)
-    high, low = programs
+            try:
+                programs.append(_watched(copy, moved, named, title, dtype))
+            except InputError as error:
+                if dtype == torch.float32:
+                    raise
+                refused = str(error)
+    low, high = programs[0], programs[-1]
+    outputs = _outputs(high)
     narrow = _in_float32(high, low)
     nodes = [
         Node(value, high.name(value) if len(high.names) < 20_000 else str(value), step.op, step.where, step.inputs, step)
         for step in high.steps
         for value, _ in step.outputs
     ]
-    return Side(
-        title, nodes, high.values, narrow, high.depending_on("input", "chance"), outputs,
-        {leaf.id for leaf in high.leaves}, high, False,
-        [] if narrow else [f"{title} runs other steps in float32 than in float64, so it was judged in float64 alone."],
-    )  # fmt: skip
+    notes = []
+    if refused:
+        notes = [f"{title} does not run in float64, so it was judged in one precision: {refused}"]
+    elif not narrow:
+        notes = [f"{title} runs other steps in float32 than in float64, so it was judged in float64 alone."]
+    moving, leaves = high.depending_on("input", "chance"), {leaf.id for leaf in high.leaves}
+    return Side(title, nodes, high.values, narrow, moving, outputs, leaves, high, bool(refused), notes)
 
 
 def _in_float32(high: Program, low: Program) -> dict[int, Tensor]:

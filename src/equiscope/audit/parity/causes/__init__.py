@@ -7,7 +7,7 @@ with the sides exchanged. The first one that reproduces the other side is the ca
 from collections.abc import Callable
 
 from equiscope.audit.parity.causes import activations, attention, elementwise, norms, parameters, rotary
-from equiscope.audit.parity.causes.finding import TITLES, Finding
+from equiscope.audit.parity.causes.finding import CAUSES, Finding
 from equiscope.audit.parity.divergence import Divergence
 
 Hypothesis = Callable[[Divergence], Finding | None]
@@ -40,4 +40,4 @@ def find(divergence: Divergence) -> Finding:
     return Finding("", "")
 
 
-__all__ = ["HYPOTHESES", "TITLES", "Finding", "find"]
+__all__ = ["CAUSES", "HYPOTHESES", "Finding", "find"]

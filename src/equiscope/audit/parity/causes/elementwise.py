@@ -20,7 +20,7 @@ def embedding_scale(d: Divergence) -> Finding | None:
     """B multiplies the token embedding by another factor than A."""
     for value in [*d.explained_inputs(4), *d.a_region[:2]]:
         near = [d.a.maker[v] for v in (value, *d.a.ancestors(value, 3)) if v in d.a.maker]
-        if not any(node.op in ("embedding", "index_select", "getitem") and parameters_of(d.a, node) for node in near):
+        if not any(node.op in ("embedding", "index_select", "getitem", "Gather") and parameters_of(d.a, node) for node in near):
             continue
         found = _factor(d, value)
         if found is None or not reproduces(d, {value: d.a.numbers(value) * found[0]}):
@@ -102,7 +102,7 @@ def solve_cap(x: Tensor, y: Tensor) -> float | None:
         bound = math.exp(middle)
         low, high = (middle, high) if bound * math.tanh(abs(start) / bound) < abs(end) else (low, middle)
     bound = math.exp((low + high) / 2)
-    return bound if difference(y, bound * torch.tanh(x / bound)) < 1e-11 else None
+    return bound if difference(y, bound * torch.tanh(x / bound)) < 1e-7 else None
 
 
 def position_offset(d: Divergence) -> Finding | None:

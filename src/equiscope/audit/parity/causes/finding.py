@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-TITLES = {
+CAUSES = {  # what `Parity.kind` can be -> in words
     "mode": "dropout or training mode", "weights": "a parameter differs", "bias": "bias missing", "transposed": "weight transposed",
     "tied head": "tied head", "activation": "activation", "epsilon": "epsilon of the norm", "norm kind": "kind of norm",
     "norm weight": "weight of the norm", "norm bias": "bias of the norm", "norm placement": "placement of the norm",
@@ -20,7 +20,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """kind: a key of TITLES; empty where no cause was confirmed. a, b: what each side does.
+    """kind: a key of CAUSES; empty where no cause was confirmed. a, b: what each side does.
 
     evidence  what confirmed it; {0} stands for the first side and {1} for the second
     """
@@ -33,7 +33,7 @@ class Finding:
     @property
     def text(self) -> str:
         """The cause in one sentence."""
-        return f"{TITLES[self.kind]}: {self.a} in A, {self.b} in B" if self.kind else ""
+        return f"{CAUSES[self.kind]}: {self.a} in A, {self.b} in B" if self.kind else ""
 
     def mirrored(self) -> "Finding":
         """The same with A and B exchanged."""

@@ -52,7 +52,7 @@ def references(node: Node) -> list[int]:
 
 def parameters_of(side: Side, node: Node) -> list[int]:
     """The parameters that a call read, also through steps that only move numbers."""
-    found, todo = list[int](), references(node)
+    found, todo = list[int](), references(node) if node.step is not None else list(node.inputs)
     while todo:
         value = todo.pop(0)
         if kind_of(side, value) == "parameter":
@@ -64,7 +64,9 @@ def parameters_of(side: Side, node: Node) -> list[int]:
 
 def kind_of(side: Side, value: int) -> str:
     """The kind of a leaf: parameter, buffer, constant, ...; empty for what a step computes."""
-    leaves = () if side.program is None else side.program.leaves
+    if side.program is None:
+        return "parameter" if value in side.leaves and value not in side.moving else ""
+    leaves = side.program.leaves
     return next((leaf.kind for leaf in leaves if leaf.id == value), "")
 
 

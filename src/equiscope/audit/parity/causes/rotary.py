@@ -86,8 +86,13 @@ def rotation(d: Divergence) -> Finding | None:
 def _same(a: Rotation, b: Rotation) -> bool:
     if a.frequency is None or b.frequency is None:
         return a.frequency is b.frequency
-    same = a.width == b.width and bool((a.frequency - b.frequency).abs().max() < 1e-9)
+    same = a.width == b.width and _near(a.frequency, b.frequency)
     return a.layout == b.layout and a.start == b.start and same
+
+
+def _near(a: Tensor, b: Tensor) -> bool:
+    """Whether frequencies are equal, where one side may store them in float32."""
+    return bool(((a - b).abs() <= 1e-6 * b.abs()).all())
 
 
 def _rate(product: Tensor, s: AttentionScores) -> float | None:
@@ -108,10 +113,10 @@ def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -
     if a.layout != b.layout:
         words = {"half": f"pairs (i, i + {a.width // 2})", "interleaved": "pairs (2i, 2i + 1)"}
         return Finding("rope layout", words[a.layout], words[b.layout], evidence)
-    if bool((a.frequency + b.frequency).abs().max() < 1e-9):
+    if _near(a.frequency, -b.frequency):
         says = ["forwards" if bool(r.frequency is not None and r.frequency[0] > 0) else "backwards" for r in (a, b)]
         return Finding("rope direction", says[0], says[1], evidence)
-    if bool((a.frequency - b.frequency).abs().max() < 1e-9):
+    if _near(a.frequency, b.frequency):
         says = [f"queries start at {q.start}, keys at {k.start}" for q, k in (ours, theirs)]
         return Finding("rope offset", says[0], says[1], evidence)
     (base, factor), (other_base, other_factor) = _fit(a), _fit(b)
@@ -135,7 +140,7 @@ def _fit(r: Rotation) -> tuple[float, float]:
     if len(logs) < 2:
         return 0.0, 1.0
     slope = (logs[-1] - logs[0]).item() / (len(logs) - 1)
-    if bool((logs - logs[0] - slope * torch.arange(len(logs))).abs().max() > 1e-6):
+    if bool((logs - logs[0] - slope * torch.arange(len(logs))).abs().max() > 1e-5):
         return 0.0, 1.0
     return math.exp(-slope * r.width / 2), math.exp(-logs[0].item())
 
@@ -183,21 +188,21 @@ def _between(x: Tensor, y: Tensor) -> Rotation | None:
     if not close(before * size, after, torch.ones_like(before, dtype=torch.bool)):
         return None
     y = y / size
-    changed = (y - x).abs().amax((0, 1)) > 1e-9 * x.abs().max()
+    changed = (y - x).abs().amax((0, 1)) > 1e-6 * x.abs().max()
     if not bool(changed.any()):
         return Rotation(x, "none", size)
     width = int(changed.nonzero().max()) + 1
     width += width % 2
     for layout in ("half", "interleaved"):
         first, second = (torch.complex(*pairs(t[..., :width], layout)) for t in (x, y))
-        if not bool((first.abs() - second.abs()).norm() <= 1e-9 * first.abs().norm()):
+        if not bool((first.abs() - second.abs()).norm() <= 1e-6 * first.abs().norm()):
             continue
         phase = (second * first.conj()).sum(0)
         phase = phase / phase.abs()
-        if not bool((second - first * phase).norm() <= 1e-9 * second.norm()) or len(phase) < 3:
+        if not bool((second - first * phase).norm() <= 1e-6 * second.norm()) or len(phase) < 3:
             continue
         steps = phase[1:] * phase[:-1].conj()
-        if bool((steps - steps[:1]).abs().max() > 1e-7):
+        if bool((steps - steps[:1]).abs().max() > 1e-5):
             continue
         frequency = _frequencies(phase)
         start = _start(phase[0], frequency)
@@ -223,4 +228,4 @@ def _start(phase: Tensor, frequency: Tensor) -> int | None:
     positions = torch.arange(-OFFSETS, OFFSETS + 1)
     wrong = (torch.exp(1j * positions.unsqueeze(-1) * frequency) - phase).abs().amax(-1)
     best = int(wrong.argmin())
-    return int(positions[best]) if wrong[best] < 1e-6 else None
+    return int(positions[best]) if wrong[best] < 1e-4 else None
