@@ -1,4 +1,4 @@
-"""The model that the book checks: a decoder whose mask is off by one in its third layer. The chapter prints the same code."""
+"""The model that the book checks: a decoder whose mask is off by one in its third layer. The chapter writes it too."""
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ class MaskedAttention(nn.Module):
 
 
 class DecoderLayer(nn.Module):
+    """Attention after a norm, added to the residual stream."""
+
     def __init__(self, width: int, diagonal: int) -> None:
         super().__init__()
         self.norm, self.attention = nn.LayerNorm(width), MaskedAttention(width, diagonal)
@@ -30,6 +32,8 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
+    """Four layers between an embedding and logits over 50 tokens; the third attends to the next token."""
+
     def __init__(self, width: int = 32) -> None:
         super().__init__()
         self.embed, self.head = nn.Embedding(50, width), nn.Linear(width, 50)
