@@ -1,6 +1,6 @@
 // Runs first in every page, and acts where the page stands in a frame: what a person chooses is kept in memory, sent to the document
 // around it, and taken from there. A notebook's frame has no server, so questions go to the notebook too. No page depends on that.
-import type { Goals } from "../core/goals";
+import type { Goals, Marked } from "../core/goals";
 import { HELLO, linkOf, viewOf, type FromPage, type ToPage } from "./messages";
 import { present } from "./view";
 
@@ -63,10 +63,10 @@ function framed(given: string): void {
     waiting.delete(data.number);
   }
 
-  function mark(goal: string, number: number): void {
-    const goals = (globalThis as { equiscope?: { goals?: Goals } }).equiscope?.goals ?? {};
+  async function mark(goal: string, number: number): Promise<void> {
+    const goals = (globalThis as { equiscope?: { goals?: Goals<Marked | Promise<Marked>> } }).equiscope?.goals ?? {};
     try {
-      tell({ number, marked: Object.hasOwn(goals, goal) ? goals[goal]() : Object.keys(goals) });
+      tell({ number, marked: Object.hasOwn(goals, goal) ? await goals[goal]() : Object.keys(goals) });
     } catch (error) {
       tell({ number, marked: { right: false, says: error instanceof Error ? error.message : String(error) } });
     }

@@ -15,6 +15,7 @@ export interface ModelState {
   by: Matrix; // the transformation between the two
   degrees: number;
   mirrored: boolean;
+  of: { still: string; now: string }; // the geometry of the two outputs, and the geometry and motion of the second
 }
 
 const SELDOM = 150; // milliseconds between two drawings of a table
@@ -44,7 +45,7 @@ export class MoleculeDesk extends Store<MoleculeState> {
       return `${symbol}${times.get(symbol)}`;
     });
     this.radii = this.kinds.map(({ radius }) => radius);
-    this.known = record.solvers.map(() => ({ by: matrix(IDENTITY), degrees: 0, mirrored: false }));
+    this.known = record.solvers.map(() => ({ by: matrix(IDENTITY), degrees: 0, mirrored: false, of: { still: "", now: "" } })); // prettier-ignore
     this.stills = record.solvers.map(() => "");
     this.solvers = new ModelRunner(
       record,
@@ -129,8 +130,13 @@ export class MoleculeDesk extends Store<MoleculeState> {
   private answered({ solver, key, about }: Question, answers: Answers): void {
     if (about.still !== this.stills[solver]) return; // of an earlier geometry
     const known = this.known[solver];
-    if (key === "still") known.still = answers;
-    else Object.assign(known, { now: answers, by: about.by, degrees: about.degrees, mirrored: about.mirrored });
+    if (key === "still") {
+      known.still = answers;
+      known.of.still = about.still;
+    } else {
+      Object.assign(known, { now: answers, by: about.by, degrees: about.degrees, mirrored: about.mirrored });
+      known.of.now = JSON.stringify([about.still, about.by]);
+    }
     if (known.still && known.now) for (const one of this.heard) one(solver);
     this.failure = "";
     this.refresh();
@@ -139,6 +145,16 @@ export class MoleculeDesk extends Store<MoleculeState> {
   private fail(why: string): void {
     this.failure = `The models could not be run (${why}).`;
     this.refresh();
+  }
+
+  /** Resolves once every model has answered for the atoms as they are now, or has failed. */
+  async settled(): Promise<void> {
+    const { frame, moved } = this.state;
+    const still = JSON.stringify([frame, moved]);
+    const now = JSON.stringify([still, this.motion]);
+    if (this.failure || this.known.every(({ of }) => of.still === still && of.now === now)) return;
+    await new Promise((answer) => setTimeout(answer, SELDOM));
+    return this.settled();
   }
 
   /** Call a listener whenever a model has new outputs. */

@@ -1,6 +1,6 @@
 // The page of a molecule.
 import type { Molecule } from "../../core/contract";
-import { type Goals, goalsOn } from "../../core/goals";
+import { type Goals, goalsOn, type Marked, onceSettled } from "../../core/goals";
 import { read, unreadable } from "../../core/read";
 import { goals as GOALS } from "./goals";
 import type { MoleculeDesk } from "./desk";
@@ -9,12 +9,13 @@ import "../../core/style.css";
 
 /** What a script on the page may reach, as `equiscope.desk`. */
 export let desk: MoleculeDesk | undefined;
-export let goals: Goals | undefined;
+export let goals: Goals<Promise<Marked>> | undefined;
 
 const place = document.getElementById("app");
 const record = document.getElementById("molecule");
 if (place && record)
   read<Molecule>(record).then((found) => {
-    desk = mount(found, place);
-    goals = goalsOn(GOALS, desk);
+    const made = mount(found, place);
+    desk = made;
+    goals = onceSettled(goalsOn(GOALS, made), () => made.settled());
   }, unreadable(place));
