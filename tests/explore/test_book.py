@@ -43,7 +43,7 @@ def test_an_id_stands_once(text):
 
 def test_links_to_other_pages_lead_to_them_or_name_them(text):
     assert 'class="elsewhere" href' not in text
-    assert '<span class="path">docs/' in text
+    assert '<span class="path">(docs/' in text
     beside = book.html(docs="../")
     assert '<span class="path">' not in beside
     assert set(re.findall(r'class="elsewhere" href="(\.\./\w+)/', beside)) <= {"../howto", "../reference", "../learn", "../why"}

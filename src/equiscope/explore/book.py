@@ -82,7 +82,7 @@ def _linked(text: str, docs: str | None) -> str:
     def link(found: re.Match[str]) -> str:
         name, href, words = found.groups()
         if docs is None:
-            return f'<span class="elsewhere">{words} <span class="path">{name}</span></span>'
+            return f'<span class="elsewhere">{words} <span class="path">({name})</span></span>'
         return f'<a class="elsewhere" href="{escape(docs)}{href.removeprefix("../")}">{words}</a>'
 
     return re.sub(r'<a class="elsewhere" data-page="([^"]*)" href="([^"]*)">(.*?)</a>', link, text, flags=re.DOTALL)

@@ -58,7 +58,7 @@ export function plane(points: Point[]): SVGElement {
     Math.max(0, ...circles.map(([, y, r]) => y + r)),
   ];
   const unit = 300 / Math.max(right - left, high - low, 1);
-  const [margin, named] = [14, 80]; // room for the words, which stand to the right of their points
+  const [margin, named] = [14, 96]; // room for the words, which stand to the right of their points
   const at = ([x, y]: number[]): [number, number] => [margin + (x - left) * unit, margin + (high - y) * unit];
   const [width, height] = [(right - left) * unit + 2 * margin + named, (high - low) * unit + 2 * margin];
   const [[x0, y0]] = [at([0, 0])];

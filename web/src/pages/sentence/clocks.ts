@@ -247,7 +247,7 @@ function flat(app: App): HTMLElement {
     root.prepend(
       plane(
         app.state.order.slice(0, 12).map((row, i) => ({
-          text: app.state.words[row],
+          text: `${app.state.words[row]}, ${app.state.position + i}`,
           colour: row % COLOURS,
           from: [x.data[i * width], x.data[i * width + 1] ?? 0],
           by: [p.data[i * width], p.data[i * width + 1] ?? 0],
@@ -259,7 +259,7 @@ function flat(app: App): HTMLElement {
     "div",
     h(
       "p",
-      "The first two features of every word, and where its position moves it. Every step rotates the arrow by the same angle, and its length is constant: the word stays near itself.",
+      "The first two features of every word (small dot), and where its position moves it (large dot, with the position). Each step rotates the line by the same angle: a word stays on one circle.",
     ),
     root,
   );

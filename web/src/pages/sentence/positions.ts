@@ -26,9 +26,9 @@ import {
 
 const RETURNS = "what the layer returns";
 const SPLIT: [string, string][] = [
-  ["split-cc", "content → content"],
-  ["split-cp", "content → position"],
-  ["split-pc", "position → content"],
+  ["split-cc", "word → word"],
+  ["split-cp", "word → position"],
+  ["split-pc", "position → word"],
   ["split-pp", "position → position"],
 ];
 
@@ -117,7 +117,7 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
     h("p", variant.summary),
     measured,
     brought.length
-      ? h("div", h("h3", "What it adds, rotates by or biases with"), added(app, run, brought))
+      ? h("div", h("h3", "What it makes of the positions"), added(app, run, brought))
       : h("p.quiet", "It adds nothing: there are only the words."),
     h(
       "div",

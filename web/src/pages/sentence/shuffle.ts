@@ -13,7 +13,7 @@ import { added, additions, EQUIVARIANCE, inOrder, order, running, section, setti
 const ROLES: [string, string][] = [
   ["words", "words in their order"],
   ["weights", "attention weights: rows and columns move"],
-  ["mixed", "weighted sum of the values"],
+  ["mixed", "result: weighted sums of values"],
 ];
 
 export const shuffle: Story = {
@@ -50,7 +50,7 @@ export const shuffle: Story = {
       twice(app, run, expected, idle),
       section(
         "inside",
-        "On the way to the output",
+        "The words, the weights and the result",
         h(
           "div.row",
           ROLES.map(([role, caption]) => matrix(app, run, roles![role], { caption, expected: () => compared(roles![role]) })),
@@ -59,7 +59,7 @@ export const shuffle: Story = {
       brought.length > 0 &&
         section(
           "added",
-          "What the scheme adds, rotates by or biases with",
+          "What the scheme makes of the positions",
           h("p", "These numbers belong to positions, not to words: they stay where they are while the words move."),
           added(app, run, brought),
         ),
