@@ -41,8 +41,11 @@ UNIT = 5  # patches in one unit of position: a step of one patch rotates a pair 
 SCALE = 8  # of the given query and key weights
 FEATURES = ["red", "green", "blue", "left − right"]
 COLOURS = [[-0.5, 1.0], [1.0, -1.0], [-0.5, 0.0], [0.0, 0.0]]  # by feature: greener than red and blue; redder than green
-REGIONS = {"L": ("lawn", "lawn"), "D": ("dog", "dog"), "P": ("person", "person"), "S": ("background", "background")}
-LABELS = (  # by hand: what fills most of a patch; a dot where nothing does
+REGIONS = {
+    "L": ("lawn", "lawn"), "D": ("dog", "dog"), "P": ("person", "person"), "S": ("background", "background"),
+    ".": ("mixed", "mixed"),
+}  # fmt: skip
+LABELS = (  # by hand: what fills most of a patch; a dot where nothing does: mixed
     "SSSSSSSSSS",
     "SSSSDDSSSS",
     "SSP.SDDSSS",
