@@ -119,7 +119,11 @@ export function decoding(page: MasksPage) {
     figures.replaceChildren(
       figure("with the cache", plain(cached[keys - 1]), `multiply-adds: 1 row × ${plain(row)} + ${keys} pair${keys === 1 ? "" : "s"}\u00a0×\u00a0${pair}`), // prettier-ignore
       figure("without", plain(whole[step]), `${tokens} row${tokens === 1 ? "" : "s"} × ${plain(row)} + ${tokens}² pairs × ${pair}`), // prettier-ignore
-      figure("total so far", `${plain(with_)} / ${plain(without)}`, `with / without: ${number(without / with_, 1)} times less`),
+      figure(
+        "total so far",
+        `${plain(with_)} / ${plain(without)}`,
+        `with / without: ${with_ === without ? "the same" : `${number(without / with_, 1)} times less with the cache`}`,
+      ),
       figure("difference", scientific(turn().difference), `max |cached output − same row of the full pass|, in float64; over all steps ${scientific(worst)}`), // prettier-ignore
     );
   }
