@@ -62,7 +62,7 @@ def test_a_comparison_is_json_and_is_drawn_again_from_it(equi, compared):  # noq
 
 
 def test_runs_that_were_made_alone_are_compared(equi):  # noqa: F811
-    code, out, _ = equi("compare", "both/runs/1/seed-0", "both/runs/2/seed-0")
+    code, out, _ = equi("compare", "both/runs/heads-1/seed-0", "both/runs/heads-2/seed-0")
     assert code == 0
     assert out.startswith("With one seed the spread is unknown")
 
@@ -81,7 +81,7 @@ def test_jobs_are_only_written_down(equi, compared):  # noqa: F811
         (("words.toml",), "There is nothing to compare. Say what varies, such as --vary position=none,sinusoidal,rope."),
         (("words.toml", "--vary", "hedas=1,2"), "A recipe has no field hedas that could vary. Did you mean heads"),
         (("words.toml", "--vary", "heads=1"), "A comparison has two candidates or more, but got 1."),
-        (("words.toml", "--vary", "heads=2,3"), "Candidate '3': "),
+        (("words.toml", "--vary", "heads=2,3"), "Candidate 'heads 3': "),
         (("words.toml", *VARY, "--seeds", "x"), "--seeds takes how many, or which: 3, or 1,5,9; but got 'x'."),
         (("words.toml", *VARY, "--seeds", "0"), "A comparison has 1 to 10000 seeds, but got 0."),
         (("words.toml", *VARY, "--seeds", "9" * 30), "A comparison has 1 to 10000 seeds, but got 9999"),
@@ -96,7 +96,7 @@ def test_jobs_are_only_written_down(equi, compared):  # noqa: F811
         (("words.toml", *VARY, "--looks", "8,4"), "ascend from 2 or more to the number of all seeds, 4, but got [8, 4]. Give for"),
         (("words.toml", *VARY, "--smallest-effect", "-1"), "The smallest effect is a positive number in units of the metric"),
         (("both/comparison.json", "--smallest-effect", "1"), "is drawn as it is. Leave --smallest-effect out."),
-        (("both/runs/1/seed-0",), "both/runs/1/seed-0 is one run. Give two or more, or a recipe with --vary."),
+        (("both/runs/heads-1/seed-0",), "both/runs/heads-1/seed-0 is one run. Give two or more, or a recipe with --vary."),
         (("both/plan.json",), "both/plan.json is no comparison: "),
         (("nothing.json",), "nothing.json cannot be read: No such file or directory."),
         (("nothing.toml", *VARY), "There is no recipe nothing.toml."),

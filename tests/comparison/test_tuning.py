@@ -32,7 +32,7 @@ def test_trials_have_every_candidate_with_every_value_and_seeds_that_are_not_rep
     made = plan(tmp_path, tune=RATES)
     trials = tuning.tuning_plan(made)
     assert len(trials.candidates) == 9
-    assert trials.candidates["alibi, 0.003"] == made.candidates["alibi"] | {"optimiser.rate": 3e-3}
+    assert trials.candidates["alibi, rate 0.003"] == made.candidates["alibi"] | {"optimiser.rate": 3e-3}
     assert trials.seeds == [4, 5]
     assert (trials.sizes, trials.check) == ([], False)
 
@@ -50,7 +50,7 @@ def test_each_candidate_takes_its_own_best_value(tmp_path):
 
 def test_a_value_with_which_one_seed_failed_is_not_taken(tmp_path):
     made = plan(tmp_path, tune=RATES)
-    failing = [one for one in tuning.tuning_plan(made).jobs() if one.candidate == "alibi, 0.006" and one.seed == 5]
+    failing = [one for one in tuning.tuning_plan(made).jobs() if one.candidate == "alibi, rate 0.006" and one.seed == 5]
     found = tuning.tuned(tmp_path / "new", made, partial(trained, failing=failing))
     assert found.candidates["alibi"]["optimiser.rate"] == 1e-3
 

@@ -42,7 +42,7 @@ def test_alone_it_lists_the_questions(equi):  # noqa: F811
     code, out, err = equi("study")
     assert (code, err) == (0, "")
     assert all(s.name in out and s.question in out for s in STUDIES)
-    assert [s["name"] for s in json.loads(equi("study", "--json")[1])] == [s.name for s in STUDIES]
+    assert [s["name"] for s in json.loads(equi("study", "--json")[1])] == [*(s.name for s in STUDIES), "claims"]
 
 
 def test_an_unknown_name_is_one_sentence_with_the_list(equi):  # noqa: F811
