@@ -133,6 +133,7 @@ def main():
     print(text)
     if not settings.quick:
         stem = settings.out / f"book-{results['date']}"
+        stem.parent.mkdir(parents=True, exist_ok=True)
         stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         stem.with_suffix(".md").write_text(text + "\n")
 
