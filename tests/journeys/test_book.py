@@ -257,8 +257,6 @@ def test_own_words_are_shown_and_the_text_stays_true(read, site, tmp_path):
 def test_a_claim_opens_where_it_is_named(read):
     tab = read()
     button = tab.locator("button.claim").first
-    if not button.count():
-        pytest.skip("no chapter names a claim yet")
     button.click()
     ledger = json.loads(tab.locator("#ledger").text_content())
     entry = ledger[button.get_attribute("data-claim")]

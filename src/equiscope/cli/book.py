@@ -90,7 +90,7 @@ def compare(words: str) -> Content:
     """A recorded answer, which the build of the page takes from recipes/questions/results."""
     from equiscope.record import Comparison
 
-    return msgspec.json.decode(page._bundled("answer.json"), type=Comparison)
+    return msgspec.json.decode(page.bundled("answer.json"), type=Comparison)
 
 
 def about(name: str) -> Callable[[str], Content]:

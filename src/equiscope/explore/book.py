@@ -64,16 +64,16 @@ def html(
     text = _text(bundles)
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", text)
     packed = "".join(figure.data(f"{FOLDER}/{name}.html", content) for name, content in (embedded or {}).items())
-    script = {name: page.inlined(page._bundled(f"{name}.js", bundles)) for name in ("book", "figure")}
+    script = {name: page.inlined(page.bundled(f"{name}.js", bundles)) for name in ("book", "figure")}
     return TEMPLATE.format(
         policy=POLICY, version=__version__, title=heading[1] if heading else "The book",
-        style=page._bundled("book.css", bundles), text=_linked(text, docs), embedded=packed, **script,
+        style=page.bundled("book.css", bundles), text=_linked(text, docs), embedded=packed, **script,
         words=msgspec.json.encode({"own": list(words), "text": list(WORDS)}).decode().replace("<", "\\u003c"),
     )  # fmt: skip
 
 
 def _text(bundles: Path) -> str:
-    return page._bundled("book.html", bundles)
+    return page.bundled("book.html", bundles)
 
 
 def _linked(text: str, docs: str | None) -> str:

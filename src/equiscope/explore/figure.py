@@ -47,12 +47,12 @@ def embedded(file: str | Path, title: str = "", state: str = "", part: str = "",
 
 def script() -> str:
     """The text of the script: ASCII, for documents of any encoding."""
-    return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in page._bundled("figure.js"))
+    return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in page.bundled("figure.js"))
 
 
 def data(src: str, text: str) -> str:
     """A page as an element, compressed; figures with this `src` show it."""
-    return f'<script type="application/octet-stream" data-figure="{escape(src)}">{page._packed(text.encode())}</script>\n'
+    return f'<script type="application/octet-stream" data-figure="{escape(src)}">{page.packed(text.encode())}</script>\n'
 
 
 def read(path: Path) -> tuple[str, str]:

@@ -93,19 +93,19 @@ def html(
     """
     from equiscope import __version__
 
-    script, style = (_bundled(f"{NAMES[type(content)]}.{kind}", bundles) for kind in ("js", "css"))
+    script, style = (bundled(f"{NAMES[type(content)]}.{kind}", bundles) for kind in ("js", "css"))
     fields = {
         "policy": policy or WORKS.get(type(content), POLICY), "version": __version__,
         "plain": plain(content) if bare is None else bare,
         "title": escape.escape(content.title),
         "kind": type(content).__name__.lower(),  # of the record, which the script looks for
-        "data": pack(content), "link": escape.escape(link), "frame": inlined(_bundled("frame.js", bundles)),
+        "data": pack(content), "link": escape.escape(link), "frame": inlined(bundled("frame.js", bundles)),
         "links": _links(links or {}),
     }  # fmt: skip
     if small:
         both = msgspec.json.encode({"style": style, "script": script})
-        packed = f'<script type="application/octet-stream" id="bundle">{_packed(both)}</script>\n'
-        return TEMPLATE.format(**fields, style="", script=f"{packed}<script>{OPENER}</script>\n")
+        bundle = f'<script type="application/octet-stream" id="bundle">{packed(both)}</script>\n'
+        return TEMPLATE.format(**fields, style="", script=f"{bundle}<script>{OPENER}</script>\n")
     return TEMPLATE.format(**fields, style=f"<style>{style}</style>\n", script=f"<script>{inlined(script)}</script>\n")
 
 
@@ -124,11 +124,11 @@ def _links(links: Mapping[str, str]) -> str:
 
 def pack(content: Content) -> str:
     """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
-    return _packed(msgspec.json.encode(content))
+    return packed(msgspec.json.encode(content))
 
 
-def _packed(text: bytes) -> str:
-    """The shorter of two deflate streams: in random numbers, matches of short repetitions only cost."""
+def packed(text: bytes) -> str:
+    """Text as gzip in base64, by the shorter of two deflate streams: in random numbers, matches of short repetitions only cost."""
     candidates = []
     for strategy, memory in ((zlib.Z_DEFAULT_STRATEGY, zlib.DEF_MEM_LEVEL), (zlib.Z_FILTERED, 9)):
         deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, memory, strategy)  # 16: in gzip's frame, without a time
@@ -166,7 +166,8 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _bundled(name: str, folder: Path = BUNDLES) -> str:
+def bundled(name: str, folder: Path = BUNDLES) -> str:
+    """The text of a file that the web build made. Raises InputError where the page was not built."""
     try:
         return (folder / name).read_text(encoding="utf-8")
     except FileNotFoundError as error:

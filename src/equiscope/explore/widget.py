@@ -17,7 +17,7 @@ from equiscope.explore.pages.heads import HeadsPage
 class Widget(PageCell, anywidget.AnyWidget):
     """A page in a notebook. Page and Python set `selection`; `observe(function, "selection")` calls a function on each change."""
 
-    _esm = page._bundled("widget.js") + "\n"  # a text of one line would be taken for a path
+    _esm = page.bundled("widget.js") + "\n"  # a text of one line would be taken for a path
     _page = traitlets.Unicode().tag(sync=True)
     _title = traitlets.Unicode().tag(sync=True)
     height = traitlets.Int().tag(sync=True)

@@ -64,7 +64,7 @@ export function navigation(here: PageName): HTMLElement {
   );
 }
 
-/** The other pages, as whoever made this page wrote them into it. */
+/** The other pages, from the list that is written into this page. */
 function linked(): Link[] {
   const found = document.getElementById("links");
   return found ? (JSON.parse(found.textContent!) as Link[]).filter(({ page }) => page in PAGES) : [];

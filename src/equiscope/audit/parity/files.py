@@ -1,8 +1,9 @@
 """Sides that are files: recorded activations of any framework, and ONNX graphs.
 
 Activations are `.npz` or `.safetensors`, one named array for each tensor; names that start with "input." are the inputs, and
-names that start with "output" the outputs. Nothing is unpickled. An ONNX graph runs in onnxruntime with every tensor as an output,
-also in float64 where its operators have that precision; its constants are float32, so that it is judged in one precision.
+names that start with "output" the outputs. Loading a file never runs code from it. An ONNX graph runs in onnxruntime with every
+tensor as an output, also in float64 where its operators have that precision; its constants are float32, so that it is judged in
+one precision.
 """
 
 import zipfile

@@ -241,7 +241,7 @@ function whole(app: App): HTMLElement {
   root.append(
     h(
       "p",
-      "A row for each position of the paragraph. The rows of the words move down with the words. Where their numbers stay the same, the layer is equivariant to the shift. Whoever compares only these rows, without their positions, would call it invariant.",
+      "A row for each position of the paragraph. The rows of the words move down with the words. Where their numbers stay the same, the layer is equivariant to the shift. Without their positions, the same rows look invariant.",
     ),
     line,
     h(

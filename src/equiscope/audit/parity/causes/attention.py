@@ -87,8 +87,8 @@ def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | N
     rate = (a.logits * logits)[both].sum() / a.logits[both].square().sum()
     if abs(rate.item() - 1) < 1e-9 or not close(a.logits * rate, logits, both):
         return None
-    scales = [_scale_of(side) for side in (a, b)]
-    if None not in scales and abs(scales[0] / scales[1] - 1) < 1e-9:  # type: ignore[operator]
+    scales = scale_a, scale_b = _scale_of(a), _scale_of(b)
+    if scale_a is not None and scale_b is not None and abs(scale_a / scale_b - 1) < 1e-9:
         return None  # the queries or keys differ, by a factor
     weights = torch.where(visible, a.logits * rate, -torch.inf).softmax(-1).nan_to_num()
     if torch.equal(a.visible, visible) and not close(weights, b.weights[order], visible):

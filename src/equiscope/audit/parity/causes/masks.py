@@ -31,7 +31,8 @@ def named(a: Tensor, b: Tensor) -> tuple[str, str, str]:
         sides = _padding(hidden[0]), _padding(hidden[1])
         if all(sides):
             return "padding side", f"padding on the {sides[0]}", f"padding on the {sides[1]}"
-        return "mask", *(f"{int(h.sum())} padding keys hidden" for h in hidden)  # type: ignore[return-value]
+        ours, theirs = (f"{int(keys.sum())} padding keys hidden" for keys in hidden)
+        return "mask", ours, theirs
     return "mask", f"{int((b & ~a).sum())} pairs hidden that B shows", f"{int((a & ~b).sum())} pairs hidden that A shows"
 
 
