@@ -81,7 +81,7 @@ class Cell:
         tab.emulate_media(color_scheme="null")  # else what a test emulates holds in every frame
         tab.expose_function("python", self._heard)
         tab.goto(file.as_uri())
-        tab.evaluate("(text) => mount(text)", page._bundled("widget.js"))
+        tab.evaluate("(text) => mount(text)", page.bundled("widget.js"))
         self.frame = tab.wait_for_selector("iframe").content_frame()
         self.frame.wait_for_selector("h1")
 
