@@ -10,6 +10,7 @@ from . import errors as errors
 from . import explore as explore
 from . import functional as functional
 from . import geometry as geometry
+from . import interventions as interventions
 from . import kernels as kernels
 from . import models as models
 from . import positions as positions
@@ -29,6 +30,8 @@ from .comparison import compare as compare
 from .explore.notebook import export as export
 from .explore.notebook import show as show
 from .geometry import PointSpec as PointSpec
+from .interventions import Experiment as Experiment
+from .interventions import intervene as intervene
 from .models import Attention as Attention
 from .models import Block as Block
 from .models import FeedForward as FeedForward

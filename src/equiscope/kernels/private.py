@@ -14,11 +14,16 @@ torch._C._len_torch_dispatch_stack
     Whether a dispatch mode reads the calls of torch. Without it none is taken to, and such a mode reads the calls of the fast path.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.overrides import wrap_torch_function
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 flash: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 flash_backward: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward", None)
@@ -29,6 +34,12 @@ _is_batched: Any = getattr(getattr(torch._C, "_functorch", None), "is_batchedten
 linear_pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 reorder_linear_weight: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 _bfloat16_packs: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+
+
+def visible(kernel: Callable[P, R]) -> Callable[P, R]:
+    """A kernel of queries, keys and values whose call a torch function mode can read and change, as it can torch's attention."""
+    wrapped: Any = wrap_torch_function(lambda q, k, v, *_, **__: (q, k, v))(kernel)
+    return wrapped
 
 
 def functorch_active() -> bool:

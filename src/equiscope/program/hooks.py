@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 Key = TypeVar("Key")
-Before = Callable[[Key, nn.Module, tuple[Any, ...], dict[str, Any]], None]
+Before = Callable[[Key, nn.Module, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]] | None]
 After = Callable[[Key, nn.Module, Any], Any]
 
 
@@ -19,7 +19,7 @@ def hooked(
 ) -> Iterator[None]:  # fmt: skip
     """Inside, each call of these modules is reported, under the key that each has here. Scripted modules take no hooks.
 
-    before  gets key, module, arguments and named arguments; it changes nothing
+    before  gets key, module, arguments and named arguments; a return value other than None replaces both
     after   gets key, module and output, also where the module raised; a return value other than None replaces the output
     """
     with ExitStack() as stack:
@@ -34,10 +34,7 @@ def hooked(
 
 
 def _before(before: Before[Key], key: Key) -> Any:
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        before(key, module, args, kwargs)
-
-    return hook
+    return lambda module, args, kwargs: before(key, module, args, kwargs)
 
 
 def _after(after: After[Key], key: Key) -> Any:

@@ -1,0 +1,46 @@
+"""The tensor that a module takes or returns: the first one of floats among arguments or results, also inside Tokens."""
+
+import dataclasses
+from typing import Any
+
+from torch import Tensor
+
+
+def carried(some: Any) -> Tensor | None:
+    """The first tensor of floats in nested arguments or results; of an object with features `x` (Tokens) these."""
+    if isinstance(some, Tensor):
+        return some if some.is_floating_point() else None
+    if isinstance(some, (list, tuple)):
+        return next((found for x in some if (found := carried(x)) is not None), None)
+    if isinstance(some, dict):
+        return carried(list(some.values()))
+    x = getattr(some, "x", None)
+    return x if isinstance(x, Tensor) and dataclasses.is_dataclass(some) else None
+
+
+def replaced(some: Any, value: Tensor) -> Any:
+    """The same with that tensor replaced."""
+    return _replaced(some, value)[0]
+
+
+def _replaced(some: Any, value: Tensor) -> tuple[Any, bool]:
+    if isinstance(some, Tensor):
+        return (value, True) if some.is_floating_point() else (some, False)
+    if isinstance(some, (list, tuple)):
+        items = list(some)
+        for i, x in enumerate(items):
+            items[i], done = _replaced(x, value)
+            if done:
+                return (items if isinstance(some, list) else type(some)(*items) if hasattr(some, "_fields") else tuple(items)), True
+        return some, False
+    if isinstance(some, dict):
+        for name, x in some.items():
+            new, done = _replaced(x, value)
+            if done:
+                changed = some.copy()
+                changed[name] = new
+                return changed, True
+        return some, False
+    if carried(some) is not None:
+        return dataclasses.replace(some, x=value), True
+    return some, False
