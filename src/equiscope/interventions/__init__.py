@@ -1,6 +1,6 @@
 """Interventions: a value of a running model is changed, and the output is compared. Any module, at its own attention."""
 
-from equiscope.interventions.cache import Cache
+from equiscope.interventions.cache import ActivationCache
 from equiscope.interventions.changes import Change, Move
 from equiscope.interventions.effect import Effect, MetricChange, log_probability, logit, logit_difference
 from equiscope.interventions.experiment import Experiment, intervene
@@ -8,6 +8,6 @@ from equiscope.interventions.ranking import Ranking, SiteEffect
 from equiscope.interventions.sites import Site, embeddings, head, module, move, neuron, site, stream
 
 __all__ = [
-    "Cache", "Change", "Effect", "Experiment", "MetricChange", "Move", "Ranking", "Site", "SiteEffect", "embeddings", "head",
-    "intervene", "log_probability", "logit", "logit_difference", "module", "move", "neuron", "site", "stream",
+    "ActivationCache", "Change", "Effect", "Experiment", "MetricChange", "Move", "Ranking", "Site", "SiteEffect", "embeddings",
+    "head", "intervene", "log_probability", "logit", "logit_difference", "module", "move", "neuron", "site", "stream",
 ]  # fmt: skip

@@ -76,7 +76,7 @@ class FusedCall:
         return mask if self.allowed is None else mask & self.allowed
 
     @property
-    def bias_is_known_where_masked(self) -> bool:
+    def has_bias_of_masked_pairs(self) -> bool:
         """Whether opening a masked pair has a defined score: its bias is 0, or stands beside the mask."""
         return self.bias is None or self.given.get("bias") is not None or not bool(self.bias.any())
 
@@ -100,15 +100,15 @@ class Product:
     left: Callable[[Tensor], Tensor]
     right: Callable[[Tensor], Tensor]
     out: Callable[[Tensor], Tensor]
-    places: tuple[int, int]
+    operands: tuple[int, int]
 
     @classmethod
     def of(cls, function: Any, args: tuple[Any, ...]) -> "Product | None":
         if function in PRODUCTS:
-            places = PRODUCTS[function]
-            if len(args) <= max(places) or min(args[i].ndim for i in places) < 2:
+            operands = PRODUCTS[function]
+            if len(args) <= max(operands) or min(args[i].ndim for i in operands) < 2:
                 return None
-            return cls(lambda t: t, lambda t: t, lambda t: t, places)
+            return cls(lambda t: t, lambda t: t, lambda t: t, operands)
         if function is torch.einsum and len(args) == 3 and isinstance(args[0], str):
             return _einsum(args[0].replace(" ", ""))
         return None
@@ -138,7 +138,8 @@ class AttentionSite:
 
     index    among the attentions, in the order in which they run; path: the module whose forward computed it
     heads, kv_heads  H and G; batch: B, windows included; rows, columns: N and M
-    fused    number of the fused call, or -1
+    fused    number of the fused call, or -1; function: its name; scale: of its scores; causal, masked: what hides pairs: "bool" or
+             "float" for a mask of flags or of addends; repeated: keys and values stand once for each query head
     product, softmax, mixing  numbers of the product of queries and keys, of the softmax, and of the product with the values
     """
 
@@ -150,6 +151,11 @@ class AttentionSite:
     rows: int
     columns: int
     fused: int = -1
+    function: str = ""
+    scale: float = 1.0
+    causal: bool = False
+    masked: str = ""
+    repeated: bool = False
     product: int = -1
     softmax: int = -1
     mixing: int = -1
@@ -170,22 +176,28 @@ class Reader:
     """Finds the attentions of a pass. heads_of_batch: heads of the running nn.MultiheadAttention, whose batch axis holds them."""
 
     path: Callable[[], str]
-    found: list[AttentionSite] = field(default_factory=list)
+    attentions: list[AttentionSite] = field(default_factory=list)
     heads_of_batch: int = 0
     _pending: list[_Pending] = field(default_factory=list)
     _weights: Tensor | None = None
     _keys: Tensor | None = None
 
-    def fused(self, number: int, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """A fused call on four axes."""
+    def fused(self, number: int, call: FusedCall) -> None:
+        """A fused call."""
+        q, k, v = (four_axes(t) for t in (call.q, call.k, call.v))
+        mask = call.given.get("attn_mask")
+        kind = "" if mask is None else "bool" if mask.dtype == torch.bool else "float"
         b, h, n, _ = q.shape
         g = k.shape[1] if k.shape[1] < h else _groups(k, v)
-        self._add(AttentionSite(len(self.found), self.path(), h, g, b, n, k.shape[2], fused=number))
+        site = AttentionSite(len(self.attentions), self.path(), h, g, b, n, k.shape[2], fused=number)
+        site.function, site.scale, site.causal, site.masked = call.function.__name__, call.scale, call.causal, kind
+        site.repeated = k.shape[1] == h and g < h
+        self._add(site)
 
     def product(self, number: int, left: Tensor, right: Tensor, out: Tensor) -> None:
         """A product of matrices, [..., N, C] and [..., C, M]."""
         if self._is_mixing(left):
-            site = self.found[-1]
+            site = self.attentions[-1]
             site.mixing, self._weights = number, None
             assert self._keys is not None
             v, k = (four_axes(t, self.heads_of_batch) for t in (right, self._keys))
@@ -210,11 +222,12 @@ class Reader:
         b, h, n = (four_axes(scores, self.heads_of_batch)).shape[:3]
         self._keys = match.right.mT
         self._pending, self._weights = [], weights
-        self._add(AttentionSite(len(self.found), self.path(), h, h, b, n, scores.shape[-1], product=match.number, softmax=number))
         assert q.shape[-2] == n
+        m = scores.shape[-1]
+        self._add(AttentionSite(len(self.attentions), self.path(), h, h, b, n, m, product=match.number, softmax=number))
 
     def _add(self, site: AttentionSite) -> None:
-        self.found.append(site)
+        self.attentions.append(site)
 
 
 def _flat(t: Tensor) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Cache: values of a run by the names of sites, ours and those of TransformerLens."""
+"""ActivationCache: values of a run by the names of sites, ours and those of TransformerLens."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ BY_QUANTITY = {quantity: name for name, quantity in TRANSFORMER_LENS.items() if 
 TOKENS_FIRST = ("attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z")  # [B, N, H, K] there, [B, H, N, K] here
 
 
-class Cache(Mapping[str, Tensor]):
+class ActivationCache(Mapping[str, Tensor]):
     """Values by our names ("layers.2.attention.weights"), [B, H, N, M] and so on; names of TransformerLens are understood.
 
     cache["blocks.2.attn.hook_z"] is [B, N, H, K], as TransformerLens has it.
@@ -50,7 +50,7 @@ class Cache(Mapping[str, Tensor]):
 
     @property
     def _heading(self) -> str:
-        return f"Cache of {len(self)} values"
+        return f"ActivationCache of {len(self)} values"
 
     @property
     def _rows(self) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ class Change:
     site: "Site"
 
     def __str__(self) -> str:
-        return f"{type(self).__name__.lower()} {self.site}"
+        return f"change {self.site}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Set(Change):
 
 
 @dataclass(frozen=True, eq=False)
-class Scale(Change):
+class ScaleBy(Change):
     """Multiplied by a factor."""
 
     factor: float
@@ -41,7 +41,7 @@ class Scale(Change):
 
 
 @dataclass(frozen=True, eq=False)
-class Mean(Change):
+class MeanAblation(Change):
     """Replaced by the mean over sequences and tokens of a run: of these inputs or this cache; None: of the unchanged run."""
 
     of: Any = None
@@ -82,7 +82,7 @@ class Cut(Change):
 
 
 @dataclass(frozen=True, eq=False)
-class Mask(Change):
+class MaskChange(Change):
     """Another mask. allowed: bool [N, M] or [B, H, N, M], True = may attend."""
 
     allowed: Tensor
@@ -97,10 +97,12 @@ class Move:
 
     token     number of the token
     position  number of a position; of pictures that this package's models read, (row, column)
+    of        a part of the path of the modules that read positions, such as "decoder"; empty: all
     """
 
     token: int
     position: int | tuple[float, ...]
+    of: str = ""
 
     def __str__(self) -> str:
         return f"move token {self.token} to position {self.position}"

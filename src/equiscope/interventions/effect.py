@@ -44,7 +44,7 @@ class Effect:
     metrics: list[MetricChange]
     passes: int
     notes: list[str] = field(default_factory=list)
-    write_code: Callable[[], str] | None = None
+    write_code: Callable[[], tuple[str, dict[str, Any]]] | None = None
 
     @property
     def change(self) -> Tensor:
@@ -73,7 +73,19 @@ class Effect:
         return found
 
     def code(self) -> str:
-        """The same changes in plain torch, for reading and running without equiscope: it needs `model` and `inputs`."""
+        """The same changes in plain torch. The text reads the variables in `variables`, and writes `output`.
+
+        raises  InputError where a change has no such text
+        """
+        return self._code[0]
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What the text of `code()` reads: model, inputs, and other or numbers_1, ... : `exec(effect.code(), effect.variables)`."""
+        return self._code[1]
+
+    @property
+    def _code(self) -> tuple[str, dict[str, Any]]:
         if self.write_code is None:
             raise InputError("This effect was not made by an experiment, so it has no code.")
         return self.write_code()

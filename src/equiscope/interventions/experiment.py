@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.interventions.cache import Cache
-from equiscope.interventions.changes import Change, Cut, Mask, Mean, Move, Patch, Scale, Set, Swap
+from equiscope.interventions.cache import ActivationCache
+from equiscope.interventions.changes import Change, Cut, MaskChange, MeanAblation, Move, Patch, ScaleBy, Set, Swap
+from equiscope.interventions.code import code
 from equiscope.interventions.effect import Effect, Metric, MetricChange, main_output, measured
 from equiscope.interventions.layers import Layer, layers_of, points_of
 from equiscope.interventions.moving import moved
-from equiscope.interventions.passes import Edit, Edits, Pass, Point
+from equiscope.interventions.passes import Edit, Edits, ForwardPass, ValuePoint
 from equiscope.interventions.ranking import By, Ranking, estimate, rank
 from equiscope.interventions.sites import OF_HEADS, Site, site
 from equiscope.program.origins import tensors
@@ -24,27 +25,27 @@ Changes = Change | Move | Sequence[Change | Move] | Mapping[str, Tensor | float]
 
 
 @dataclass(frozen=True)
-class Inputs:
+class Arguments:
     """Arguments of a model."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
     @classmethod
-    def of(cls, inputs: Any) -> "Inputs":
+    def of(cls, inputs: Any) -> "Arguments":
         """A mapping gives named arguments, a tuple or a list positional ones; anything else is the only argument."""
         if isinstance(inputs, Mapping):
             return cls((), dict(inputs))
         return cls(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {})
 
-    def repeated(self, copies: int) -> "Inputs":
+    def repeated(self, copies: int) -> "Arguments":
         """Copies along the batch axis, the first axis of the tensors whose first axis is as long as that of the first tensor."""
         batch = next((len(t) for _, t in tensors([list(self.args), self.kwargs]) if t.ndim), 0)
 
         def repeat(x: Any) -> Any:
             return x.repeat(copies, *(1,) * (x.ndim - 1)) if isinstance(x, Tensor) and x.ndim and len(x) == batch else x
 
-        return Inputs(tuple(map(repeat, self.args)), {name: repeat(x) for name, x in self.kwargs.items()})
+        return Arguments(tuple(map(repeat, self.args)), {name: repeat(x) for name, x in self.kwargs.items()})
 
 
 class Experiment:
@@ -65,17 +66,17 @@ class Experiment:
         raises  InputError where the model raises, or returns no tensor
         """
         self.model = getattr(model, "_orig_mod", model)
-        self.inputs, self._pick = Inputs.of(inputs), output or main_output
+        self.inputs, self._pick = Arguments.of(inputs), output or main_output
         self.metrics = dict(metric) if isinstance(metric, Mapping) else {} if metric is None else {"metric": metric}
         self.notes = ["The model is in training mode: dropout is random. Call model.eval()."] if self.model.training else []
-        reading = Pass(self.model)
+        reading = ForwardPass(self.model)
         self.before = self.output(reading.run(self.inputs.args, self.inputs.kwargs))
         assert reading.structure is not None
         self.structure = reading.structure
         self.layers: list[Layer] = layers_of(self.model, self.structure.attentions)
         self.metrics_before = measured(self.metrics, self.before)
-        self._values: dict[Point, Tensor] = {}
-        self._others: dict[int, tuple[Any, dict[Point, Tensor]]] = {}
+        self._values: dict[ValuePoint, Tensor] = {}
+        self._others: dict[int, tuple[Any, dict[ValuePoint, Tensor]]] = {}
         self.passes = 1
 
     def run(self, changes: Changes) -> Effect:
@@ -86,25 +87,29 @@ class Experiment:
         """
         listed, before = as_list(changes), self.passes
         inputs, edits = self._prepared(listed)
-        after = self.output(self.forward(edits, inputs=inputs)[0])
-        return self._effect(listed, after, self.passes - before)
+        one = ForwardPass(self.model, self.structure, edits)
+        after = self.output(one.run(inputs.args, inputs.kwargs))
+        self.passes += 1
+        effect = self._effect(listed, after, self.passes - before)
+        effect.write_code = lambda: code(self, listed, one.holders)
+        return effect
 
-    def cache(self, names: Sequence[str | Site] | None = None) -> Cache:
+    def cache(self, names: Sequence[str | Site] | None = None) -> ActivationCache:
         """Values of the unchanged run by name. names: of sites; by default queries, keys, values and outputs of every head, the
         weights, the residual stream and the neurons. Takes one pass for those not asked for yet.
         """
         wanted = list(names) if names is not None else self._every_name()
         points = {str(name): self._one_point(site(name) if isinstance(name, str) else name) for name in wanted}
         values = self.values(list(points.values()))
-        return Cache({name: values[point] for name, point in points.items()})
+        return ActivationCache({name: values[point] for name, point in points.items()})
 
-    def values(self, points: Sequence[Point], source: Any = None) -> dict[Point, Tensor]:
+    def values(self, points: Sequence[ValuePoint], source: Any = None) -> dict[ValuePoint, Tensor]:
         """Values at points in the unchanged run, or in that of other inputs."""
         if source is None:
             known, inputs = self._values, self.inputs
         else:
             known = self._others.setdefault(id(source), (source, {}))[1]
-            inputs = Inputs.of(source)
+            inputs = Arguments.of(source)
         missing = [point for point in points if point not in known]
         if missing:
             known |= self.forward({}, missing, inputs)[1]
@@ -139,11 +144,16 @@ class Experiment:
 
     # --- passes
     def forward(
-        self, edits: Edits, wanted: Sequence[Point] = (), inputs: Inputs | None = None, copies: int = 1, gradients: bool = False
-    ) -> tuple[Any, dict[Point, Tensor]]:
+        self,
+        edits: Edits,
+        wanted: Sequence[ValuePoint] = (),
+        inputs: Arguments | None = None,
+        copies: int = 1,
+        gradients: bool = False,
+    ) -> tuple[Any, dict[ValuePoint, Tensor]]:
         """One pass with edits: what the model returns, and values at points. copies: of the inputs along the batch axis."""
         inputs = (inputs or self.inputs).repeated(copies) if copies > 1 else inputs or self.inputs
-        one = Pass(self.model, self.structure, edits, wanted, copies, gradients)
+        one = ForwardPass(self.model, self.structure, edits, wanted, copies, gradients)
         self.passes += 1
         output = one.run(inputs.args, inputs.kwargs)
         return output, one.values
@@ -163,46 +173,48 @@ class Experiment:
         names += [f"layers.{i}.feedforward.neurons" for i, layer in enumerate(self.layers) if layer.down]
         return [*names, f"layers.{len(self.layers)}.stream"] if self.layers else names
 
-    def _one_point(self, one: Site) -> Point:
+    def _one_point(self, one: Site) -> ValuePoint:
         points = points_of(one, self.layers)
         if len(points) > 1:
             raise InputError(f"{one} is {len(points)} values. Name one layer.")
         return points[0]
 
     # --- changes to edits
-    def _prepared(self, changes: Sequence[Change | Move], copy: int | None = None) -> tuple[Inputs, dict[Point, list[Edit]]]:
-        inputs, edits = self.inputs, dict[Point, list[Edit]]()
+    def _prepared(
+        self, changes: Sequence[Change | Move], copy: int | None = None
+    ) -> tuple[Arguments, dict[ValuePoint, list[Edit]]]:
+        inputs, edits = self.inputs, dict[ValuePoint, list[Edit]]()
         for change in changes:
             if isinstance(change, Move):
-                args, kwargs, more = moved(self.model, inputs.args, inputs.kwargs, change, self.layers)
-                inputs = Inputs(args, kwargs)
+                args, kwargs, more = moved(self.model, inputs.args, inputs.kwargs, change)
+                inputs = Arguments(args, kwargs)
             else:
                 more = self.edits_of(change, copy)
             for point, edit in more:
                 edits.setdefault(point, []).append(edit)
         return inputs, edits
 
-    def edits_of(self, change: Change, copy: int | None = None) -> list[tuple[Point, Edit]]:
+    def edits_of(self, change: Change, copy: int | None = None) -> list[tuple[ValuePoint, Edit]]:
         """A change as edits at points. copy: of the inputs, counted from 0; None: all."""
         where, points = change.site, points_of(change.site, self.layers)
         by_point = {layer.attention.index: layer for layer in self.layers}
         edits = []
-        others = self._sources(change, points)
+        others = self.sources(change, points)
         for point in points:
             layer = by_point.get(point.key) if isinstance(point.key, int) else None
             heads = layer.attention.heads if layer else 0
             touched: tuple[int, ...] | None = None if where.index is None else (where.index % max(heads, 1),)
             name, function = point.quantity, self._function(change, point, others.get(point))
-            if isinstance(change, (Cut, Mask)):
+            if isinstance(change, (Cut, MaskChange)):
                 name = "allowed"
             if isinstance(change, Swap) and touched is not None:
                 touched = (*touched, change.other % max(heads, 1))
-            edits.append((Point(name, point.key), Edit(function, touched, copy)))
+            edits.append((ValuePoint(name, point.key), Edit(function, touched, copy)))
         return edits
 
-    def _sources(self, change: Change, points: Sequence[Point]) -> dict[Point, Tensor]:
+    def sources(self, change: Change, points: Sequence[ValuePoint]) -> dict[ValuePoint, Tensor]:
         """Values of another run that a change needs."""
-        if not isinstance(change, (Patch, Mean)):
+        if not isinstance(change, (Patch, MeanAblation)):
             return {}
         source = change.source if isinstance(change, Patch) else change.of
         if isinstance(source, Mapping) and (named := _by_site(source)) is not None:
@@ -213,10 +225,10 @@ class Experiment:
             return {point: found[point] for point in points}
         return self.values(points, source)
 
-    def _function(self, change: Change, point: Point, other: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def _function(self, change: Change, point: ValuePoint, other: Tensor | None) -> Callable[[Tensor], Tensor]:
         """From the value at a point to the changed one."""
         where = change.site
-        axis = self._token_axis(point)
+        axis = self.token_axis(point)
 
         def region(value: Tensor) -> tuple[Any, ...]:
             return _region(where, value, axis)
@@ -231,12 +243,12 @@ class Experiment:
         match change:
             case Set(numbers=numbers):
                 return lambda value: replace(value, numbers)
-            case Scale(factor=factor):
+            case ScaleBy(factor=factor):
                 return lambda value: replace(value, value[region(value)] * factor)
             case Patch():
                 assert other is not None
                 return lambda value: replace(value, _batched(other, value)[region(value)])
-            case Mean():
+            case MeanAblation():
                 assert other is not None
                 axes = (0,) if point.quantity in ("scores", "weights") else (0, axis)
                 mean = other.mean(axes, keepdim=True)
@@ -245,12 +257,13 @@ class Experiment:
                 return lambda value: _swapped(value, where, second, axis)
             case Cut(token=token, keys=keys):
                 return lambda allowed: _cut(allowed, where, token, keys)
-            case Mask(allowed=mask):
+            case MaskChange(allowed=mask):
                 return lambda allowed: replace(allowed, _four(mask, where).bool())
             case _:
                 raise InputError(f"{type(change).__name__} is no change of a site. Use the methods of head(), stream() and others.")
 
-    def _token_axis(self, point: Point) -> int:
+    def token_axis(self, point: ValuePoint) -> int:
+        """Which axis of the value at a point counts tokens."""
         if isinstance(point.key, int):
             return 2
         around = [layer for layer in self.layers if layer.block and f"{point.key}.".startswith(f"{layer.block}.")]
@@ -304,10 +317,10 @@ def as_list(changes: Changes) -> list[Change | Move]:
 
 def _by_site(values: Mapping[Any, Any]) -> Mapping[str, Tensor] | None:
     """A mapping whose keys are names of sites, with our axes; None for named arguments of a model."""
-    if isinstance(values, Cache):
+    if isinstance(values, ActivationCache):
         return values
     names = [name for name in values if isinstance(name, str) and ("hook_" in name or "." in name or name == "embeddings")]
-    return Cache({name: values[name] for name in names}) if names else None
+    return ActivationCache({name: values[name] for name in names}) if names else None
 
 
 def _region(where: Site, value: Tensor, axis: int | None) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from torch import nn
 
 from equiscope.errors import InputError
 from equiscope.interventions.attention_calls import AttentionSite
-from equiscope.interventions.passes import Point
+from equiscope.interventions.passes import ValuePoint
 from equiscope.interventions.sites import OF_HEADS, Site
 
 
@@ -60,10 +60,10 @@ def _sizes(module: nn.Module) -> tuple[int, int]:
     return 0, 0
 
 
-def points_of(site: Site, layers: Sequence[Layer]) -> list[Point]:
+def points_of(site: Site, layers: Sequence[Layer]) -> list[ValuePoint]:
     """The points of a site. Raises InputError where the model has no such layer, head, neuron or module."""
     if site.quantity in ("module", "input"):
-        return [Point(site.quantity, site.path)]
+        return [ValuePoint(site.quantity, site.path)]
     counted = [
         one
         for one in layers
@@ -75,26 +75,26 @@ def points_of(site: Site, layers: Sequence[Layer]) -> list[Point]:
             f"No attention runs in {site.path or site.of!r}. Attentions run in {', '.join(paths[:12]) or 'no module'}."
         )
     if site.quantity == "embeddings":
-        return [Point("input", counted[0].block)]
+        return [ValuePoint("input", counted[0].block)]
     if site.quantity == "stream":
         assert site.layer is not None
         layer = site.layer if site.layer >= 0 else site.layer + len(counted) + 1
         if layer == len(counted):
-            return [Point("module", counted[-1].block)]
-        return [Point("input", _counted(counted, layer, site).block)]
+            return [ValuePoint("module", counted[-1].block)]
+        return [ValuePoint("input", _counted(counted, layer, site).block)]
     chosen = counted if site.layer is None else [_counted(counted, site.layer, site)]
     if site.quantity == "neurons":
         found = list(dict.fromkeys(one.down for one in chosen if one.down))
         if not found:
             raise InputError(f"No feed-forward was found in {chosen[0].block or 'the model'}. Name a module: module(path).")
-        return [Point("input", path) for path in found]
+        return [ValuePoint("input", path) for path in found]
     assert site.quantity in OF_HEADS
     for one in chosen:
         heads = one.attention.kv_heads if site.quantity in ("k", "v") else one.attention.heads
         if site.index is not None and not -heads <= site.index < heads:
             kind = f"heads of {site.quantity}" if heads != one.attention.heads else "heads"
             raise InputError(f"{one.attention.path or 'The model'} has {heads} {kind}, counted from 0, but {site} was asked for.")
-    return [Point(site.quantity, one.attention.index) for one in chosen]
+    return [ValuePoint(site.quantity, one.attention.index) for one in chosen]
 
 
 def _counted(layers: Sequence[Layer], number: int, site: Site) -> Layer:

@@ -2,7 +2,7 @@
 
 Attention is reached through torch's functions, at the implementation that the model uses: queries, keys and values are changed
 before a fused call, and the output after it. Scores and weights do not exist in a fused call: for the heads whose scores or weights
-are read or changed they are computed beside it, and these heads' output is replaced. Other values are reached by hooks.
+are read or changed they are computed beside it, and these heads' output is with_main_tensor. Other values are reached by hooks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,15 +27,17 @@ from equiscope.interventions.attention_calls import (
     attend,
     four_axes,
 )
-from equiscope.interventions.carried import carried, replaced
+from equiscope.interventions.main_tensor import holder, main_tensor, with_main_tensor
 from equiscope.program.attended.calls import scoped
 from equiscope.program.hooks import hooked
 from equiscope.program.modes import Functions
 from equiscope.program.private import opened
 
 
-class Point(NamedTuple):
-    """Where a value stands: a quantity of an attention by its number, or "module" and "input" of a module by its path."""
+class ValuePoint(NamedTuple):
+    """Where a value stands: a quantity of an attention by its number; "module", "input" or "positions" of a module by its path: its
+    result, its first argument of floats, of whole numbers; or a "table" that is added, by the name of the parameter.
+    """
 
     quantity: str
     key: int | str
@@ -53,7 +55,8 @@ class Edit(NamedTuple):
     copy: int | None = None
 
 
-Edits = Mapping[Point, Sequence[Edit]]
+Edits = Mapping[ValuePoint, Sequence[Edit]]
+SUMS = (torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__, Tensor.add_, Tensor.__iadd__)
 BESIDE = ("allowed", "scores", "weights")
 
 
@@ -71,24 +74,28 @@ class Structure:
         self.softmaxes = {one.softmax: one.index for one in self.attentions if one.softmax >= 0}
 
 
-class Pass:
+class ForwardPass:
     """A forward pass. structure: of the reading pass; None: this is the reading pass.
 
     copies  number of copies of the inputs along the batch axis, the first axis of every value
+    holders where the tensor of a module's point stands, as an expression: "args[0]", "output[0]", "args[0].x"
     wanted  points whose values are stored in `values`
     """
 
     def __init__(
-        self, model: nn.Module, structure: Structure | None = None, edits: Edits | None = None, wanted: Sequence[Point] = (),
+        self, model: nn.Module, structure: Structure | None = None, edits: Edits | None = None, wanted: Sequence[ValuePoint] = (),
         copies: int = 1, gradients: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.structure, self.edits, self.wanted = model, structure, dict(edits or {}), set(wanted)
-        self.copies, self.gradients, self.values = copies, gradients, dict[Point, Tensor]()
+        self.copies, self.gradients, self.values = copies, gradients, dict[ValuePoint, Tensor]()
         self.scope: list[str] = []
         self.reader = Reader(lambda: self.scope[-1] if self.scope else "") if structure is None else None
         self._fused_calls = self._products = self._softmaxes = self._heads_of_batch = 0
         self._net = Functions(self._answer)
-        self._reached: set[Point] = set()
+        tables = [point for point in self.edits if point.quantity == "table"]
+        self._tables = {id(model.get_parameter(str(point.key))): point for point in tables}
+        self._reached: set[ValuePoint] = set()
+        self.holders: dict[ValuePoint, str] = {}
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The model's output. Every hook is gone afterwards, also after an exception."""
@@ -103,7 +110,7 @@ class Pass:
         counts = self._fused_calls, self._products, self._softmaxes
         if self.structure is None:
             assert self.reader is not None
-            self.structure = Structure(self.reader.found, counts)
+            self.structure = Structure(self.reader.attentions, counts)
         elif counts != self.structure.counts and any(isinstance(point.key, int) for point in (*self.edits, *self.wanted)):
             raise InputError(
                 "With this change the model computes other attentions than before: it branches on its numbers, so a site cannot be "
@@ -115,7 +122,7 @@ class Pass:
         return output
 
     # --- values at points
-    def _at(self, point: Point, value: Tensor) -> Tensor:
+    def _at(self, point: ValuePoint, value: Tensor) -> Tensor:
         """The value after the edits of this point; it is stored where it is wanted."""
         for edit in self.edits.get(point, ()):
             self._reached.add(point)
@@ -135,35 +142,51 @@ class Pass:
         value[rows] = edit.change(value[rows])
         return value
 
-    def _touched(self, *points: Point) -> bool:
+    def _touched(self, *points: ValuePoint) -> bool:
         return any(point in self.edits or point in self.wanted for point in points)
 
     # --- modules
     @contextmanager
     def _modules(self) -> Iterator[None]:
-        paths = {str(p.key) for p in (*self.edits, *self.wanted) if isinstance(p.key, str)}
+        paths = {str(p.key) for p in (*self.edits, *self.wanted) if isinstance(p.key, str) and p.quantity != "table"}
         modules = [(path, self.model.get_submodule(path)) for path in sorted(paths)]
 
         def before(path: str, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            point = Point("input", path)
+            if (positions := ValuePoint("positions", path)) in self.edits:
+                args, kwargs = self._positions(positions, args, kwargs)
+                return args, kwargs
+            point = ValuePoint("input", path)
             if not self._touched(point):
                 return None
-            value = carried((args, kwargs))
+            value = main_tensor((args, kwargs))
             if value is None:
                 raise InputError(f"{path} takes no tensor of floats, so its input cannot be changed.")
-            return replaced((args, kwargs), self._at(point, value))
+            self.holders[point] = holder(args, "args") or holder(kwargs, "kwargs")
+            return with_main_tensor((args, kwargs), self._at(point, value))
 
         def after(path: str, _: nn.Module, output: Any) -> Any:
-            point = Point("module", path)
+            point = ValuePoint("module", path)
             if output is None or not self._touched(point):
                 return None
-            value = carried(output)
+            value = main_tensor(output)
             if value is None:
                 raise InputError(f"{path} returns no tensor of floats, so its output cannot be changed.")
-            return replaced(output, self._at(point, value))
+            self.holders[point] = holder(output, "output")
+            return with_main_tensor(output, self._at(point, value))
 
         with hooked(modules, before=before, after=after):
             yield
+
+    def _positions(self, point: ValuePoint, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a module that reads positions: its first tensor of whole numbers after the edits."""
+        named = [*enumerate(args), *kwargs.items()]
+        key = next((key for key, x in named if isinstance(x, Tensor) and not x.is_floating_point()), None)
+        if key is None:
+            raise InputError(f"{point.key} was given no positions, so no token can be moved.")
+        new, options = list(args), dict(kwargs)
+        target: Any = new if isinstance(key, int) else options
+        target[key] = self._at(point, target[key])
+        return tuple(new), options
 
     # --- functions of torch
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -173,6 +196,8 @@ class Pass:
             return self._product(func, args, kwargs)
         if func in SOFTMAX:
             return self._softmax(func, args, kwargs)
+        if self._tables and func in SUMS:
+            args = tuple(self._at(self._tables[id(x)], x) if id(x) in self._tables else x for x in args)
         if func is F.multi_head_attention_forward and (inner := opened(func)) is not None:
             return self._inside(inner, args, kwargs)
         return func(*args, **kwargs)
@@ -193,26 +218,25 @@ class Pass:
     def _fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         number, self._fused_calls = self._fused_calls, self._fused_calls + 1
         if self.reader is not None:
-            call = FusedCall.of(func, args, kwargs)
-            self.reader.fused(number, *(four_axes(t) for t in (call.q, call.k, call.v)))
+            self.reader.fused(number, FusedCall.of(func, args, kwargs))
             return func(*args, **kwargs)
         assert self.structure is not None
         index = self.structure.fused.get(number, -1)
-        points = [Point(name, index) for name in ("q", "k", "v", "output", *BESIDE)]
+        points = [ValuePoint(name, index) for name in ("q", "k", "v", "output", *BESIDE)]
         if not self._touched(*points):
             return func(*args, **kwargs)
         call, one = FusedCall.of(func, args, kwargs), self.structure.attentions[index]
         if call.given.get("dropout_p"):
             raise InputError(
-                "The model drops attention weights at random, so a change cannot be told from chance. Call model.eval()."
+                "The model drops attention weights at random, so a change is not distinct from chance. Call model.eval()."
             )
         q, k, v = (self._rows(point, t, one) for point, t in zip(points[:3], (call.q, call.k, call.v), strict=True))
         output = call.run(q, k, v)
         if self._touched(*points[4:]):
-            output = self._beside(call, one, q, k, v, output)
+            output = self._edited_heads(call, one, q, k, v, output)
         return self._at(points[3], four_axes(output)).reshape(output.shape) if self._touched(points[3]) else output
 
-    def _rows(self, point: Point, t: Tensor, one: AttentionSite, keys: bool = False) -> Tensor:
+    def _rows(self, point: ValuePoint, t: Tensor, one: AttentionSite, keys: bool = False) -> Tensor:
         """Queries, keys or values after the edits; under grouped queries each head of keys and values once."""
         if not self._touched(point):
             return t
@@ -221,9 +245,9 @@ class Pass:
         value = self._at(point, view[:, ::each])
         return (value.repeat_interleave(each, 1) if each > 1 else value).reshape(t.shape)
 
-    def _beside(self, call: FusedCall, one: AttentionSite, q: Tensor, k: Tensor, v: Tensor, output: Tensor) -> Tensor:
-        """The output with the heads whose scores or weights are edited replaced by these, computed step by step."""
-        points = [Point(name, one.index) for name in BESIDE]
+    def _edited_heads(self, call: FusedCall, one: AttentionSite, q: Tensor, k: Tensor, v: Tensor, output: Tensor) -> Tensor:
+        """The output with the heads whose scores or weights are edited with_main_tensor by these, computed step by step."""
+        points = [ValuePoint(name, one.index) for name in BESIDE]
         edits = [edit for point in points for edit in self.edits.get(point, ())]
         every = any(point in self.wanted for point in points) or any(edit.heads is None for edit in edits)
         heads = list(range(one.heads)) if every else sorted({h for edit in edits for h in edit.heads or ()})
@@ -235,19 +259,21 @@ class Pass:
         shape = (len(q), one.heads, n, m)
         mask = call.mask(n, m).expand(shape)
         allowed = self._at(points[0], mask)
-        if allowed is not mask and not call.bias_is_known_where_masked and bool((allowed & ~mask).any()):
+        if allowed is not mask and not call.has_bias_of_masked_pairs and bool((allowed & ~mask).any()):
             raise InputError(
                 "The mask and the bias of this attention are one tensor, so the bias of masked pairs is unknown, and they cannot "
                 "be opened. Give a mask that allows fewer pairs."
             )
-        scores = self._some(points[1], raw.masked_fill(~allowed[:, heads], -torch.inf), heads, one.heads)
+        scores = self._some(points[1], raw, heads, one.heads).masked_fill(~allowed[:, heads], -torch.inf)
+        if points[1] in self.wanted:
+            self.values[points[1]] = scores.detach().clone()
         weights = self._some(points[2], attend(scores, v[:, heads])[0], heads, one.heads)
         z = (weights @ v[:, heads].to(weights.dtype)).to(output.dtype)
         full = full.clone()
         full[:, heads] = z
         return full.reshape(output.shape)
 
-    def _some(self, point: Point, value: Tensor, heads: list[int], count: int) -> Tensor:
+    def _some(self, point: ValuePoint, value: Tensor, heads: list[int], count: int) -> Tensor:
         """Edits count all heads, so values of some heads are laid among all."""
         if not self._touched(point):
             return value
@@ -262,25 +288,25 @@ class Pass:
         if product is None:
             return func(*args, **kwargs)
         number, self._products = self._products, self._products + 1
-        left, right = (args[i] for i in product.places)
+        left, right = (args[i] for i in product.operands)
         if self.reader is not None:
             out = func(*args, **kwargs)
             self.reader.product(number, product.left(left), product.right(right), product.out(out))
             return out
         assert self.structure is not None
         index, role = self.structure.products.get(number, (-1, ""))
-        points = [Point(name, index) for name in (("q", "k") if role == "first" else ("v", "output"))]
+        points = [ValuePoint(name, index) for name in (("q", "k") if role == "first" else ("v", "output"))]
         if index < 0 or not self._touched(*points):
             return func(*args, **kwargs)
         one, new = self.structure.attentions[index], list(args)
         if role == "first":
-            new[product.places[0]] = self._inner(points[0], left, product.left, one)
-            new[product.places[1]] = self._inner(points[1], right, lambda t: product.right(t).mT, one)
+            new[product.operands[0]] = self._inner(points[0], left, product.left, one)
+            new[product.operands[1]] = self._inner(points[1], right, lambda t: product.right(t).mT, one)
             return func(*new, **kwargs)
-        new[product.places[1]] = self._inner(points[0], right, product.right, one)
+        new[product.operands[1]] = self._inner(points[0], right, product.right, one)
         return self._inner(points[1], func(*new, **kwargs), product.out, one)
 
-    def _inner(self, point: Point, t: Tensor, view: Callable[[Tensor], Tensor], one: AttentionSite) -> Tensor:
+    def _inner(self, point: ValuePoint, t: Tensor, view: Callable[[Tensor], Tensor], one: AttentionSite) -> Tensor:
         """A tensor after the edits of a point, where the value is a view of it."""
         if not self._touched(point):
             return t
@@ -300,7 +326,7 @@ class Pass:
             return weights
         assert self.structure is not None
         index = self.structure.softmaxes.get(number, -1)
-        points = [Point(name, index) for name in BESIDE]
+        points = [ValuePoint(name, index) for name in BESIDE]
         if index < 0 or not self._touched(*points):
             return func(*args, **kwargs)
         value = four_axes(scores, self._heads_of_batch)
@@ -313,7 +339,7 @@ class Pass:
                     "opened. Give a mask that allows fewer pairs."
                 )
             value = value.masked_fill(~allowed, -torch.inf)
-        value = self._at(points[1], value)
+        value = torch.where(value > MASKED, self._at(points[1], value), value)
         given = value.reshape(scores.shape)
         weights = func(given, *args[1:], **kwargs) if args else func(**{**kwargs, "input": given})
         view = four_axes(weights, self._heads_of_batch)
@@ -322,5 +348,5 @@ class Pass:
         return self._at(points[2], view).reshape(weights.shape)
 
 
-def _named(point: Point) -> str:
+def _named(point: ValuePoint) -> str:
     return f"The {point.quantity} of {f'attention {point.key}' if isinstance(point.key, int) else point.key}"

@@ -14,7 +14,7 @@ from torch import Tensor
 from equiscope.errors import InputError, wrong_choice
 from equiscope.interventions.changes import Change
 from equiscope.interventions.effect import measured
-from equiscope.interventions.passes import Edit, Point
+from equiscope.interventions.passes import Edit, ValuePoint
 from equiscope.interventions.sites import Site, head, neuron
 from equiscope.record import display
 
@@ -211,12 +211,14 @@ def estimate(
     )  # fmt: skip
 
 
-def _gradients(experiment: "Experiment", changes: Sequence[Change], name: str) -> tuple[dict[Point, Tensor], dict[Point, Tensor]]:
+def _gradients(
+    experiment: "Experiment", changes: Sequence[Change], name: str
+) -> tuple[dict[ValuePoint, Tensor], dict[ValuePoint, Tensor]]:
     """The gradient of a metric by each value that changes, and these values, from one forward and one backward pass."""
     points = list(dict.fromkeys(point for one in changes for point, _ in experiment.edits_of(one) if point.quantity != "allowed"))
-    added: dict[Point, Tensor] = {}
+    added: dict[ValuePoint, Tensor] = {}
 
-    def nothing_added(point: Point) -> Callable[[Tensor], Tensor]:
+    def nothing_added(point: ValuePoint) -> Callable[[Tensor], Tensor]:
         def change(value: Tensor) -> Tensor:
             added[point] = torch.zeros_like(value, requires_grad=True)
             return value + added[point]
@@ -259,7 +261,7 @@ def _batched(experiment: "Experiment", changes: Sequence[Change], copies: int, n
     error, todo, first = 0.0, list(changes), True
     while todo:
         some, todo = todo[: copies - first], todo[copies - first :]
-        edits: dict[Point, list[Edit]] = {}
+        edits: dict[ValuePoint, list[Edit]] = {}
         for number, change in enumerate(some, start=int(first)):
             for point, edit in experiment.edits_of(change, number):
                 edits.setdefault(point, []).append(edit)

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
-from equiscope.interventions.changes import Change, Cut, Mask, Mean, Move, Patch, Scale, Set, Swap
+from equiscope.interventions.changes import Change, Cut, MaskChange, MeanAblation, Move, Patch, ScaleBy, Set, Swap
 
 Quantity = Literal["q", "k", "v", "scores", "weights", "output", "stream", "neurons", "embeddings", "module", "input"]
 OF_HEADS: tuple[Quantity, ...] = ("q", "k", "v", "scores", "weights", "output")
@@ -99,17 +99,17 @@ class Site:
 
     def scale(self, factor: float) -> Change:
         """Multiply the value by a factor."""
-        return Scale(self, factor)
+        return ScaleBy(self, factor)
 
     def mean(self, of: Any = None) -> Change:
         """Replace the value by its mean over sequences and tokens (scores and weights: over sequences), in the unchanged run.
 
-        of  inputs or a Cache to take the mean over; by default the inputs of the experiment
+        of  inputs or a ActivationCache to take the mean over; by default the inputs of the experiment
         """
-        return Mean(self, of)
+        return MeanAblation(self, of)
 
     def patch(self, source: Any) -> Change:
-        """Replace the value by the same value of another run: of other inputs, or of a Cache, or of a dict of tensors by name."""
+        """Replace the value by the same value of another run. source: inputs, an ActivationCache, or a dict of tensors by name."""
         return Patch(self, source)
 
     def freeze(self) -> Change:
@@ -131,7 +131,7 @@ class Site:
 
     def mask(self, allowed: Tensor) -> Change:
         """Replace the mask. allowed: bool, True = may attend, broadcast to [N, M] or [B, H, N, M]."""
-        return Mask(self._quantity("weights"), allowed)
+        return MaskChange(self._quantity("weights"), allowed)
 
     def __str__(self) -> str:
         index = "" if self.index is None else f"H{self.index}" if self.quantity in OF_HEADS else f" {self.index}"
@@ -179,12 +179,13 @@ def module(path: str) -> Site:
     return Site("module", path=path)
 
 
-def move(token: int, position: int | tuple[float, ...]) -> Move:
+def move(token: int, position: int | tuple[float, ...], of: str = "") -> Move:
     """A token at another position; its order, and so the mask, stays.
 
     position  number of a position; of pictures that this package's models read also (row, column)
+    of        a part of the path of the modules that read positions, such as "decoder"; empty: all
     """
-    return Move(token, position)
+    return Move(token, position, of)
 
 
 OURS = re.compile(r"layers\.(\d+)\.(?:attention\.(q|k|v|scores|weights|output)|(stream)|feedforward\.(neurons))")

@@ -6,41 +6,52 @@ from typing import Any
 from torch import Tensor
 
 
-def carried(some: Any) -> Tensor | None:
+def main_tensor(some: Any) -> Tensor | None:
     """The first tensor of floats in nested arguments or results; of an object with features `x` (Tokens) these."""
     if isinstance(some, Tensor):
         return some if some.is_floating_point() else None
     if isinstance(some, (list, tuple)):
-        return next((found for x in some if (found := carried(x)) is not None), None)
+        return next((found for x in some if (found := main_tensor(x)) is not None), None)
     if isinstance(some, dict):
-        return carried(list(some.values()))
+        return main_tensor(list(some.values()))
     x = getattr(some, "x", None)
     return x if isinstance(x, Tensor) and dataclasses.is_dataclass(some) else None
 
 
-def replaced(some: Any, value: Tensor) -> Any:
-    """The same with that tensor replaced."""
-    return _replaced(some, value)[0]
+def holder(some: Any, name: str) -> str:
+    """The expression of that tensor: "output[0]", "args[0].x"; empty where there is none."""
+    if isinstance(some, Tensor):
+        return name if some.is_floating_point() else ""
+    items = enumerate(some) if isinstance(some, (list, tuple)) else some.items() if isinstance(some, dict) else ()
+    for key, x in items:
+        if found := holder(x, f"{name}[{key!r}]"):
+            return found
+    return f"{name}.x" if not items and main_tensor(some) is not None else ""
 
 
-def _replaced(some: Any, value: Tensor) -> tuple[Any, bool]:
+def with_main_tensor(some: Any, value: Tensor) -> Any:
+    """The same with that tensor with_main_tensor."""
+    return _with_main_tensor(some, value)[0]
+
+
+def _with_main_tensor(some: Any, value: Tensor) -> tuple[Any, bool]:
     if isinstance(some, Tensor):
         return (value, True) if some.is_floating_point() else (some, False)
     if isinstance(some, (list, tuple)):
         items = list(some)
         for i, x in enumerate(items):
-            items[i], done = _replaced(x, value)
+            items[i], done = _with_main_tensor(x, value)
             if done:
                 return (items if isinstance(some, list) else type(some)(*items) if hasattr(some, "_fields") else tuple(items)), True
         return some, False
     if isinstance(some, dict):
         for name, x in some.items():
-            new, done = _replaced(x, value)
+            new, done = _with_main_tensor(x, value)
             if done:
                 changed = some.copy()
                 changed[name] = new
                 return changed, True
         return some, False
-    if carried(some) is not None:
+    if main_tensor(some) is not None:
         return dataclasses.replace(some, x=value), True
     return some, False
