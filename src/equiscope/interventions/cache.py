@@ -1,6 +1,7 @@
 """ActivationCache: values of a run by the names of sites, ours and those of TransformerLens."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -79,3 +80,11 @@ def _ours(name: str, value: Tensor) -> tuple[str, Tensor]:
     plain = LENS.fullmatch(name)
     first = plain is not None and plain[2] in TOKENS_FIRST
     return our_name(name), value.transpose(1, 2) if first else value
+
+
+def by_site(values: Mapping[Any, Any]) -> Mapping[str, Tensor] | None:
+    """A mapping whose keys are names of sites, with our axes; None for named arguments of a model."""
+    if isinstance(values, ActivationCache):
+        return values
+    names = [name for name in values if isinstance(name, str) and ("hook_" in name or "." in name or name == "embeddings")]
+    return ActivationCache({name: values[name] for name in names}) if names else None

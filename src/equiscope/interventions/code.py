@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.interventions.attention_calls import AttentionSite
+from equiscope.interventions.cache import by_site
 from equiscope.interventions.changes import Change, Cut, MaskChange, MeanAblation, Move, Patch, ScaleBy, Set, Swap
 from equiscope.interventions.layers import points_of
 from equiscope.interventions.moving import moved
@@ -33,7 +34,7 @@ def code(
 
     raises  InputError where a change has no such text, as in attention that is written out
     """
-    writer = _TorchText(experiment, holders)
+    writer = _TorchText(experiment, holders, any(map(_reads_other_run, changes)))
     for change in changes:
         writer.add(change)
     return writer.text(), writer.given
@@ -42,8 +43,10 @@ def code(
 class _TorchText:
     """Lines of each part of the text. at: of an attention call, before ("q", "k", "v"), inside, and after it."""
 
-    def __init__(self, experiment: "Experiment", holders: Mapping[ValuePoint, str]) -> None:
+    def __init__(self, experiment: "Experiment", holders: Mapping[ValuePoint, str], saves: bool) -> None:
+        """saves: a first run stores values, and changes nothing."""
         self.experiment, self.holders = experiment, holders
+        self.unless = "if not saving: " if saves else ""
         inputs = experiment.inputs
         self.given: dict[str, Any] = {"model": experiment.model, "inputs": inputs.kwargs or inputs.args}
         self.star = "**" if inputs.kwargs else "*"
@@ -133,7 +136,7 @@ class _TorchText:
         lines += stages.get("scores", [])
         lines.append("weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1).nan_to_num(0)")
         lines += stages.get("weights", [])
-        lines += [f"output[{where}] = (weights @ v)[{where}]" for where in self.edited[number]]
+        lines += [f"{self.unless}output[{where}] = (weights @ v)[{where}]" for where in self.edited[number]]
         return lines
 
     # --- modules
@@ -194,15 +197,21 @@ class _TorchText:
             else:
                 lines = [f"x = {where}.clone()", f"x[..., {token}] = x[..., 0] + {position}", "return (x,), kwargs"]
             number = len(self.hooks) + 1
+            lines = ["if saving: return args, kwargs"] * bool(self.unless) + lines
             hook = f'model.get_submodule("{point.key}").register_forward_pre_hook(change_{number}, with_kwargs=True)'
             self.hooks.append([hook, f"def change_{number}(module, args, kwargs):", *(f"    {line}" for line in lines)])
 
     # --- statements
     def _statements(self, change: Change, x: str, index_of: Callable[[Site], str], point: ValuePoint) -> list[str]:
+        if _reads_other_run(change):
+            return self._saved(change, x, index_of(change.site), point)
+        return [self.unless + line for line in self._plain_statements(change, x, index_of, point)]
+
+    def _plain_statements(self, change: Change, x: str, index_of: Callable[[Site], str], point: ValuePoint) -> list[str]:
         index = index_of(change.site)
         match change:
             case Set(numbers=numbers):
-                return [f"{x}[{index}] = {self._numbers(numbers, change)}"]
+                return [f"{x}[{index}] = {self._numbers(numbers, change, x)}"]
             case ScaleBy(factor=factor):
                 return [f"{x}[{index}] = {x}[{index}] * {factor!r}"]
             case Swap(other=other):
@@ -213,15 +222,14 @@ class _TorchText:
                 return [f"allowed[..., {head}, {token}, {list(keys)}] = False"]
             case MaskChange(allowed=allowed):
                 head = ":" if change.site.index is None else _slice(change.site.index, self._size(point))
-                return [f"allowed[..., {head}, :, :] = {self._numbers(allowed, change)}"]
-            case Patch(source=source) | MeanAblation(of=source):
-                return self._saved(change, x, index, source, point)
+                return [f"allowed[..., {head}, :, :] = {self._numbers(allowed, change, x)}"]
+            case Patch() | MeanAblation():
+                values = self.experiment.sources(change, [point])[point]
+                return [f"{x}[{index}] = {self._numbers(values, change, x)}[{index}]"]
         raise InputError(f"{change} has no text in plain torch.")
 
-    def _saved(self, change: Change, x: str, index: str, source: Any, point: ValuePoint) -> list[str]:
-        if isinstance(source, Mapping) and not set(source) & {"input_ids", "pixel_values"} and hasattr(source, "transformer_lens"):
-            values = self.experiment.sources(change, [point])[point]
-            return [f"{x}[{index}] = {self._numbers(values, change)}[{index}]"]
+    def _saved(self, change: Change, x: str, index: str, point: ValuePoint) -> list[str]:
+        source = change.source if isinstance(change, Patch) else change.of if isinstance(change, MeanAblation) else None
         if self.source is not self and self.source is not source:
             raise InputError("The changes read several other runs: a text in plain torch has one. Write one change at a time.")
         self.source = source
@@ -237,14 +245,14 @@ class _TorchText:
         key = repr(f"{change.site}")
         return [f"if saving: saved[{key}] = {x}{mean}", f"else: {x}[{index}] = saved[{key}][{index_of}]"]
 
-    def _numbers(self, numbers: Tensor | float, change: Change) -> str:
+    def _numbers(self, numbers: Tensor | float, change: Change, x: str) -> str:
         if not isinstance(numbers, Tensor):
             return repr(float(numbers))
         name = f"numbers_{sum(key.startswith('numbers') for key in self.given) + 1}"
         if change.site.index is not None and change.site.quantity in OF_HEADS and numbers.ndim == 3:
             numbers = numbers.unsqueeze(1)
         self.given[name] = numbers
-        return name
+        return f"{name}.to({x})"
 
     def _size(self, point: ValuePoint) -> int:
         if not isinstance(point.key, int):
@@ -288,10 +296,18 @@ class _TorchText:
                 self.given["other"] = (self.source,)
             count = ["    number = itertools.count()"] if calls else []
             lines += ["saved = {}", with_line(managers), "    saving = True", f"    model({star}{first})", *count]
-            lines += ["    saving = False", f"    {run}"]
+            lines += ["    saving = False", *(f"    {line}" for line in self.first), f"    {run}"]
         else:
-            lines += [with_line(managers), f"    {run}"]
-        return "\n".join([*sorted(self.imports), *head, "", *self.first, *lines, *self.last]) + "\n"
+            lines += [*self.first, with_line(managers), f"    {run}"]
+        return "\n".join([*sorted(self.imports), *head, "", *lines, *self.last]) + "\n"
+
+
+def _reads_other_run(change: Change | Move) -> bool:
+    """Whether the value is that of another run, which the text must run first; not a stored one."""
+    if not isinstance(change, (Patch, MeanAblation)):
+        return False
+    source = change.source if isinstance(change, Patch) else change.of
+    return not isinstance(source, Mapping) or by_site(source) is None
 
 
 def with_line(managers: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.interventions.cache import ActivationCache
+from equiscope.interventions.cache import ActivationCache, by_site
 from equiscope.interventions.changes import Change, Cut, MaskChange, MeanAblation, Move, Patch, ScaleBy, Set, Swap
 from equiscope.interventions.code import code
 from equiscope.interventions.effect import Effect, Metric, MetricChange, main_output, measured
@@ -217,7 +217,7 @@ class Experiment:
         if not isinstance(change, (Patch, MeanAblation)):
             return {}
         source = change.source if isinstance(change, Patch) else change.of
-        if isinstance(source, Mapping) and (named := _by_site(source)) is not None:
+        if isinstance(source, Mapping) and (named := by_site(source)) is not None:
             found = {self._one_point(site(name)): value for name, value in named.items()}
             missing = [point for point in points if point not in found]
             if missing:
@@ -313,14 +313,6 @@ def as_list(changes: Changes) -> list[Change | Move]:
             hint = f"Use {'one of its methods' if isinstance(one, Site) else 'a method of a site'}, such as head(2, 3).zero()."
             raise InputError(f"A change was expected, but got {one}. {hint}")
     return listed
-
-
-def _by_site(values: Mapping[Any, Any]) -> Mapping[str, Tensor] | None:
-    """A mapping whose keys are names of sites, with our axes; None for named arguments of a model."""
-    if isinstance(values, ActivationCache):
-        return values
-    names = [name for name in values if isinstance(name, str) and ("hook_" in name or "." in name or name == "embeddings")]
-    return ActivationCache({name: values[name] for name in names}) if names else None
 
 
 def _region(where: Site, value: Tensor, axis: int | None) -> tuple[Any, ...]:

@@ -268,6 +268,8 @@ class ForwardPass:
         if points[1] in self.wanted:
             self.values[points[1]] = scores.detach().clone()
         weights = self._some(points[2], attend(scores, v[:, heads])[0], heads, one.heads)
+        if not edits:
+            return output  # values were read alone
         z = (weights @ v[:, heads].to(weights.dtype)).to(output.dtype)
         full = full.clone()
         full[:, heads] = z
