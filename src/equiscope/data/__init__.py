@@ -2,6 +2,7 @@
 
 from equiscope.data.files import Missing, digest, find_files, sources
 from equiscope.data.images import Images
+from equiscope.data.labelled_texts import Texts
 from equiscope.data.language import Language, Passages
 from equiscope.data.molecules import Molecules
 from equiscope.data.sampler import Sampler, generator
@@ -18,6 +19,7 @@ __all__ = [
     "Sampler",
     "Sounds",
     "Synthetic",
+    "Texts",
     "Translation",
     "digest",
     "find_files",

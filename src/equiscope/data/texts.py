@@ -47,7 +47,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
         if (path / "state.json").is_file():
             text_files += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
             continue
-        some = [p for p in inner if _kind(p.name) in ENDINGS or is_archive(p)]
+        some = [p for p in inner if kind_of(p.name) in ENDINGS or is_archive(p)]
         if not some:
             raise _no_text(path)
         text_files += some
@@ -56,7 +56,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
 
 def is_text_file(path: Path) -> bool:
     """Whether `files` takes this file of a folder."""
-    return _kind(path.name) in ENDINGS or is_archive(path) or (path.suffix == ".arrow" and not path.name.startswith("cache-"))
+    return kind_of(path.name) in ENDINGS or is_archive(path) or (path.suffix == ".arrow" and not path.name.startswith("cache-"))
 
 
 def _no_text(path: Path) -> InputError:
@@ -84,7 +84,7 @@ def documents(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH
     """
     for path in paths:
         seen = [False]
-        for name, content in _members(path):
+        for name, content in members(path):
             try:
                 for document in _documents(name, content, field, stretch):
                     yield _watched(document, seen, path)
@@ -113,7 +113,7 @@ def _damaged(path: Path, error: Exception) -> InputError:
     return error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.")
 
 
-def _members(path: Path) -> Iterator[tuple[str, Readable]]:
+def members(path: Path) -> Iterator[tuple[str, Readable]]:
     """Members of an archive, or the file itself, by name."""
     if not is_archive(path):
         with open_file(path) as file:
@@ -122,7 +122,7 @@ def _members(path: Path) -> Iterator[tuple[str, Readable]]:
     try:
         with archive(path) as held:
             all_ = [m for m in held if not is_hidden(Path(m.name))]
-            some = [m for m in all_ if _kind(m.name) in ENDINGS] or [m for m in all_ if not _kind(m.name)]
+            some = [m for m in all_ if kind_of(m.name) in ENDINGS] or [m for m in all_ if not kind_of(m.name)]
             if not some:
                 raise _no_text(path)
             no_parts(path, [m.name for m in some])
@@ -156,7 +156,7 @@ def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> 
         read, lines = read + len(content), lines + content.count(b"\n")
 
 
-def _lines(file: Readable, name: str, stretch: int) -> Iterator[str]:
+def lines_of(file: Readable, name: str, stretch: int) -> Iterator[str]:
     """The lines of a file, with their line ends."""
     rest = ""
     for text in _decoded(file, name, stretch):
@@ -167,18 +167,18 @@ def _lines(file: Readable, name: str, stretch: int) -> Iterator[str]:
         yield rest
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
     """The file's suffix, without that of its compression."""
     endings = [s for s in map(str.lower, Path(name).suffixes) if s not in OPENERS]
     return endings[-1] if endings else ""
 
 
 def _documents(name: str, file: Readable, field: str, stretch: int) -> Iterator[Iterator[str]]:
-    kind = _kind(name)
+    kind = kind_of(name)
     if kind == ".xml":
         yield iter([tei(_all(file, name), name)])
     elif kind in (".jsonl", ".ndjson"):
-        for number, line in enumerate(_lines(file, name, stretch), 1):
+        for number, line in enumerate(lines_of(file, name, stretch), 1):
             if line.strip():
                 yield iter([_field(line, field, f"{name}, line {number}")])
     elif kind in (".csv", ".tsv"):
@@ -222,7 +222,7 @@ def parsed(line: str, where: str) -> Any:
 
 def _column(file: Readable, name: str, field: str, stretch: int) -> Iterator[str]:
     """A column of a table, in which texts may be long."""
-    for line, row in records(_lines(file, name, stretch), name, [field], "Set data.field.", sys.maxsize):
+    for line, row in records(lines_of(file, name, stretch), name, [field], "Set data.field.", sys.maxsize):
         if field not in row:
             raise InputError(f"{name}, line {line} ends before its {field!r}. Correct the line.")
         yield row[field]

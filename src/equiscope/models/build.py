@@ -87,13 +87,14 @@ class Model(nn.Module):
 
     def forward(
         self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | EncoderOutput | None = None,
-        rows: int | None = None, source_valid: Tensor | None = None,
+        rows: int | None = None, source_valid: Tensor | None = None, valid: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """caches: one for each layer, from `caches()`; inputs are then the next tokens, at positions that continue.
 
         source  input of the encoder, of a model that has one; or the result of `encode`
         rows    outputs of this many last tokens only, with the readout "each"
         source_valid  for a source of ids: bool [..., M], False for padding
+        valid   for inputs of ids: bool [..., N], False for padding; Tokens have their own
         """
         if rows is not None and rows < 1:
             raise InputError(f"rows is 1 or more, but got {rows}.")
@@ -105,7 +106,8 @@ class Model(nn.Module):
                 f"Which document a token belongs to depends on the ids before it, but the caches hold {start} tokens and no ids. "
                 "Give Tokens with their document, as `generate` does."
             )
-        tokens = self.embed(self.tokens(inputs, start))
+        entered = self.tokens(inputs, start)
+        tokens = self.embed(entered if valid is None else replace(entered, valid=valid))
         encoder_output = self._encoder_output(source, source_valid)
         schemes = self.schemes
         plans = {i: attention.AttentionContext(schemes[i], tokens, tokens) for i in set(self._own)}

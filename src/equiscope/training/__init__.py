@@ -4,6 +4,7 @@ from equiscope.checkpoints.run_folder import load_run
 from equiscope.record import Run
 from equiscope.training.folder import same_data
 from equiscope.training.images import ImagesTask
+from equiscope.training.labelled_texts import TextsTask
 from equiscope.training.language import LanguageTask
 from equiscope.training.loop import Watcher, fit
 from equiscope.training.molecules import MoleculesTask
@@ -29,6 +30,7 @@ __all__ = [
     "SoundsTask",
     "SyntheticTask",
     "Task",
+    "TextsTask",
     "TranslationTask",
     "Watcher",
     "evaluate",

@@ -18,7 +18,7 @@ import torch
 from equiscope.checkpoints import load, run_folder
 from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Built, Model, ModelSpec, build, count
+from equiscope.models import Built, Model, ModelSpec, Spec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.training import folder, state
 from equiscope.training.cost import best_rate
@@ -27,6 +27,7 @@ from equiscope.training.processes import process_count
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
 
+HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 COMPILING = (
     "The first step compiles the model, which takes a minute or more. Ctrl-C stops after this step; a second Ctrl-C stops at once."
@@ -113,8 +114,18 @@ def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
     """Build the model with weights from the seed, or from the checkpoint or run that the recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
-        model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
+        start = load(recipe.model["start"], torch.float32)
+        weights = start.state_dict()
+        if isinstance(spec, Spec) and isinstance(start.spec, Spec) and _head(spec) != _head(start.spec):
+            own = {name: tensor for name, tensor in model.state_dict().items() if name.startswith(HEAD)}
+            weights = {name: tensor for name, tensor in weights.items() if not name.startswith(HEAD)} | own
+        model.load_state_dict(weights, strict=True)
     return model
+
+
+def _head(spec: Spec) -> tuple[Any, ...]:
+    """What determines the layers after the last block: where it is another one than the checkpoint's, they begin anew."""
+    return spec.readout, spec.outputs, spec.output, spec.tied
 
 
 @torch.no_grad()

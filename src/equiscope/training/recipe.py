@@ -5,15 +5,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.data import Images, Language, Molecules, Sounds, Synthetic, Translation
+from equiscope.data import Images, Language, Molecules, Sounds, Synthetic, Texts, Translation
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Data = Language | Translation | Images | Sounds | Molecules | Synthetic  # the field `task` says which
+Data = Language | Translation | Texts | Images | Sounds | Molecules | Synthetic  # the field `task` says which
 TASKS: dict[str, type[Struct]] = {
-    str(kind.__struct_config__.tag): kind for kind in (Language, Translation, Images, Sounds, Molecules, Synthetic)
+    str(kind.__struct_config__.tag): kind for kind in (Language, Translation, Texts, Images, Sounds, Molecules, Synthetic)
 }
 
 
@@ -110,7 +110,7 @@ class Recipe(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     title       one line
     seed        of all random numbers
-    data        what to train on; its field `task` names one of the six tasks
+    data        what to train on; its field `task` names one of the tasks
     model       `preset`, a name; or `start`, a checkpoint or run to start from; and the fields of a Spec, which override the
                 preset's; for molecules the fields of a PointSpec, or of a Spec if there is a `block`
     budget      how long to train

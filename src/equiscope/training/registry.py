@@ -6,6 +6,7 @@ from pathlib import Path
 from equiscope.errors import InputError, UnknownName
 from equiscope.record.run import Run, read_run
 from equiscope.training.images import ImagesTask
+from equiscope.training.labelled_texts import TextsTask
 from equiscope.training.language import LanguageTask
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import recipe
@@ -15,7 +16,7 @@ from equiscope.training.synthetic import SyntheticTask
 from equiscope.training.task import Task
 from equiscope.training.translation import TranslationTask
 
-TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask, SyntheticTask)
+TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, TextsTask, ImagesTask, SoundsTask, MoleculesTask, SyntheticTask)
 
 
 def open_task(recipe_: Recipe, recipe_folder: Path | None = None) -> Task:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,9 @@ from equiscope.record import DataFile, Sample, TokenSequence
 from equiscope.symmetry import Permute, derive
 from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from equiscope.training.measures import Outcomes
 
 NEW = "data"  # the part that new data is
 
@@ -119,11 +122,13 @@ class Task(ABC):
     folder   of the run during training, where `final` may write files
     ordered  a suitable position scheme, if the order of the tokens matters; else empty
     writes   whether the model predicts tokens that it then reads, so that it needs a causal mask
+    start_fields  fields of the model that may be set beside model.start: those of a new output layer
     """
 
     name: ClassVar[str]
     ordered: str = "rope"
     writes: bool = False
+    start_fields: ClassVar[tuple[str, ...]] = ()
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
@@ -187,6 +192,10 @@ class Task(ABC):
     def final(self, model: Built, part: str) -> dict[str, float]:
         """Metrics of a finished run: as `evaluate`, unless a task has further ones that take longer."""
         return self.evaluate(model, part)
+
+    def outcomes(self, model: Built, part: str) -> "Outcomes | None":
+        """What the model answers on a part, example by example; None where a task has metrics of the whole part only."""
+        return None
 
     @property
     @abstractmethod
@@ -274,7 +283,7 @@ def _resolved(task: Task) -> ModelSpec:
     preset, start = model_fields.pop("preset", None), model_fields.pop("start", None)
     base: dict[str, Any] = {}
     if start is not None:
-        if others := [name for name in task.recipe.model if name not in ("start", "dropout", "drop_path")]:
+        if others := [name for name in task.recipe.model if name not in ("start", "dropout", "drop_path", *task.start_fields)]:
             raise InputError(
                 f"model.start = {start!r} has its own spec; model may only add dropout and drop_path,  "
                 f"but got {', '.join(others)}. Leave that out, or begin without a start."

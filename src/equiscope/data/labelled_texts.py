@@ -1,0 +1,209 @@
+"""Labelled texts: each text with a class, with several labels, or with numbers, from tables or from folders of classes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+import msgspec
+from msgspec import Struct
+
+from equiscope.data.files import find_files, sources
+from equiscope.data.sampler import Sampler, derived_seed
+from equiscope.data.split_folders import one_part, spread
+from equiscope.data.tables import records, separator_notes
+from equiscope.data.texts import decoded, files, is_text_file, kind_of, lines_of, members, parsed
+from equiscope.errors import InputError, sentences
+from equiscope.record import DataFile
+
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
+CELL = 2**31 - 1  # characters of a text in a table
+SHOWN = 5  # faults that are named one by one
+
+
+class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="texts", tag_field="task"):
+    """Texts, each with a class, with several labels, or with numbers.
+
+    train       a table (CSV, TSV or JSONL, also compressed) with a column for the text and others for the target; a folder with one
+                folder of text files for each class; an archive of either; or a folder of parts: train, val, test
+    validation  texts that choose the best weights; by default `held_out` of train
+    test        texts that are evaluated once, at the end
+    held_out    share of train for the validation part; texts that occur twice fall into one part
+    test_held_out  share of train for the test part, if `test` names no files
+    field       column with the text
+    label       column with the class of a text; in folders of classes, the folder's name is the class
+    labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
+    separator   between two labels of a cell
+    numbers     columns with the numbers that are predicted; instead of `label`
+    tokens      "pieces" (byte pair encoding, trained on the training part), "characters", "bytes", "checkpoint" (of model.start),
+                or a tokenizer.json
+    vocabulary  size of the vocabulary of "pieces"
+    length      most tokens of a text: longer texts are cut, and a note counts them
+    smoothing   label smoothing: share of the target that is spread over all classes
+    """
+
+    train: str
+    validation: str | None = None
+    test: str | None = None
+    held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    test_held_out: Share = 0.0
+    field: str = "text"
+    label: str = "label"
+    labels: str | None = None
+    separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
+    numbers: tuple[str, ...] = ()
+    tokens: str = "pieces"
+    vocabulary: Size = 2000
+    length: Annotated[int, msgspec.Meta(ge=2)] = 256
+    smoothing: Share = 0.0
+
+    @property
+    def kind(self) -> str:
+        """What is predicted: "class", "labels" or "numbers"."""
+        return "numbers" if self.numbers else "labels" if self.labels is not None else "class"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a table that hold the target."""
+        return list(self.numbers) or [self.labels or self.label]
+
+
+class LabelledText(NamedTuple):
+    """A text. target: a class, a list of labels, or a list of numbers; None where it is unknown. where: its file and line."""
+
+    text: str
+    target: Any
+    where: str
+
+
+class LabelledTexts:
+    """The texts of a `Texts` recipe, opened and checked, by part.
+
+    raises  InputError with every fault that was found: file, line, column
+    """
+
+    def __init__(self, config: Texts, seed: int = 0, recipe_folder: Path | None = None) -> None:
+        if config.numbers and config.labels is not None:
+            raise InputError("data.labels and data.numbers both say what is predicted. Leave one of them out.")
+        if config.test is not None and config.test_held_out:
+            raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
+        self.config = config
+        named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        classes = _has_classes(find_files(config.train, recipe_folder), config)
+        named, self.notes = spread(named, recipe_folder, is_text_file, classes, ("test",) if config.test_held_out else ())
+        paths = {part: find_files(name, recipe_folder) for part, name in named.items() if name is not None}
+        self.notes += separator_notes((p for some in paths.values() for p in files(some)), [config.field, *config.columns])
+        self.sources: list[DataFile] = sources({part: files(some) for part, some in paths.items()})
+        self.parts = {part: read(some, config) for part, some in paths.items()}
+        for part, share in (("test", config.test_held_out), ("validation", 0.0 if "validation" in paths else config.held_out)):
+            if share:
+                self.parts["train"], self.parts[part] = _split(self.parts["train"], share, seed, part)
+        inside = {row.text for row in self.parts["train"]}
+        for part in set(self.parts) - {"train"}:
+            if leaked := [row for row in self.parts[part] if row.text in inside]:
+                self.notes.append(
+                    f"{len(leaked)} of {len(self.parts[part])} texts of the {part} part are also in the training part; "
+                    f"the first: {leaked[0].where}."
+                )
+        self.sampler = Sampler(len(self.parts["train"]), seed)
+
+    @classmethod
+    def from_files(cls, config: Texts, part: str, names: Sequence[str]) -> Self:
+        """New texts as the one part."""
+        texts = cls.__new__(cls)
+        paths = [path for name in names for path in find_files(name)]
+        for path in paths:
+            one_part(path, is_text_file, _has_classes([path], config))
+        texts.config, texts.parts, texts.sources = config, {part: read(paths, config)}, sources({part: files(paths)})
+        texts.notes = separator_notes(files(paths), [config.field, *config.columns])
+        return texts
+
+
+def _has_classes(paths: Sequence[Path], config: Texts) -> bool:
+    """Whether the files of a folder are texts in folders of classes, and not tables."""
+    if config.kind != "class" or len(paths) != 1 or not paths[0].is_dir():
+        return False
+    return not any(kind_of(path.name) in TABLES for path in files(paths))
+
+
+def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[LabelledText]:
+    """The texts of files, in order. labelled: whether to read targets too.
+
+    raises  InputError that names the first faults, and how many there are
+    """
+    faults: list[str] = []
+    found: list[LabelledText] = []
+    for path in files(paths):
+        for name, content in members(path):
+            kind = kind_of(name)
+            if kind not in TABLES:
+                text = decoded(content.read(), name)
+                target = Path(name).parent.name if labelled else None
+                if labelled and config.kind != "class":
+                    raise InputError(
+                        f"{name} is a text alone, but {config.kind} are columns of a table. Give .csv, .tsv or .jsonl."
+                    )
+                found.append(LabelledText(text, target, name))
+                continue
+            for where, row in _rows(content, name, kind, config, labelled):
+                one = _example(where, row, config, labelled)
+                faults.append(one) if isinstance(one, str) else found.append(one)
+    faults += [f"{row.where} has an empty text." for row in found if not row.text.strip()]
+    if faults:
+        more = f"And {len(faults) - SHOWN} more faults." if len(faults) > SHOWN else ""
+        raise InputError(sentences(*faults[:SHOWN], more, "Correct these lines, or take them out."))
+    if not found:
+        raise InputError(f"{', '.join(map(str, paths))} has no text in it.")
+    return found
+
+
+def _rows(content: Any, name: str, kind: str, config: Texts, labelled: bool) -> Iterator[tuple[str, Any]]:
+    if kind in (".csv", ".tsv"):
+        wanted = [config.field, *(config.columns if labelled else [])]
+        way = "Set data.field, data.label, data.labels or data.numbers to the columns of your table."
+        for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL):
+            yield f"{name}, line {line}", row
+        return
+    for number, one in enumerate(lines_of(content, name, 2**18), 1):
+        if one.strip():
+            yield f"{name}, line {number}", parsed(one, f"{name}, line {number}")
+
+
+def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledText | str:
+    """The example of a row, or a sentence on what is wrong with it."""
+    if not isinstance(row, dict) or not isinstance(row.get(config.field), str):
+        has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+        return f"{where} has no text {config.field!r}; it has: {has}."
+    if not labelled:
+        return LabelledText(row[config.field], None, where)
+    if missing := [name for name in config.columns if row.get(name) is None]:
+        return f"{where} has no {missing[0]!r}."
+    if config.kind == "numbers":
+        values = []
+        for name in config.numbers:
+            try:
+                values.append(float(row[name]))
+            except (TypeError, ValueError):
+                return f"{where}: {name} is {str(row[name])[:40]!r}, and no number."
+            if not math.isfinite(values[-1]):
+                return f"{where}: {name} is {row[name]}, and no finite number."
+        return LabelledText(row[config.field], values, where)
+    cell = row[config.columns[0]]
+    if config.kind == "labels":
+        labels = cell if isinstance(cell, list) else str(cell).split(config.separator)
+        return LabelledText(row[config.field], [label for one in labels if (label := str(one).strip())], where)
+    if isinstance(cell, list | dict) or not str(cell).strip():
+        return f"{where} has no class in {config.label!r}."
+    return LabelledText(row[config.field], str(cell).strip(), where)
+
+
+def _split(rows: list[LabelledText], share: float, seed: int, part: str) -> tuple[list[LabelledText], list[LabelledText]]:
+    """The rows without those of a part, and these: a share of the different texts, by a number of the text and the seed."""
+    different = sorted({row.text for row in rows}, key=lambda text: derived_seed(seed, part, text))
+    held = set(different[: max(1, round(share * len(different)))])
+    kept = [row for row in rows if row.text not in held]
+    if not kept:
+        raise InputError(f"There are {len(different)} different texts, too few to hold some out. Give more.")
+    return kept, [row for row in rows if row.text in held]

@@ -1,0 +1,271 @@
+"""Answers: what a model's outputs mean: one class, several labels, or numbers. Each has its loss, metrics and predictions.
+
+A run stores its answer as `answer.json`. Tasks that read texts, pictures or sounds share these.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from msgspec import Struct
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.training import measures
+from equiscope.training.folder import read_settings, write_settings
+from equiscope.training.measures import Measure, Outcomes, TrueAndPredicted
+from equiscope.training.task import Prediction, likeliest
+
+FILE = "answer.json"
+CHOSEN = 0.5  # the probability from which a label is given
+
+
+class OneClass(Struct, frozen=True, kw_only=True, tag="class"):
+    """One of several classes: outputs are logits [N, C], targets indices [N].
+
+    counts  examples of each class in the training part
+    """
+
+    classes: list[str]
+    counts: list[int] = []
+
+    def __post_init__(self) -> None:
+        """Check values from a file."""
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            raise ValueError("two classes or more are needed, each once")
+
+    @property
+    def outputs(self) -> int:
+        return len(self.classes)
+
+    def encoded(self, targets: Sequence[Any]) -> Tensor:
+        """Class names as indices."""
+        index = {name: i for i, name in enumerate(self.classes)}
+        return torch.tensor([index[target] for target in targets])
+
+    def loss(self, outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Cross-entropy, summed."""
+        return F.cross_entropy(outputs.float(), targets, reduction="sum", label_smoothing=smoothing)
+
+    def outcomes(self, names: Sequence[str], outputs: Tensor, targets: Tensor, of: str) -> Outcomes:
+        """accuracy, macro F1 and loss (nats an example). outputs: on the CPU; of: the word that counts examples."""
+        logs = outputs.double().log_softmax(-1)
+        lost = -logs.gather(-1, targets[:, None])[:, 0].numpy()
+        predicted, true = outputs.argmax(-1).numpy(), targets.numpy()
+        eye = np.eye(len(self.classes))
+        probabilities = logs.exp().numpy()
+        return Outcomes(
+            names, [f"{self.classes[i]} ({probabilities[row, i]:.0%})" for row, i in enumerate(predicted)],
+            [self.classes[i] for i in true], lost,
+            [measures.rate("accuracy", predicted == true), measures.f1("f1", eye[true], eye[predicted]),
+             measures.mean("loss", lost, unit="nats")],
+            {of: float(len(true))}, self.classes, true, predicted,
+            more=[dict(zip(self.classes, row.tolist(), strict=True)) for row in probabilities],
+        )  # fmt: skip
+
+    def constant(self) -> Tensor:
+        """The outputs without an input: the logarithm of the share of each class in training. They answer the majority."""
+        counts = torch.tensor(self.counts, dtype=torch.float64)
+        return ((counts + 1) / (counts + 1).sum()).log().float()
+
+    def predictions(self, names: Sequence[str], outputs: Tensor, top: int) -> list[Prediction]:
+        """The most probable class, and the probabilities of the `top` most probable ones."""
+        return likeliest(names, outputs.float().softmax(-1), self.classes, min(top, len(self.classes)))
+
+    def written(self, target: Tensor) -> str:
+        """A target as a person reads it."""
+        return self.classes[int(target)]
+
+
+class SeveralLabels(Struct, frozen=True, kw_only=True, tag="labels"):
+    """Any number of labels: outputs are logits [N, L], one of each label; targets 0 or 1 [N, L].
+
+    counts, examples  how many examples of the training part have each label, and how many there are
+    """
+
+    labels: list[str]
+    counts: list[int] = []
+    examples: int = 0
+
+    def __post_init__(self) -> None:
+        """Check values from a file."""
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise ValueError("one label or more is needed, each once")
+
+    @property
+    def outputs(self) -> int:
+        return len(self.labels)
+
+    def encoded(self, targets: Sequence[Any]) -> Tensor:
+        """Lists of labels as 0 and 1."""
+        return torch.tensor([[float(label in target) for label in self.labels] for target in targets])
+
+    def loss(self, outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Binary cross-entropy of each label, its mean over labels summed over examples."""
+        wanted = targets * (1 - smoothing) + smoothing / 2
+        return F.binary_cross_entropy_with_logits(outputs.float(), wanted, reduction="none").mean(-1).sum()
+
+    def outcomes(self, names: Sequence[str], outputs: Tensor, targets: Tensor, of: str) -> Outcomes:
+        """F1 over all labels (micro), F1 as the mean over labels (macro), exact: share of examples with all labels right; loss."""
+        lost = F.binary_cross_entropy_with_logits(outputs.double(), targets.double(), reduction="none").mean(-1).numpy()
+        probabilities, true = outputs.double().sigmoid().numpy(), targets.numpy() > CHOSEN
+        given = probabilities >= CHOSEN
+        hits, predicted, wanted = (x.sum(-1, keepdims=True) for x in (given & true, given, true))
+        micro = Measure("f1", np.concatenate([hits, predicted, wanted], -1).astype(np.float64), measures._f1)
+        return Outcomes(
+            names, [self._listed(row) for row in given], [self._listed(row) for row in true], lost,
+            [micro, measures.f1("f1 macro", true, given), measures.rate("exact", (given == true).all(-1)),
+             measures.mean("loss", lost, unit="nats")],
+            {of: float(len(true))},
+            more=[dict(zip(self.labels, row.tolist(), strict=True)) for row in probabilities],
+        )  # fmt: skip
+
+    def constant(self) -> Tensor:
+        """The outputs without an input: the logit of each label's share in training."""
+        share = (torch.tensor(self.counts, dtype=torch.float64) + 0.5) / (self.examples + 1)
+        return share.logit().float()
+
+    def predictions(self, names: Sequence[str], outputs: Tensor, top: int) -> list[Prediction]:
+        """The labels with a probability of one half or more, and the `top` most probable ones."""
+        found = []
+        for name, row in zip(names, outputs.float().sigmoid(), strict=True):
+            best = row.topk(min(top, len(self.labels)))
+            more = {self.labels[i]: p for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)}
+            found.append(Prediction(name, self._listed((row >= CHOSEN).tolist()), more))
+        return found
+
+    def written(self, target: Tensor) -> str:
+        """A target as a person reads it."""
+        return self._listed((target > CHOSEN).tolist())
+
+    def _listed(self, given: Iterable[bool]) -> str:
+        return ", ".join(label for label, there in zip(self.labels, given, strict=True) if there) or "none"
+
+
+class Numbers(Struct, frozen=True, kw_only=True, tag="numbers"):
+    """One or several numbers: outputs [N, K] are in units of `deviation` around `mean`; so are targets.
+
+    names            of the numbers; mean, deviation: of each in the training part
+    """
+
+    names: list[str]
+    mean: list[float]
+    deviation: list[float]
+
+    def __post_init__(self) -> None:
+        """Check values from a file."""
+        if not self.names or not len(self.names) == len(self.mean) == len(self.deviation):
+            raise ValueError("names, and as many means and deviations are needed")
+        if not all(map(math.isfinite, self.mean)) or not all(0 < one < math.inf for one in self.deviation):
+            raise ValueError("means are finite, and deviations positive")
+
+    @property
+    def outputs(self) -> int:
+        return len(self.names)
+
+    def encoded(self, targets: Sequence[Any]) -> Tensor:
+        """Numbers in units of the deviation."""
+        raw = torch.tensor([list(target) for target in targets], dtype=torch.float64)
+        return ((raw - torch.tensor(self.mean).double()) / torch.tensor(self.deviation).double()).float()
+
+    def raw(self, scaled: Tensor) -> Tensor:
+        """Outputs or targets in the units of the data, float64."""
+        return scaled.double() * torch.tensor(self.deviation).double() + torch.tensor(self.mean).double()
+
+    def loss(self, outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Squared error in units of the deviation, its mean over numbers summed over examples."""
+        return F.mse_loss(outputs.float(), targets, reduction="none").mean(-1).sum()
+
+    def outcomes(self, names: Sequence[str], outputs: Tensor, targets: Tensor, of: str) -> Outcomes:
+        """MAE, root mean square error and R² of each number; of several, their means come first, in units of the deviation."""
+        predicted, true = self.raw(outputs).numpy(), self.raw(targets).numpy()
+        missed = np.abs(predicted - true)
+        relative = missed / np.array(self.deviation)
+        found: list[Measure] = []
+        if len(self.names) > 1:
+            found.append(measures.mean("mae", relative.mean(-1), unit="deviations"))
+        for k, name in enumerate(self.names):
+            end = f" {name}" if len(self.names) > 1 else ""
+            found += [
+                measures.mean(f"mae{end}", missed[:, k]), measures.root_mean_square(f"rmse{end}", missed[:, k] ** 2),
+                measures.explained(f"r2{end}", true[:, k], predicted[:, k]),
+            ]  # fmt: skip
+        return Outcomes(
+            names, [self._numbers(row) for row in predicted], [self._numbers(row) for row in true], relative.max(-1), found,
+            {of: float(len(true))},
+            parity=[TrueAndPredicted(name, "", true[:, k], predicted[:, k]) for k, name in enumerate(self.names)],
+            more=[dict(zip(self.names, row.tolist(), strict=True)) for row in predicted],
+        )  # fmt: skip
+
+    def constant(self) -> Tensor:
+        """The outputs without an input: the mean of the training part."""
+        return torch.zeros(len(self.names))
+
+    def predictions(self, names: Sequence[str], outputs: Tensor, top: int) -> list[Prediction]:
+        """The numbers."""
+        rows = self.raw(outputs.cpu()).tolist()
+        return [
+            Prediction(name, self._numbers(row), arrays=dict(zip(self.names, row, strict=True)))
+            for name, row in zip(names, rows, strict=True)
+        ]
+
+    def written(self, target: Tensor) -> str:
+        """A target as a person reads it."""
+        return self._numbers(self.raw(target).tolist())
+
+    def _numbers(self, row: Iterable[float]) -> str:
+        written = [f"{value:.4g}" for value in row]
+        return written[0] if len(written) == 1 else ", ".join(f"{n} {v}" for n, v in zip(self.names, written, strict=True))
+
+
+Answer = OneClass | SeveralLabels | Numbers
+
+
+class _Stored(Struct, frozen=True, kw_only=True):
+    answer: Answer
+
+
+def save(answer: Answer, folder: Path) -> None:
+    """Write the answer into a run's folder."""
+    write_settings(folder / FILE, _Stored(answer=answer))
+
+
+def read(folder: Path) -> Answer:
+    """The answer of a run. Raises InputError if it cannot be read."""
+    return read_settings(folder / FILE, _Stored, "what the outputs of this run mean").answer
+
+
+def made(kind: str, targets: Sequence[Any], names: Sequence[str] = ()) -> Answer:
+    """The answer of a training part. kind: "class", "labels" or "numbers"; names: of the numbers.
+
+    raises  InputError if there is nothing to learn: one class, no label, or a number that is always the same
+    """
+    if kind == "class":
+        counts = _counted(targets)
+        if len(counts) < 2:
+            raise InputError(f"Every example of the training part is {next(iter(counts))!r}. Give two classes or more.")
+        return OneClass(classes=list(counts), counts=list(counts.values()))
+    if kind == "labels":
+        counts = _counted(label for target in targets for label in target)
+        if not counts:
+            raise InputError("No example of the training part has a label. Give labels, or name another column.")
+        return SeveralLabels(labels=list(counts), counts=list(counts.values()), examples=len(targets))
+    rows = np.array(targets, dtype=np.float64)
+    deviation = rows.std(0)
+    if not deviation.all():
+        name = names[int((deviation == 0).argmax())]
+        raise InputError(f"{name!r} is {rows[0, int((deviation == 0).argmax())]:g} in the whole training part. Leave it out.")
+    return Numbers(names=list(names), mean=rows.mean(0).tolist(), deviation=deviation.tolist())
+
+
+def _counted(names: Iterable[str]) -> Mapping[str, int]:
+    """How often each name occurs: numbers by value, words by the alphabet."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    order = sorted(counts, key=lambda name: (0, int(name), "") if name.isdecimal() else (1, 0, name))
+    return {name: counts[name] for name in order}

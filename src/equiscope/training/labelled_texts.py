@@ -1,0 +1,245 @@
+"""Labelled texts: a text becomes one class, several labels, or numbers, by a read-out over its tokens."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.data.files import overlap_notes
+from equiscope.data.labelled_texts import LabelledText, LabelledTexts, Texts, read
+from equiscope.data.texts import is_text_file
+from equiscope.errors import InputError, UnknownName
+from equiscope.models import Built, Model
+from equiscope.record import Sample, TokenSequence
+from equiscope.tokens.labels import labels, words
+from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
+from equiscope.training import answers
+from equiscope.training.answers import Answer, OneClass
+from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
+from equiscope.training.measures import Outcomes
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
+from equiscope.training.text import TextTask, of_start
+
+AT_ONCE, PAIRS = 64, 2**22  # texts that are answered together, and pairs of their tokens
+UNKNOWN = "<unknown>"
+
+
+class TextsTask(TextTask):
+    """A model learns the class, the labels or the numbers of texts."""
+
+    name: ClassVar[str] = "texts"
+    better: ClassVar[Literal["less", "more"]] = "more"
+    start_fields: ClassVar[tuple[str, ...]] = ("readout", "output")
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        assert isinstance(recipe.data, Texts)
+        self.config, self.answer, self.texts = recipe.data, answer, texts
+        if recipe.data.kind == "numbers":
+            self.better = "less"  # type: ignore[misc]  # the first metric is an error
+        self.sources = texts.sources if texts is not None else []
+        self.notes = [*(texts.notes if texts is not None else []), *overlap_notes(self.sources)]
+        self.ids: dict[str, list[list[int]]] = {}
+        self.targets: dict[str, Tensor] = {}
+        for part, rows in (texts.parts if texts is not None else {}).items():
+            self._encode(part, rows)
+
+    @classmethod
+    def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
+        """Read and check the recipe's texts."""
+        assert isinstance(recipe.data, Texts)
+        config, texts = recipe.data, LabelledTexts(recipe.data, recipe.seed, recipe_folder)
+        train = texts.parts["train"]
+        answer = answers.made(config.kind, [row.target for row in train], config.numbers)
+        tokenizer = of_start(recipe, config.tokens) or make_tokenizer(config, [row.text for row in train], recipe_folder)
+        return cls(recipe, tokenizer, answer, texts)
+
+    @classmethod
+    def from_run(cls, recipe: Recipe, folder: Path) -> Self:
+        return cls(recipe, Tokenizer.read(folder), answers.read(folder))
+
+    @classmethod
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        assert isinstance(recipe.data, Texts)
+        return cls(recipe, Tokenizer.read(folder), answers.read(folder), LabelledTexts.from_files(recipe.data, NEW, names))
+
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.answer.classes if isinstance(self.answer, OneClass) else ()
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        answers.save(self.answer, folder)
+
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
+        size, outputs = self.tokenizer.size, self.answer.outputs
+        start = "start" in self.recipe.model
+        if spec.get("encoder") is not None or (start and spec.get("vocabulary") is None):
+            raise InputError(
+                "Texts take a model with a vocabulary and no encoder. Leave model.encoder out, or choose another start."
+            )
+        if start and size > spec["vocabulary"]:
+            raise InputError(
+                f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
+                'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
+            )
+        for name, needed in (("vocabulary", size), ("outputs", outputs)):
+            if self.recipe.model.get(name) not in (None, needed):
+                raise InputError(
+                    f"model.{name} is {self.recipe.model[name]}, but the data needs {needed}. Leave it out: the data determines it."
+                )
+        readout = self.recipe.model.get("readout") or ("mean" if spec.get("readout", "each") == "each" else spec["readout"])
+        if readout in ("each", "concatenation"):
+            raise InputError(f'model.readout {readout!r} gives no one answer a text. Use "mean", "class", "first" or "last".')
+        head = self.recipe.model.get("output", {})
+        if start and "output" not in self.recipe.model and spec.get("outputs") == outputs:  # a run of the same answer goes on
+            return spec | {"readout": readout}
+        return spec | {
+            "vocabulary": spec["vocabulary"] if start else size, "outputs": outputs, "readout": readout, "tied": False,
+            "output": {"bias": True} | head,
+        }  # fmt: skip
+
+    def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
+        yield "model", torch.arange(max(len(ids) for some in self.ids.values() for ids in some))[:, None]
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.texts is not None
+        size = self.recipe.budget.batch
+        rows = [example for _, example in self.texts.sampler.batch(step, size)[share::shares]]
+        chosen = [self.ids["train"][i] for i in rows]
+        ids, valid = padded(chosen)
+        tensors = {"inputs": ids, "valid": valid, "targets": self.targets["train"][rows]}
+        return Batch(tensors, size, int(valid.sum()), len(rows), ids.shape[1])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        t = batch.tensors
+        return self.answer.loss(model(t["inputs"], valid=t["valid"]), t["targets"], self.config.smoothing)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.ids)
+
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """The metrics of the answer (`answers`) over a part, and the number of texts."""
+        return self.outcomes(model, part).values
+
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        assert self.texts is not None
+        rows = self.texts.parts[part]
+        return self.answer.outcomes([shown(row) for row in rows], self._outputs(model, self.ids[part]), self.targets[part], "texts")
+
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
+        """The answer for each text. options: top, how many classes with their probabilities; 3 by default.
+
+        inputs: texts; or files and folders of texts, as those that the run was trained on, without targets
+        """
+        top = int(options.pop("top", 3))
+        if options:
+            raise UnknownName("option of the task texts", next(iter(options)), ["top"])
+        rows = [row for text in inputs for row in self._read(text)]
+        if not rows:
+            return []
+        ids = [self._ids(row.text, row.where) for row in rows]
+        return self.answer.predictions([shown(row) for row in rows], self._outputs(model, ids), top)
+
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
+        ids = self._ids(example, "The text")
+        named = labels(self.tokenizer.inner, ids)
+        line = TokenSequence(name="text", kind="words", labels=named, words=words(self.tokenizer.inner, ids, named))
+        return ModelInputs((torch.tensor([ids], device=next(model.parameters()).device),), [line])
+
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        """Answers for texts at regular intervals in the validation part."""
+        assert self.texts is not None
+        rows, count = self.texts.parts["validation"], self.recipe.evaluation.samples
+        found: list[Sample] = []
+        for i in [k * len(rows) // count for k in range(min(count, len(rows)))]:
+            ids = self.ids["validation"][i]
+            answer = self.answer.predictions([""], self._outputs(model, [ids]), 1)[0].answer
+            snapshot: dict[str, Any] = {}
+            if isinstance(model, Model) and not found and snapshot_due(self.recipe, step):
+                few = ids[: snapshot_length(model)]
+                attention = attention_of(model, torch.tensor([few], device=next(model.parameters()).device))
+                snapshot = {"tokens": labels(self.tokenizer.inner, few), "attention": attention}
+                if attention is None or model.spec.prefix_tokens:
+                    snapshot = {}
+            target = self.answer.written(self.targets["validation"][i])
+            found.append(Sample(step=step, prompt=rows[i].text[:500], answer=answer, target=target, **snapshot))
+        return found
+
+    def _encode(self, part: str, rows: Sequence[LabelledText]) -> None:
+        if isinstance(self.answer, OneClass) and (new := [row for row in rows if row.target not in self.answer.classes]):
+            raise InputError(
+                f"{new[0].where} has the class {new[0].target!r}, which is none of: {', '.join(self.answer.classes)}"
+                f"{f'; and so have {len(new) - 1} others of the {part} part' if len(new) > 1 else ''}. "
+                "Give training texts of that class, or take them out."
+            )
+        self.ids[part] = [self._ids(row.text, row.where) for row in rows]
+        self.targets[part] = self.answer.encoded([row.target for row in rows])
+        whole = sum(len(ids) == self.config.length for ids in self.ids[part])
+        if whole:
+            cut = f"{whole} of {len(rows)} texts of the {part} part are read up to {self.config.length} tokens (data.length)."
+            self.notes = [*self.notes, cut]
+
+    def _ids(self, text: str, where: str) -> list[int]:
+        """The ids of a text, cut to the length; special tokens at the end, as of BERT, stay."""
+        ids, most = self.tokenizer.encode(text), self.config.length
+        if not ids:
+            raise InputError(f"{where} has no token. Give at least one character.")
+        after = self.tokenizer.inner.num_special_tokens_to_add(False) > 1
+        return ids if len(ids) <= most else ids[: most - 1] + ids[-1:] if after else ids[:most]
+
+    def _read(self, text: str) -> list[LabelledText]:
+        """A text itself, or those of a file or folder of this name."""
+        path = Path(text) if len(text) < 4096 and "\0" not in text else None
+        try:
+            there = path is not None and (path.is_dir() or (path.is_file() and is_text_file(path)))
+        except OSError:
+            there = False
+        if there or ("*" in text and not any(map(str.isspace, text))):
+            from equiscope.data.files import find_files
+
+            return read(find_files(text), self.config, labelled=False)
+        return [LabelledText(text, None, f"The text {text[:40]!r}")]
+
+    @torch.no_grad()
+    def _outputs(self, model: Built, ids: Sequence[list[int]]) -> Tensor:
+        """The outputs of texts [N, outputs] on the CPU, computed in batches of similar length."""
+        device, found = next(model.parameters()).device, [torch.zeros(0)] * len(ids)
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        for some in batches([len(ids[i]) for i in order], AT_ONCE, PAIRS):
+            inputs, valid = padded([ids[i] for i in order[some]])
+            for i, row in zip(order[some], model(inputs.to(device), valid=valid.to(device)).float().cpu(), strict=True):
+                found[i] = row
+        return torch.stack(found)
+
+
+def shown(row: LabelledText, most: int = 80) -> str:
+    """A text for a line: its beginning."""
+    text = " ".join(row.text.split())
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Ids [B, N], with 0 on the right, and which are no padding."""
+    counts = torch.tensor([len(row) for row in rows])
+    ids = torch.zeros(len(rows), int(counts.max()), dtype=torch.long)
+    for into, row in zip(ids, rows, strict=True):
+        into[: len(row)] = torch.tensor(row)
+    return ids, torch.arange(ids.shape[1]) < counts[:, None]
+
+
+def make_tokenizer(config: Texts, train: Sequence[str], recipe_folder: Path | None = None) -> Tokenizer:
+    """The tokenizer of a recipe, trained on the training part alone."""
+    if config.tokens == "bytes":
+        return by_bytes()
+    if config.tokens == "characters":
+        return by_characters(train, unknown=UNKNOWN)
+    if config.tokens == "pieces":
+        return by_pieces(train, config.vocabulary)
+    from equiscope.data.files import find_files
+
+    return Tokenizer.read(find_files(config.tokens, recipe_folder)[0])
