@@ -66,10 +66,12 @@ def test_a_recipe_with_a_recorded_run_says_how_long_that_took():
 
 
 def test_without_a_terminal_a_line_tells_the_step_and_the_time_left(capsys):
-    with TrainingProgress(100, quiet=True, every=0.0) as progress:
+    with TrainingProgress(100, quiet=True, every=0.0, recorded="The recorded run took 5:00.") as progress:
         for step, seconds in ((1, 60.0), (2, 61.0), (51, 110.0)):  # the first step compiles, and does not count
             progress.entry(Point(step=step, loss=2.0, rate=1e-3, norm=1.0, seconds=seconds, tokens=1234.5))
     lines = capsys.readouterr().err.splitlines()
+    said = "The other steps take about 0:49 here, and evaluations besides. The recorded run took 5:00."
+    assert lines.pop(2) == said
     assert [line.rpartition(" (")[0] for line in lines] == [
         "step 1 of 100: loss 2.000, 1,234 tokens/s",
         "step 2 of 100: loss 2.000, 1,234 tokens/s, about 1:38 left",

@@ -1,5 +1,6 @@
 """A recipe's file: what is wrong in it is said with its line, and nothing that is wrong is let through."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -103,6 +104,16 @@ def test_a_short_position_is_that_of_both_sides():
     path = Path(__file__).parents[2] / "recipes" / "multi30k.toml"
     model = read_recipe(path, ["position=alibi"]).model
     assert [side["block"]["attention"]["position"] for side in (model, model["encoder"])] == ["alibi", "alibi"]
+
+
+def test_all_mistakes_are_reported_at_once(written):
+    said = refusal(written("steps = 20", "steps = 0", "rate = 1e-3", "rate = -1", "batch = 4", "", "width = 8", 'width = "many"'))
+    lines = said.splitlines()
+    assert lines[0] == "The recipe has 4 mistakes:"
+    assert [re.sub(r"FILE, line \d+: ", "", line).split()[0] for line in lines[1:]] == [
+        "budget.steps", "budget.batch", "optimiser.rate", "model.width",
+    ]  # fmt: skip
+    assert all("but takes" in line or "it takes" in line for line in lines[1:])
 
 
 WRONG = [

@@ -434,6 +434,22 @@ def compare(
     )  # fmt: skip
 
 
+@app.command(short_help="Look at data, and write a recipe for it.")
+def new(
+    names: Annotated[list[str], typer.Argument(metavar="DATA...", help="Files or a folder: one data set.")],
+    out: Annotated[Path | None, typer.Option(help="The recipe (default: NAME.toml, here).")] = None,
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long the training may take on this machine.")] = 10,
+    explain: Annotated[bool, typer.Option("--explain", help="Print what was understood, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look at data that nobody prepared, and write a complete recipe for it: split, model and budget. The last lines printed are
+    the next commands."""
+    from equiscope.cli.new import new as run
+
+    run(names, out, minutes, explain, json, force)
+
+
 @app.command(short_help="Evaluate a run on its data, or on new data.")
 def evaluate(
     folder: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a trained model: clothes.")],

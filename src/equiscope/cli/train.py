@@ -31,15 +31,16 @@ def train(
     alone = first()  # of several processes, one speaks
     if alone:
         print(f"{recipe.title}: {folder}", file=sys.stderr)
-        if not (small or changes) and (sentence := recorded_time(source)):
-            print(sentence, file=sys.stderr)
-    with TrainingProgress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, monitor:
+    recorded = "" if small or changes else recorded_time(source)
+    if alone and recorded:
+        print(recorded, file=sys.stderr)
+    with TrainingProgress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty()), recorded=recorded) as progress, monitor:
 
         def entry(entry: Entry) -> None:
             progress.entry(entry)
             monitor.entry(entry)
 
-        watcher = Watcher(entry=entry, message=progress.message, begin=monitor.begin)
+        watcher = Watcher(entry=entry, message=progress.message, begin=monitor.begin, compiling=progress.compiling)
         run = fit(recipe, task, folder, watcher, devices, recipe_folder)
     if alone:
         print(encoded(run_summary(run, folder)) if json else "\n".join(lines(run, folder)))
@@ -146,14 +147,19 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+TIMED = 10  # steps after the first, from which the time of the others is known
+
+
 class TrainingProgress(AbstractContextManager["TrainingProgress"]):
     """The loss, tokens a second, the share of the machine that is used, and the time left: a bar on a terminal, lines elsewhere.
 
     quiet  no bar: a line for each evaluation, and every so many seconds one about the last step
+    recorded  a sentence about the recorded run, beside the time that this one is expected to take
     """
 
-    def __init__(self, steps: int, quiet: bool = False, every: float = 15.0) -> None:
-        self.steps, self.quiet, self.every = steps, quiet, every
+    def __init__(self, steps: int, quiet: bool = False, every: float = 15.0, recorded: str = "") -> None:
+        self.steps, self.quiet, self.every, self.recorded = steps, quiet, every, recorded
+        self.expected = False  # whether the time of the whole was said
         self.began = self.said = perf_counter()
         self.first: Point | None = None
         self.bar: Any = None
@@ -184,6 +190,17 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
         else:
             print(sentence, file=sys.stderr, flush=True)
 
+    def compiling(self, begins: bool) -> None:
+        """A bar of its own while the model is compiled, or a line when that is done."""
+        if begins:
+            self.began_compiling = perf_counter()
+            if self.bar is not None:
+                self.compilation = self.bar.add_task("compiling the model", total=None)
+        elif self.bar is not None:
+            self.bar.remove_task(self.compilation)
+        else:
+            self.message(f"Compiling took {clock(perf_counter() - self.began_compiling)}.")
+
     def entry(self, entry: Entry) -> None:
         if isinstance(entry, Score):
             time = "" if self.bar is not None else f" ({clock(perf_counter() - self.began)})"
@@ -193,6 +210,11 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
 
     def _point(self, point: Point) -> None:
         self.first = self.first or point
+        if not self.expected and point.step - self.first.step >= TIMED:
+            self.expected = True
+            each = (point.seconds - self.first.seconds) / (point.step - self.first.step)
+            rest = clock(each * (self.steps - point.step))
+            self.message(f"The other steps take about {rest} here, and evaluations besides. {self.recorded}".rstrip())
         busy = f", {point.busy:.0%} busy" if point.busy is not None else ""
         state = f"loss {point.loss:.3f}, {point.tokens:,.0f} tokens/s{busy}"
         if self.bar is not None:

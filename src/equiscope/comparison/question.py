@@ -12,7 +12,7 @@ from equiscope.errors import InputError, short_repr
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, read_recipe
 from equiscope.training.field_names import resolved
-from equiscope.training.fields import first_misfit
+from equiscope.training.fields import misfits
 from equiscope.training.reading import read_toml
 
 MOST = 10_000  # seeds of a comparison
@@ -79,8 +79,8 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
     raises  InputError naming the file and the field that does not fit
     """
     data = read_toml(path, "question")[1]
-    if misfit := first_misfit(data, Question):
-        raise InputError(f"{path}: {misfit[1]}")
+    if mistakes := [sentence for _, sentence in misfits(data, Question)]:
+        raise InputError("\n".join(f"{path}: {sentence}" for sentence in mistakes))
     question = msgspec.convert(data, Question)
     source = path.parent / question.recipe
     return question, read_recipe(source, changes, small, question.set), source.parent

@@ -2,6 +2,7 @@
 
 import json
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -47,22 +48,25 @@ def wanted(kind: Any, item: bool = False) -> str:
     return plain.get(type(info), "a value")
 
 
-def first_misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | None:
-    """The path of the first field that does not fit its type, and what is wrong with it; None if all fields fit."""
+def misfits(value: Any, kind: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The path of each field that does not fit its type, and what is wrong with it. Of a list, the first item that does not."""
     if fits(value, kind):
-        return None
+        return
     if isinstance(value, dict) and (some := structs(kind)):
-        return _misfit_of_table(value, some, path)
+        yield from _misfits_of_table(value, some, path)
+        return
     info = types.type_info(kind)
     if isinstance(info, types.DictType) and isinstance(value, dict):
-        return _misfit_of_names(value, kind, path)
+        yield _misfit_of_names(value, kind, path)
+        return
     if isinstance(info, types.ListType | types.TupleType | types.VarTupleType) and isinstance(value, list | tuple):
         each = typing.get_args(kind)
         for index, item in enumerate(value if len(value) == len(each) or not isinstance(info, types.TupleType) else ()):
-            first = first_misfit(item, each[index if isinstance(info, types.TupleType) else 0], f"{path}[{index}]")
-            if first is not None:
-                return first
-    return path, misfit(value, kind, path)
+            own = list(misfits(item, each[index if isinstance(info, types.TupleType) else 0], f"{path}[{index}]"))
+            if own:
+                yield own[0]
+                return
+    yield path, misfit(value, kind, path)
 
 
 def misfit(value: Any, kind: Any, path: str) -> str:
@@ -73,29 +77,32 @@ def misfit(value: Any, kind: Any, path: str) -> str:
     return sentences(f"{path} is {written(value)}, but takes {wanted(kind)}.", did_you_mean(value, choices))
 
 
-def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str) -> tuple[str, str]:
+def _misfits_of_table(value: dict[str, Any], some: list[type[Struct]], path: str) -> Iterator[tuple[str, str]]:
+    """Unknown fields and wrong values in the order of the file, then missing fields."""
     tag = some[0].__struct_config__.tag_field
     if tag is not None and value.get(tag) not in (names := [one.__struct_config__.tag for one in some]):
         path = f"{path}.{tag}".strip(".")
         takes = " or ".join(json.dumps(name) for name in names)
-        return (
+        yield (
             path,
             sentences(f"{path} is {written(value[tag])}, but takes {takes}.", did_you_mean(value[tag], map(str, names)))
             if tag in value
             else f"{path} is missing: it takes {takes}.",
         )
+        return
     table = next((one for one in some if tag is not None and one.__struct_config__.tag == value[tag]), some[0])
     fields_of_table = {f.name: f for f in msgspec.structs.fields(table)}
     for name, item in value.items():
         item_path = f"{path}.{name}".strip(".")
         if name in fields_of_table:
-            if (misfit := first_misfit(item, fields_of_table[name].type, item_path)) is not None:
-                return misfit
+            yield from misfits(item, fields_of_table[name].type, item_path)
         elif name != tag and table.__struct_config__.forbid_unknown_fields:
-            return item_path, f"there is no field {item_path}. {suggestion(name, list(fields_of_table))}"
-    name = next((name for name, f in fields_of_table.items() if f.required and name not in value), "")
-    item_path = f"{path}.{name}".strip(".")
-    return item_path, f"{item_path} is missing: it takes {_of_tag(fields_of_table[name].type) if name else 'a value'}."
+            yield item_path, f"there is no field {item_path}. {suggestion(name, list(fields_of_table))}"
+    unknown = [name for name in value if name not in fields_of_table and name != tag]
+    for name, f in fields_of_table.items():
+        if f.required and name not in value and not any(did_you_mean(one, [name]) for one in unknown):  # misspelled
+            item_path = f"{path}.{name}".strip(".")
+            yield item_path, f"{item_path} is missing: it takes {_of_tag(f.type)}."
 
 
 def _of_tag(kind: Any) -> str:

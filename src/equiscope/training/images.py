@@ -64,6 +64,12 @@ class ImagesTask(Task):
     def classes(self) -> Sequence[str]:
         return self.format.classes
 
+    def class_counts(self, part: str) -> dict[str, int]:
+        if self.pictures is None or part not in self.pictures.parts:
+            return {}
+        counts = torch.bincount(self.pictures.parts[part].labels, minlength=len(self.classes))
+        return dict(zip(self.classes, counts.tolist(), strict=True))
+
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"))

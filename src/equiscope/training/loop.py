@@ -7,7 +7,7 @@ uninterrupted run; on a CPU, bit for bit.
 import json
 import signal
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -25,22 +25,24 @@ from equiscope.training.cost import best_rate
 from equiscope.training.engine import Diverged, StepResult, TrainingEngine
 from equiscope.training.processes import process_count
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
+from equiscope.training.task import Batch, Task, resolve_spec, warnings
 
 HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
-COMPILING = (
-    "The first step compiles the model, which takes a minute or more. Ctrl-C stops after this step; a second Ctrl-C stops at once."
-)
+COMPILING = "The first step compiles the model, which takes a minute or more. Ctrl-C stops that at once."
 
 
 @dataclass
 class Watcher:
-    """Callbacks: `entry` gets each line of the metrics, `message` gets messages, `begin` gets the run before its first step."""
+    """Callbacks: `entry` gets each line of the metrics, `message` gets messages, `begin` gets the run before its first step.
+
+    compiling  gets True before the step that compiles the model, and False after it
+    """
 
     entry: Callable[[Entry], None] = field(default=lambda entry: None)
     message: Callable[[str], None] = field(default=lambda sentence: None)
     begin: Callable[[Run], None] = field(default=lambda run: None)
+    compiling: Callable[[bool], None] = field(default=lambda begins: None)
 
 
 def fit(
@@ -68,8 +70,9 @@ def fit(
                 return folder.start_or_resume(out, new_run(recipe, task, spec, engine, recipe_folder), task)
 
             run = engine.processes.on_first(begin)
-            stop_signal = stack.enter_context(stop_requested(lambda: watcher.message(STOPPING)))
-            return _alone(TrainingLoop(recipe, task, spec, engine, out, run, watcher), stop_signal)
+            loop = TrainingLoop(recipe, task, spec, engine, out, run, watcher)
+            stop_signal = stack.enter_context(stop_requested(lambda: watcher.message(STOPPING), lambda: loop.compiling))
+            return _alone(loop, stop_signal)
     except OSError as error:
         raise unwritable(error, out) from error
 
@@ -79,11 +82,12 @@ def _alone(loop: "TrainingLoop", stop_signal: Callable[[], int]) -> Run:
     steps = loop.train(stop_signal)
     try:
         step = next(steps)
-        if loop.recipe.engine.compile:
-            loop.watcher.message(COMPILING)
+        compiles = loop.recipe.engine.compile
         while True:
             try:
-                done = loop.engine.step(loop.task, step, stop_signal)
+                with loop.compilation() if compiles else nullcontext():
+                    done = loop.engine.step(loop.task, step, stop_signal)
+                compiles = False
             except Exception as error:
                 step = steps.throw(error)
             else:
@@ -151,8 +155,12 @@ def new_run(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine,
         seed=recipe.seed,
         versions=folder.versions(), machine=folder.machine(), recipe_folder=str((recipe_folder or Path()).absolute()),
         processes=engine.processes.count, steps=recipe.budget.steps, parameters=count(spec),
-        multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *order_warnings(task, engine.model)],
+        multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *warnings(task, engine.model)],
     )  # fmt: skip
+
+
+class CompilationStopped(Exception):
+    """Ctrl-C while the model was compiled."""
 
 
 class TrainingLoop:
@@ -160,10 +168,12 @@ class TrainingLoop:
 
     until  newest checkpoint to resume from; None: the newest one
     spare  checkpoints that are kept beyond those of the recipe, until the run is finished
+    compiling  whether the current step compiles the model: Ctrl-C ends that at once
     """
 
     until: int | None = None
     spare = 0
+    compiling = False
 
     def __init__(
         self, recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, out: Path, run: Run, watcher: Watcher
@@ -232,9 +242,24 @@ class TrainingLoop:
             return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
         return self._finish()
 
+    @contextmanager
+    def compilation(self) -> Iterator[None]:
+        """Around the step that compiles the model. Raises CompilationStopped at the first Ctrl-C."""
+        self.watcher.message(COMPILING)
+        self.watcher.compiling(True)
+        self.compiling = True
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            raise CompilationStopped from error
+        finally:
+            self.compiling = False
+            self.watcher.compiling(False)
+
     def _uncompiled(self, error: Exception, stop: int) -> Run:
         """Handle a failed compilation: a stop signal ends the compiler processes too. Re-raises other errors."""
-        if not (self.recipe.engine.compile and type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))):
+        own = isinstance(error, CompilationStopped) or type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))
+        if not (self.recipe.engine.compile and own):
             raise error
         if stop:
             saved = f"step {self.saved} is saved" if self.saved >= 0 else "nothing was saved yet"
@@ -382,10 +407,12 @@ class TrainingLoop:
 
 
 @contextmanager
-def stop_requested(on_signal: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
+def stop_requested(
+    on_signal: Callable[[], None] = lambda: None, at_once: Callable[[], bool] = lambda: False
+) -> Iterator[Callable[[], int]]:  # fmt: skip
     """Context that records SIGTERM and Ctrl-C: the yielded function returns the signal, or 0. A second Ctrl-C interrupts at once.
 
-    on_signal  called at the first signal
+    on_signal  called at the first signal; at_once: whether the first Ctrl-C interrupts now
     """
     signals: list[int] = []
     before = {}
@@ -394,6 +421,8 @@ def stop_requested(on_signal: Callable[[], None] = lambda: None) -> Iterator[Cal
         if signals and number == signal.SIGINT:
             raise KeyboardInterrupt
         signals.append(number)
+        if number == signal.SIGINT and at_once():
+            raise KeyboardInterrupt
         if len(signals) == 1:
             with suppress(RuntimeError):  # a reentrant call: the signal interrupted a write to the same stream
                 on_signal()

@@ -1,4 +1,4 @@
-"""Reading: a recipe from a TOML file. An error is one sentence that names the line.
+"""Reading: a recipe from a TOML file. All mistakes are reported at once, each with its line.
 
 A recipe may have a table `small`: the changes of --small, which trains in a minute on the samples beside it.
 """
@@ -170,11 +170,18 @@ class Origin:
 
 
 def _validated(data: dict[str, Any], origin: Origin) -> Recipe:
-    """The recipe of plain data. Raises InputError for the first mistake, with its location."""
+    """The recipe of plain data. Raises InputError for all mistakes at once, each with its location."""
     checked_recipe = _typed(data, origin)
-    for path, sentence in _impossible(checked_recipe):
-        raise InputError(f"{origin.of(path)}: {sentence}")
+    _refuse([f"{origin.of(path)}: {sentence}" for path, sentence in _impossible(checked_recipe)])
     return checked_recipe
+
+
+def _refuse(mistakes: Sequence[str]) -> None:
+    """Raise InputError if there are mistakes: one sentence, or a line for each."""
+    if len(mistakes) == 1:
+        raise InputError(mistakes[0])
+    if mistakes:
+        raise InputError("\n".join([f"The recipe has {len(mistakes)} mistakes:", *(f"  {one}" for one in mistakes)]))
 
 
 def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
@@ -185,12 +192,24 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
     try:
         recipe_ = msgspec.convert(data, Recipe)
     except (msgspec.ValidationError, OverflowError) as error:
-        path, sentence = fields.first_misfit(data, Recipe) or ("", "it is no recipe.")
-        raise InputError(f"{origin.of(path)}: {sentence}") from error
+        found = list(fields.misfits(data, Recipe)) or [("", "it is no recipe.")]
+        mistakes = [f"{origin.of(path)}: {sentence}" for path, sentence in found]
+        model, task = data.get("model"), (data["data"].get("task") if isinstance(data.get("data"), dict) else None)
+        if isinstance(model, dict) and task in TASKS and TASKS[str(task)] is not Molecules:
+            try:
+                _check_model(model, origin)
+            except InputError as other:
+                mistakes.append(str(other))
+        try:
+            _refuse(mistakes)
+        except InputError as all_of_them:
+            raise all_of_them from error
+    not_finite: list[str] = []
     for part in ("data", "budget", "optimiser"):
         for path, number in _numbers(data.get(part), part):
             if not math.isfinite(number):
-                raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
+                not_finite.append(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
+    _refuse(not_finite)
     if isinstance(recipe_.data, Molecules):
         _check_point_model(recipe_, origin)
     else:

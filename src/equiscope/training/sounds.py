@@ -1,5 +1,6 @@
 """Sounds: classification of recordings. The metric is accuracy."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -55,6 +56,12 @@ class SoundsTask(Task):
     @property
     def classes(self) -> Sequence[str]:
         return self.format.classes
+
+    def class_counts(self, part: str) -> dict[str, int]:
+        if self.recordings is None or part not in self.recordings.parts:
+            return {}
+        counts = Counter(recording.label for recording in self.recordings.parts[part])
+        return {name: counts[name] for name in self.classes}
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:

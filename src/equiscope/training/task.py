@@ -219,6 +219,10 @@ class Task(ABC):
         """Names of the outputs, if each is a class."""
         return ()
 
+    def class_counts(self, part: str) -> Mapping[str, int]:
+        """Examples of each class in a part; empty where outputs are no classes."""
+        return {}
+
     @classmethod
     @abstractmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> "Task":
@@ -247,6 +251,31 @@ class Task(ABC):
     def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
         """Of one forward pass over a batch."""
         return float(describe(spec, max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
+
+
+def warnings(task: Task, model: Built) -> list[str]:
+    """What a run may be fooled by, before its first step."""
+    return [*size_warnings(task), *order_warnings(task, model)]
+
+
+FEW = 10  # training examples of a class, of which fewer are named
+WIDE = 0.05  # half of the 95 % interval of an accuracy of one half, above which a part is too small to choose by
+
+
+def size_warnings(task: Task) -> list[str]:
+    """Warnings about classes with few training examples, and about a validation part that cannot tell two models apart."""
+    found = []
+    if few := {name: count for name, count in task.class_counts("train").items() if count < FEW}:
+        named = ", ".join(f"{name} ({count})" for name, count in list(few.items())[:8]) + (", …" if len(few) > 8 else "")
+        found.append(f"{len(few)} of {len(task.classes)} classes have fewer than {FEW} training examples: {named}.")
+    count = sum(task.class_counts("validation").values())
+    if count and (half := 1.96 * (0.25 / count) ** 0.5) > WIDE:
+        sure = 1.96 * (0.09 / count) ** 0.5
+        found.append(
+            f"The validation part has {count} examples, so an accuracy near 50 % is known to ±{half:.0%} (95 % interval), and "
+            f"one near 90 % to ±{sure:.1%}: smaller differences between two models mean little."
+        )
+    return found
 
 
 def order_warnings(task: Task, model: Built) -> list[str]:

@@ -1,0 +1,66 @@
+"""`equiscope new`: looks at data, and writes a recipe for it."""
+
+import json as json_text
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from equiscope import outputs
+from equiscope.errors import InputError
+
+
+def new(names: list[str], out: Path | None, minutes: float, explain: bool, json: bool, force: bool) -> None:
+    """explain: print what was understood, and write nothing."""
+    from equiscope.training.draft import fit_budget, look, timed, toml
+
+    draft = look(names)
+    stem = draft.title.replace(" ", "_")
+    path = out or Path(f"{stem}.toml")
+    understood, warnings = draft.understood, draft.warnings
+    if explain:
+        if json:
+            print(
+                json_text.dumps(
+                    {"understood": understood, "warnings": warnings, "recipe": draft.recipe(), "files": list(draft.files)}
+                )
+            )
+        else:
+            print("\n".join([*understood, *(f"Warning: {one}" for one in warnings)]))
+        return
+    if path.suffix != ".toml":
+        raise InputError(f"--out {path} is to be a recipe, whose name ends in .toml.")
+    written = [path, *(path.parent / name for name in draft.files)]
+    if not force and (there := [str(file) for file in written if file.exists()]):
+        raise InputError(f"{', '.join(there)} is there already. Give another file with --out, or --force to replace it.")
+    if path.parent.resolve() != Path.cwd().resolve() and isinstance(train := draft.data["train"], str) and train not in draft.files:
+        draft.data["train"] = str(Path(train).absolute())
+    outputs.check(path)
+    if not json:
+        print("\n".join([*understood, *(f"Warning: {one}" for one in warnings)]))
+        print("Timing ten steps ...", file=sys.stderr, flush=True)
+    for name, content in draft.files.items():
+        outputs.put(path.parent / name, content)
+    timing = timed(draft, path.parent)
+    budget = fit_budget(draft, timing, minutes)
+    outputs.put(path, toml(draft, budget))
+    run = Path("runs") / path.stem
+    commands = [
+        f"equiscope train {shlex.quote(os.fspath(path))}",
+        f"equiscope evaluate {shlex.quote(os.fspath(run))}",
+        f"equiscope predict {shlex.quote(os.fspath(run))} {' '.join(map(shlex.quote, draft.example))}",
+    ]
+    if json:
+        seconds = timing.seconds(draft.steps)
+        facts: dict[str, object] = {
+            "recipe": str(path),
+            "files": list(map(str, written)),
+            "understood": understood,
+            "warnings": warnings,
+        }
+        facts |= {"steps": draft.steps, "seconds": seconds, "parameters": timing.parameters, "commands": commands}
+        print(json_text.dumps(facts))
+        return
+    print(f"{path}: a model of {timing.parameters:,} parameters, {draft.steps:,} steps, {budget}.")
+    print("Next:")
+    print("\n".join(f"  {command}" for command in commands))

@@ -1,0 +1,77 @@
+"""RecipeDraft: what was understood of some data, and the recipe that follows from it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MUON: dict[str, Any] = {"kind": "muon", "rate": 2e-3, "muon_rate": 5e-3, "floor": 0.0, "average": 0.99}
+FEW = 10  # examples of a class: fewer are named
+
+
+@dataclass
+class RecipeDraft:
+    """A recipe in the making.
+
+    data, model, optimiser  its tables
+    examples    of the training part; epochs: how often each should be read
+    batch       examples of a step
+    understood  sentences about the data; warnings: sentences about what may go wrong
+    comments    a remark behind a field, by its dotted name
+    files       further files that are written beside the recipe, by name: lists of the parts
+    example     inputs of the command `predict`
+    """
+
+    title: str
+    data: dict[str, Any]
+    model: dict[str, Any]
+    examples: int
+    epochs: int
+    batch: int
+    understood: list[str]
+    optimiser: dict[str, Any] = field(default_factory=lambda: dict(MUON))
+    evaluation: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    comments: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    example: list[str] = field(default_factory=list)
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        self.steps = self.steps or max(300, -(-self.examples * self.epochs // self.batch))
+
+    def recipe(self) -> dict[str, Any]:
+        """As plain data."""
+        optimiser = self.optimiser | {"warmup": max(1, min(200, self.steps // 20))}
+        if "average" in optimiser and self.steps < 500:
+            optimiser["average"] = 0.9
+        budget = {"steps": self.steps, "batch": self.batch}
+        tables = {"data": self.data, "model": self.model, "budget": budget, "optimiser": optimiser, "evaluation": self.evaluation}
+        return {"title": self.title, **{name: table for name, table in tables.items() if table}}
+
+
+def counted(number: int, what: str, several: str = "") -> str:
+    """ "1 picture", "1,200 pictures"."""
+    return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def listed(names: list[str], most: int = 12) -> str:
+    """Names with commas; of many, the first."""
+    return ", ".join(names[:most]) + (f", … ({len(names)} in all)" if len(names) > most else "")
+
+
+def class_warnings(counts: dict[str, int]) -> list[str]:
+    """A warning for classes with few examples, and for very unequal ones."""
+    few = [f"{name} ({count})" for name, count in counts.items() if count < FEW]
+    found = [f"Fewer than {FEW} examples: {listed(few)}. What is measured on such a class says little."] if few else []
+    if counts and max(counts.values()) > 10 * min(counts.values()):
+        found.append(
+            "The largest class has more than ten times as many examples as the smallest: see accuracy beside the majority."
+        )
+    return found
+
+
+def title_of(path: Path) -> str:
+    name = path.absolute().name
+    for suffix in reversed(path.suffixes):
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ") or "data"

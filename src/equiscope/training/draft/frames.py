@@ -1,0 +1,136 @@
+"""Frames: molecules with energies, and forces where there are any."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from equiscope.data.frame_files import _files
+from equiscope.errors import InputError
+from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.points import read_frames
+from equiscope.training.draft.draft import RecipeDraft, counted, listed, title_of
+
+ENERGY = ("energy", "energies", "REF_energy", "dft_energy", "total_energy", "E", "free_energy")
+FORCES = ("forces", "force", "REF_forces", "dft_forces", "F", "gradient")
+POSITIONS, NUMBERS = ("coords", "R", "positions", "pos"), ("nuclear_charges", "z", "numbers", "atomic_numbers", "Z")
+ATOM = {1: -13.6, 6: -1030.0, 7: -1486.0, 8: -2042.0, 9: -2713.0, 14: -7880.0, 16: -10835.0, 17: -12520.0}  # eV, all electrons
+UNITS = {"eV": 1.0, "kcal/mol": 0.0433641, "kJ/mol": 0.0103643, "hartree": 27.2114}
+
+
+def of_files(path: Path) -> RecipeDraft:
+    """A file of frames, or a folder of such."""
+    files = _files(path) if path.is_dir() else [path]
+    keys: dict[str, str] = {}
+    numbers: list[list[int]] = []
+    energies: list[float] = []
+    forced = 0
+    for file in files:
+        forced += _npz(file, keys, numbers, energies) if file.suffix.lower() == ".npz" else _xyz(file, keys, numbers, energies)
+    if not energies:
+        raise InputError(f"{path} has molecules without energies, so there is nothing to learn. Name files with energies.")
+    single = [row for row in numbers if len(row) == 1]
+    molecules = [(row, energy) for row, energy in zip(numbers, energies, strict=True) if len(row) > 1]
+    if len(molecules) < 20:
+        raise InputError(f"{path} has {counted(len(molecules), 'molecule')} with energies, and 20 or more are needed.")
+    elements = sorted({n for row, _ in molecules for n in row})
+    compositions = [row for row, _ in molecules]
+    formulas = {tuple(sorted(row)) for row, _ in molecules}
+    unit, why = _unit(molecules)
+    held = max(2, min(1000, len(molecules) // 10))
+    understood = [
+        f"{path} has {counted(len(molecules), 'frame')} of {counted(len(formulas), 'composition')}, of "
+        f"{min(map(len, compositions))} to {max(map(len, compositions))} atoms ({', '.join(SYMBOLS[n - 1] for n in elements)}).",
+        f"Energies are called {keys['energy']}" + (f", forces {keys['forces']}." if forced else "; there are no forces."),
+        why,
+    ]
+    warnings = [] if unit != "?" else ["The unit of the energies is not known: set data.unit before you trust a number."]
+    if single:
+        understood.append(f"Isolated atoms: {counted(len(single), 'frame')}. They are the reference energies, not examples.")
+    divisor = 10
+    data: dict[str, Any] = {
+        "task": "molecules", "train": str(path), "keys": keys if forced else keys | {"forces": "none"},
+        "unit": "eV" if unit == "?" else unit, "where": {"test": [divisor, 1]}, "held_out": held,
+    }  # fmt: skip
+    understood.append(f"Every tenth frame is the test part, and {held} of the others choose the weights.")
+    if len(formulas) * 3 < len(molecules):
+        warnings.append(
+            "Several frames have one composition: if they follow each other in one simulation, the test part is of moments near "
+            "those learned from, and says nothing of another molecule."
+        )
+    small = len(molecules) < 300
+    model = {
+        "width": 32 if small else 64, "vectors": 16 if small else 32, "heads": 4, "layers": 2 if small else 3, "products": 8,
+        "radial": 16, **({} if max(len(r) for r, _ in molecules) < 30 else {"cutoff": 5.0}),
+    }  # fmt: skip
+    optimiser = {
+        "kind": "muon", "rate": 2e-3, "muon_rate": 1e-2, "floor": 0.01, "decay": 0.0, "clip": 10.0, "betas": [0.9, 0.98],
+        "average": 0.99,
+    }  # fmt: skip
+    comments = {
+        "data.keys": "names in the files",
+        "data.unit": "of the energies; forces are in it per Å",
+        "data.where": "frames whose number leaves 1, divided by 10",
+        "model.width": "of points in space: energies do not change when a molecule is rotated, and forces rotate with it",
+    }
+    example = [str(files[-1])]
+    return RecipeDraft(
+        title_of(path), data, model, len(molecules) * 9 // 10 - held, 100 if small else 60, 8 if forced else 32, understood,
+        optimiser, {"samples": 2}, warnings, comments, {}, example,
+    )  # fmt: skip
+
+
+def _npz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float]) -> int:
+    with np.load(file, allow_pickle=False) as held:
+        names = held.files
+        for field, known in (("energy", ENERGY), ("forces", FORCES), ("positions", POSITIONS), ("numbers", NUMBERS)):
+            if name := next((name for name in known if name in names), None):
+                keys.setdefault(field, name)
+            elif field != "forces":
+                raise InputError(
+                    f"{file} has the arrays {listed(names)}: none is known as {field} ({', '.join(known)}). Rename it, or write "
+                    "the recipe by hand: docs/howto/data.md."
+                )
+        at, z = held[keys["positions"]], held[keys["numbers"]]
+        rows = np.broadcast_to(z, at.shape[:2]) if z.ndim == 1 else z
+        numbers += [[n for n in row if n > 0] for row in rows.tolist()]
+        energies += np.asarray(held[keys["energy"]], np.float64).reshape(-1).tolist()
+    return len(rows) if "forces" in keys else 0
+
+
+def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float]) -> int:
+    forced = 0
+    for frame in read_frames(file):
+        energy = next((name for name in ENERGY if isinstance(frame.values.get(name), int | float)), None)
+        if energy is None:
+            raise InputError(
+                f"{file} has a frame whose values are {listed(list(frame.values)) or 'none'}: none is known as an energy "
+                f"({', '.join(ENERGY)}). Write its name into a recipe as data.keys.energy: docs/howto/data.md."
+            )
+        keys.setdefault("energy", energy)
+        if force := next((name for name in FORCES if isinstance(frame.values.get(name), torch.Tensor)), None):
+            keys.setdefault("forces", force)
+            forced += 1
+        value = frame.values[energy]
+        assert isinstance(value, int | float)
+        assert frame.numbers is not None
+        energies.append(float(value))
+        numbers.append(frame.numbers.tolist())
+    return forced
+
+
+def _unit(molecules: list[tuple[list[int], float]]) -> tuple[str, str]:
+    """The unit in which the energies are about those of all electrons of these atoms; "?" where none fits."""
+    rows = [(sum(ATOM[n] for n in row), energy) for row, energy in molecules if all(n in ATOM for n in row)]
+    if rows and all(energy for _, energy in rows):
+        ratio = float(np.median([energy / wanted for wanted, energy in rows]))
+        for unit, size in UNITS.items():
+            if 0.95 < ratio * size < 1.05:
+                return unit, f"By their size the energies are in {unit}: those of all electrons of these atoms."
+    counts = Counter(len(row) for row, _ in molecules)
+    mean = sum(energy for _, energy in molecules) / sum(n * count for n, count in counts.items())
+    if -12 < mean < -2:
+        return "eV", f"{mean:.2g} an atom: taken for eV of bound valence electrons. See that it is so."
+    return "?", f"{mean:.3g} an atom on average: no unit in which that is usual is known."

@@ -1,0 +1,97 @@
+"""Looking: which kind of data some files are, and who drafts a recipe for it."""
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from equiscope import budgets
+from equiscope.data import find_files
+from equiscope.data.files import is_hidden, open_file
+from equiscope.data.frame_files import ENDINGS as FRAMES
+from equiscope.data.picture_files import LABELS, PICTURES, is_picture
+from equiscope.data.sound_files import is_sound
+from equiscope.errors import InputError
+from equiscope.training.draft import frames, pairs, pictures, sounds, tables, texts
+from equiscope.training.draft.draft import RecipeDraft
+
+TEXTS = (".txt", ".md", ".xml")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".dict")
+
+
+def look(names: Sequence[str], start: str | None = None) -> RecipeDraft:
+    """A draft of a recipe for some data, without its steps having been timed.
+
+    names   files or folders: one data set
+    start   folder of a checkpoint to fine-tune
+    raises  InputError where no kind of data is recognised, with what was found
+    """
+    paths = [path for name in names for path in find_files(name)]
+    if len(paths) == 2 and all(path.is_file() for path in paths):
+        if {_magic(path) for path in paths} == {PICTURES, LABELS}:
+            return pictures.of_idx(sorted(paths, key=lambda path: _magic(path) != PICTURES))
+        if all(_kind(path) not in (*TABLES, *FRAMES) and not is_picture(path) and not is_sound(path) for path in paths):
+            return pairs.of_files(paths[0], paths[1])
+    if len(paths) != 1:
+        raise InputError(
+            f"{len(paths)} files are no data set that is known: two are parallel texts, or pictures and labels as idx files. "
+            "Put the files of a data set into one folder, and name that."
+        )
+    return _of_one(paths[0], names[0], start)
+
+
+def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
+    kinds = _kinds(path)
+    if not kinds:
+        raise InputError(
+            f"{name} has no file that is read here. Known: pictures, sounds, texts (.txt, .md), tables (.csv, .tsv, .jsonl), "
+            "molecules (.npz, .xyz, .extxyz)."
+        )
+    kind, count = kinds.most_common(1)[0]
+    if path.is_dir():
+        if kind == "table" and len(kinds) == 1 and count == 1:
+            return _of_one(next(file for file in sorted(path.rglob("*")) if _kind(file) in TABLES), name, start)
+        others = [f"{counted} of {other}" for other, counted in kinds.items() if other != kind and counted * 3 > count]
+        if others:
+            raise InputError(
+                f"{name} has {count} files of {kind}, and {', '.join(others)}. Name the folder or the file that you mean."
+            )
+    draft = {
+        "pictures": pictures.of_folder, "sounds": sounds.of_folder, "texts": texts.of_files, "molecules": frames.of_files,
+    }.get(kind)  # fmt: skip
+    return tables.of_file(path, start) if draft is None else draft(path)
+
+
+def _kinds(path: Path) -> Counter[str]:
+    files = [path]
+    if path.is_dir():
+        inside = budgets.listed(path.rglob("*"), path)
+        files = [file for file in inside if file.is_file() and not is_hidden(file.relative_to(path))]
+    return Counter(kind for file in files if (kind := _kind_of(file)))
+
+
+def _kind_of(file: Path) -> str:
+    kind = _kind(file)
+    if is_picture(file):
+        return "pictures"
+    if is_sound(file):
+        return "sounds"
+    if kind in FRAMES:
+        return "molecules"
+    if kind in TABLES:
+        return "table"
+    about = file.stem.upper() in ("README", "LICENSE", "LICENCE", "CITATION", "NOTICE", "CHANGELOG")
+    return "texts" if kind in TEXTS and not about else ""
+
+
+def _kind(path: Path) -> str:
+    """The suffix, without that of a compression."""
+    return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in budgets.OPENERS), "")
+
+
+def _magic(path: Path) -> int:
+    try:
+        with open_file(path) as file:
+            return int.from_bytes(file.read(4), "big")
+    except (OSError, EOFError, io.UnsupportedOperation):
+        return 0

@@ -1,0 +1,92 @@
+"""Tables: columns say whether they are pictures, sounds, pairs of texts, or texts to learn from."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from equiscope.data.files import open_file
+from equiscope.data.picture_files import is_picture
+from equiscope.data.tables import detect_dialect
+from equiscope.data.texts import decoded
+from equiscope.errors import InputError
+from equiscope.training.draft import pairs, texts
+from equiscope.training.draft.draft import RecipeDraft, listed, title_of
+
+PATHS, LABELS = ("path", "file", "filename"), ("label", "class", "category", "sentiment")
+FEW = 50  # different values that are classes rather than texts
+PAIRS = (("source", "target"), ("src", "tgt"), ("word", "pronunciation"), ("question", "answer"), ("input", "output"))
+
+
+def of_file(path: Path, start: str | None = None) -> RecipeDraft:
+    """A table: .csv, .tsv or .jsonl."""
+    if ".dict" in path.suffixes:
+        return _dictionary(path)
+    names, rows = _read(path)
+    if not rows:
+        raise InputError(f"{path} has a first line, and no other. Give a table with examples.")
+    columns = {name: [row.get(name, "") for row in rows] for name in names}
+    if any(name in names for name in PATHS):
+        name = next(name for name in PATHS if name in names)
+        what = "pictures" if is_picture(Path(columns[name][0])) else "sounds"
+        raise InputError(
+            f'{path} is a table of {what}. A recipe takes it as it is: data.train = "{path}" with columns path and label. '
+            "A draft is written for a folder of classes."
+        )
+    long = [name for name in names if _is_text(columns[name])]
+    few = [name for name in names if name not in long and 1 < len(set(columns[name])) <= FEW]
+    if len(long) >= 2:
+        known = next((pair for pair in PAIRS if set(pair) <= set(long)), (long[0], long[1]))
+        rows_of_pairs = list(zip(columns[known[0]], columns[known[1]], strict=True))
+        return pairs.of_pairs(rows_of_pairs, title_of(path), f"The columns {known[0]} and {known[1]} of {path} are pairs")
+    if len(long) == 1 and few:
+        label = next((name for name in LABELS if name in few), few[-1])
+        raise InputError(
+            f"{path} has texts ({long[0]}) and classes ({label}: {listed(sorted(set(columns[label])))}). "
+            "No draft is written for classes of texts yet."
+        )
+    if len(long) == 1:
+        return texts.of_files(path, long[0])
+    raise InputError(
+        f"{path} has the columns {', '.join(names)}, of which none is a text. Known: two columns of texts (pairs), or one of texts "
+        "to continue."
+    )
+
+
+def _dictionary(path: Path) -> RecipeDraft:
+    """Lines of a word, a space, and what is said of it: a pronunciation. Other entries of a word: WORD(2)."""
+    with open_file(path) as file:
+        lines = [line.split("#")[0].split(None, 1) for line in decoded(file.read(), str(path)).split("\n")]
+    rows = [(re.sub(r"\(\d+\)$", "", line[0]), line[1].strip()) for line in lines if len(line) == 2]
+    return pairs.of_pairs(
+        rows, title_of(path), f"{path} is a dictionary: each line has a word, and after a space what is said of it"
+    )
+
+
+def _is_text(values: Sequence[str]) -> bool:
+    """Whether a column holds texts: many different values with letters."""
+    different = len(set(values))
+    letters = sum(any(sign.isalpha() for sign in value) for value in values[:1000])
+    return different > min(FEW, len(values) / 2) and letters > 0.6 * min(1000, len(values))
+
+
+def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    with open_file(path) as file:
+        text = decoded(file.read(), str(path))
+    if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson"):
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return names, [{name: str(value) for name, value in row.items()} for row in rows]
+    first = text.split("\n", 1)[0]
+    dialect = detect_dialect(first, ["\0"], ".tsv" in path.suffixes)
+    reader = csv.reader(
+        io.StringIO(text), delimiter=dialect.separator, quoting=csv.QUOTE_NONE if dialect.plain else csv.QUOTE_MINIMAL
+    )
+    whole = [row for row in reader if row]
+    names = [name.strip() for name in whole[0]]
+    if Counter(names).most_common(1)[0][1] > 1:
+        raise InputError(f"{path} has two columns of the same name in its first line: {', '.join(names)}. Rename one.")
+    return names, [dict(zip(names, row, strict=False)) for row in whole[1:]]
