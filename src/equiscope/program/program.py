@@ -4,6 +4,7 @@ Leaves are inputs, weights and constants; each step calls a torch function on ea
 write is a step that makes a new value, and an alias of a written tensor is read again from its storage.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -12,11 +13,15 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
+from equiscope.program.attention_values import AttentionValues, attention_values
 from equiscope.program.source import NOWHERE, SourceLocation
 from equiscope.record import display
 
 Kind = Literal["input", "parameter", "buffer", "constant", "chance", "unknown"]
 Level = Literal["function", "aten", "alias"]
+NewValue = Callable[[Tensor], Tensor]
+LAYER = re.compile(r"layers\.(\d+)\.attention")
+INDEXED = re.compile(r"(.+)\[(-?\d+)\]")
 PRINTED = 15  # steps at each end of a long program that an interpreter prints
 
 
@@ -170,36 +175,98 @@ class Program:
         return rows
 
     def id(self, value: int | str) -> int:
-        """A value by its name. Raises UnknownName for one that the program does not have."""
-        number = self.names.get(value) if isinstance(value, str) else value if value in self.values else None
+        """A value by its name, or by its role in attention: "layers.2.attention.weights", "blocks.2.attention.q".
+
+        Roles are q, k, v, scores, weights and output, of a module by its path, or of layers in the order in which their attention
+        runs. Raises UnknownName for a value that the program does not have.
+        """
+        if isinstance(value, int):
+            number = value if value in self.values else None
+        else:
+            number = self.names.get(value)
+            number = self._role(value) if number is None else number
         if number is None:
             raise UnknownName("value of this program", value, list(self.names), "program.names has all.")
         return number
 
-    def run(self, changes: Mapping[int | str, Tensor] | None = None, strict: bool = True) -> ProgramRun:
+    def _role(self, name: str) -> int | None:
+        """The value of a role in attention; None for another name."""
+        path, _, role = name.rpartition(".")
+        if role not in AttentionValues._fields[1:]:
+            return None
+        attentions = list(attention_values(self))
+        layer = LAYER.fullmatch(path)
+        found = [one for one in attentions if one.path == path]
+        if not found and layer and int(layer[1]) < len(attentions):
+            found = [attentions[int(layer[1])]]
+        return int(getattr(found[0], role)) if found else None
+
+    def _part(self, name: int | str) -> tuple[int, tuple[Any, ...]]:
+        """A value, and the index of its part: of "layers.2.attention.weights[3]" head 3, of other values along their first axis."""
+        indexed = INDEXED.fullmatch(name) if isinstance(name, str) and name not in self.names else None
+        if indexed is None:
+            return self.id(name), ()
+        value, number = self.id(indexed[1]), int(indexed[2])
+        rank = self.values[value].ndim
+        heads = indexed[1] not in self.names and rank > 2  # a role: heads are the third axis from the end
+        size = self.values[value].shape[-3 if heads else 0] if rank else 0
+        if not -size <= number < size:
+            raise InputError(f"{indexed[1]} has {size} {'heads' if heads else 'rows'}, counted from 0, but got [{number}].")
+        return value, (..., number, slice(None), slice(None)) if heads else (number,)
+
+    def run(self, changes: Mapping[int | str, "Tensor | float | NewValue"] | None = None, strict: bool = True) -> ProgramRun:
         """Recompute every value after changing some leaves or steps.
 
-        changes  new numbers by id or name; a changed step is not run
+            program.run({"layers.2.attention.weights[3]": uniform})                 head 3 attends uniformly
+            program.run({"blocks.2.attention.output[3]": lambda z: 0.5 * z})        head 3 counts half
+
+        changes  by id, name or role (see `id`), or a part of one: new numbers that broadcast to it, or a function that gets the
+                 recomputed value and returns the new one
         strict   raise where the model may take another branch; else store it in `ProgramRun.divergences`
         raises   ReplayDiverged; UnknownName for an unknown value; InputError for numbers of another shape
         """
-        changed = {self.id(name): value for name, value in (changes or {}).items()}
-        for name, value in changed.items():
-            if value.shape != self.values[name].shape:
-                raise InputError(f"{self.name(name)} has shape {list(self.values[name].shape)}, but got {list(value.shape)}.")
-            changed[name] = with_layout(value, self.values[name])
-        run = ProgramRun({leaf.id: changed.get(leaf.id, leaf.value) for leaf in self.leaves}, self)
+        changed: dict[int, list[NewValue]] = {}
+        for name, new in (changes or {}).items():
+            value, part = self._part(name)
+            changed.setdefault(value, []).append(self._new_value(value, part, new))
+
+        def after(value: int, numbers: Tensor) -> Tensor:
+            for change in changed.get(value, ()):
+                numbers = change(numbers)
+            return numbers
+
+        run = ProgramRun({leaf.id: after(leaf.id, leaf.value) for leaf in self.leaves}, self)
         with torch.no_grad():
             for step in self.steps:
                 try:
-                    self._run_step(step, run, changed)
+                    self._run_step(step, run, after)
                 except ReplayDiverged as error:
                     if strict:
                         raise
                     run.divergences.append(error)
         return run
 
-    def _run_step(self, step: Step, run: ProgramRun, changed: dict[int, Tensor]) -> None:
+    def _new_value(self, value: int, part: tuple[Any, ...], new: "Tensor | float | NewValue") -> "NewValue":
+        """From the recomputed value to the one with a part replaced."""
+        recorded = self.values[value]
+        shape = recorded[part].shape
+
+        def replaced(numbers: Tensor) -> Tensor:
+            given = new(numbers[part]) if callable(new) else new
+            given = torch.as_tensor(given, dtype=recorded.dtype, device=recorded.device)
+            whole = isinstance(new, Tensor) and not part  # numbers of another shape are a mistake more often than meant
+            if given.shape != shape and (whole or not _broadcasts(given.shape, shape)):
+                name = f"{self.name(value)}{f'[{part[0] if len(part) == 1 else part[1]}]' if part else ''}"
+                raise InputError(f"{name} has shape {list(shape)}, but got {list(given.shape)}.")
+            if not part:
+                return with_layout(given.expand(shape), recorded)
+            changed = numbers.clone()
+            changed[part] = given
+            return with_layout(changed, recorded)
+
+        return replaced
+
+    def _run_step(self, step: Step, run: ProgramRun, after: Callable[[int, Tensor], Tensor]) -> None:
         values = run.values
         written = {index.argument for _, index in step.outputs if isinstance(index, Written)}
         arguments: list[Tensor] = []
@@ -215,7 +282,7 @@ class Program:
         results = list(leaves_of(result))
         for value, index in step.outputs:
             output = arguments[index.argument] if isinstance(index, Written) else results[index]
-            values[value] = changed.get(value, output)
+            values[value] = after(value, output)
         if step.exits and not same_value(result, step.python_value):
             raise ReplayDiverged(step, result)
 
@@ -272,6 +339,10 @@ def with_layout(t: Tensor, like: Tensor) -> Tensor:
     if t.stride() == like.stride() or any(step == 0 and n > 1 for n, step in zip(like.shape, like.stride(), strict=True)):
         return t
     return torch.empty_like(like).copy_(t)
+
+
+def _broadcasts(given: torch.Size, shape: torch.Size) -> bool:
+    return len(given) <= len(shape) and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
 
 
 def same_value(a: Any, b: Any) -> bool:
