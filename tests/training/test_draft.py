@@ -168,6 +168,34 @@ def test_lone_atoms_are_references(here):
     opened(draft)
 
 
+def test_a_table_of_texts_and_classes_among_other_columns(here):
+    rows = "".join(f"{i % 7 / 10},{('good', 'bad')[i % 2]},a text with number {i} in it\n" for i in range(60))
+    (here / "said.csv").write_text("confidence,sentiment,words\n" + rows)
+    draft = look(["said.csv"])
+    assert (draft.data["field"], draft.data["label"]) == ("words", "sentiment")
+    assert "Always to say 'bad' would be right in 50%." in draft.understood
+    assert sorted(opened(draft).parts) == ["test", "train", "validation"]
+
+
+def test_a_table_of_texts_and_numbers(here):
+    (here / "said.tsv").write_text("text\tprice\n" + "".join(f"a text of number {i}\t{i * 0.37}\n" for i in range(60)))
+    draft = look(["said.tsv"])
+    assert (draft.data["numbers"], draft.data["task"]) == (["price"], "texts")
+    opened(draft)
+
+
+def test_texts_in_folders_of_classes(here):
+    for name in ("good", "bad"):
+        (here / "reviews" / name).mkdir(parents=True)
+        for i in range(15):
+            (here / "reviews" / name / f"{i}.txt").write_text(f"{name} is what this number {i} is, I say")
+    draft = look(["reviews"])
+    assert draft.understood[0] == "reviews has 30 texts of 2 classes, one folder for each: bad (15), good (15)."
+    opened(draft)
+    with pytest.raises(InputError, match="--start is for texts with a class"):
+        look([str(SAMPLES / "tinyshakespeare.txt")], "somewhere")
+
+
 def test_what_is_not_known_is_refused(here):
     (here / "a.pdf").write_text("x")
     (here / "empty").mkdir()

@@ -437,6 +437,7 @@ def compare(
 @app.command(short_help="Look at data, and write a recipe for it.")
 def new(
     names: Annotated[list[str], typer.Argument(metavar="DATA...", help="Files or a folder: one data set.")],
+    start: Annotated[Path | None, typer.Option(help="A checkpoint to fine-tune, for texts with a class or a number.")] = None,
     out: Annotated[Path | None, typer.Option(help="The recipe (default: NAME.toml, here).")] = None,
     minutes: Annotated[float, typer.Option(min=0.1, help="How long the training may take on this machine.")] = 10,
     explain: Annotated[bool, typer.Option("--explain", help="Print what was understood, and write nothing.")] = False,
@@ -447,7 +448,7 @@ def new(
     the next commands."""
     from equiscope.cli.new import new as run
 
-    run(names, out, minutes, explain, json, force)
+    run(names, start, out, minutes, explain, json, force)
 
 
 @app.command(short_help="Evaluate a run on its data, or on new data.")

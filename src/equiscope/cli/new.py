@@ -10,11 +10,11 @@ from equiscope import outputs
 from equiscope.errors import InputError
 
 
-def new(names: list[str], out: Path | None, minutes: float, explain: bool, json: bool, force: bool) -> None:
+def new(names: list[str], start: Path | None, out: Path | None, minutes: float, explain: bool, json: bool, force: bool) -> None:
     """explain: print what was understood, and write nothing."""
     from equiscope.training.draft import fit_budget, look, timed, toml
 
-    draft = look(names)
+    draft = look(names, None if start is None else str(start))
     stem = draft.title.replace(" ", "_")
     path = out or Path(f"{stem}.toml")
     understood, warnings = draft.understood, draft.warnings

@@ -1,5 +1,6 @@
 """Labelled texts: a text becomes one class, several labels, or numbers, by a read-out over its tokens."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -69,6 +70,12 @@ class TextsTask(TextTask):
     @property
     def classes(self) -> Sequence[str]:
         return self.answer.classes if isinstance(self.answer, OneClass) else ()
+
+    def class_counts(self, part: str) -> dict[str, int]:
+        if self.texts is None or part not in self.texts.parts or not self.classes:
+            return {}
+        counts = Counter(row.target for row in self.texts.parts[part])
+        return {name: counts[name] for name in self.classes}
 
     def save(self, folder: Path) -> None:
         super().save(folder)

@@ -11,10 +11,13 @@ from equiscope.data.files import is_hidden, open_file
 from equiscope.data.frame_files import ENDINGS as FRAMES
 from equiscope.data.picture_files import LABELS, PICTURES, is_picture
 from equiscope.data.sound_files import is_sound
+from equiscope.data.split_folders import part_folders
+from equiscope.data.texts import is_text_file
 from equiscope.errors import InputError
-from equiscope.training.draft import frames, pairs, pictures, sounds, tables, texts
+from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts
 from equiscope.training.draft.draft import RecipeDraft
 
+SEVERAL = 5  # texts of each folder, where folders are classes
 TEXTS = (".txt", ".md", ".xml")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".dict")
 
@@ -56,10 +59,22 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
             raise InputError(
                 f"{name} has {count} files of {kind}, and {', '.join(others)}. Name the folder or the file that you mean."
             )
+    if kind == "texts" and path.is_dir() and _has_classes(path):
+        return labelled.of_folders(path, start)
+    if start is not None and kind != "table":
+        raise InputError(f"--start is for texts with a class or a number, but these are {kind}. Leave it out.")
     draft = {
         "pictures": pictures.of_folder, "sounds": sounds.of_folder, "texts": texts.of_files, "molecules": frames.of_files,
     }.get(kind)  # fmt: skip
     return tables.of_file(path, start) if draft is None else draft(path)
+
+
+def _has_classes(path: Path) -> bool:
+    """Whether a folder holds folders with several texts each: classes, rather than chapters or parts."""
+    inner = part_folders(path, is_text_file, True).get("train", path)
+    folders = [folder for folder in inner.iterdir() if folder.is_dir() and not is_hidden(Path(folder.name))]
+    loose = any(_kind_of(file) for file in inner.iterdir() if file.is_file())
+    return len(folders) >= 2 and not loose and all(sum(map(is_text_file, folder.iterdir())) >= SEVERAL for folder in folders)
 
 
 def _kinds(path: Path) -> Counter[str]:

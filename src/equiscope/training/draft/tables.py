@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from equiscope.data.picture_files import is_picture
 from equiscope.data.tables import detect_dialect
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError
-from equiscope.training.draft import pairs, texts
-from equiscope.training.draft.draft import RecipeDraft, listed, title_of
+from equiscope.training.draft import labelled, pairs, texts
+from equiscope.training.draft.draft import RecipeDraft, title_of
 
 PATHS, LABELS = ("path", "file", "filename"), ("label", "class", "category", "sentiment")
-FEW = 50  # different values that are classes rather than texts
+FEW = 50  # different values of a column: more may be texts
 PAIRS = (("source", "target"), ("src", "tgt"), ("word", "pronunciation"), ("question", "answer"), ("input", "output"))
 
 
@@ -37,22 +38,23 @@ def of_file(path: Path, start: str | None = None) -> RecipeDraft:
             "A draft is written for a folder of classes."
         )
     long = [name for name in names if _is_text(columns[name])]
-    few = [name for name in names if name not in long and 1 < len(set(columns[name])) <= FEW]
+    few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
+    label = next((name for name in LABELS if name in few), None)
+    if long and (label is not None or len(long) == 1):
+        field = "text" if "text" in long else max(long, key=lambda name: sum(map(len, columns[name][:1000])))
+        numbers = [name for name in names if name not in few and name not in long and _are_numbers(columns[name])]
+        label = label or next(iter([name for name in few if not _are_numbers(columns[name])] or few or numbers), None)
+        if label is None:
+            return _only(texts.of_files(path, field), start)
+        return labelled.of_columns(path, columns[field], field, label, columns[label], start)
     if len(long) >= 2:
         known = next((pair for pair in PAIRS if set(pair) <= set(long)), (long[0], long[1]))
         rows_of_pairs = list(zip(columns[known[0]], columns[known[1]], strict=True))
-        return pairs.of_pairs(rows_of_pairs, title_of(path), f"The columns {known[0]} and {known[1]} of {path} are pairs")
-    if len(long) == 1 and few:
-        label = next((name for name in LABELS if name in few), few[-1])
-        raise InputError(
-            f"{path} has texts ({long[0]}) and classes ({label}: {listed(sorted(set(columns[label])))}). "
-            "No draft is written for classes of texts yet."
-        )
-    if len(long) == 1:
-        return texts.of_files(path, long[0])
+        what = f"The columns {known[0]} and {known[1]} of {path} are pairs"
+        return _only(pairs.of_pairs(rows_of_pairs, title_of(path), what), start)
     raise InputError(
-        f"{path} has the columns {', '.join(names)}, of which none is a text. Known: two columns of texts (pairs), or one of texts "
-        "to continue."
+        f"{path} has the columns {', '.join(names)}, of which none is a text. Known: texts with a class or a "
+        "number, two columns of texts (pairs), or one of texts to continue."
     )
 
 
@@ -64,6 +66,19 @@ def _dictionary(path: Path) -> RecipeDraft:
     return pairs.of_pairs(
         rows, title_of(path), f"{path} is a dictionary: each line has a word, and after a space what is said of it"
     )
+
+
+def _only(draft: RecipeDraft, start: str | None) -> RecipeDraft:
+    if start is not None:
+        raise InputError(f"--start is for texts with a class or a number, but this is the task {draft.data['task']}. Leave it out.")
+    return draft
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    try:
+        return all(math.isfinite(float(value)) for value in values)
+    except ValueError:
+        return False
 
 
 def _is_text(values: Sequence[str]) -> bool:
