@@ -252,6 +252,12 @@ def parity(
         ),
     ],
     b: Annotated[str, typer.Argument(metavar="B", help="The same. Both get the inputs of the recorded activations, else A's.")],
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Run B on this many processes, connected by gloo: B is a function that makes a copy of A parallel."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Random seed.")] = 0,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
@@ -260,7 +266,7 @@ def parity(
     """Compare two implementations: verdict, the first step that differs, and its cause."""
     from equiscope.cli.parity import run
 
-    raise typer.Exit(run(a, b, seed, junit, save, json))
+    raise typer.Exit(run(a, b, processes, seed, junit, save, json))
 
 
 @app.command(short_help="Print the encoding table of a position scheme.")

@@ -13,12 +13,12 @@ from equiscope.audit.parity.terminal import lines
 from equiscope.cli.check import WIDE
 
 
-def run(a: str, b: str, seed: int, junit: Path | None, save: Path | None, json: bool) -> int:
+def run(a: str, b: str, processes: int | None, seed: int, junit: Path | None, save: Path | None, json: bool) -> int:
     """The exit code."""
     for option, path in (("--junit", junit), ("--save", save)):
         if path is not None:
             outputs.check(path, f"Choose another file with {option}.")
-    found = parity(a, b, seed=seed)
+    found = parity(a, b, seed=seed, processes=processes)
     if json:
         print(msgspec.json.encode(found).decode())
     else:

@@ -109,6 +109,11 @@ def _ready(model: nn.Module, title: str, seed: int) -> Target:
 
 
 def _factory(text: str, seed: int) -> Target:
+    return _from_object(named_object(text), text, seed)
+
+
+def named_object(text: str) -> Any:
+    """What module:NAME or FILE.py:NAME names. Raises InputError where there is none."""
     module_name, _, name = text.rpartition(":")
     if not name or not module_name:
         raise InputError(f"{text!r} names no {'factory' if module_name else 'module'}. {USAGE}")
@@ -118,7 +123,7 @@ def _factory(text: str, seed: int) -> Target:
             names = [n for n, v in vars(obj).items() if not n.startswith("_") and callable(v)] if hasattr(obj, "__dict__") else []
             raise UnknownName(f"class or function of {module_name}", part, names, "" if names else "It has none.")
         obj = getattr(obj, part)
-    return _from_object(obj, text, seed)
+    return obj
 
 
 def _from_object(obj: Any, text: str, seed: int) -> Target:

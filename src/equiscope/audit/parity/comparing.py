@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import nn
 
 from equiscope import __version__
 from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, align, difference, is_rounding, sorted_numbers
@@ -29,18 +30,24 @@ from equiscope.symmetry.measure import PRECISION, TOLERANCE
 
 def parity(
     a: Any, b: Any, *inputs: Any, kwargs: Mapping[str, Any] | None = None, titles: tuple[str, str] = ("", ""), seed: int = 0,
+    processes: int | None = None,
 ) -> Parity:  # fmt: skip
     """Compare two implementations on the same inputs.
 
     a, b        each a module, in the mode in which it is; a name as `equiscope check` takes it (module:factory, a checkpoint
                 folder, transformers:CLASS, timm:NAME); an ONNX file; or recorded activations: a .npz or .safetensors file, or a
-                mapping of arrays by name. They need not share names, shapes of weights or layouts
+                mapping of arrays by name. They need not share names, shapes of weights or layouts. To compare one process
+                with several, b is a function, or the name of one, that gets a copy of A on every process and makes it parallel
     inputs      of both, with `kwargs`. By default those of the recorded activations, else those that A, or B, comes with
     titles      what the report calls the two
     seed        of random numbers that a model draws
+    processes   that run B, connected by gloo on this machine; 2 by default where b is a function. After
+                torch.distributed.init_process_group, every process of the group calls `parity`, and gets the same answer
     returns     a Parity: verdict, first step that differs on both sides, and its cause
     raises      InputError where a side cannot be read, or raises on these inputs
     """
+    if processes is not None or (callable(b) and not isinstance(b, nn.Module)):
+        return _on_processes(a, b, inputs, dict(kwargs or {}), processes, titles, seed)
     sources = [Source.of(x, side, seed) for x, side in ((a, "A"), (b, "B"))]
     named = _titles(sources, titles)
     args, named_inputs = inputs, dict(kwargs or {})
@@ -64,6 +71,22 @@ def parity(
             stack.enter_context(in_mode(model, "eval"))
         quiet = compared()
     return _of_mode(comparison, quiet, [s.model is not None and any(s.model is m for m in training) for s in sources])
+
+
+def _on_processes(
+    a: Any, b: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], processes: int | None, titles: tuple[str, str], seed: int
+) -> Parity:
+    from equiscope.audit.parity.ranks.comparing import compare_processes  # torch.distributed takes time to import
+
+    source = Source.of(a, "A", seed)
+    if source.model is None:
+        raise InputError(f"On several processes, A is a torch.nn.Module or the name of one, but got {source.title}.")
+    if not inputs and not kwargs:
+        inputs, kwargs = source.args, source.kwargs
+    if not inputs and not kwargs:
+        raise InputError("A comes without inputs. Give those of one call after the two models.")
+    named = titles[0] or source.title, titles[1] or (b if isinstance(b, str) else getattr(b, "__name__", "B"))
+    return compare_processes(source.model, b, inputs, kwargs, processes, named, seed)
 
 
 def _of_mode(noisy: Parity, quiet: Parity, training: list[bool]) -> Parity:
