@@ -20,6 +20,8 @@ from equiscope.audit.listeners import notify
 from equiscope.audit.proof.agreement import with_proofs
 from equiscope.audit.request import EFFORTS, requests_of
 from equiscope.audit.runner import Progress, Runner
+from equiscope.audit.served.checking import check_served
+from equiscope.audit.served.connection import is_address
 from equiscope.audit.statements.statement import ActionChoice, Output, PropertyChoice
 from equiscope.audit.subject import Subject, arguments
 from equiscope.errors import InputError, UnknownName
@@ -29,7 +31,8 @@ from equiscope.symmetry.measure import TOLERANCE
 
 
 def check(
-    model: nn.Module,
+    subject: nn.Module | str,
+    /,
     *inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     actions: ActionChoice | Sequence[ActionChoice] | None = None,
@@ -48,9 +51,14 @@ def check(
     localize: bool = True,
     target: str = "",
     proof: bool | None = None,
+    model: str | None = None,
+    requests: int | None = None,
+    key: str | None = None,
 ) -> Audit:
     """Measure which symmetries and properties a model has.
 
+    subject            a module; or the address of a server with an OpenAI-compatible endpoint, "http://HOST:PORT/v1", for which
+                       properties, effort, tolerance, seed, seconds and progress count too, and the last three arguments
     inputs, kwargs     the call of the model: `model(*inputs, **kwargs)`
     actions            names, Action classes or elements, or your own class with sample, on_input and on_output; one or a list.
                        None: all actions that apply to these inputs
@@ -71,10 +79,38 @@ def check(
     localize           find the module at which a statement breaks
     target             the title of the audit
     proof              try to prove permute, causal and batch on the exported graph. None: up to 10 million parameters
+    model              name of the served model, where the server has several
+    requests           that may be made to a server; by default 150, 250 or 600 by effort
+    key                the environment variable with the server's key; by default EQUISCOPE_KEY, where it is set
     returns            an Audit with a row for each statement
     raises             UnknownName for a name that is not listed; InputError where nothing can be checked: for example, the model
                        itself raises on these inputs
     """
+    if is_address(subject):
+        unused = {"inputs": inputs, "kwargs": kwargs, "actions": actions, "output": output, "kinds": kinds, "pick": pick}
+        if given := [name for name, value in unused.items() if value]:
+            raise InputError(f"A served model is asked for text, so {' and '.join(given)} cannot be given. Leave them out.")
+        named = [properties] if isinstance(properties, str) else properties
+        names = None if named is None else [str(name) for name in named]  # type: ignore[union-attr]
+        return check_served(
+            subject, model=model, properties=names, effort=effort, seed=seed, requests=requests, key=key, tolerance=tolerance,
+            seconds=seconds, progress=progress,
+        )[0]  # fmt: skip
+    if model is not None or requests is not None or key is not None:
+        raise InputError("model, requests and key are for the address of a server, such as http://HOST:PORT/v1. Leave them out.")
+    return _check_module(
+        subject, inputs, kwargs, actions, properties, output, kinds, pick, mode, effort, tolerance, seed, seconds, progress,
+        should_stop, random_parameters, localize, target, proof,
+    )  # fmt: skip
+
+
+def _check_module(
+    model: Any, inputs: tuple[Any, ...], kwargs: Mapping[str, Any] | None,
+    actions: ActionChoice | Sequence[ActionChoice] | None, properties: PropertyChoice | Sequence[PropertyChoice] | None,
+    output: Output, kinds: Mapping[str, str] | None, pick: str | tuple[str, ...] | Callable[[Any], Any] | None, mode: str,
+    effort: str, tolerance: float, seed: int, seconds: float | None, progress: Progress | None,
+    should_stop: Callable[[], bool] | None, random_parameters: bool, localize: bool, target: str, proof: bool | None,
+) -> Audit:  # fmt: skip
     start = time.perf_counter()
     if effort not in EFFORTS:
         raise UnknownName("effort", effort, list(EFFORTS))
@@ -82,7 +118,7 @@ def check(
         raise UnknownName("mode", mode, ["eval", "train"])
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"A check takes a torch.nn.Module, but got {type(model).__name__}. "
+            f"A check takes a torch.nn.Module, or the address of a server, but got {type(model).__name__}. "
             "equiscope.audit.CalculatorModule wraps an ASE calculator, or a function of numbers and positions, as a module."
         )
     model = getattr(model, "_orig_mod", model)

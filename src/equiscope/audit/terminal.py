@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from equiscope.record import Audit, Row
+from equiscope.record import Audit, Row, ServedModel
 from equiscope.record.report import coverage, finding, number, outputs, repeat_command, summary
 
 
@@ -28,11 +28,16 @@ def table(audit: Audit) -> RenderableType:
     parts += [Text("")] * bool(undecided or audit.notes)
     parts.append(Text(printable_text(summary(audit)), style="bold"))
     if audit.failed:
-        parts.append(Text("Module by module, with the counterexamples: add --html report.html", style="dim"))
+        more = "Module by module, with the counterexamples: add --html report.html"
+        if audit.served is not None:
+            more = "The requests as a script, with both answers: add --reproduce FILE.py"
+        parts.append(Text(more, style="dim"))
     return Group(*parts)
 
 
 def _heading(audit: Audit) -> Text:
+    if audit.served is not None:
+        return _served_heading(audit, audit.served)
     calls = ", ".join(f"{count} in {dtype}" for dtype, count in sorted(audit.passes.items())) or "none"
     rows = sum(audit.sequences.values())
     mode = "evaluation mode" if audit.mode == "eval" else "training mode, dropout off"
@@ -43,6 +48,16 @@ def _heading(audit: Audit) -> Text:
         f"calls of the model: {calls}, with {rows} rows in all; {audit.seconds:.1f} s"
     )
     return Text.assemble((printable_text(title), "bold"), "\n", (printable_text(details), "dim"))
+
+
+def _served_heading(audit: Audit, served: ServedModel) -> Text:
+    details = (
+        f"{served.api} of {audit.model}; seed {audit.seed}, effort {audit.effort}\n"
+        f"{served.requests} of at most {served.budget} requests, with {served.prompt_tokens:,} tokens of prompts and "
+        f"{served.completion_tokens:,} of answers; {audit.seconds:.1f} s\n"
+        f"rounding changes a logprob by {served.noise:.1g} nats, typically; errors are relative to {served.size:.2g} nats"
+    )
+    return Text.assemble((printable_text(audit.target), "bold"), "\n", (printable_text(details), "dim"))
 
 
 def _rows(audit: Audit) -> Table:
@@ -56,22 +71,23 @@ def _rows(audit: Audit) -> Table:
     grid.add_column("where", overflow="fold")
     properties, actions = ([row for row in audit.rows if row.kind == kind] for kind in ("property", "action"))
     for row in properties:
-        grid.add_row(*_cells(row))
+        grid.add_row(*_cells(row, audit.served is not None))
     if properties and actions:
         grid.add_row("")
     for row in actions:
-        grid.add_row(*_cells(row))
+        grid.add_row(*_cells(row, audit.served is not None))
     return grid
 
 
-def _cells(row: Row) -> list[Text]:
+def _cells(row: Row, served: bool) -> list[Text]:
     sign, style = _sign(row)
+    not_finite = row.verdict in ("approximate", "broken") and not served  # of a server, such a row has no number
     return [
         Text(sign, style=style),
         Text(printable_text(row.name), style="bold" if row.fails else ""),
         Text("" if row.claimed == "unknown" else row.claimed, style="dim" if row.claimed == "no" else ""),
         Text(row.verdict, style=style),
-        Text(_number(row.error) if row.error is not None or row.verdict in ("approximate", "broken") else ""),
+        Text(_number(row.error) if row.error is not None or not_finite else ""),
         Text(_number(row.floor) if row.floor else "", style="dim"),
         Text(printable_text(row.where)),
     ]

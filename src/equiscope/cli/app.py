@@ -209,7 +209,7 @@ def check(
         typer.Argument(
             metavar="TARGET",
             help="module:factory, FILE.py:factory, a checkpoint folder or a run, transformers:CLASS, timm:NAME, a trained model, a "
-            "preset or a spec (.json).",
+            "preset or a spec (.json); or the address of a server, http://HOST:PORT/v1.",
         ),
     ] = None,
     action: Annotated[list[str] | None, typer.Option(help="Check only this action; may be repeated.")] = None,
@@ -229,11 +229,41 @@ def check(
     html: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
+    model: Annotated[str | None, typer.Option(help="Of a server: the name of the model, if it has several.")] = None,
+    requests: Annotated[
+        int | None, typer.Option(min=10, help="Of a server: how many requests may be made (default: 150, 250 or 600 by effort).")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Of a server: the environment variable with its key (default: EQUISCOPE_KEY, if set).")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.1, help="Of a server: seconds for an answer (default: 60).")] = None,
+    proxy: Annotated[bool, typer.Option("--proxy", help="Of a server: use the proxies of the environment.")] = False,
+    reproduce: Annotated[
+        Path | None, typer.Option(help="Of a server: write a script with the requests of the failing rows and both answers.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Measure which symmetries and properties a model has: verdict, counterexample, and where it breaks."""
-    from equiscope.cli.check import Files, run
+    from equiscope.audit.served.connection import is_address
+    from equiscope.cli.check import Files, Served, run, run_served
+    from equiscope.errors import InputError
 
+    of_server = {
+        "--model": model,
+        "--requests": requests,
+        "--key": key,
+        "--timeout": timeout,
+        "--proxy": proxy,
+        "--reproduce": reproduce,
+    }
+    if target is not None and is_address(target) and not listed:
+        own = {"--action": action, "--output": output, "--all": everything, "--mode": mode != "eval"}
+        others = [name for name, is_set in own.items() if is_set]
+        served = Served(model, requests, key, 60.0 if timeout is None else timeout, proxy, reproduce)
+        files = Files(html, junit, save)
+        raise typer.Exit(run_served(target, served, property or None, others, effort, tolerance, seed, seconds, files, json))
+    if given := [name for name, value in of_server.items() if value]:
+        raise InputError(f"{given[0]} is for a served model. Give its address: equiscope check http://HOST:PORT/v1.")
     code = run(
         target, action or [], property or [], everything, output, effort, mode, tolerance, seed, seconds, listed,
         Files(html, junit, save), json,

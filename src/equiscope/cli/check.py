@@ -19,12 +19,14 @@ from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
 from equiscope.audit.inputs.targets import target
 from equiscope.audit.integrations.junit import junit
-from equiscope.audit.runner import Progress
+from equiscope.audit.served.checking import Progress, check_served
+from equiscope.audit.served.statements import SERVED
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row, report
 from equiscope.symmetry import ACTIONS
 from equiscope.symmetry.representations import family
 
+OF_SERVERS = "Properties of a served model (--property NAME)"
 WIDE = 120  # columns where no terminal says how many there are
 
 
@@ -86,11 +88,52 @@ def run(
     audit = msgspec.structs.replace(audit, notes=[*audit.notes, *checked.notes])
     if everything:
         audit = _informative(audit)
-    print(msgspec.json.encode(audit).decode() if json else "", end="\n" if json else "")
-    if not json:
-        Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit))
+    _print(audit, json)
     files.write(audit)
     return 1 if audit.failed or not audit.decided else 0
+
+
+@dataclass(frozen=True)
+class Served:
+    """Options for the address of a server. key: the environment variable that holds it."""
+
+    model: str | None
+    requests: int | None
+    key: str | None
+    timeout: float
+    proxy: bool
+    reproduce: Path | None
+
+
+def run_served(
+    url: str, served: Served, properties: list[str] | None, others: list[str], effort: str, tolerance: float, seed: int,
+    seconds: float | None, files: Files, json: bool,
+) -> int:  # fmt: skip
+    """The exit code. others: options that do not apply."""
+    if others:
+        raise InputError(f"{others[0]} does not apply to a served model: it is asked for text. Leave it out.")
+    files = files.checked()
+    if served.reproduce is not None:
+        outputs.check(served.reproduce, "Choose another file with --reproduce.")
+    with _progress(not json) as progress:
+        audit, script = check_served(
+            url, model=served.model, properties=properties, effort=effort, seed=seed, requests=served.requests, key=served.key,
+            timeout=served.timeout, proxy=served.proxy, tolerance=tolerance, seconds=seconds, progress=progress,
+        )  # fmt: skip
+    _print(audit, json)
+    if served.reproduce is not None and script:
+        print(f"wrote {outputs.write(served.reproduce, script)}", file=sys.stderr)
+    elif served.reproduce is not None:
+        print(f"No answers differ, so {served.reproduce} was not written.", file=sys.stderr)
+    files.write(audit)
+    return 1 if audit.failed or not audit.decided else 0
+
+
+def _print(audit: Audit, json: bool) -> None:
+    if json:
+        print(msgspec.json.encode(audit).decode())
+    else:
+        Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit))
 
 
 def _informative(audit: Audit) -> Audit:
@@ -116,11 +159,16 @@ def _progress(visible: bool) -> Iterator[Progress]:
 
 def _list(json: bool) -> None:
     statements = [("property", p.name, p.summary) for p in PROPERTIES] + [("action", a.name, a.summary) for a in ACTIONS]
+    statements += [("served", s.name, s.summary) for s in SERVED]
     if json:
         print(json_text.dumps([{"kind": k, "name": n, "summary": s} for k, n, s in statements]))
         return
     width = max(len(name) for _, name, _ in statements)
-    for kind, heading in (("property", "Properties (--property NAME)"), ("action", "Actions (--action NAME)")):
+    for kind, heading in (
+        ("property", "Properties (--property NAME)"),
+        ("action", "Actions (--action NAME)"),
+        ("served", OF_SERVERS),
+    ):
         print(heading)
         for k, name, summary in statements:
             if k == kind:

@@ -5,7 +5,7 @@ implements the closed list of operations can run it on other leaves: the page do
 """
 
 from equiscope.record.array import Array, pack, unpack
-from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row
+from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row, ServedModel
 from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Look, PairedDifference, Trial
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
@@ -88,6 +88,7 @@ __all__ = [
     "SchemeProgram",
     "SchemeVariant",
     "Score",
+    "ServedModel",
     "SideBySide",
     "StepRecord",
     "TokenSequence",

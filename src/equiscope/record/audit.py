@@ -161,9 +161,28 @@ class Row(Struct, frozen=True, kw_only=True):
         return display.html(self.summary or self.name, CELLS, [self.cells])
 
 
+class ServedModel(Struct, frozen=True, kw_only=True):
+    """How a served model was asked.
+
+    api       completions or chat completions
+    requests  that were made, of the budget; prompt_tokens, completion_tokens: of them, as the server counts
+    noise     by how much rounding typically changes a logprob on this server, in nats
+    size      spread of the logprobs at one position, in nats; errors are relative to it
+    """
+
+    api: str
+    requests: int
+    budget: int
+    prompt_tokens: int
+    completion_tokens: int
+    noise: float
+    size: float
+
+
 class Audit(Struct, frozen=True, kw_only=True):
     """Everything one `equiscope check` found.
 
+    served     how it was asked, where the model is one that a server runs: target is then its address
     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
     finished   False if the check ran out of time or was stopped: rows that it did not reach are undecided
     """
@@ -186,6 +205,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     finished: bool = True
     versions: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    served: ServedModel | None = None
 
     @property
     def failed(self) -> list[Row]:

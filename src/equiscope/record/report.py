@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from equiscope.record.audit import Audit, Coverage, Row
+from equiscope.record.audit import Audit, Coverage, Row, ServedModel
 from equiscope.record.program import VERSION
 
 
@@ -79,11 +79,15 @@ def finding(audit: Audit, row: Row, has_evidence: bool = False) -> list[str]:
     shown  whether the counterexample and the location are displayed beside the sentences, which then leave them out
     """
     evidence = [] if has_evidence else [_smallest(row), _location(audit, row)]
-    return [sentence for sentence in (_size(row), *evidence, *_details(row)) if sentence]
+    size = _size(row) if audit.served is None else _served_size(row, audit.served)
+    cause = [f"{_capital(_bare(row.cause))}."] if audit.served is not None and has_evidence and row.cause else []
+    return [sentence for sentence in (size, *cause, *evidence, *_details(row)) if sentence]
 
 
 def _smallest(row: Row) -> str:
     counterexample = row.counterexample
+    if counterexample is not None and row.error is None:
+        return f"Smallest counterexample: {_bare(counterexample.text)}."
     return (
         f"Smallest counterexample: {_bare(counterexample.text)} (error {number(counterexample.error)})." if counterexample else ""
     )
@@ -125,6 +129,28 @@ def _size(row: Row) -> str:
     if row.error is None:
         return f"The outputs cannot be compared by a number{random}: one of the two is endless, or has another shape."
     return f"The output is off by {worst} of its size{random}{least}."
+
+
+def _served_size(row: Row, served: ServedModel) -> str:
+    """The result of a row of a served model, in nats."""
+    tried = f"{row.samples} comparison{'s'[: row.samples != 1]}"
+    if row.verdict in ("undecided", "not applicable"):
+        return _size(row)
+    if row.error is None:
+        return f"Found in {row.samples} answers." if row.holds and row.samples else ""
+    worst = row.error * served.size
+    if row.holds and not worst:
+        return f"Not one bit differs in {tried}."
+    size = f"{worst:.2g} nats" + (f", {percent(row.error)} of the spread of the logprobs" if row.error >= 1e-3 else "")
+    noise = f"rounding changes a logprob by {served.noise:.1g} nats, typically"
+    if row.holds:
+        return f"In {tried} the worst change is {size}, which is rounding ({noise})."
+    drift = "A small change, but no rounding: " if row.verdict == "approximate" else "Logprobs change by up to "
+    return f"{drift}{size} ({noise})."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _location(audit: Audit, row: Row) -> str:
@@ -169,6 +195,9 @@ def samples(row: Row) -> str:
 
 def repeat_command(audit: Audit, row: Row) -> str:
     """What repeats one row: on the command line where the check was made there, else in Python."""
+    if audit.served is not None:
+        words = ["equiscope", "check", audit.target, "--model", audit.model, "--property", row.name, "--seed", str(audit.seed)]
+        return shlex.join(words + (["--effort", audit.effort] if audit.effort != "default" else []))
     if audit.target == audit.model:
         argument = "actions" if row.kind == "action" else "properties"
         mode = f", mode={audit.mode!r}" if audit.mode != "eval" else ""

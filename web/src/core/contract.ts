@@ -353,6 +353,7 @@ export interface Report {
 /**
  * Everything one `equiscope check` found.
  *
+ *     served     how it was asked, where the model is one that a server runs: target is then its address
  *     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
  *     finished   False if the check ran out of time or was stopped: rows that it did not reach are undecided
  */
@@ -381,6 +382,7 @@ export interface Audit {
     [k: string]: string;
   };
   notes?: string[];
+  served?: ServedModel | null;
 }
 /**
  * One statement about a model, and its verdict.
@@ -499,6 +501,23 @@ export interface Proof {
   operation?: string;
   where?: string;
   reason?: string;
+}
+/**
+ * How a served model was asked.
+ *
+ *     api       completions or chat completions
+ *     requests  that were made, of the budget; prompt_tokens, completion_tokens: of them, as the server counts
+ *     noise     by how much rounding typically changes a logprob on this server, in nats
+ *     size      spread of the logprobs at one position, in nats; errors are relative to it
+ */
+export interface ServedModel {
+  api: string;
+  requests: number;
+  budget: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  noise: number;
+  size: number;
 }
 /**
  * One row in words.

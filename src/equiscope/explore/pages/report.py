@@ -15,6 +15,8 @@ def plain(content: Report) -> str:
     rows = "\n".join(_row(row, text) for row, text in zip(audit.rows, content.rows, strict=True))
     more = "\n".join(_section(audit, row) for row in audit.rows if row.where or row.fails)
     facts = f"{audit.model}, {audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {audit.inputs}; seed {audit.seed}"
+    if served := audit.served:
+        facts = f"{served.api} of {audit.model}, {served.requests} requests; {audit.inputs}; seed {audit.seed}"
     return (
         f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'
         f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>\n{more}</div>"

@@ -24,8 +24,9 @@ export function evidence(row: Row, reportRow: ReportRow, report: Report): HTMLEl
         h(
           "p.strong",
           capital(row.counterexample.text),
-          ": ",
-          h("b", row.counterexample.error < 0 ? "not finite" : error(row.counterexample.error)),
+          row.counterexample.error < 0 && report.audit.served
+            ? "."
+            : [": ", h("b", row.counterexample.error < 0 ? "not finite" : error(row.counterexample.error))],
         ),
         counterexample(row.counterexample, report.audit.inputs),
       ),

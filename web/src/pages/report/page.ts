@@ -1,7 +1,7 @@
 // The page of a report: one sentence, the facts of the audit, the table. It shows the record and computes nothing.
-import type { Report } from "../../core/contract";
+import type { Report, ServedModel } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
-import { capital } from "../../core/format";
+import { capital, error } from "../../core/format";
 import { copied, download } from "../../core/save";
 import { fragment, Store } from "../../core/store";
 import { rows, tone } from "./rows";
@@ -110,13 +110,29 @@ function header(report: Report): HTMLElement {
   );
 }
 
+/** How a served model was asked. */
+const asked = (served: ServedModel): [string, string][] => [
+  ["asked for", served.api],
+  ["requests", `${served.requests} of at most ${served.budget}`],
+  [
+    "tokens",
+    `${served.prompt_tokens.toLocaleString("en")} of prompts, ${served.completion_tokens.toLocaleString("en")} of answers`,
+  ],
+  ["rounding", `${error(served.noise)} nats, typically`],
+  ["spread of logprobs", `${error(served.size)} nats, to which errors are relative`],
+];
+
+const OF_MODULES = ["parameters", "runs in", "model calls", "measured in"]; // facts that a served model does not have
+
 function facts({ audit }: Report): HTMLElement {
   const list = (found: Record<string, unknown> | undefined) =>
     Object.entries(found ?? {}).map(([name, value]) => `${name} ${value}`).join(", "); // prettier-ignore
   const passes = Object.entries(audit.passes ?? {}).map(([dtype, count]) => `${count} in ${dtype}`).join(", "); // prettier-ignore
   const rows = Object.values(audit.sequences ?? {}).reduce((sum, count) => sum + count, 0);
+  const served: [string, string][] = audit.served ? asked(audit.served) : [];
   const known: [string, string][] = [
     ["model", audit.model],
+    ...served,
     ["parameters", audit.parameters.toLocaleString("en")],
     ["runs in", `${audit.dtype} on ${audit.device}`],
     ["inputs", audit.inputs],
@@ -126,7 +142,8 @@ function facts({ audit }: Report): HTMLElement {
     ["effort", `${audit.effort ?? "default"}, seed ${audit.seed ?? 0}`],
     ["versions", list(audit.versions)],
   ];
-  return h("dl.facts", { "data-part": "facts" }, known.map(([name, text]) => h("div", h("dt", name), h("dd", text)))); // prettier-ignore
+  const shown = audit.served ? known.filter(([name]) => !OF_MODULES.includes(name)) : known;
+  return h("dl.facts", { "data-part": "facts" }, shown.map(([name, text]) => h("div", h("dt", name), h("dd", text)))); // prettier-ignore
 }
 
 function controls(page: ReportPage): HTMLElement {
@@ -147,6 +164,9 @@ function controls(page: ReportPage): HTMLElement {
   );
 }
 
+const ERRORS = "Errors are relative: ‖difference‖ / ‖expected‖. They are measured in float64 and in a lower precision: a rounding error shrinks with the precision, a violation does not."; // prettier-ignore
+const SERVED_ERRORS = "Errors are differences of logprobs, relative to their spread at one position. Rounding is measured on the server: it computes the same numbers in several ways, and up to 32 times their typical difference is rounding."; // prettier-ignore
+
 /** How to read the page: the meaning of each verdict, and when a row fails. */
 function legend({ audit }: Report): HTMLElement {
   const meaning = Object.entries(WORDS) as [keyof typeof WORDS, string][];
@@ -158,7 +178,7 @@ function legend({ audit }: Report): HTMLElement {
       "ul",
       meaning.map(([verdict, words]) => h("li", shape(verdict), h("b", verdict), ` ${words}`)),
     ),
-    h("p", "Errors are relative: ‖difference‖ / ‖expected‖. They are measured in float64 and in a lower precision: a rounding error shrinks with the precision, a violation does not."), // prettier-ignore
+    h("p", audit.served ? SERVED_ERRORS : ERRORS),
     h("p", `${capital("a row")} fails where the statement is claimed by the model, requested by name, or expected of every model, and does not hold. “no violation in 12 samples (95 % interval: below 25 % of inputs)” means: with 95 % confidence, fewer than a quarter of such inputs violate it.`), // prettier-ignore
     h("p.quiet", `No tolerance decides whether a statement holds. A violation below ${share(audit.tolerance ?? 1e-2)} is called approximate, a larger one broken.`), // prettier-ignore
   );
