@@ -78,15 +78,15 @@ def finding(audit: Audit, row: Row, has_evidence: bool = False) -> list[str]:
 
     shown  whether the counterexample and the location are displayed beside the sentences, which then leave them out
     """
-    evidence = [] if has_evidence else [_smallest(row), _location(audit, row)]
+    evidence = [] if has_evidence else [_smallest(audit, row), _location(audit, row)]
     size = _size(row) if audit.served is None else _served_size(row, audit.served)
     cause = [f"{_capital(_bare(row.cause))}."] if audit.served is not None and has_evidence and row.cause else []
     return [sentence for sentence in (size, *cause, *evidence, *_details(row)) if sentence]
 
 
-def _smallest(row: Row) -> str:
+def _smallest(audit: Audit, row: Row) -> str:
     counterexample = row.counterexample
-    if counterexample is not None and row.error is None:
+    if counterexample is not None and row.error is None and audit.served is not None:
         return f"Smallest counterexample: {_bare(counterexample.text)}."
     return (
         f"Smallest counterexample: {_bare(counterexample.text)} (error {number(counterexample.error)})." if counterexample else ""
