@@ -46,7 +46,7 @@ class Answer:
         return replace(self, steps=self.steps[:1])
 
 
-class Change(NamedTuple):
+class LogprobChange(NamedTuple):
     """One logprob in two answers. position: of the token in the answer."""
 
     position: int
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
+class AnswerDifference:
     """Two answers that should be equal.
 
     what     was changed between them, in words: "in a batch of 4"
@@ -74,7 +74,7 @@ class Difference:
     a: Answer
     b: Answer
     sizes: tuple[float, ...] = ()
-    worst: Change | None = None
+    worst: LogprobChange | None = None
     gap: float | None = None
 
     @property
@@ -89,30 +89,32 @@ class Difference:
         return math.sqrt(sum(size * size for size in changed) / len(changed)) if changed else 0.0
 
 
-def difference(what: str, a: Answer, b: Answer) -> Difference:
+def difference(what: str, a: Answer, b: Answer) -> AnswerDifference:
     """Compare the new tokens of two answers, up to where they part: afterwards the contexts differ."""
     return _compare(what, a, b, a.steps, b.steps)
 
 
-def prompt_difference(what: str, a: Answer, b: Answer, tokens: int) -> Difference:
+def prompt_difference(what: str, a: Answer, b: Answer, tokens: int) -> AnswerDifference:
     """Compare the logprobs of the first tokens of two prompts."""
     return _compare(what, a, b, a.prompt_steps[:tokens], b.prompt_steps[:tokens])
 
 
-def _compare(what: str, a: Answer, b: Answer, left: tuple[TokenLogprobs, ...], right: tuple[TokenLogprobs, ...]) -> Difference:
-    changes: list[Change] = []
+def _compare(
+    what: str, a: Answer, b: Answer, left: tuple[TokenLogprobs, ...], right: tuple[TokenLogprobs, ...]
+) -> AnswerDifference:
+    changes: list[LogprobChange] = []
     gap: float | None = None
     for position, (one, other) in enumerate(zip(left, right, strict=False)):
         ours, theirs = _numbers(one), _numbers(other)
-        changes += [Change(position, token, ours[token], theirs[token]) for token in ours if token in theirs]
+        changes += [LogprobChange(position, token, ours[token], theirs[token]) for token in ours if token in theirs]
         if one.token != other.token:
             gap = ours.get(one.token, math.inf) - ours.get(other.token, -math.inf)
             if not any(token in theirs for token in ours):
-                changes.append(Change(position, one.token, ours.get(one.token, math.nan), -math.inf))
+                changes.append(LogprobChange(position, one.token, ours.get(one.token, math.nan), -math.inf))
             break
     sizes = tuple(change.size if change.size == change.size else math.inf for change in changes)
     worst = changes[sizes.index(max(sizes))] if sizes else None
-    return Difference(what, a, b, sizes, worst, gap)
+    return AnswerDifference(what, a, b, sizes, worst, gap)
 
 
 def _numbers(step: TokenLogprobs) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from equiscope import __version__
 from equiscope.audit.listeners import notify
-from equiscope.audit.served.answers import Difference
+from equiscope.audit.served.answers import AnswerDifference
 from equiscope.audit.served.connection import Connection, Refused
 from equiscope.audit.served.endpoint import BudgetSpent, Endpoint, connect
 from equiscope.audit.served.noise import Noise, noise_of
@@ -206,7 +206,7 @@ class _Judge:
             counterexample=Counterexample(text=text, error=-1.0 if error in (None, math.inf) else error or 0.0), **facts, **common,
         )  # fmt: skip
 
-    def _cause(self, first: Difference, wrong: int, finding: Findings) -> str:
+    def _cause(self, first: AnswerDifference, wrong: int, finding: Findings) -> str:
         if first.worst is None or first.most == math.inf:
             return f"the answers have no token in common; {wrong} of {finding.samples} comparisons differ by more than rounding"
         change = first.worst

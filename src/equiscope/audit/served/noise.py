@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from equiscope.audit.served.answers import Answer, Difference
+from equiscope.audit.served.answers import Answer, AnswerDifference
 
 FACTOR = 32  # how many times the typical rounding error the largest of thousands may be
 COARSEST = 2.0**-4  # rounding of float8 (e4m3), the coarsest arithmetic in use: no rounding changes a typical output by more
@@ -35,12 +35,12 @@ class Noise:
         """Differences up to this are rounding."""
         return FACTOR * max(self.floor, self.step)
 
-    def is_rounding(self, pair: Difference) -> bool:
+    def is_rounding(self, pair: AnswerDifference) -> bool:
         """Whether a difference is no larger than rounding on this server."""
         return pair.most <= self.limit and pair.typical <= COARSEST * self.size
 
 
-def noise_of(differences: Iterable[Difference], answers: Sequence[Answer]) -> Noise:
+def noise_of(differences: Iterable[AnswerDifference], answers: Sequence[Answer]) -> Noise:
     """From all comparisons of equal computations, and all answers.
 
     The lower quartile of the typical sizes: a fault that spoils most comparisons still leaves a quarter.

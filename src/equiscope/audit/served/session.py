@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from equiscope.audit.served.answers import Answer, Difference, difference
+from equiscope.audit.served.answers import Answer, AnswerDifference, difference
 from equiscope.audit.served.endpoint import Endpoint
 from equiscope.audit.served.prompts import Prompts
 
@@ -25,19 +25,19 @@ class Violation:
 class Findings:
     """What one statement measured. missing: why nothing could be."""
 
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[AnswerDifference] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     samples: int = 0
     notes: list[str] = field(default_factory=list)
     missing: str = ""
 
-    def compare(self, what: str, a: Answer, b: Answer) -> Difference:
+    def compare(self, what: str, a: Answer, b: Answer) -> AnswerDifference:
         """Add the difference of two answers that should be equal."""
         found = difference(what, a, b)
         self.add(found)
         return found
 
-    def add(self, pair: Difference) -> None:
+    def add(self, pair: AnswerDifference) -> None:
         self.samples += 1
         if pair.sizes:
             self.differences.append(pair)
