@@ -83,7 +83,7 @@ def test_evaluate_measures_the_parts_and_predict_answers(equi, monkeypatch):  # 
     equi("train", "words.toml", "--out", "run")
     code, out, _ = equi("evaluate", "run")
     assert code == 0
-    assert out.startswith("validation: loss ")
+    assert out.startswith("validation:\n  loss ")
     best, last = (json.loads(equi("evaluate", "run", *more, "--json")[1]) for more in ([], ["--last"]))
     assert (best["weights"], last["weights"]) == ("best", "last")
     refused(equi("evaluate", "run", "--part", "exam"), "There is no part of this run's data called 'exam'. Known: ", "validation")

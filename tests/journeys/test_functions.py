@@ -30,9 +30,9 @@ def folder(tmp_path_factory):
 
 def test_a_run_is_evaluated_and_predicts(folder, tmp_path):
     result = eq.evaluate(folder)
-    assert set(result) == {"validation"}
+    assert set(result.result) == {"validation"}
     (tmp_path / "new.txt").write_text("To be, or not to be, that is the question.\n" * 3)
-    assert set(eq.evaluate(folder, [tmp_path / "new.txt"])) == {NEW}
+    assert set(eq.evaluate(folder, tmp_path / "new.txt").result) == {NEW}
     (answer,) = eq.predict(folder, ["To be"], steps=3)
     assert answer.answer
 

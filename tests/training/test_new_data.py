@@ -1,4 +1,4 @@
-"""New data for a finished run: measured with `evaluate --data`, answered with `predict`, in every form that a recipe may name."""
+"""New data for a finished run: measured with `evaluate RUN DATA`, answered with `predict`, in every form that a recipe may name."""
 
 import gzip
 import json
@@ -344,18 +344,16 @@ def test_pairs_are_measured_alike_in_every_form(base):
 # --------------------------------------------------------------------------------------------------------- command line
 def test_the_command_measures_new_data_and_says_what_was_learned_from(equi, texts):  # noqa: F811
     base, run = texts
-    code, out, err = equi("evaluate", run, "--data", base / "new.txt")
+    code, out, err = equi("evaluate", run, base / "new.txt")
     assert (code, err) == (0, "")
-    assert out.startswith("data: loss ")
-    code, out, err = equi("evaluate", run, "--data", base / "text.txt", "--json")
+    assert out.startswith("data:\n  loss ")
+    code, out, err = equi("evaluate", run, base / "text.txt", "--json")
     said = json.loads(out)
     assert said["data"][0]["name"] == "texts/text.txt"
     assert said["notes"] == [err.strip()]
     assert "was trained on texts/text.txt" in err
-    refused(
-        equi("evaluate", run, "--data", base / "new.txt", "--part", "test"), "--data has no parts, but --part test asks for one"
-    )
-    refused(equi("evaluate", run, "--data", "nowhere.txt"), "There is no nowhere.txt")
+    refused(equi("evaluate", run, base / "new.txt", "--part", "test"), "New data has no parts, but --part test asks for one")
+    refused(equi("evaluate", run, "nowhere.txt"), "There is no nowhere.txt")
     assert "is taken as a text, though a file has that name" in equi("predict", run, base / "new.txt", "--steps", 2)[2]
 
 

@@ -45,9 +45,9 @@ def test_a_run_answers_questions_and_is_measured_at_another_length(name, tmp_pat
     assert answer.text() == answer.answer
     if name == "addition":
         return
-    longer = eq.evaluate(tmp_path / "run", ["40"])["data"]
+    longer = eq.evaluate(tmp_path / "run", ["40"]).result["data"]
     assert 0 <= longer["accuracy"] <= 1
-    again = eq.evaluate(tmp_path / "run", [str(run.recipe["data"]["length"])])["data"]
+    again = eq.evaluate(tmp_path / "run", [str(run.recipe["data"]["length"])]).result["data"]
     assert again == pytest.approx(run.result["test"]), "the trained length is the test part"
 
 
@@ -118,7 +118,9 @@ def test_a_question_without_an_answer_is_refused(name, question, message):
 def test_new_data_of_a_generated_task_is_a_length(tmp_path):
     eq.train(small("copy"), tmp_path / "run")
     for wrong in (["book.txt"], ["8", "16"], ["0"]):
-        with pytest.raises(InputError, match=r"generated, not read: --data takes the length of their inputs, such as --data 64"):
+        with pytest.raises(
+            InputError, match=r"generated, not read: evaluate takes the length of their inputs, such as `evaluate RUN 64`"
+        ):
             eq.evaluate(tmp_path / "run", wrong)
 
 

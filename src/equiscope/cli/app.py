@@ -487,21 +487,26 @@ def new(
     run(names, start, out, minutes, explain, json, force)
 
 
-@app.command(short_help="Evaluate a run on its data, or on new data.")
+@app.command(short_help="Evaluate a run on its data, or on new data, alone or beside a second run.")
 def evaluate(
-    folder: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a trained model: clothes.")],
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help="New labelled data, in any form that a recipe takes; repeat for two files, such as images and labels."),
-    ] = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN [RUN] [DATA]...",
+            help="The folder of a run, or a trained model: clothes; a second one, for a comparison on the same examples; and new "
+            "labelled data in any form that a recipe takes: files, folders, archives, patterns in quotes.",
+        ),
+    ],
     part: Annotated[str | None, typer.Option(help="Only this split: validation, test, ...")] = None,
     last: Annotated[bool, typer.Option("--last", help="Use the last weights instead of the best on the validation split.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write every answer beside its target: .csv, .json or .jsonl.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Evaluate a run on the validation split of its data and on other splits of its recipe, or on new data."""
+    """Evaluate a run on the validation split of its data and on other splits of its recipe, or on new data. Intervals are of 95 %,
+    over the examples."""
     from equiscope.cli.train import evaluate as run
 
-    run(trained.path_of(folder), data or [], part, last, json)
+    run(words, part, last, out, json)
 
 
 @app.command(short_help="Predict with a run.")
@@ -520,13 +525,14 @@ def predict(
     beams: Annotated[int | None, typer.Option(min=1, help="For translations: number of beams.")] = None,
     top: Annotated[int | None, typer.Option(min=1, help="For images and sounds: number of classes to print.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed of sampling.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions: .csv, .json, .jsonl, or .extxyz of molecules.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Continue texts, translate lines, classify images and sounds, or compute energies of molecules."""
     from equiscope.cli.train import predict as run
 
     options = {"steps": steps, "temperature": temperature, "beams": beams, "top": top, "seed": seed}
-    run(trained.path_of(folder), inputs, {name: value for name, value in options.items() if value is not None}, json)
+    run(trained.path_of(folder), inputs, {name: value for name, value in options.items() if value is not None}, json, out)
 
 
 @app.command(short_help="List the data that recipes need, where to get it, and whether it is complete.")

@@ -12,7 +12,10 @@ from typing import Any
 import msgspec
 
 from equiscope.cli.standard_input import read_standard_input
+from equiscope.record.evaluation import PartEvaluation, between, number
 from equiscope.record.run import METRICS, Entry, Point, Run, Score
+
+TABLE = 12  # classes of a confusion matrix that is printed whole
 
 
 def train(
@@ -60,39 +63,93 @@ def recorded_time(source: Path) -> str:
         return ""
 
 
-def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: bool) -> None:
-    """data: files of new examples, which are measured on instead of the run's own."""
-    from equiscope.training import load_run
-    from equiscope.training.verbs import measured_parts
+def evaluate(
+    words: list[str], part: str | None, last: bool, out: Path | None, json: bool
+) -> None:  # fmt: skip
+    """words: a run, perhaps a second one, and files of new examples, which are measured on instead of the run's own."""
+    from equiscope import outputs, trained
+    from equiscope.cli.answers import check, put
+    from equiscope.training import verbs
 
-    task, parts = measured_parts(folder, data, part)
-    for note in task.notes if data else []:
+    run, *data = words
+    other = data.pop(0) if data and (trained.find(data[0]) or verbs.is_run(Path(data[0]))) else None
+    if out is not None:
+        check(out)
+        outputs.check(out, "Choose another file with --out.")
+    found = verbs.evaluate(run, data, other=other, part=part, weights="last" if last else "best")
+    for note in found.notes:
         print(note, file=sys.stderr)
-    weights = "last" if last else "best"
-    model = load_run(folder, weights)
-    result = {name: task.final(model, name) for name in parts}
+    if out is not None:
+        put(out, [example for one in found.parts for example in one.examples])
     if json:
-        about: dict[str, Any] = {"signatures": dict(task.signatures)} if task.signatures else {}
-        about |= {"data": task.sources, "notes": list(task.notes)} if data else {}
-        print(encoded({"run": str(folder), "weights": weights, "result": result, **about}))
+        short = [msgspec.structs.replace(one, examples=[]) for one in found.parts]
+        record = msgspec.to_builtins(msgspec.structs.replace(found, parts=short))
+        print(encoded(record | {"result": found.result}))
         return
-    for name, values in result.items():
-        print(f"{name}: {numbers(values)}")
-    for name, how in task.signatures.items():
+    for one in found.parts:
+        print("\n".join(_evaluation_lines(one, found.other)))
+    for name, how in found.signatures.items():
         print(f"{name}: {how}")
 
 
-def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool) -> None:
+def _evaluation_lines(one: PartEvaluation, other: str) -> list[str]:
+    """Metrics, differences, confusions and the worst examples of a part."""
+    lines = [f"{one.part}:"]
+    wide = max(len(metric.name) for metric in one.metrics)
+    for metric in one.metrics:
+        interval = between(metric.low, metric.high)
+        lines.append(f"  {metric.name.ljust(wide)}  {number(metric.value, metric.unit)}{f'  ({interval})' if interval else ''}")
+    if one.differences:
+        lines.append(f"Difference from {other} on the same examples, with its 95 % interval:")
+        for d in one.differences:
+            p = "" if d.p is None else f", p = {d.p:.2g} (McNemar)"
+            sides = f"{number(d.first)} - {number(d.second)} = {number(d.difference)}"
+            lines.append(f"  {d.name.ljust(wide)}  {sides}  ({between(d.low, d.high)}){p}")
+    if one.confusion and len(one.classes) <= TABLE:
+        lines += ["Confusion: a row for each true class, a column for each answer", *_matrix(one.classes, one.confusion)]
+    elif one.confusion:
+        pairs = [(n, i, j) for i, row in enumerate(one.confusion) for j, n in enumerate(row) if i != j and n]
+        lines.append("Most frequent confusions:")
+        lines += [f"  {one.classes[i]} answered {one.classes[j]}: {n}" for n, i, j in sorted(pairs, reverse=True)[:10]]
+    if one.worst:
+        lines.append("Worst examples:")
+        lines += [f"  {case.name}: {case.answer}{f', true {case.target}' if case.target else ''}" for case in one.worst]
+    return lines
+
+
+def _matrix(classes: list[str], counts: list[list[int]]) -> list[str]:
+    names = [name if len(name) <= 12 else f"{name[:11]}…" for name in classes]
+    wide = [max(len(name), *(len(str(row[j])) for row in counts)) for j, name in enumerate(names)]
+    left = max(map(len, names))
+    head = "  " + " " * left + "".join(f"  {name.rjust(w)}" for name, w in zip(names, wide, strict=True))
+    rows = [
+        f"  {name.ljust(left)}" + "".join(f"  {str(n).rjust(w)}" for n, w in zip(row, wide, strict=True))
+        for name, row in zip(names, counts, strict=True)
+    ]
+    return [head, *rows]
+
+
+def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool, out: Path | None = None) -> None:
+    from equiscope import outputs
+    from equiscope.cli.answers import check, put_predictions
     from equiscope.training import load_run, load_task
     from equiscope.training.text import TextTask
 
+    if out is not None:
+        check(out)
+        outputs.check(out, "Choose another file with --out.")
     _, task = load_task(folder)
-    if isinstance(task, TextTask) and (file := next((text for text in inputs if _is_file(text)), None)):
+    if isinstance(task, TextTask) and task.name != "texts" and (file := next((text for text in inputs if _is_file(text)), None)):
         print(
             f"{file} is taken as a text, though a file has that name. Its lines: equiscope predict {folder} - < {file}",
             file=sys.stderr,
         )
     answers = task.predict(load_run(folder), _lines() if inputs == ["-"] else inputs, **options)
+    if out is not None:
+        put_predictions(out, answers)
+        if not json:
+            print(f"{len(answers)} predictions: {out}")
+            return
     if json:
         print(
             encoded([{"input": a.given, "answer": a.answer, **({"more": a.more} if a.more else {}), **a.arrays} for a in answers])

@@ -80,11 +80,12 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Pictures uint8 [N, C, H, W] and their labels [N]: some rows of a block, which is not copied."""
+    """Pictures uint8 [N, C, H, W] and their labels [N]: some rows of a block, which is not copied. all_names: of its rows."""
 
     block: Tensor
     labels: Tensor
     rows: Tensor
+    all_names: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,8 +98,13 @@ class ImageSet:
     def images(self) -> Tensor:
         return self[:][0]
 
+    @property
+    def names(self) -> list[str]:
+        """The name of each picture: its file, or its number in an idx file."""
+        return [self.all_names[i] if self.all_names else f"picture {i + 1}" for i in self.rows.tolist()]
+
     def cut(self, which: Tensor) -> "ImageSet":
-        return ImageSet(self.block, self.labels[which], self.rows[which])
+        return ImageSet(self.block, self.labels[which], self.rows[which], self.all_names)
 
 
 class Pictures:
@@ -187,7 +193,7 @@ class Pictures:
         for where, label in zip(given.names, given.labels, strict=True):
             if label not in numbers:
                 raise InputError(f"{where} has the class {label!r}, which is none of: {', '.join(self.classes)}.")
-        return _whole(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]))
+        return _whole(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]), given.names)
 
     def _read_pair(self, part: str, paths: list[Path]) -> ImageSet:
         """idx files: pictures and labels."""
@@ -296,8 +302,8 @@ def _block(*shape: int, in_memory: int = IN_MEMORY) -> np.ndarray:
         return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
-def _whole(block: Tensor, labels: Tensor) -> ImageSet:
-    return ImageSet(block, labels, torch.arange(len(labels)))
+def _whole(block: Tensor, labels: Tensor, names: Sequence[str] = ()) -> ImageSet:
+    return ImageSet(block, labels, torch.arange(len(labels)), names)
 
 
 def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:

@@ -169,7 +169,8 @@ class Frames:
         if not frames_.parts[part]:
             raise InputError(f"{', '.join(names)} has isolated atoms and no molecule to evaluate.")
         frames_.periodic = _is_periodic(frames_.parts)
-        frames_.partial = {part: _partial_forces(config, part, frames_.parts[part])}
+        lacking = sum(frame.forces is None for frame in frames_.parts[part])
+        frames_.partial = {part: config.keys.forces is not None and 0 < lacking < len(frames_.parts[part])}
         frames_.notes = [
             *(
                 [f"{len(isolated)} isolated atoms are left out of the evaluation; the first: {isolated[0].name}."]

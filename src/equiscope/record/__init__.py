@@ -10,6 +10,7 @@ from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Lo
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
 from equiscope.record.drawing import Box, Drawing, Frame, Link, ModelClaim
+from equiscope.record.evaluation import EvaluationRecord
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, SchemeProgram, SchemeVariant
 from equiscope.record.heads import (
     AttentionLayer,
@@ -50,6 +51,7 @@ __all__ = [
     "Coverage",
     "DataFile",
     "Drawing",
+    "EvaluationRecord",
     "Example",
     "Explorable",
     "Extrapolation",

@@ -22,8 +22,10 @@ from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence, pack
 from equiscope.record.heads import patch_sequence
 from equiscope.tokens.images import picture
+from equiscope.training.answers import OneClass
 from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
 from equiscope.training.folder import read_settings, write_settings
+from equiscope.training.measures import Outcomes, rate
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, likeliest
 
@@ -187,6 +189,19 @@ class ImagesTask(Task):
             total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
         values = {"accuracy": correct / count, "loss": total_loss / count, "pictures": float(count)}
         return values | ({ALONE: single_correct / count} if len(views) > 1 else {})
+
+    @torch.no_grad()
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        assert self.pictures is not None
+        pictures, found = self.pictures.parts[part], []
+        for some in torch.arange(len(pictures)).split(self._at_once(model)):
+            found.append(self._answers(model, pictures[some][0], self.config.views).cpu())
+        views, labels = torch.cat(found, 1), pictures.labels
+        answer = OneClass(classes=list(self.format.classes))
+        whole = answer.outcomes(pictures.names, views.mean(0), labels, "pictures")
+        if len(views) == 1:
+            return whole
+        return replace(whole, measures=[*whole.measures, rate(ALONE, (views[0].argmax(-1) == labels).numpy())])
 
     def _at_once(self, model: Built) -> int:
         """Pictures that are evaluated together: fewer of many patches, as attention has a score for each pair of them."""

@@ -24,11 +24,13 @@ from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
+from equiscope.training.measures import Outcomes, exponential, mean, scaled
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 from equiscope.training.text import TextTask, of_start
 
 AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
+FIRST = 60  # tokens with which a passage is named
 AHEAD = 32  # tokens that are written before the text is looked at for where it should stop
 
 
@@ -137,6 +139,31 @@ class LanguageTask(TextTask):
         tokens = count if most is None else len(self.passages.ids[part]) - 1  # for each character, over the whole part
         bits = loss * (tokens / characters) / math.log(2)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
+
+    @torch.no_grad()
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        """An example is a passage; its error is the loss of its tokens."""
+        assert self.passages is not None
+        values, device = self.evaluate(model, part), next(model.parameters()).device
+        lost, counts, first = [], [], []  # type: list[Tensor], list[Tensor], list[list[int]]
+        for inputs, targets in self.passages.passages(
+            part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // self.config.context)
+        ):
+            outputs = model(inputs.to(device)).float().cpu()
+            each = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none", ignore_index=IGNORED)
+            lost.append(each.view(targets.shape).double().sum(-1))
+            counts.append((targets != IGNORED).sum(-1))
+            first += inputs[:, :FIRST].tolist()
+        total, count = torch.cat(lost).numpy(), torch.cat(counts).numpy()
+        loss = mean("loss", total, count, "nats")
+        found = [loss, exponential("perplexity", loss)]
+        if "bits per character" in values:
+            found.append(scaled("bits per character", loss, values["bits per character"] / values["loss"]))
+        each_loss = total / count.clip(1)
+        return Outcomes(
+            [f"passage {i + 1}: {' '.join(self.tokenizer.decode(ids).split())}" for i, ids in enumerate(first)],
+            [f"{one:.4g} nats a token" for one in each_loss], [""] * len(total), each_loss, found, {"passages": float(len(total))},
+        )  # fmt: skip
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """Continue each text.

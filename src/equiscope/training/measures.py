@@ -66,6 +66,7 @@ class Outcomes:
     classes   names of classes, and true, predicted: the index of the class of each example
     parity    of numbers
     more      further values of each example, for a file: probabilities, predicted numbers, forces
+    whole     whether these are all metrics of a finished run; otherwise `final` has further ones
     """
 
     names: Sequence[str]
@@ -79,6 +80,7 @@ class Outcomes:
     predicted: np.ndarray | None = None
     parity: Sequence[TrueAndPredicted] = ()
     more: Sequence[Mapping[str, Any]] = ()
+    whole: bool = True
 
     @property
     def values(self) -> dict[str, float]:

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -19,8 +20,10 @@ from equiscope.geometry import SpaceModel
 from equiscope.geometry.forces import ForceLoss
 from equiscope.models import Built, Model
 from equiscope.record import Sample
+from equiscope.tokens.elements import SYMBOLS
 from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
 from equiscope.training.folder import read_settings, write_settings
+from equiscope.training.measures import Outcomes, TrueAndPredicted, mean, root_mean_square
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches
 from equiscope.units import electronvolts
@@ -233,6 +236,43 @@ class MoleculesTask(Task):
         return self.evaluate(model, part) | errors
 
     @torch.no_grad()
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        """The errors of energies and forces, frame by frame; `final` adds the changes under rotations."""
+        assert self.frames is not None
+        space, device = _in_space(model, self.statistics), next(model.parameters()).device
+        true, predicted, atoms, forces = [], [], [], []  # type: list[float], list[float], list[int], list[tuple[float, float, int]]
+        for t in self.frames.groups(part, AT_ONCE):
+            t = {name: tensor.to(device) for name, tensor in t.items()}
+            there = t["numbers"] > 0
+            if "forces" in t:
+                found = space.energy_and_forces(t["numbers"], t["positions"], t.get("cell"))
+                energy, missed = found.energy, MILLI * (found.forces - t["forces"]).double()
+                known = there & t["known"][:, None] if "known" in t else there
+                missed = torch.where(known[..., None], missed, 0.0)
+                each = (missed.abs().sum((1, 2)), missed.square().sum((1, 2)), 3 * known.sum(-1))
+                forces += list(zip(*(x.tolist() for x in each), strict=True))
+            else:
+                energy = space(t["numbers"], t["positions"], t.get("cell"))
+            true, predicted, atoms = true + t["energy"].tolist(), predicted + energy.tolist(), atoms + there.sum(-1).tolist()
+        missed_energy = MILLI * np.abs(np.array(predicted) - np.array(true))
+        found_measures = [
+            mean("energy", missed_energy, unit="meV"), mean("energy an atom", missed_energy / np.array(atoms), unit="meV"),
+            root_mean_square("energy rms", missed_energy**2, unit="meV"),
+        ]  # fmt: skip
+        if forces:
+            absolute, square, count = np.array(forces).T
+            found_measures = [
+                mean("forces", absolute, count, "meV/Å"), *found_measures,
+                root_mean_square("forces rms", square, count, "meV/Å"),
+            ]  # fmt: skip
+        names = [frame.name for frame in self.frames.parts[part]]
+        return Outcomes(
+            names, [f"{x:.4f} eV" for x in predicted], [f"{x:.4f} eV" for x in true], missed_energy, found_measures,
+            {"frames": float(len(names))}, parity=[TrueAndPredicted("energy", "eV", np.array(true), np.array(predicted))],
+            more=[{"energy": x, "true energy": y} for x, y in zip(predicted, true, strict=True)], whole=False,
+        )  # fmt: skip
+
+    @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The energy of every frame in eV and, among the arrays, the forces in eV/Å. inputs: files, folders, archives of frames."""
         if options:
@@ -258,7 +298,10 @@ class MoleculesTask(Task):
             return Prediction(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
         largest = float(forces.norm(dim=-1).max())
         return Prediction(
-            frame.name, f"{energy:.6f} eV", {"largest force": largest}, arrays={"energy": energy, "forces": forces.tolist()}
+            frame.name,
+            f"{energy:.6f} eV",
+            {"largest force": largest},
+            arrays={"energy": energy, "forces": forces.tolist(), **_geometry(frame)},
         )
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
@@ -285,6 +328,13 @@ def _in_space(model: nn.Module, statistics: EnergyStatistics) -> SpaceModel | At
     if not isinstance(model, SpaceModel):
         raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
     return model
+
+
+def _geometry(frame: MoleculeFrame) -> dict[str, Any]:
+    """The atoms of a frame, for a file of predicted frames."""
+    symbols = [SYMBOLS[n - 1] for n in frame.numbers.tolist()]
+    cell = {} if frame.cell is None else {"cell": frame.cell.tolist()}
+    return {"symbols": symbols, "positions": frame.positions.tolist(), **cell}
 
 
 def _check(frame: MoleculeFrame, space: SpaceModel | AtomTransformer) -> None:

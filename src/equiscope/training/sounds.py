@@ -16,8 +16,10 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens import Tokens, read_sound
+from equiscope.training.answers import OneClass
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.folder import read_settings, write_settings
+from equiscope.training.measures import Outcomes
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches, likeliest
 
@@ -177,6 +179,16 @@ class SoundsTask(Task):
             total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
         count = len(self.recordings.parts[part])
         return {"accuracy": correct / count, "loss": total_loss / count, "recordings": float(count)}
+
+    @torch.no_grad()
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        assert self.recordings is not None
+        device, outputs, wanted = next(model.parameters()).device, [], []
+        for tokens, targets, _ in self.recordings.recordings(part, AT_ONCE):
+            outputs.append(model(tokens.to(device=device)).float().cpu())
+            wanted.append(targets)
+        names = [r.name for r in self.recordings.parts[part]]
+        return OneClass(classes=self.format.classes).outcomes(names, torch.cat(outputs), torch.cat(wanted), "recordings")
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:

@@ -55,8 +55,8 @@ class SyntheticTask(TextTask):
         assert isinstance(recipe.data, Synthetic)
         if len(names) != 1 or not names[0].isdecimal() or not 1 <= int(names[0]) < 2**31:
             raise InputError(
-                f"The examples of a synthetic task are generated, not read: --data takes the length of their inputs, such as "
-                f"--data {8 * recipe.data.length}, but got {', '.join(names)}."
+                f"The examples of a synthetic task are generated, not read: evaluate takes the length of their inputs, such "
+                f"as `evaluate RUN {8 * recipe.data.length}`, but got {', '.join(names)}."
             )
         return cls(recipe, Tokenizer.read(folder)).with_length(int(names[0]), NEW)
 

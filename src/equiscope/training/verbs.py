@@ -12,7 +12,9 @@ from equiscope import trained
 from equiscope.checkpoints.run_folder import load_run
 from equiscope.data import Missing
 from equiscope.errors import EquiscopeError, InputError, UnknownName
+from equiscope.record.evaluation import EvaluationRecord
 from equiscope.record.run import RUN, Run, read_run
+from equiscope.training.evaluation import evaluated
 from equiscope.training.folder import same_data
 from equiscope.training.loop import Watcher, fit
 from equiscope.training.reading import read_recipe, recipe
@@ -73,28 +75,41 @@ def open_data(recipe_: Recipe, recipe_folder: Path, source: Any, small: bool) ->
 
 
 def evaluate(
-    run: str | Path, data: Sequence[str | Path] = (), *, part: str | None = None, weights: str = "best"
-) -> dict[str, dict[str, float]]:  # fmt: skip
-    """Measure a run on its data, or on new data.
+    run: str | Path, data: str | Path | Sequence[str | Path] = (), *, other: str | Path | None = None, part: str | None = None,
+    weights: str = "best",
+) -> EvaluationRecord:  # fmt: skip
+    """Measure a run on its data, or on new data; alone, or beside another run on the same examples.
 
     run      folder of a run, or the name of a trained model
-    data     files of new examples, which are measured on instead of the run's own
+    data     files of new examples, in every form that a recipe names; they are measured on instead of the run's own
+    other    a second run: the differences of their metrics get intervals
     part     of the run's data: "validation", "test", ...; every part but "train" by default
     weights  "best" on the validation part, or "last"
-    returns  the metrics by part; new data is one part, `NEW`
+    returns  by part: metrics with 95 % intervals over the examples, the worst examples, every answer; new data is one part, `NEW`
     raises   InputError where new data does not fit the run; UnknownName for a part that the data does not have
     """
+    files = [data] if isinstance(data, str | Path) else list(data)
     folder = trained.path_of(run)
-    task, parts = measured_parts(folder, data, part)
-    model = load_run(folder, weights)
-    return {name: task.final(model, name) for name in parts}
+    task, parts = measured_parts(folder, files, part)
+    model, beside = load_run(folder, weights), None
+    if other is not None:
+        second = trained.path_of(other)
+        other_task, other_parts = measured_parts(second, files, part)
+        if other_task.name != task.name or other_parts != parts:
+            raise InputError(f"{run} is of the task {task.name}, {other} of {other_task.name}. Compare runs of one task and data.")
+        beside = (other_task, load_run(second, weights))
+    found = [evaluated(task, model, name, beside) for name in parts]
+    return EvaluationRecord(
+        run=str(run), other="" if other is None else str(other), task=task.name, weights=weights, parts=found,
+        data=task.sources if files else [], notes=list(task.notes) if files else [], signatures=dict(task.signatures),
+    )  # fmt: skip
 
 
 def measured_parts(folder: Path, data: Sequence[str | Path], part: str | None) -> tuple[Task, list[str]]:
     """The task of a run with its data, or with new data, and the parts to measure on."""
     if data:
         if part is not None:
-            raise InputError(f"--data has no parts, but --part {part} asks for one. Leave one of them out.")
+            raise InputError(f"New data has no parts, but --part {part} asks for one. Leave one of them out.")
         return evaluation_task(folder, list(map(str, data)))[1], [NEW]
     run = read_run(folder, entries=False)
     task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.recipe_folder))

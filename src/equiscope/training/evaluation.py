@@ -1,0 +1,60 @@
+"""Evaluation: a task's outcomes on a part become metrics with intervals, the worst examples, a confusion matrix."""
+
+import numpy as np
+
+from equiscope.errors import InputError
+from equiscope.models import Built
+from equiscope.record.evaluation import WORST, AnsweredExample, MetricDifference, MetricValue, PartEvaluation
+from equiscope.training import measures
+from equiscope.training.measures import Outcomes
+from equiscope.training.task import Task
+
+
+def evaluated(task: Task, model: Built, part: str, other: tuple[Task, Built] | None = None) -> PartEvaluation:
+    """The evaluation of a model on a part; other: a second run, whose examples must be the same."""
+    found = task.outcomes(model, part)
+    values = found.values if found is not None and found.whole else task.final(model, part)
+    if found is None:
+        metrics = [MetricValue(name=name, value=value) for name, value in values.items()]
+        return PartEvaluation(part=part, metrics=metrics)
+    spread = dict(zip((one.name for one in found.measures), measures.intervals(found.measures), strict=True))
+    units = {one.name: one.unit for one in found.measures}
+    metrics = [
+        MetricValue(name=name, value=value, low=low, high=high, unit=units.get(name, ""))
+        for name, value in values.items()
+        for low, high in [spread.get(name) or (None, None)]
+    ]
+    more = found.more or [{}] * len(found.names)
+    examples = [
+        AnsweredExample(name=name, answer=answer, target=target, error=error, more=extra)
+        for name, answer, target, error, extra in zip(
+            found.names, found.answers, found.targets, found.errors.tolist(), more, strict=True
+        )
+    ]
+    worst = [examples[i] for i in np.argsort(-found.errors, kind="stable")[:WORST]]
+    return PartEvaluation(
+        part=part, metrics=metrics, worst=worst, examples=examples, classes=list(found.classes), confusion=_confusion(found),
+        differences=_differences(found, other, part) if other is not None else [],
+    )  # fmt: skip
+
+
+def _confusion(found: Outcomes) -> list[list[int]]:
+    if found.true is None or found.predicted is None:
+        return []
+    many = len(found.classes)
+    counts: list[list[int]] = np.bincount(found.true * many + found.predicted, minlength=many**2).reshape(many, many).tolist()
+    return counts
+
+
+def _differences(first: Outcomes, other: tuple[Task, Built], part: str) -> list[MetricDifference]:
+    second = other[0].outcomes(other[1], part)
+    if second is None or list(second.names) != list(first.names) or list(second.targets) != list(first.targets):
+        raise InputError("The two runs do not read the same examples from this data, so they cannot be compared one by one.")
+    values = {one.name: one.point for one in second.measures}
+    return [
+        MetricDifference(
+            name=name, first=one.value + values[name], second=values[name], difference=one.value,
+            low=one.interval[0] if one.interval else None, high=one.interval[1] if one.interval else None, p=one.p,
+        )
+        for name, one in measures.differences(first.measures, second.measures).items()
+    ]  # fmt: skip

@@ -1,0 +1,146 @@
+"""Evaluation with intervals, alone and of two runs on the same examples; texts with a class, labels or numbers."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import equiscope as eq
+from equiscope.errors import InputError
+from equiscope.training import measures, recipe
+from tests.cli.test_cli import equi, refused  # noqa: F401
+
+WORDS = {"animal": ("cat", "dog", "hen"), "plant": ("oak", "elm", "fir")}
+TARGETS = {"class": {}, "labels": {"labels": "tags"}, "numbers": {"numbers": ["letters", "words"]}}
+
+
+def rows(count, start=0):
+    draw = np.random.default_rng(start)
+    for i in range(start, start + count):
+        label = "animal" if draw.random() < 0.5 else "plant"
+        text = " ".join(draw.choice(WORDS[label], int(draw.integers(1, 6)))) + f" {i}"
+        tags = ";".join(word for word in ("cat", "oak") if word in text)
+        yield {"text": text, "label": label, "tags": tags, "letters": len(text), "words": len(text.split())}
+
+
+def table(path, some):
+    some = list(some)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, some[0])
+        writer.writeheader()
+        writer.writerows(some)
+    return path
+
+
+def plain(folder, kind="class", **changes):
+    head = {"heads": 2, "position": "rope"}
+    return {
+        "title": kind, "data": {"task": "texts", "train": str(folder / "train.csv"), "tokens": "bytes", **TARGETS[kind]},
+        "model": {"width": 16, "layers": 1, "block": {"attention": head}}, "budget": {"steps": 30, "batch": 8},
+        "optimiser": {"rate": 1e-2}, "evaluation": {"every": 15},
+    } | changes  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    base = tmp_path_factory.mktemp("texts")
+    table(base / "train.csv", rows(80))
+    table(base / "new.csv", rows(40, 1000))
+    for kind in TARGETS:
+        eq.train(plain(base, kind), base / kind)
+    eq.train(plain(base, seed=1), base / "seed-1")
+    return base
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_an_evaluation_of_the_runs_own_part_equals_the_recorded_figures(runs, kind):
+    found, run = eq.evaluate(runs / kind), eq.record.run.read_run(runs / kind)
+    for name, value in run.result["validation"].items():
+        assert found["validation"][name].value == pytest.approx(value, rel=1e-6)
+    assert len(found["validation"].examples) == 8
+
+
+def test_texts_are_measured_alike_in_every_form(runs, tmp_path):
+    some = list(csv.DictReader((runs / "new.csv").open()))
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    for i, row in enumerate(some):
+        (tmp_path / "folder" / row["label"]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "folder" / row["label"] / f"{i}.txt").write_text(row["text"])
+    shutil.make_archive(str(tmp_path / "packed"), "gztar", tmp_path / "folder")
+    wanted = eq.evaluate(runs / "class", runs / "new.csv").result["data"]
+    assert wanted["texts"] == 40
+    for form in ("lines.jsonl", "folder", "packed.tar.gz", "*.jsonl"):
+        assert eq.evaluate(runs / "class", tmp_path / form).result["data"] == pytest.approx(wanted)
+    assert len(eq.predict(runs / "class", [str(runs / "new.csv")])) == 40
+
+
+def test_two_runs_are_compared_on_the_same_examples(runs):
+    found = eq.evaluate(runs / "class", runs / "new.csv", other=runs / "seed-1")["data"]
+    one = next(d for d in found.differences if d.name == "accuracy")
+    assert one.difference == pytest.approx(one.first - one.second)
+    assert one.low <= one.difference <= one.high
+    assert 0 <= one.p <= 1
+    same = eq.evaluate(runs / "class", runs / "new.csv", other=runs / "class")["data"].differences[0]
+    assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)
+    with pytest.raises(InputError, match="do not read the same examples"):
+        eq.evaluate(runs / "class", runs / "new.csv", other=runs / "labels")
+
+
+def test_all_faults_of_a_table_are_named_at_once(runs, tmp_path):
+    (tmp_path / "bad.csv").write_text("text,letters,words\na b,3,2\nc,many,1\n,1,1\nd,nan,1\n")
+    with pytest.raises(InputError) as error:
+        eq.evaluate(runs / "numbers", tmp_path / "bad.csv")
+    said = str(error.value)
+    assert "bad.csv, line 3: letters is 'many', and no number." in said
+    assert "line 4 has an empty text" in said
+    assert "line 5: letters is nan, and no finite number." in said
+    assert said.endswith("Correct these lines, or take them out.")
+
+
+def test_the_command_writes_answers(equi, runs, tmp_path):  # noqa: F811
+    code, out, _ = equi("evaluate", runs / "class", runs / "seed-1", runs / "new.csv", "--out", tmp_path / "a.csv")
+    assert code == 0
+    assert "Difference from" in out
+    assert "McNemar" in out
+    assert len(list(csv.DictReader((tmp_path / "a.csv").open()))) == 40
+    refused(equi("evaluate", runs / "class", runs / "new.csv", "--out", "a.png"), "--out writes .csv, .json, .jsonl")
+    code, *_ = equi("predict", runs / "numbers", runs / "new.csv", "--out", tmp_path / "p.jsonl")
+    assert code == 0
+    first = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[0])
+    assert {"letters", "words"} <= first.keys()
+
+
+def test_a_class_that_training_does_not_have_is_refused(runs, tmp_path):
+    table(tmp_path / "new.csv", [{"text": "granite", "label": "stone"}])
+    with pytest.raises(InputError, match="has the class 'stone', which is none of: animal, plant"):
+        eq.evaluate(runs / "class", tmp_path / "new.csv")
+    with pytest.raises(InputError, match="both say what is predicted"):
+        eq.train(recipe(plain(runs) | {"data": plain(runs)["data"] | TARGETS["labels"] | TARGETS["numbers"]}), tmp_path / "run")
+
+
+# --- intervals ------------------------------------------------------------------------------------------------------------
+def test_wilsons_interval_is_that_of_scipy():
+    for right, count in ((0, 5), (3, 10), (981, 1000)):
+        ci = stats.binomtest(right, count).proportion_ci(method="wilson")
+        assert measures.wilson(right, count) == pytest.approx((ci.low, ci.high))
+
+
+def test_a_bootstrap_interval_of_a_mean_is_about_the_normal_one_and_covers():
+    draw = np.random.default_rng(0)
+    x = draw.normal(3, 2, 400)
+    (found,) = measures.intervals([measures.mean("mean", x)])
+    half = 1.96 * x.std() / 20
+    assert found == pytest.approx((x.mean() - half, x.mean() + half), abs=0.02)
+
+
+def test_f1_and_r2_are_those_of_scikit_learn():
+    judge = pytest.importorskip("sklearn.metrics")
+    draw = np.random.default_rng(1)
+    true, predicted = draw.integers(0, 4, 60), draw.integers(0, 3, 60)
+    eye = np.eye(4)
+    assert measures.f1("f1", eye[true], eye[predicted]).point == pytest.approx(judge.f1_score(true, predicted, average="macro"))
+    x, y = draw.normal(size=60), draw.normal(size=60)
+    assert measures.explained("r2", x, y).point == pytest.approx(judge.r2_score(x, y))
