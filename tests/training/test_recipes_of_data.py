@@ -1,0 +1,85 @@
+"""Every recipe on the page about a user's own data is complete: it trains, and its run predicts."""
+
+import re
+import shutil
+import tomllib
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from equiscope.training import fit, open_task, recipe
+from equiscope.training.reading import merged
+from equiscope.training.verbs import predict
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "howto" / "data.md"
+if not PAGE.exists():
+    pytest.skip("docs/ is not in the source archive", allow_module_level=True)
+RECIPES = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)]
+SHORT = {"budget": {"steps": 2, "batch": 4}, "optimiser": {"warmup": 1}, "evaluation": {"samples": 1}}
+
+
+def language(folder):
+    lines = [f'{{"body": "note {i}: the cat sat on mat {i * 7 % 13}, and dog {i} did not."}}' for i in range(150)]
+    (folder / "notes.jsonl").write_text("\n".join(lines))
+    return {"data": {"context": 16, "vocabulary": 300}}, ["note"]
+
+
+def translation(folder):
+    for part, count in (("train", 40), ("val", 8)):
+        (folder / f"{part}.en").write_text("".join(f"house {i} is {part}\n" for i in range(count)))
+        (folder / f"{part}.fr").write_text("".join(f"maison {i} est {part}\n" for i in range(count)))
+    return {"data": {"vocabulary": 300}}, ["house 3"]
+
+
+def texts(folder):
+    rows = "".join(f"{('good', 'bad')[i % 2]} it is {i},{('yes', 'no')[i % 2]}\n" for i in range(60))
+    (folder / "reviews.csv").write_text(f"text,label\n{rows}")
+    return {"data": {"vocabulary": 300}}, ["good it is"]
+
+
+def images(folder):
+    chance = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (folder / "pictures" / name).mkdir(parents=True)
+        for i in range(12):
+            Image.fromarray(chance.integers(0, 256, (20, 30, 3), dtype=np.uint8)).save(folder / "pictures" / name / f"{i}.png")
+    return {}, [str(folder / "pictures" / "cat" / "0.png")]
+
+
+def sounds(folder):
+    chance = np.random.default_rng(0)
+    (folder / "sounds").mkdir()
+    for label in ("no", "yes"):
+        for speaker in ("ann", "bob", "cy"):
+            for take in range(3):
+                with wave.open(str(folder / "sounds" / f"{label}_{speaker}_{take}.wav"), "wb") as file:
+                    file.setparams((1, 2, 8000, 0, "NONE", ""))
+                    file.writeframes(chance.integers(-9000, 9000, 1600, dtype=np.int16).tobytes())
+    return {}, [str(folder / "sounds" / "no_ann_0.wav")]
+
+
+def molecules(folder):
+    head = "Properties=species:S:1:pos:R:3:REF_forces:R:3"
+    frame = f"2\n{head} REF_energy={{:.3f}}\nH 0 0 0 0 0 0.1\nH 0 0 {{:.3f}} 0 0 -0.1\n"
+    (folder / "frames.extxyz").write_text("".join(frame.format(-700 - i / 10, 0.7 + i / 100) for i in range(30)))
+    (folder / "atoms.xyz").write_text("1\nProperties=species:S:1:pos:R:3 REF_energy=-313.0\nH 0 0 0\n")
+    shutil.copy(folder / "frames.extxyz", folder / "new.extxyz")
+    return {"data": {"train_count": 20, "held_out": 8}}, [str(folder / "new.extxyz")]
+
+
+@pytest.mark.parametrize("shown", RECIPES, ids=[one["data"]["task"] for one in RECIPES])
+def test_a_recipe_of_the_page_is_complete(shown, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    changes, inputs = globals()[shown["data"]["task"]](tmp_path)
+    whole = recipe(shown)
+    assert (whole.budget.steps, bool(whole.title)) == (shown["budget"]["steps"], True)
+    assert whole.optimiser.warmup == shown["optimiser"]["warmup"]
+    short = recipe(merged(merged(shown, SHORT), changes))
+    run = fit(short, open_task(short, tmp_path), tmp_path / "run")
+    assert run.state == "finished"
+    assert not [note for note in run.notes if "ignores the order" in note]
+    assert predict(tmp_path / "run", inputs)
