@@ -54,6 +54,7 @@ CHECKS = {
     "golden programs": ("python", "-m", "contract.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),
+    "interventions drift": ("python", "docs/interventions.py", "--check"),
     "comparisons drift": ("python", "docs/comparisons.py", "--check"),
     "trained models drift": ("python", "recipes/trained/card.py", "--check"),
     "words": ("python", "docs/words.py"),
