@@ -289,14 +289,15 @@ def parity(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Random seed.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write both sides, layer by layer, as one offline page to this file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the record as JSON, without the single steps.")] = False,
 ) -> None:
     """Compare two implementations: verdict, the first step that differs, and its cause."""
     from equiscope.cli.parity import run
 
-    raise typer.Exit(run(a, b, processes, seed, junit, save, json))
+    raise typer.Exit(run(a, b, processes, seed, html, junit, save, json))
 
 
 @app.command(short_help="Print the encoding table of a position scheme.")

@@ -11,20 +11,23 @@ from equiscope.audit.integrations.parity_junit import parity_junit
 from equiscope.audit.parity.comparing import parity
 from equiscope.audit.parity.terminal import lines
 from equiscope.cli.check import WIDE
+from equiscope.explore import html as page
 
 
-def run(a: str, b: str, processes: int | None, seed: int, junit: Path | None, save: Path | None, json: bool) -> int:
+def run(
+    a: str, b: str, processes: int | None, seed: int, html: Path | None, junit: Path | None, save: Path | None, json: bool
+) -> int:
     """The exit code."""
-    for option, path in (("--junit", junit), ("--save", save)):
+    for option, path in (("--html", html), ("--junit", junit), ("--save", save)):
         if path is not None:
             outputs.check(path, f"Choose another file with {option}.")
     found = parity(a, b, seed=seed, processes=processes)
     if json:
-        print(msgspec.json.encode(found).decode())
+        print(msgspec.json.encode(msgspec.structs.replace(found, layers=[])).decode())
     else:
         Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(lines(found))
     record = msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
-    for path, text in ((junit, parity_junit(found)), (save, record)):
+    for path, text in ((html, page), (junit, parity_junit), (save, lambda _: record)):
         if path is not None:
-            print(f"wrote {outputs.write(path, text)}", file=sys.stderr)
+            print(f"wrote {outputs.write(path, text(found))}", file=sys.stderr)
     return 0 if found.holds else 1

@@ -20,6 +20,7 @@ from equiscope.record import (
     Masks,
     Messages,
     Molecule,
+    Parity,
     Patches,
     ProgramRecord,
     Reach,
@@ -30,21 +31,21 @@ from equiscope.record import (
 
 Content = (
     Explorable | Drawing | Report | RunReport | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | Patches
-    | Reach | ProgramRecord
+    | Reach | ProgramRecord | Parity
 )  # fmt: skip
 
 BUNDLES = Path(__file__).parent / "page"
 NAMES: dict[type, str] = {  # of the bundle, which is that of the file in `pages` that writes the record, where one does
     Explorable: "sentence", Drawing: "drawing", Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule",
-    Patches: "image", Reach: "reach", ProgramRecord: "watched",
+    Patches: "image", Reach: "reach", ProgramRecord: "watched", Parity: "parity",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
 # Pages with tables for browsers without JavaScript:
-TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule, Patches, Reach)
+TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule, Patches, Reach, Parity)
 WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute in a worker
 TEMPLATE = """<!doctype html>
 <html lang="en">

@@ -26,7 +26,7 @@ from equiscope.record.heads import (
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
-from equiscope.record.parity import Parity, ParityRow, ParityStep
+from equiscope.record.parity import Parity, ParityLayer, ParityPair, ParityRow, ParityStep
 from equiscope.record.patches import Patches
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.reach import Reach
@@ -70,6 +70,8 @@ __all__ = [
     "OutputVerdict",
     "PairedDifference",
     "Parity",
+    "ParityLayer",
+    "ParityPair",
     "ParityRow",
     "ParityStep",
     "Patches",

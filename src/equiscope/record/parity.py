@@ -1,6 +1,6 @@
 """Parity: whether two implementations compute the same, and if not, where they first differ and why. Plain data, no torch."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -63,6 +63,39 @@ class ParityRow(Struct, frozen=True, kw_only=True):
         return f"{self.name}: {self.verdict}" + (f", error {self.error:.1e}" if self.error is not None else "")
 
 
+class ParityPair(Struct, frozen=True, kw_only=True):
+    """A step of A beside that of B. a, b: the steps; None where the other side has none that belongs to it.
+
+    state              equal up to rounding; "differs": the first step that differs; "unpaired": no equal value on the other side
+    error              relative difference of the numbers, in the precision in which the sides were aligned
+    row, column        of the first number that is printed: the last axis is a row of numbers, all other axes are rows
+    numbers_a          a block of A's numbers; None: a number that is not finite
+    numbers_b          the same block of B's; empty where it prints the same
+    """
+
+    state: Literal["equal", "differs", "unpaired"]
+    a: ParityStep | None = None
+    b: ParityStep | None = None
+    error: float | None = None
+    row: int = 0
+    column: int = 0
+    numbers_a: list[list[float | None]] = field(default_factory=list)
+    numbers_b: list[list[float | None]] = field(default_factory=list)
+
+
+class ParityLayer(Struct, frozen=True, kw_only=True):
+    """A layer of A beside that of B, by the paths of their modules; empty for steps outside the layers.
+
+    paired  steps with an equal one on the other side; differs: whether the first difference is here; pairs: in order
+    """
+
+    a: str
+    b: str
+    paired: int
+    differs: bool = False
+    pairs: list[ParityPair] = field(default_factory=list)
+
+
 class Parity(Struct, frozen=True, kw_only=True):
     """What `equiscope.parity` found.
 
@@ -74,6 +107,7 @@ class Parity(Struct, frozen=True, kw_only=True):
     evidence   what was computed to confirm the cause
     rows       a comparison for each output
     aligned    values of A with an equal value in B, of so many; ties: of these, values that order decided
+    layers     both sides step by step, with blocks of their numbers; of long programs the first steps
     """
 
     version: int = VERSION
@@ -93,6 +127,21 @@ class Parity(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    layers: list[ParityLayer] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The title of its page."""
+        return f"{self.a} and {self.b}"
+
+    @property
+    def summary(self) -> str:
+        """The result in one sentence."""
+        if self.holds:
+            return "Both compute the same, up to rounding."
+        if self.verdict == "undecided":
+            return "Nothing could be decided: an output is not a finite number."
+        return f"They differ: {self.cause}." if self.cause else "They differ, and no listed cause reproduces the difference."
 
     @property
     def holds(self) -> bool:

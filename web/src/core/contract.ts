@@ -1571,6 +1571,7 @@ export interface SolverOutput {
  *     evidence   what was computed to confirm the cause
  *     rows       a comparison for each output
  *     aligned    values of A with an equal value in B, of so many; ties: of these, values that order decided
+ *     layers     both sides step by step, with blocks of their numbers; of long programs the first steps
  */
 export interface Parity {
   version?: number;
@@ -1592,6 +1593,7 @@ export interface Parity {
     [k: string]: string;
   };
   notes?: string[];
+  layers?: ParityLayer[];
 }
 /**
  * One comparison: an output of the two models, or the last pair of values that agree.
@@ -1623,6 +1625,37 @@ export interface ParityStep {
   operation: string;
   value: string;
   shape?: number[];
+}
+/**
+ * A layer of A beside that of B, by the paths of their modules; empty for steps outside the layers.
+ *
+ *     paired  steps with an equal one on the other side; differs: whether the first difference is here; pairs: in order
+ */
+export interface ParityLayer {
+  a: string;
+  b: string;
+  paired: number;
+  differs?: boolean;
+  pairs?: ParityPair[];
+}
+/**
+ * A step of A beside that of B. a, b: the steps; None where the other side has none that belongs to it.
+ *
+ *     state              equal up to rounding; "differs": the first step that differs; "unpaired": no equal value on the other side
+ *     error              relative difference of the numbers, in the precision in which the sides were aligned
+ *     row, column        of the first number that is printed: the last axis is a row of numbers, all other axes are rows
+ *     numbers_a          a block of A's numbers; None: a number that is not finite
+ *     numbers_b          the same block of B's; empty where it prints the same
+ */
+export interface ParityPair {
+  state: "differs" | "equal" | "unpaired";
+  a?: ParityStep | null;
+  b?: ParityStep | null;
+  error?: number | null;
+  row?: number;
+  column?: number;
+  numbers_a?: (number | null)[][];
+  numbers_b?: (number | null)[][];
 }
 /**
  * A page of attention among patches.

@@ -17,6 +17,7 @@ const PAGES = {
   heads: ["Heads", 'equiscope explore "a text" --model FOLDER'],
   watched: ["Program", "equiscope explore --numbers --model FOLDER"],
   check: ["Check", "equiscope check MODEL --html check.html"],
+  parity: ["Parity", "equiscope parity A B --html parity.html"],
   run: ["Run", "equiscope explore RUN"],
   compare: ["Compare", "equiscope compare RECIPE.toml --vary position=none,rope"],
   docs: ["Documentation", ""],

@@ -18,6 +18,7 @@ from equiscope import __version__
 from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, align, difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes import Finding, find
 from equiscope.audit.parity.divergence import divergence
+from equiscope.audit.parity.side_by_side import layers
 from equiscope.audit.parity.sides import Side, with_tables_of
 from equiscope.audit.parity.source import Source
 from equiscope.audit.subject.no_dropout import in_mode
@@ -127,6 +128,7 @@ def compare_sides(a: Side, b: Side, seed: int = 0) -> Parity:
         step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value),
         aligned=len(alignment.pairs), values=alignment.candidates, ties=alignment.ties, seed=seed,
         seconds=time.perf_counter() - start, notes=notes,
+        layers=layers(a, b, alignment, where),
         versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
 PRODUCT = {"matmul", "bmm", "einsum", "baddbmm", "mm", "MatMul", "Einsum"}
 HIDDEN = -5e3  # scores below it are masked
 CLOSE = 1e-6  # of scores that one change explains: a table or a constant may be float32
+EARLIER = 12  # recorded values before the weights that may be the logits
 PATH = 60  # values between the scores and the product
 
 
@@ -40,12 +41,15 @@ class AttentionScores:
 
 
 def first_scores(side: Side, region: list[int]) -> AttentionScores | None:
-    """The scores of the first softmax among unexplained values."""
+    """The scores of the first softmax among unexplained values; of recorded activations the first values that are one."""
     for value in region:
         node = side.maker[value]
-        if node.op not in SOFTMAX or side.high[value].ndim < 2:
+        if side.high[value].ndim < 2 or not (node.op in SOFTMAX or not node.op):
             continue
-        before = next((x for x in node.inputs if x in side.moving and side.is_number(x)), None)
+        if node.op:
+            before = next((x for x in node.inputs if x in side.moving and side.is_number(x)), None)
+        else:
+            before = _recorded_logits(side, value)
         if before is None or side.high[before].shape != side.high[value].shape:
             continue
         logits, weights = (_heads(side.numbers(v)) for v in (before, value))
@@ -55,6 +59,19 @@ def first_scores(side: Side, region: list[int]) -> AttentionScores | None:
             return AttentionScores(logits, weights, before, value, heads=heads)
         return AttentionScores(logits, weights, before, value, *found, heads=heads)
     return None
+
+
+def _recorded_logits(side: Side, weights: int) -> int | None:
+    """The earliest of the values before these weights whose softmax they are."""
+    w = side.numbers(weights)
+    if not bool((w >= 0).all()) or not bool(((w.sum(-1) - 1).abs() < 1e-5).all()):
+        return None
+    found = None
+    for value in side.ancestors(weights, EARLIER):
+        x = side.numbers(value)
+        if x.shape == w.shape and bool((x.softmax(-1) - w).abs().max() < CLOSE):
+            found = value
+    return found
 
 
 def _heads(t: Tensor) -> Tensor:
