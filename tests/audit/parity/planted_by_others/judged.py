@@ -1,0 +1,48 @@
+"""Runs `equiscope.parity` on the planted and the healthy pairs and judges its answers."""
+
+from dataclasses import asdict, dataclass
+
+import equiscope as eq
+
+from .cases import CASES, Case
+from .healthy import HEALTHY
+
+
+@dataclass
+class Answer:
+    """What parity said of one pair. `step` and `cause`: whether they are right; of a healthy pair, whether no alarm was raised."""
+
+    name: str
+    step: bool
+    cause: bool
+    said: str
+
+
+def judge(case: Case) -> Answer:
+    """Compare the two models of the case."""
+    a, b, inputs, kwargs = case.make()
+    try:
+        parity = eq.parity(a, b, *inputs, kwargs=kwargs)
+    except Exception as error:  # a crash is a wrong answer, not the end of the table
+        return Answer(case.name, False, False, f"{type(error).__name__}: {str(error).splitlines()[0][:120]}")
+    return Answer(case.name, case.right_step(parity), case.right_cause(parity), sentence(parity))
+
+
+def judge_healthy(name: str) -> Answer:
+    """Compare the two models of a healthy pair."""
+    a, b, inputs, kwargs = HEALTHY[name]()
+    try:
+        parity = eq.parity(a, b, *inputs, kwargs=kwargs)
+    except Exception as error:
+        return Answer(name, False, False, f"{type(error).__name__}: {str(error).splitlines()[0][:120]}")
+    return Answer(name, parity.holds, parity.holds, sentence(parity))
+
+
+def sentence(parity) -> str:
+    """Verdict, step and cause in one line."""
+    return "; ".join(part for part in (parity.verdict, parity.where, parity.cause) if part)
+
+
+def everything() -> dict:
+    """All answers, planted ones and healthy ones."""
+    return {"planted": {c.name: asdict(judge(c)) for c in CASES}, "healthy": {n: asdict(judge_healthy(n)) for n in HEALTHY}}
