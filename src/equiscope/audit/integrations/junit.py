@@ -37,7 +37,8 @@ def junit(audit: Audit) -> str:
 
 def _properties(suite: xml.Element, audit: Audit) -> None:
     element = xml.SubElement(suite, "properties")
-    facts = {name: getattr(audit, name) for name in ("model", "parameters", "dtype", "device", "inputs", "seed", "effort")}
+    of_module = () if audit.served is not None else ("parameters", "dtype", "device")
+    facts = {name: getattr(audit, name) for name in ("model", *of_module, "inputs", "seed", "effort")}
     for name, value in (facts | audit.versions).items():
         xml.SubElement(element, "property", as_texts({"name": name, "value": value}))
 

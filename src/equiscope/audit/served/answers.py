@@ -47,12 +47,13 @@ class Answer:
 
 
 class LogprobChange(NamedTuple):
-    """One logprob in two answers. position: of the token in the answer."""
+    """One logprob in two answers. position: of the token in the answer; bound: whether b is only an upper bound."""
 
     position: int
     token: str
     a: float
     b: float
+    bound: bool = False
 
     @property
     def size(self) -> float:
@@ -109,8 +110,10 @@ def _compare(
         changes += [LogprobChange(position, token, ours[token], theirs[token]) for token in ours if token in theirs]
         if one.token != other.token:
             gap = ours.get(one.token, math.inf) - ours.get(other.token, -math.inf)
-            if not any(token in theirs for token in ours):
-                changes.append(LogprobChange(position, one.token, ours.get(one.token, math.nan), -math.inf))
+            if theirs and one.token in ours and one.token not in theirs:  # it is less likely there than all that are reported
+                most = min(theirs.values())
+                if most < ours[one.token]:
+                    changes.append(LogprobChange(position, one.token, ours[one.token], most, True))
             break
     sizes = tuple(change.size if change.size == change.size else math.inf for change in changes)
     worst = changes[sizes.index(max(sizes))] if sizes else None

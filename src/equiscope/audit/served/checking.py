@@ -209,10 +209,10 @@ class _Judge:
     def _cause(self, first: AnswerDifference, wrong: int, finding: Findings) -> str:
         if first.worst is None or first.most == math.inf:
             return f"the answers have no token in common; {wrong} of {finding.samples} comparisons differ by more than rounding"
-        change = first.worst
+        change, other = first.worst, f"{'at most ' * first.worst.bound}{first.worst.b:.6g}"
         return (
-            f"the logprob of {change.token!r} (token {change.position + 1}) is {change.a:.6g} in one answer and {change.b:.6g} in "
-            f"the other; {wrong} of {finding.samples} comparisons differ by more than rounding"
+            f"the logprob of {change.token!r} (token {change.position + 1}) is {change.a:.6g} in one answer and {other} in the "
+            f"other; {wrong} of {finding.samples} comparisons differ by more than rounding"
         )
 
     def _ties(self, finding: Findings) -> list[str]:

@@ -28,7 +28,7 @@ export function evidence(row: Row, reportRow: ReportRow, report: Report): HTMLEl
             ? "."
             : [": ", h("b", row.counterexample.error < 0 ? "not finite" : error(row.counterexample.error))],
         ),
-        counterexample(row.counterexample, report.audit.inputs),
+        !report.audit.served && counterexample(row.counterexample, report.audit.inputs),
       ),
     (row.trail ?? []).length > 0 && card("Where it breaks", place(row, report), trail(row, tolerance)),
     row.proof && card("Proof over the graph of operations", proof(row.proof)),

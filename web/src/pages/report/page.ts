@@ -1,7 +1,7 @@
 // The page of a report: one sentence, the facts of the audit, the table. It shows the record and computes nothing.
 import type { Report, ServedModel } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
-import { capital, error } from "../../core/format";
+import { capital, scientific } from "../../core/format";
 import { copied, download } from "../../core/save";
 import { fragment, Store } from "../../core/store";
 import { rows, tone } from "./rows";
@@ -118,8 +118,8 @@ const asked = (served: ServedModel): [string, string][] => [
     "tokens",
     `${served.prompt_tokens.toLocaleString("en")} of prompts, ${served.completion_tokens.toLocaleString("en")} of answers`,
   ],
-  ["rounding", `${error(served.noise)} nats, typically`],
-  ["spread of logprobs", `${error(served.size)} nats, to which errors are relative`],
+  ["rounding", `${scientific(served.noise)} nats, typically`],
+  ["spread of logprobs", `${served.size.toPrecision(2)} nats, to which errors are relative`],
 ];
 
 const OF_MODULES = ["parameters", "runs in", "model calls", "measured in"]; // facts that a served model does not have
