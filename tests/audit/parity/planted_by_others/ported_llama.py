@@ -327,7 +327,7 @@ class LlamaPort(nn.Module):
     """Logits [B, T, V] from the weights of a transformers model.
 
     changed   what every layer gets wrong; only: that layer alone gets it wrong
-    chunk     the prompt is computed in two chunks with a cache: so many tokens first
+    chunk     the prompt is computed in two chunks with a cache: the number of tokens in the first one
     row       the change applies to that row of the batch only; beyond: to prompts longer than that only
     """
 
