@@ -18,6 +18,7 @@ def table(audit: Audit) -> RenderableType:
     parts: list[RenderableType] = [_heading(audit), Text(""), _rows(audit), Text("")]
     for row in audit.failed:
         parts += [*_failing(audit, row), Text("")]
+    parts += [Text(printable_text(f"– {row.name}: accepted by the baseline file: {row.accepted}")) for row in audit.accepted]
     undecided = [row for row in audit.rows if row.verdict in ("undecided", "not applicable") and not row.fails]
     parts += [_line(row) for row in undecided]
     covered = [row for row in audit.rows if row.coverage and row.holds]
@@ -25,7 +26,7 @@ def table(audit: Audit) -> RenderableType:
     mixed = [row for row in audit.rows if not row.fails and len({o.verdict for o in row.outputs}) > 1]
     parts += [Text(printable_text(f"{row.name}: {'; '.join(outputs(row))}")) for row in mixed]
     parts += [Text(f"note: {printable_text(note)}") for note in audit.notes]
-    parts += [Text("")] * bool(undecided or audit.notes)
+    parts += [Text("")] * bool(audit.accepted or undecided or audit.notes)
     parts.append(Text(printable_text(summary(audit)), style="bold"))
     if audit.failed:
         more = "Module by module, with the counterexamples: add --html report.html"

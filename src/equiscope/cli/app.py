@@ -241,6 +241,12 @@ def check(
     reproduce: Annotated[
         Path | None, typer.Option(help="Of a server: write a script with the requests of the failing rows and both answers.")
     ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Rows that may fail, and why (TOML): they do not make the exit code 1.")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Write the rows that fail now into the file of --baseline.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Measure which symmetries and properties a model has: verdict, counterexample, and where it breaks."""
@@ -261,12 +267,16 @@ def check(
         others = [name for name, is_set in own.items() if is_set]
         served = Served(model, requests, key, 60.0 if timeout is None else timeout, proxy, reproduce)
         files = Files(html, junit, save)
-        raise typer.Exit(run_served(target, served, property or None, others, effort, tolerance, seed, seconds, files, json))
+        raise typer.Exit(
+            run_served(
+                target, served, property or None, others, effort, tolerance, seed, seconds, files, baseline, update_baseline, json
+            )
+        )
     if given := [name for name, value in of_server.items() if value]:
         raise InputError(f"{given[0]} is for a served model. Give its address: equiscope check http://HOST:PORT/v1.")
     code = run(
         target, action or [], property or [], everything, output, effort, mode, tolerance, seed, seconds, listed,
-        Files(html, junit, save), json,
+        Files(html, junit, save), baseline, update_baseline, json,
     )  # fmt: skip
     raise typer.Exit(code)
 
@@ -292,12 +302,18 @@ def parity(
     html: Annotated[Path | None, typer.Option(help="Write both sides, layer by layer, as one offline page to this file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Rows that may fail, and why (TOML): they do not make the exit code 1.")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Write the rows that fail now into the file of --baseline.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the record as JSON, without the single steps.")] = False,
 ) -> None:
     """Compare two implementations: verdict, the first step that differs, and its cause."""
     from equiscope.cli.parity import run
 
-    raise typer.Exit(run(a, b, processes, seed, html, junit, save, json))
+    raise typer.Exit(run(a, b, processes, seed, html, junit, save, baseline, update_baseline, json))
 
 
 @app.command(short_help="Print the encoding table of a position scheme.")

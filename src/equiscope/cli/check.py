@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 
 from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
+from equiscope.audit.baseline import AnyRecord, BaselineFile, read_baseline
 from equiscope.audit.inputs.targets import target
 from equiscope.audit.integrations.junit import junit
 from equiscope.audit.served.checking import Progress, check_served
@@ -63,7 +64,7 @@ class Files:
 
 def run(
     text: str | None, actions: list[str], properties: list[str], everything: bool, output: str | None, effort: str, mode: str,
-    tolerance: float, seed: int, seconds: float | None, listed: bool, files: Files, json: bool,
+    tolerance: float, seed: int, seconds: float | None, listed: bool, files: Files, baseline: Path | None, update: bool, json: bool,
 ) -> int:  # fmt: skip
     """The exit code."""
     if listed:
@@ -74,6 +75,7 @@ def run(
     if everything and (actions or properties):
         raise InputError("--all asks for every action and property, so leave --action and --property out.")
     files = files.checked()
+    accepted = baseline_of(baseline, update)
     if output is not None:
         family(output)  # raises UnknownName
     checked = target(text, seed=seed)
@@ -88,6 +90,7 @@ def run(
     audit = msgspec.structs.replace(audit, notes=[*audit.notes, *checked.notes])
     if everything:
         audit = _informative(audit)
+    audit = accept(accepted, update, audit)
     _print(audit, json)
     files.write(audit)
     return 1 if audit.failed or not audit.decided else 0
@@ -107,12 +110,13 @@ class Served:
 
 def run_served(
     url: str, served: Served, properties: list[str] | None, others: list[str], effort: str, tolerance: float, seed: int,
-    seconds: float | None, files: Files, json: bool,
+    seconds: float | None, files: Files, baseline: Path | None, update: bool, json: bool,
 ) -> int:  # fmt: skip
     """The exit code. others: options that do not apply."""
     if others:
         raise InputError(f"{others[0]} does not apply to a served model: it is asked for text. Leave it out.")
     files = files.checked()
+    accepted = baseline_of(baseline, update)
     if served.reproduce is not None:
         outputs.check(served.reproduce, "Choose another file with --reproduce.")
     with _progress(not json) as progress:
@@ -120,6 +124,7 @@ def run_served(
             url, model=served.model, properties=properties, effort=effort, seed=seed, requests=served.requests, key=served.key,
             timeout=served.timeout, proxy=served.proxy, tolerance=tolerance, seconds=seconds, progress=progress,
         )  # fmt: skip
+    audit = accept(accepted, update, audit)
     _print(audit, json)
     if served.reproduce is not None and script:
         print(f"wrote {outputs.write(served.reproduce, script)}", file=sys.stderr)
@@ -134,6 +139,24 @@ def _print(audit: Audit, json: bool) -> None:
         print(msgspec.json.encode(audit).decode())
     else:
         Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit))
+
+
+def baseline_of(path: Path | None, update: bool) -> BaselineFile | None:
+    """The baseline file of a command. Raises InputError, before anything is measured."""
+    if update and path is None:
+        raise InputError("--update-baseline writes the file of --baseline. Add --baseline FILE.")
+    return None if path is None else read_baseline(path, update=update)
+
+
+def accept(accepted: BaselineFile | None, update: bool, record: AnyRecord) -> AnyRecord:
+    """The record with the rows of the baseline file accepted. update: write the rows that fail into it, and say so."""
+    if accepted is None:
+        return record
+    if update:
+        missing, count = accepted.update(record), len(accepted.entries)
+        advice = f", {len(missing)} without a reason. Write the reasons into the file." if missing else ""
+        print(f"wrote {accepted.path}: {count} row{'s' * (count != 1)}{advice}", file=sys.stderr)
+    return accepted.accept(record)
 
 
 def _informative(audit: Audit) -> Audit:

@@ -103,6 +103,7 @@ class Row(Struct, frozen=True, kw_only=True):
     parameters at which the error is largest: "given" or "random"
     subgroup   that holds where the whole group does not: "shifts by 4"
     fails      whether this row makes the exit code 1: it is claimed, requested or expected of every model, and does not hold
+    accepted   the reason in the baseline file for which a row that does not hold does not fail
     note       the reason of `undecided` or `not applicable`, or a remark: a constant model, a float32 table
     outputs    the verdict on each output of a model with several
     coverage   the positions and lengths that were measured, where they are part of the statement
@@ -129,6 +130,7 @@ class Row(Struct, frozen=True, kw_only=True):
     parameters: str = ""
     subgroup: str = ""
     fails: bool = False
+    accepted: str = ""
     note: str = ""
     outputs: list[OutputVerdict] = field(default_factory=list)
     coverage: Coverage | None = None
@@ -211,6 +213,11 @@ class Audit(Struct, frozen=True, kw_only=True):
     def failed(self) -> list[Row]:
         """Rows that make the exit code 1."""
         return [row for row in self.rows if row.fails]
+
+    @property
+    def accepted(self) -> list[Row]:
+        """Rows that would fail if a baseline file did not accept them."""
+        return [row for row in self.rows if row.accepted]
 
     @property
     def decided(self) -> bool:

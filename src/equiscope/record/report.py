@@ -62,10 +62,12 @@ def summary(audit: Audit) -> str:
     rows = [r for r in rows if r.verdict != "not applicable"]
     held = [r for r in rows if r.holds]
     undecided = [r for r in rows if r.verdict == "undecided" and not r.fails]
-    others = [r for r in rows if not r.fails and r.verdict not in ("holds", "undecided")]
+    others = [r for r in rows if not (r.fails or r.accepted) and r.verdict not in ("holds", "undecided")]
     parts = [f"{len(held)} of {len(rows)} statements hold"]
     failed = audit.failed
     parts.append(f"{len(failed)} fail{'s'[: len(failed) == 1]}: {_names(failed)}" if failed else "nothing fails")
+    if audit.accepted:
+        parts.append(f"{len(audit.accepted)} {'are' if len(audit.accepted) > 1 else 'is'} accepted: {_names(audit.accepted)}")
     if others:
         parts.append(f"{len(others)} {'do' if len(others) > 1 else 'does'} not hold and need not: {_names(others)}")
     if undecided:
@@ -94,6 +96,8 @@ def _smallest(audit: Audit, row: Row) -> str:
 
 
 def _details(row: Row) -> Iterator[str]:
+    if row.accepted:
+        yield f"Accepted by the baseline file: {_bare(row.accepted)}."
     if row.subgroup:
         yield f"What does hold: {_bare(row.subgroup)}."
     if row.verdict in ("undecided", "not applicable"):

@@ -401,6 +401,7 @@ export interface Audit {
  *     parameters at which the error is largest: "given" or "random"
  *     subgroup   that holds where the whole group does not: "shifts by 4"
  *     fails      whether this row makes the exit code 1: it is claimed, requested or expected of every model, and does not hold
+ *     accepted   the reason in the baseline file for which a row that does not hold does not fail
  *     note       the reason of `undecided` or `not applicable`, or a remark: a constant model, a float32 table
  *     outputs    the verdict on each output of a model with several
  *     coverage   the positions and lengths that were measured, where they are part of the statement
@@ -427,6 +428,7 @@ export interface Row {
   parameters?: string;
   subgroup?: string;
   fails?: boolean;
+  accepted?: string;
   note?: string;
   outputs?: OutputVerdict[];
   coverage?: Coverage | null;
@@ -1601,6 +1603,7 @@ export interface Parity {
  *     error    relative difference in float64, where both run in it; error32: in float32
  *     floor    the rounding error of one pass of A in float32
  *     a, b     the step on each side
+ *     accepted  the reason in the baseline file for which a difference does not fail
  *     note     how the two tensors were aligned, or why nothing was decided
  */
 export interface ParityRow {
@@ -1611,6 +1614,7 @@ export interface ParityRow {
   floor?: number | null;
   a?: ParityStep | null;
   b?: ParityStep | null;
+  accepted?: string;
   note?: string;
 }
 /**

@@ -1,7 +1,7 @@
 """JUnit: an audit as the XML that continuous-integration servers display. One test case for each row.
 
-A row that fails is a failure with its sentences. An undecided row is skipped with the reason. A row that does not hold but is not
-required is a passed case with the sentences in its output.
+A row that fails is a failure with its sentences. A row that is undecided, or accepted by a baseline file, is skipped with the
+reason. A row that does not hold but is not required is a passed case with the sentences in its output.
 """
 
 import re
@@ -16,7 +16,7 @@ SKIPPED = ("undecided", "not applicable")
 
 def junit(audit: Audit) -> str:
     """The XML document. Of a test case, classname is the target of the check and name is the row."""
-    skipped = sum(row.verdict in SKIPPED and not row.fails for row in audit.rows)
+    skipped = sum((row.verdict in SKIPPED and not row.fails) or bool(row.accepted) for row in audit.rows)
     counts = {
         "tests": len(audit.rows),
         "failures": len(audit.failed),
@@ -51,6 +51,8 @@ def _case(suite: xml.Element, audit: Audit, number: int, text: ReportRow) -> Non
         where = f" in {row.where}" if row.where else ""
         cause = f": {row.cause}" if row.cause else ""
         add_text(case, "failure", body, message=f"{row.name} is {row.verdict}{where}{cause}. {text.finding[0]}", type=row.verdict)
+    elif row.accepted:
+        xml.SubElement(case, "skipped", as_texts({"message": f"{row.verdict}, accepted: {row.accepted}"}))
     elif row.verdict in SKIPPED:
         xml.SubElement(case, "skipped", as_texts({"message": row.note or row.verdict}))
     else:

@@ -29,5 +29,8 @@ def lines(parity: Parity) -> RenderableType:
     elif not parity.holds:
         parts.append(Text("cause: none of the listed ones reproduces B's numbers"))
     parts += [Text(printable_text(f"note: {note}"), style="dim") for note in parity.notes]
+    parts += [
+        Text(printable_text(f"{row.name}: accepted by the baseline file: {row.accepted}")) for row in parity.rows if row.accepted
+    ]
     words = "Both compute the same, up to rounding." if parity.holds else f"The comparison is {parity.verdict}."
     return Group(*parts, Text(words, style="bold"))
