@@ -1,6 +1,6 @@
 """The time of an intervention on GPT-2 124M (random weights), relative to a plain forward pass.
 
-    python -m benchmarks.interventions            eleven turns, three of the ranking
+    python -m benchmarks.interventions            eleven turns, two of a ranking
     python -m benchmarks.interventions --quick    one turn of a model of two layers
 
 All take turns in one process. A cell is the median of the seconds divided by those of a plain pass in the same turn (min-max). The
@@ -27,9 +27,13 @@ def seconds(call):
     return time.perf_counter() - begin
 
 
-def relative(plain, call, turns):
-    """Seconds relative to the plain call just before, in each turn but the first."""
-    return [seconds(call) / own for own in (seconds(plain) for _ in range(turns + 1))][1:]
+def relative(plain, call, turns, warm=1):
+    """Seconds relative to the mean of plain calls just before and after, in each turn but the first ones."""
+    found = []
+    for _ in range(turns + warm):
+        before, own, after = seconds(plain), seconds(call), seconds(plain)
+        found.append(2 * own / (before + after))
+    return found[warm:]
 
 
 def spread(numbers, digits=2):
@@ -40,7 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    turns, rankings = (1, 1) if quick else (11, 3)
+    turns, rankings = (1, 1) if quick else (11, 2)
     torch.manual_seed(0)
     config = transformers.GPT2Config(n_layer=2, n_embd=96) if quick else transformers.GPT2Config()
     model = transformers.GPT2LMHeadModel(config).eval()
@@ -65,10 +69,10 @@ def main():
 
     for name, call in ways.items():
         print(f"| {name} | {spread(relative(plain, call, turns))} |", flush=True)
-    for copies in (1,) if quick else (16, 4, 1):
+    for copies in (1,) if quick else (16, 1):
         result = []
         name = f"rank {len(experiment.layers) * config.n_head} heads, {copies} cop{'ies' if copies > 1 else 'y'} in a call"
-        numbers = relative(plain, lambda copies=copies, result=result: result.append(experiment.rank(copies=copies)), rankings)
+        numbers = relative(plain, lambda copies=copies, result=result: result.append(experiment.rank(copies=copies)), rankings, 0)
         print(f"| {name}: {result[-1].calls} calls | {spread(numbers, 0)} |", flush=True)
     print(f"| estimate the same by a gradient | {spread(relative(plain, lambda: experiment.estimate(check=0), rankings))} |")
 

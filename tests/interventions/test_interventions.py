@@ -11,6 +11,7 @@ import equiscope as eq
 from equiscope.errors import InputError, UnknownName
 from equiscope.interventions import embeddings, head, logit, logit_difference, module, move, neuron, site, stream
 from equiscope.interventions.effect import main_output
+from equiscope.interventions.paths import _removal
 from tests.interventions.subjects import KINDS, SUBJECTS, double, encoder, gpt2, llama, own_rope, t5
 from tests.program.zoo import Hand
 
@@ -260,6 +261,30 @@ def test_the_estimate_of_a_small_change_is_its_effect():
     assert large.backward == 1
     assert large.worst is not None
     assert large.worst > small.worst
+
+
+def test_a_path_leads_from_a_token_to_the_answer_along_edges_that_are_measured():
+    model, ids, _ = gpt2()
+    experiment = eq.Experiment(model.double(), ids, logit(7))
+    path = experiment.path(2)
+    assert path.edges[0].attends_to == 2
+    assert path.edges[-1].token == 7
+    assert all(a.token == b.attends_to for a, b in zip(path.edges, path.edges[1:], strict=False))
+    for edge in path.edges:
+        assert edge.effect == pytest.approx(experiment.run(edge.cut())["metric"].change)
+    assert path.together == pytest.approx(experiment.run([edge.cut() for edge in path.edges])["metric"].change)
+    refused(lambda: experiment.path(5, 2), "No edge leads")
+
+
+def test_the_first_order_effect_of_a_removed_edge_is_exact_for_a_linear_metric():
+    torch.manual_seed(0)
+    weights = torch.softmax(torch.randn(1, 1, 1, 6, dtype=torch.float64), -1)
+    values = torch.randn(6, dtype=torch.float64)
+    removal = _removal(weights, values.expand(1, 1, 1, 6))  # of a linear metric, exact
+    for j in range(6):
+        rest = weights[0, 0, 0].clone()
+        rest[j] = 0
+        assert removal[0, 0, j].item() == pytest.approx((rest / rest.sum() @ values - weights[0, 0, 0] @ values).item())
 
 
 # --- refusals

@@ -4,10 +4,12 @@ from equiscope.interventions.cache import ActivationCache
 from equiscope.interventions.changes import Change, Move
 from equiscope.interventions.effect import Effect, MetricChange, log_probability, logit, logit_difference
 from equiscope.interventions.experiment import Experiment, intervene
+from equiscope.interventions.paths import Edge, TokenPath
 from equiscope.interventions.ranking import Ranking, SiteEffect
 from equiscope.interventions.sites import Site, embeddings, head, module, move, neuron, site, stream
 
 __all__ = [
-    "ActivationCache", "Change", "Effect", "Experiment", "MetricChange", "Move", "Ranking", "Site", "SiteEffect", "embeddings",
-    "head", "intervene", "log_probability", "logit", "logit_difference", "module", "move", "neuron", "site", "stream",
+    "ActivationCache", "Change", "Edge", "Effect", "Experiment", "MetricChange", "Move", "Ranking", "Site", "SiteEffect",
+    "TokenPath", "embeddings", "head", "intervene", "log_probability", "logit", "logit_difference", "module", "move", "neuron",
+    "site", "stream",
 ]  # fmt: skip

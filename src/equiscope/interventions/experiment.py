@@ -16,6 +16,7 @@ from equiscope.interventions.effect import Effect, Metric, MetricChange, main_ou
 from equiscope.interventions.layers import Layer, layers_of, points_of
 from equiscope.interventions.moving import moved
 from equiscope.interventions.passes import Edit, Edits, ForwardPass, ValuePoint
+from equiscope.interventions.paths import TokenPath, path
 from equiscope.interventions.ranking import By, Ranking, estimate, rank
 from equiscope.interventions.sites import OF_HEADS, Site, site
 from equiscope.program.origins import tensors
@@ -141,6 +142,15 @@ class Experiment:
         raises InputError where the metric has no gradient
         """
         return estimate(self, which, by, metric, check, copies)
+
+    def path(self, token: int, answer: int = -1, metric: str | None = None, of: str = "") -> TokenPath:
+        """The attention edges by which a token reaches another one, by their effect on a metric: see `paths` for its limits.
+
+        token   where the path begins; answer: where it ends, by default the last token
+        of      a part of the path of the attentions, such as "encoder", of a model with several stacks
+        raises  InputError where no edge leads there, or the metric has no gradient
+        """
+        return path(self, token, answer, metric, of)
 
     # --- passes
     def forward(

@@ -158,7 +158,7 @@ def change_of(by: By) -> tuple[Callable[[Site], Change], str]:
 
 def rank(experiment: "Experiment", which: str | Sequence[Site], by: By, metric: str | None, copies: int | None) -> Ranking:
     """Each site changed alone, and the change of a metric; many copies of the inputs in one pass where the model allows it."""
-    name, sites, (make, words) = _metric(experiment, metric), sites_of(experiment, which), change_of(by)
+    name, sites, (make, words) = metric_name(experiment, metric), sites_of(experiment, which), change_of(by)
     before = experiment.passes
     changes = [make(one) for one in sites]
     position = list(experiment.metrics).index(name)
@@ -186,17 +186,17 @@ def estimate(
     experiment: "Experiment", which: str | Sequence[Site], by: By, metric: str | None, check: int, copies: int | None
 ) -> Ranking:  # fmt: skip
     """The first-order effect of each change, and the measured effect of the largest ones."""
-    name, sites, (make, words) = _metric(experiment, metric), sites_of(experiment, which), change_of(by)
+    name, sites, (make, words) = metric_name(experiment, metric), sites_of(experiment, which), change_of(by)
     before = experiment.passes
-    gradients, values = _gradients(experiment, [make(one) for one in sites], name)
+    slopes, values = gradients(experiment, [make(one) for one in sites], name)
     numbers = []
     for one in sites:
         total = 0.0
         for point, edit in experiment.edits_of(make(one)):
-            if point not in gradients:
+            if point not in slopes:
                 raise InputError(f"{one} is changed before the softmax or by a mask: no gradient gives its effect. Use rank().")
             new = edit.change(values[point])
-            total += ((new - values[point]) * gradients[point]).sum().item()
+            total += ((new - values[point]) * slopes[point]).sum().item()
         numbers.append(total)
     order = sorted(range(len(sites)), key=lambda i: -abs(numbers[i]))
     position = list(experiment.metrics).index(name)
@@ -211,7 +211,7 @@ def estimate(
     )  # fmt: skip
 
 
-def _gradients(
+def gradients(
     experiment: "Experiment", changes: Sequence[Change], name: str
 ) -> tuple[dict[ValuePoint, Tensor], dict[ValuePoint, Tensor]]:
     """The gradient of a metric by each value that changes, and these values, from one forward and one backward pass."""
@@ -235,7 +235,7 @@ def _gradients(
     return dict(zip(points, zero, strict=True)), {p: values[p].detach() for p in points}
 
 
-def _metric(experiment: "Experiment", metric: str | None) -> str:
+def metric_name(experiment: "Experiment", metric: str | None) -> str:
     if not experiment.metrics:
         raise InputError("A ranking needs a metric, such as Experiment(model, inputs, logit(17)).")
     name = next(iter(experiment.metrics)) if metric is None else metric
