@@ -113,12 +113,39 @@ def test_the_command_writes_answers(equi, runs, tmp_path):  # noqa: F811
     assert {"letters", "words"} <= first.keys()
 
 
+def test_a_run_starts_from_a_model_with_other_outputs(runs):
+    data = plain(runs, "numbers")["data"] | {"tokens": "checkpoint"}
+    start = {"start": str(runs / "class")}
+    run = eq.train(plain(runs, "numbers", data=data, model=start), runs / "tuned")
+    assert (run.state, run.spec["outputs"]) == ("finished", 2)
+    own, before = (eq.load(runs / name).state_dict() for name in ("tuned", "class"))
+    assert own.keys() == before.keys(), "the same layers"
+    with pytest.raises(InputError, match="model may only add"):
+        eq.train(plain(runs, data=data, model=start | {"width": 8}), runs / "none")
+
+
 def test_a_class_that_training_does_not_have_is_refused(runs, tmp_path):
     table(tmp_path / "new.csv", [{"text": "granite", "label": "stone"}])
     with pytest.raises(InputError, match="has the class 'stone', which is none of: animal, plant"):
         eq.evaluate(runs / "class", tmp_path / "new.csv")
     with pytest.raises(InputError, match="both say what is predicted"):
         eq.train(recipe(plain(runs) | {"data": plain(runs)["data"] | TARGETS["labels"] | TARGETS["numbers"]}), tmp_path / "run")
+
+
+# --- simple models beside a run -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", TARGETS)
+def test_simple_models_stand_beside_the_metrics_on_the_same_examples(runs, kind):
+    pytest.importorskip("sklearn")
+    part = eq.evaluate(runs / kind, runs / "new.csv")["data"]
+    first = part.metrics[0].name
+    without, linear = part.simple.values()
+    assert first in without
+    assert (linear[first] < without[first]) == (kind == "numbers"), "it has learned something: a lower error, a higher score"
+    if kind == "class":
+        answers = [row["label"] for row in csv.DictReader((runs / "new.csv").open())]
+        train = [row["label"] for row in csv.DictReader((runs / "train.csv").open())]
+        most = max(set(train), key=train.count)
+        assert without["accuracy"] == answers.count(most) / 40
 
 
 # --- intervals ------------------------------------------------------------------------------------------------------------

@@ -99,6 +99,11 @@ def _evaluation_lines(one: PartEvaluation, other: str) -> list[str]:
     for metric in one.metrics:
         interval = between(metric.low, metric.high)
         lines.append(f"  {metric.name.ljust(wide)}  {number(metric.value, metric.unit)}{f'  ({interval})' if interval else ''}")
+    shared = {metric.name for metric in one.metrics}
+    lines += [
+        f"Simple model, {name}: {numbers({key: value for key, value in values.items() if key in shared})}"
+        for name, values in one.simple.items()
+    ]
     if one.differences:
         lines.append(f"Difference from {other} on the same examples, with its 95 % interval:")
         for d in one.differences:

@@ -56,6 +56,7 @@ class PartEvaluation(Struct, frozen=True, kw_only=True):
     worst      the examples with the largest errors; examples: all of them, in the order of the data
     classes, confusion  how often an example of class i (row) is answered with class j (column)
     differences  from a second run on the same examples
+    simple     metrics of simple models on the same examples, by their name: the majority, a linear model
     """
 
     part: str
@@ -65,6 +66,7 @@ class PartEvaluation(Struct, frozen=True, kw_only=True):
     classes: list[str] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)
     differences: list[MetricDifference] = field(default_factory=list)
+    simple: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> MetricValue:
         """The metric of this name. Raises KeyError if there is none."""

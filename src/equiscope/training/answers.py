@@ -209,7 +209,7 @@ class Numbers(Struct, frozen=True, kw_only=True, tag="numbers"):
         """The numbers."""
         rows = self.raw(outputs.cpu()).tolist()
         return [
-            Prediction(name, self._numbers(row), arrays=dict(zip(self.names, row, strict=True)))
+            Prediction(name, self._numbers(row), dict(zip(self.names, row, strict=True)))
             for name, row in zip(names, rows, strict=True)
         ]
 

@@ -1,17 +1,24 @@
 """Evaluation: a task's outcomes on a part become metrics with intervals, the worst examples, a confusion matrix."""
 
+from pathlib import Path
+
 import numpy as np
 
 from equiscope.errors import InputError
 from equiscope.models import Built
 from equiscope.record.evaluation import WORST, AnsweredExample, MetricDifference, MetricValue, PartEvaluation
-from equiscope.training import measures
+from equiscope.training import measures, simple_model
 from equiscope.training.measures import Outcomes
 from equiscope.training.task import Task
 
 
-def evaluated(task: Task, model: Built, part: str, other: tuple[Task, Built] | None = None) -> PartEvaluation:
-    """The evaluation of a model on a part; other: a second run, whose examples must be the same."""
+def evaluated(
+    task: Task, model: Built, part: str, other: tuple[Task, Built] | None = None, folder: Path | None = None
+) -> PartEvaluation:
+    """The evaluation of a model on a part; other: a second run, whose examples must be the same.
+
+    folder  of the run, with its simple model
+    """
     found = task.outcomes(model, part)
     values = found.values if found is not None and found.whole else task.final(model, part)
     if found is None:
@@ -35,6 +42,7 @@ def evaluated(task: Task, model: Built, part: str, other: tuple[Task, Built] | N
     return PartEvaluation(
         part=part, metrics=metrics, worst=worst, examples=examples, classes=list(found.classes), confusion=_confusion(found),
         differences=_differences(found, other, part) if other is not None else [],
+        simple=simple_model.values(task, part, folder) if folder is not None else {},
     )  # fmt: skip
 
 

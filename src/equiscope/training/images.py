@@ -31,6 +31,7 @@ from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, l
 
 AT_ONCE = 250  # pictures that are evaluated together, at most
 PAIRS = 2**24  # pairs of their patches, at most
+SMALL, MANY = 16, 5000  # rows and columns, and training pictures, of the simple model
 ALONE = "accuracy (one view)"
 
 
@@ -202,6 +203,23 @@ class ImagesTask(Task):
         if len(views) == 1:
             return whole
         return replace(whole, measures=[*whole.measures, rate(ALONE, (views[0].argmax(-1) == labels).numpy())])
+
+    @property
+    def simple_answer(self) -> OneClass:
+        counts: list[int] = []
+        if self.pictures is not None and "train" in self.pictures.parts:
+            counts = torch.bincount(self.pictures.parts["train"].labels, minlength=len(self.format.classes)).tolist()
+        return OneClass(classes=list(self.format.classes), counts=counts)
+
+    def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
+        """Pixels of pictures of at most SMALL rows and columns, in 0..1; of the first MANY training pictures."""
+        assert self.pictures is not None
+        pictures = self.pictures.parts[part]
+        few = torch.arange(min(len(pictures), MANY)) * len(pictures) // min(len(pictures), MANY) if part == "train" else slice(None)
+        images, labels = pictures[few]
+        size = min(images.shape[-2], SMALL), min(images.shape[-1], SMALL)
+        pixels = torch.cat([F.adaptive_avg_pool2d(some.float(), size) for some in images.split(AT_ONCE)])
+        return (pixels / 255).flatten(1).double().numpy(), labels
 
     def _at_once(self, model: Built) -> int:
         """Pictures that are evaluated together: fewer of many patches, as attention has a score for each pair of them."""

@@ -26,6 +26,7 @@ from equiscope.training.text import TextTask, of_start
 
 AT_ONCE, PAIRS = 64, 2**22  # texts that are answered together, and pairs of their tokens
 UNKNOWN = "<unknown>"
+HASHED = 2**12  # features of each kind
 
 
 class TextsTask(TextTask):
@@ -137,6 +138,24 @@ class TextsTask(TextTask):
         assert self.texts is not None
         rows = self.texts.parts[part]
         return self.answer.outcomes([shown(row) for row in rows], self._outputs(model, self.ids[part]), self.targets[part], "texts")
+
+    @property
+    def simple_answer(self) -> Answer:
+        return self.answer
+
+    def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
+        """Hashed counts of words and of one to three characters within words, each text of length 1."""
+        assert self.texts is not None
+        try:
+            from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
+        except ImportError:
+            return None
+        from scipy.sparse import hstack  # type: ignore[import-untyped]
+
+        texts = [row.text for row in self.texts.parts[part]]
+        kinds = {"word": (1, 2), "char_wb": (1, 3)}
+        each = [HashingVectorizer(analyzer=kind, ngram_range=size, n_features=HASHED) for kind, size in kinds.items()]
+        return hstack([one.transform(texts) for one in each]).tocsr(), self.targets[part]
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The answer for each text. options: top, how many classes with their probabilities; 3 by default.

@@ -20,7 +20,7 @@ from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, i
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Built, Model, ModelSpec, Spec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
-from equiscope.training import folder, state
+from equiscope.training import folder, simple_model, state
 from equiscope.training.cost import best_rate
 from equiscope.training.engine import Diverged, StepResult, TrainingEngine
 from equiscope.training.processes import process_count
@@ -369,6 +369,11 @@ class TrainingLoop:
             model = load_run(self.out).to(self.engine.device)
             with forked_rng():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
+            simple_model.fit(self.task, self.out)
+            for part in result:
+                for name, values in simple_model.values(self.task, part, self.out).items():
+                    metric, value = next(iter(values.items()))
+                    self.watcher.message(f"{part}: the simple model {name!r} has {metric} {value:.4g}.")
             for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a killed run may have left more
                 run_folder.prune(self.out, keep, self.steps, kind)
         return self._record(state="finished", result=result)

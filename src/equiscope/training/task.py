@@ -20,6 +20,7 @@ from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from equiscope.training.answers import Answer
     from equiscope.training.measures import Outcomes
 
 NEW = "data"  # the part that new data is
@@ -195,6 +196,15 @@ class Task(ABC):
 
     def outcomes(self, model: Built, part: str) -> "Outcomes | None":
         """What the model answers on a part, example by example; None where a task has metrics of the whole part only."""
+        return None
+
+    @property
+    def simple_answer(self) -> "Answer | None":
+        """What the outputs mean, for the simple models beside a run (`simple_model`); None for a task without them."""
+        return None
+
+    def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
+        """Simple features of a part [N, F], dense or sparse, and its targets; None where scikit-learn is needed and missing."""
         return None
 
     @property

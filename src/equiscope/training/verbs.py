@@ -98,7 +98,7 @@ def evaluate(
         if other_task.name != task.name or other_parts != parts:
             raise InputError(f"{run} is of the task {task.name}, {other} of {other_task.name}. Compare runs of one task and data.")
         beside = (other_task, load_run(second, weights))
-    found = [evaluated(task, model, name, beside) for name in parts]
+    found = [evaluated(task, model, name, beside, folder) for name in parts]
     return EvaluationRecord(
         run=str(run), other="" if other is None else str(other), task=task.name, weights=weights, parts=found,
         data=task.sources if files else [], notes=list(task.notes) if files else [], signatures=dict(task.signatures),
