@@ -100,7 +100,7 @@ def requests_of(
     requests = []
     properties_by_name = {p.name: p for p in PROPERTIES}
     if chosen_properties is not None or chosen_actions is None:
-        for choice in properties_by_name.values() if chosen_properties is None else chosen_properties:
+        for choice in [p for p in PROPERTIES if p.by_default] if chosen_properties is None else chosen_properties:
             if isinstance(choice, str):
                 if choice not in properties_by_name:
                     raise UnknownName("property", choice, list(properties_by_name))

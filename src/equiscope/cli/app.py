@@ -215,7 +215,7 @@ def check(
     action: Annotated[list[str] | None, typer.Option(help="Check only this action; may be repeated.")] = None,
     property: Annotated[list[str] | None, typer.Option(help="Check only this property; may be repeated.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show every action and property, those that do not apply included.")
+        bool, typer.Option("--all", help="Show every action and property but engines, which compiles; those that do not apply included.")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List all actions and properties.")] = False,
     output: Annotated[

@@ -79,7 +79,7 @@ def run(
     if output is not None:
         family(output)  # raises UnknownName
     checked = target(text, seed=seed)
-    names = ([a.name for a in ACTIONS], [p.name for p in PROPERTIES])
+    names = ([a.name for a in ACTIONS], [p.name for p in PROPERTIES if p.by_default])
     requested = names if everything else (actions or ([] if properties else None), properties or ([] if actions else None))
     with _progress(not json) as progress:
         audit = check(

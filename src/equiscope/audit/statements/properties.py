@@ -3,6 +3,7 @@
 from equiscope.audit.statements.numerics.deterministic import Deterministic
 from equiscope.audit.statements.numerics.device import Device
 from equiscope.audit.statements.numerics.dtype import Dtype
+from equiscope.audit.statements.numerics.engines import Engines
 from equiscope.audit.statements.numerics.gradient import Gradient
 from equiscope.audit.statements.numerics.pure import Pure
 from equiscope.audit.statements.numerics.train_eval import TrainEval
@@ -40,6 +41,7 @@ PROPERTIES: tuple[type[Statement], ...] = (
     TrainEval,
     Dtype,
     Device,
+    Engines,
 )
 
 __all__ = ["PROPERTIES"]

@@ -48,6 +48,7 @@ class Statement:
     """Something that may be true of a model.
 
     expected         of every sound model: the check fails where it does not hold (sequences of a batch are independent)
+    by_default       whether `check` measures it where no property is named
     of_decoder       whether it is about the decoder of an encoder-decoder
     inside           whether tensors inside the model satisfy the relation too, so that the first that does not is the fault
     missing_verdict  the verdict where something is missing: undecided where another machine could measure it
@@ -59,6 +60,7 @@ class Statement:
     summary: str
     kind: ClassVar[Any] = "property"
     expected: bool = False
+    by_default: bool = True
     of_decoder: bool = False
     inside: bool = True
     missing_verdict: ClassVar[Verdict] = "not applicable"
