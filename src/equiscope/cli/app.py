@@ -215,7 +215,8 @@ def check(
     action: Annotated[list[str] | None, typer.Option(help="Check only this action; may be repeated.")] = None,
     property: Annotated[list[str] | None, typer.Option(help="Check only this property; may be repeated.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show every action and property but engines, which compiles; those that do not apply included.")
+        bool,
+        typer.Option("--all", help="Show every action and every property but engines and embedding, applicable or not."),
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List all actions and properties.")] = False,
     output: Annotated[

@@ -28,6 +28,7 @@ from equiscope import trained
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.checkpoints import files, load
+from equiscope.checkpoints.sentence_encoder import is_sentence_encoder, load_sentence_encoder
 from equiscope.checkpoints.transformers_models import load_with_transformers
 from equiscope.errors import EquiscopeError, InputError, UnknownName, did_you_mean, sentences
 from equiscope.models import PRESETS, build
@@ -324,6 +325,9 @@ def _folder(folder: Path) -> tuple[nn.Module, list[str]]:
     names, or ours where transformers is not installed."""
     if (folder / RUN).is_file():
         return load(folder), []
+    if is_sentence_encoder(folder):
+        encoder = load_sentence_encoder(folder)
+        return encoder, encoder.notes
     files.read_config(folder)  # its errors come before those of a missing library
     if importlib.util.find_spec("transformers") is None:
         model: Any = load(folder)

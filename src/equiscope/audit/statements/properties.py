@@ -11,6 +11,7 @@ from equiscope.audit.statements.sequences.batch import BatchIndependence
 from equiscope.audit.statements.sequences.cache import CacheExact
 from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.dead_context import DeadContext
+from equiscope.audit.statements.sequences.embedding import EmbeddingVectors
 from equiscope.audit.statements.sequences.masked_rows import MaskedRows
 from equiscope.audit.statements.sequences.packing import Packing
 from equiscope.audit.statements.sequences.padding import LeftPadding, RightPadding
@@ -42,6 +43,7 @@ PROPERTIES: tuple[type[Statement], ...] = (
     Dtype,
     Device,
     Engines,
+    EmbeddingVectors,
 )
 
 __all__ = ["PROPERTIES"]
