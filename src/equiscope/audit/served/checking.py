@@ -187,7 +187,7 @@ class _Judge:
         if largest is None:
             bound = min(1.0, 3 / finding.samples)
             return Row(verdict="holds", violation_bound=bound, note="; ".join(notes), **facts, **common)
-        if self.unsteady and statement.name != "run-to-run":
+        if self.unsteady and statement.name != "run-to-run" and not statement.last:  # the last look within one answer
             why = f"the same request asked again changes logprobs by up to {self.unsteady:.2g} nats, so this cannot be measured"
             return Row(verdict="undecided", note="; ".join([why, *notes]), **facts, **common)
         self.evidence[statement.name] = (wrong[0].what, (wrong[0].a.request, wrong[0].b.request))
