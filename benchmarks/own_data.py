@@ -112,7 +112,7 @@ def sounds_baseline() -> str:
 
 
 def words_baseline() -> str:
-    """The pronunciation of the most similar word of the training part, by letters."""
+    """The pronunciation of the most similar training word of those that begin with the same three letters."""
     rows: dict[str, list[list[str]]] = {}
     for part in ("train", "test"):
         lines = Path(f"words-{part}.tsv").read_text(encoding="utf-8").splitlines()
@@ -120,13 +120,13 @@ def words_baseline() -> str:
     said = dict(rows["train"])
     near: dict[str, list[str]] = defaultdict(list)
     for word in said:
-        near[word[:2]].append(word)
+        near[word[:3]].append(word)
     right, errors, phones = 0, 0, 0
     answers: dict[str, set[str]] = defaultdict(set)
     for word, target in rows["test"]:
         answers[word].add(target)
     for word, target in rows["test"]:
-        best = max(near[word[:2]] or list(said), key=lambda other: difflib.SequenceMatcher(None, word, other).quick_ratio())
+        best = max(near[word[:3]] or list(said), key=lambda other: difflib.SequenceMatcher(None, word, other).quick_ratio())
         right += said[best] in answers[word]
         errors += distance(said[best].split(), target.split())
         phones += len(target.split())

@@ -200,9 +200,16 @@ def test_what_is_not_known_is_refused(here):
     (here / "a.pdf").write_text("x")
     (here / "empty").mkdir()
     (here / "few.csv").write_text("a,b\n1,2\n")
+    (here / "not.csv").write_text('a,b\n"open,1\n')
+    (here / "not.jsonl").write_text('{"a": 1}\n[2]\n')
+    (here / "bad.jsonl").write_text('{"a": 1}\n{"a"\n')
+    (here / "bad.npz").write_text("PK nothing")
+    (here / "nothing.csv").write_text("")
     pictures(here / "pets", each=2)
     for names, sentence in (
         (["nowhere"], "There is no nowhere"), (["a.pdf"], "has no file that is read here"), (["empty"], "has no file"),
+        (["not.csv"], "a quotation mark is opened"), (["not.jsonl"], "line 2 is no table of names and values"),
+        (["bad.jsonl"], "line 2"), (["bad.npz"], "bad.npz cannot be read"), (["nothing.csv"], "nothing.csv is empty"),
         (["few.csv"], "of which none is a text"), (["pets"], "too few for three parts"),
         (["a.pdf", "few.csv", "pets"], "3 files are no data set that is known"),
     ):  # fmt: skip
@@ -231,7 +238,7 @@ def test_the_printed_commands_work_as_they_stand(equi, here):  # noqa: F811
     refused(equi("new", "pets"), "pets.toml is there already", "--force")
     train, evaluate, predict = (command.split()[1:] for command in facts["commands"])
     assert equi(*train, "--set", "budget.steps=3", "--set", "warmup=1", "--out", "runs/pets")[0] == 0
-    assert "test: accuracy" in equi(*evaluate)[1]
+    assert "accuracy" in equi(*evaluate)[1]
     assert equi(*predict)[1].startswith("pets/dog/")
 
 

@@ -74,7 +74,7 @@ def frames(
     labelled  whether to read energies and forces; otherwise an energy is NaN
     raises  InputError with the file and frame that has no energy, unequal lengths or NaN
     """
-    paths = [file for path in find_files(name, recipe_folder) for file in (_files(path) if path.is_dir() else [path])]
+    paths = [file for path in find_files(name, recipe_folder) for file in (molecule_files(path) if path.is_dir() else [path])]
     read: list[MoleculeFrame] = []
     energies: dict[str, float] | None = None
     for path in paths:
@@ -93,7 +93,7 @@ def frames(
     return read, paths
 
 
-def _files(folder: Path) -> list[Path]:
+def molecule_files(folder: Path) -> list[Path]:
     """The molecule files in a folder and its subfolders, sorted."""
     inner = budgets.listed(folder.rglob("*"), folder)
     files = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not is_hidden(f.relative_to(folder)))
@@ -194,7 +194,7 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
     arrays: dict[str, Any] = {}
     missing_forces = ""
     try:
-        _fits_memory(path)
+        check_memory(path)
         with np.load(path, allow_pickle=False) as file:
             for field, key in msgspec.structs.asdict(keys).items():
                 if key is None or (not labelled and field in ("energy", "forces")):
@@ -238,7 +238,7 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
     return frames_
 
 
-def _fits_memory(path: Path) -> None:
+def check_memory(path: Path) -> None:
     """Raise InputError for what is not an .npz file, or one whose arrays are larger than the budget."""
     budgets.regular(path, "an .npz file of numbers")
     with zipfile.ZipFile(path) as held:

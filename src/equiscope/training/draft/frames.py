@@ -1,5 +1,6 @@
 """Frames: molecules with energies, and forces where there are any."""
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from equiscope.data.frame_files import _files
+from equiscope.budgets import DAMAGED
+from equiscope.data.frame_files import check_memory, molecule_files
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
@@ -22,7 +24,7 @@ UNITS = {"eV": 1.0, "kcal/mol": 0.0433641, "kJ/mol": 0.0103643, "hartree": 27.21
 
 def of_files(path: Path) -> RecipeDraft:
     """A file of frames, or a folder of such."""
-    files = _files(path) if path.is_dir() else [path]
+    files = molecule_files(path) if path.is_dir() else [path]
     keys: dict[str, str] = {}
     numbers: list[list[int]] = []
     energies: list[float] = []
@@ -42,7 +44,7 @@ def of_files(path: Path) -> RecipeDraft:
     held = max(2, min(1000, len(molecules) // 10))
     understood = [
         f"{path} has {counted(len(molecules), 'frame')} of {counted(len(formulas), 'composition')}, of "
-        f"{min(map(len, compositions))} to {max(map(len, compositions))} atoms ({', '.join(SYMBOLS[n - 1] for n in elements)}).",
+        f"{_span(list(map(len, compositions)))} atoms ({', '.join(SYMBOLS[n - 1] for n in elements)}).",
         f"Energies are called {keys['energy']}" + (f", forces {keys['forces']}." if forced else "; there are no forces."),
         why,
     ]
@@ -82,21 +84,31 @@ def of_files(path: Path) -> RecipeDraft:
     )  # fmt: skip
 
 
+def _span(sizes: list[int]) -> str:
+    return str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+
+
 def _npz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float]) -> int:
-    with np.load(file, allow_pickle=False) as held:
-        names = held.files
-        for field, known in (("energy", ENERGY), ("forces", FORCES), ("positions", POSITIONS), ("numbers", NUMBERS)):
-            if name := next((name for name in known if name in names), None):
-                keys.setdefault(field, name)
-            elif field != "forces":
-                raise InputError(
-                    f"{file} has the arrays {listed(names)}: none is known as {field} ({', '.join(known)}). Rename it, or write "
-                    "the recipe by hand: docs/howto/data.md."
-                )
-        at, z = held[keys["positions"]], held[keys["numbers"]]
-        rows = np.broadcast_to(z, at.shape[:2]) if z.ndim == 1 else z
-        numbers += [[n for n in row if n > 0] for row in rows.tolist()]
-        energies += np.asarray(held[keys["energy"]], np.float64).reshape(-1).tolist()
+    try:
+        check_memory(file)
+        with np.load(file, allow_pickle=False) as held:
+            names = held.files
+            for field, known in (("energy", ENERGY), ("forces", FORCES), ("positions", POSITIONS), ("numbers", NUMBERS)):
+                if name := next((name for name in known if name in names), None):
+                    keys.setdefault(field, name)
+                elif field != "forces":
+                    raise InputError(
+                        f"{file} has the arrays {listed(names)}: none is known as {field} ({', '.join(known)}). Rename it, or "
+                        "write the recipe by hand: docs/howto/data.md."
+                    )
+            at, z = held[keys["positions"]], held[keys["numbers"]]
+            rows = np.broadcast_to(z, at.shape[:2]) if z.ndim == 1 else z
+            numbers += [[n for n in row if n > 0] for row in rows.tolist()]
+            energies += np.asarray(held[keys["energy"]], np.float64).reshape(-1).tolist()
+    except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
     return len(rows) if "forces" in keys else 0
 
 

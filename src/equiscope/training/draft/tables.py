@@ -1,8 +1,6 @@
 """Tables: columns say whether they are pictures, sounds, pairs of texts, or texts to learn from."""
 
-import csv
 import io
-import json
 import math
 import re
 from collections import Counter
@@ -11,8 +9,8 @@ from pathlib import Path
 
 from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
-from equiscope.data.tables import detect_dialect
-from equiscope.data.texts import decoded
+from equiscope.data.tables import detect_dialect, read_rows
+from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
 from equiscope.training.draft import labelled, pairs, texts
 from equiscope.training.draft.draft import RecipeDraft, title_of
@@ -92,15 +90,17 @@ def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     with open_file(path) as file:
         text = decoded(file.read(), str(path))
     if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson"):
-        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+        lines = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        rows = [parsed(line, where) for where, line in lines]
+        if odd := next((where for (where, _), row in zip(lines, rows, strict=True) if not isinstance(row, dict)), None):
+            raise InputError(f"{odd} is no table of names and values. Each line is one, in braces.")
         names = list(dict.fromkeys(name for row in rows for name in row))
         return names, [{name: str(value) for name, value in row.items()} for row in rows]
     first = text.split("\n", 1)[0]
     dialect = detect_dialect(first, ["\0"], ".tsv" in path.suffixes)
-    reader = csv.reader(
-        io.StringIO(text), delimiter=dialect.separator, quoting=csv.QUOTE_NONE if dialect.plain else csv.QUOTE_MINIMAL
-    )
-    whole = [row for row in reader if row]
+    whole = [row for _, row in read_rows(io.StringIO(text), str(path), dialect) if row]
+    if not whole:
+        raise InputError(f"{path} is empty: it has no first line that names columns.")
     names = [name.strip() for name in whole[0]]
     if Counter(names).most_common(1)[0][1] > 1:
         raise InputError(f"{path} has two columns of the same name in its first line: {', '.join(names)}. Rename one.")
