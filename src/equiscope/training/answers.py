@@ -239,7 +239,7 @@ def read(folder: Path) -> Answer:
     return read_settings(folder / FILE, _Stored, "what the outputs of this run mean").answer
 
 
-def made(kind: str, targets: Sequence[Any], names: Sequence[str] = ()) -> Answer:
+def of_targets(kind: str, targets: Sequence[Any], names: Sequence[str] = ()) -> Answer:
     """The answer of a training part. kind: "class", "labels" or "numbers"; names: of the numbers.
 
     raises  InputError if there is nothing to learn: one class, no label, or a number that is always the same

@@ -46,11 +46,11 @@ def evaluated(
     )  # fmt: skip
 
 
-def _confusion(found: Outcomes) -> list[list[int]]:
-    if found.true is None or found.predicted is None:
+def _confusion(outcomes: Outcomes) -> list[list[int]]:
+    if outcomes.true is None or outcomes.predicted is None:
         return []
-    many = len(found.classes)
-    counts: list[list[int]] = np.bincount(found.true * many + found.predicted, minlength=many**2).reshape(many, many).tolist()
+    many = len(outcomes.classes)
+    counts: list[list[int]] = np.bincount(outcomes.true * many + outcomes.predicted, minlength=many**2).reshape(many, many).tolist()
     return counts
 
 

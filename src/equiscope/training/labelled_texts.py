@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from equiscope.data.files import overlap_notes
+from equiscope.data.files import find_files, overlap_notes
 from equiscope.data.labelled_texts import LabelledText, LabelledTexts, Texts, read
 from equiscope.data.texts import is_text_file
 from equiscope.errors import InputError, UnknownName
@@ -55,7 +55,7 @@ class TextsTask(TextTask):
         assert isinstance(recipe.data, Texts)
         config, texts = recipe.data, LabelledTexts(recipe.data, recipe.seed, recipe_folder)
         train = texts.parts["train"]
-        answer = answers.made(config.kind, [row.target for row in train], config.numbers)
+        answer = answers.of_targets(config.kind, [row.target for row in train], config.numbers)
         tokenizer = of_start(recipe, config.tokens) or make_tokenizer(config, [row.text for row in train], recipe_folder)
         return cls(recipe, tokenizer, answer, texts)
 
@@ -137,7 +137,9 @@ class TextsTask(TextTask):
     def outcomes(self, model: Built, part: str) -> Outcomes:
         assert self.texts is not None
         rows = self.texts.parts[part]
-        return self.answer.outcomes([shown(row) for row in rows], self._outputs(model, self.ids[part]), self.targets[part], "texts")
+        return self.answer.outcomes(
+            [excerpt(row) for row in rows], self._outputs(model, self.ids[part]), self.targets[part], "texts"
+        )
 
     @property
     def simple_answer(self) -> Answer:
@@ -169,7 +171,7 @@ class TextsTask(TextTask):
         if not rows:
             return []
         ids = [self._ids(row.text, row.where) for row in rows]
-        return self.answer.predictions([shown(row) for row in rows], self._outputs(model, ids), top)
+        return self.answer.predictions([excerpt(row) for row in rows], self._outputs(model, ids), top)
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         ids = self._ids(example, "The text")
@@ -226,8 +228,6 @@ class TextsTask(TextTask):
         except OSError:
             there = False
         if there or ("*" in text and not any(map(str.isspace, text))):
-            from equiscope.data.files import find_files
-
             return read(find_files(text), self.config, labelled=False)
         return [LabelledText(text, None, f"The text {text[:40]!r}")]
 
@@ -243,7 +243,7 @@ class TextsTask(TextTask):
         return torch.stack(found)
 
 
-def shown(row: LabelledText, most: int = 80) -> str:
+def excerpt(row: LabelledText, most: int = 80) -> str:
     """A text for a line: its beginning."""
     text = " ".join(row.text.split())
     return text if len(text) <= most else f"{text[:most]}…"
@@ -266,6 +266,4 @@ def make_tokenizer(config: Texts, train: Sequence[str], recipe_folder: Path | No
         return by_characters(train, unknown=UNKNOWN)
     if config.tokens == "pieces":
         return by_pieces(train, config.vocabulary)
-    from equiscope.data.files import find_files
-
     return Tokenizer.read(find_files(config.tokens, recipe_folder)[0])

@@ -18,7 +18,7 @@ import torch
 from equiscope.checkpoints import load, run_folder
 from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Built, Model, ModelSpec, Spec, build, count
+from equiscope.models import Built, Model, ModelSpec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.training import folder, simple_model, state
 from equiscope.training.cost import best_rate
@@ -120,16 +120,16 @@ def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
     if "start" in recipe.model:
         start = load(recipe.model["start"], torch.float32)
         weights = start.state_dict()
-        if isinstance(spec, Spec) and isinstance(start.spec, Spec) and _head(spec) != _head(start.spec):
+        if _output_fields(spec) != _output_fields(start.spec):
             own = {name: tensor for name, tensor in model.state_dict().items() if name.startswith(HEAD)}
             weights = {name: tensor for name, tensor in weights.items() if not name.startswith(HEAD)} | own
         model.load_state_dict(weights, strict=True)
     return model
 
 
-def _head(spec: Spec) -> tuple[Any, ...]:
-    """What determines the layers after the last block: where it is another one than the checkpoint's, they begin anew."""
-    return spec.readout, spec.outputs, spec.output, spec.tied
+def _output_fields(spec: ModelSpec) -> list[Any]:
+    """What determines the layers after the last block: if the checkpoint has other values, these layers get new weights."""
+    return [spec.to_dict().get(name) for name in ("readout", "outputs", "output", "tied")]
 
 
 @torch.no_grad()

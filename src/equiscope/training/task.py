@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +16,9 @@ from equiscope.geometry import PointSpec
 from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
 from equiscope.record import DataFile, Sample, TokenSequence
 from equiscope.symmetry import Permute, derive
+from equiscope.training.measures import Outcomes
 from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from equiscope.training.answers import Answer
-    from equiscope.training.measures import Outcomes
 
 NEW = "data"  # the part that new data is
 
@@ -194,13 +191,13 @@ class Task(ABC):
         """Metrics of a finished run: as `evaluate`, unless a task has further ones that take longer."""
         return self.evaluate(model, part)
 
-    def outcomes(self, model: Built, part: str) -> "Outcomes | None":
+    def outcomes(self, model: Built, part: str) -> Outcomes | None:
         """What the model answers on a part, example by example; None where a task has metrics of the whole part only."""
         return None
 
     @property
-    def simple_answer(self) -> "Answer | None":
-        """What the outputs mean, for the simple models beside a run (`simple_model`); None for a task without them."""
+    def simple_answer(self) -> Any:
+        """What the outputs mean, an `answers.Answer`, for the simple models beside a run; None for a task without them."""
         return None
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
