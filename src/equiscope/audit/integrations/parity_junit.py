@@ -10,7 +10,7 @@ def parity_junit(parity: Parity) -> str:
     """The XML document."""
     name = f"equiscope parity {parity.a} {parity.b}"
     skipped = sum(row.verdict in ("undecided", "not applicable") or bool(row.accepted) for row in parity.rows)
-    failures = sum(row.verdict in ("approximate", "broken") and not row.accepted for row in parity.rows)
+    failures = sum(parity.failed and row.verdict in ("approximate", "broken") and not row.accepted for row in parity.rows)
     counts = {"tests": len(parity.rows), "failures": failures, "errors": 0, "skipped": skipped, "time": f"{parity.seconds:.3f}"}
     root = xml.Element("testsuites", as_texts({"name": "equiscope parity", **counts}))
     suite = xml.SubElement(root, "testsuite", as_texts({"name": name, **counts}))
@@ -19,6 +19,8 @@ def parity_junit(parity: Parity) -> str:
         case = xml.SubElement(suite, "testcase", as_texts({"classname": name, "name": row.name, "time": "0.000"}))
         if row.accepted:
             xml.SubElement(case, "skipped", as_texts({"message": f"{row.verdict}, accepted: {row.accepted}"}))
+        elif parity.kind == "precision":
+            xml.SubElement(case, "system-out").text = "\n".join((parity.cause, *parity.notes))
         elif row.verdict in ("approximate", "broken"):
             add_text(case, "failure", body, message=f"{row!r}. {parity.cause or parity.where}", type=row.verdict)
         elif row.verdict != "holds":

@@ -18,8 +18,9 @@ from equiscope import __version__
 from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, align, difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes import Finding, find
 from equiscope.audit.parity.divergence import divergence
+from equiscope.audit.parity.drift import at_lower_precision, drift
 from equiscope.audit.parity.side_by_side import layers
-from equiscope.audit.parity.sides import Side, with_tables_of
+from equiscope.audit.parity.sides import Side, of_module, with_tables_of
 from equiscope.audit.parity.source import Source
 from equiscope.audit.subject.no_dropout import in_mode
 from equiscope.audit.verdict import SEVERITY, StatementErrors
@@ -64,6 +65,14 @@ def parity(
         return compare_sides(first, second, seed)
 
     comparison = compared()
+    models = [s.model for s in sources if s.model is not None]
+    if not comparison.holds and len(models) == 2 and (both := at_lower_precision(models[0], models[1])) is not None:
+        first, second = (of_module(m, args, named_inputs, title, seed) for m, title in zip(both, named, strict=True))
+        at_narrow = compare_sides(first, second, seed)
+        if at_narrow.holds:
+            return drift(comparison, (models[0], models[1]), args, named_inputs, seed)
+        note = "The two have weights in different precisions. They were compared at those of the lower one."
+        return msgspec.structs.replace(at_narrow, notes=[*at_narrow.notes, note])
     training = [s.model for s in sources if s.model is not None and any(part.training for part in s.model.modules())]
     if comparison.holds or not training:
         return comparison

@@ -135,11 +135,16 @@ def canonical(t: Tensor) -> Tensor:
     return t if bool((t.abs() < INFINITE).all()) else torch.where(t.abs() >= INFINITE, t.sign() * torch.inf, t)
 
 
-def of_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], title: str, seed: int) -> Side:
-    """A module on these inputs, in the mode in which it is. Raises InputError where it raises."""
+def of_module(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], title: str, seed: int, low_dtype: torch.dtype | None = None,
+) -> Side:  # fmt: skip
+    """A module on these inputs, in the mode in which it is. Raises InputError where it raises.
+
+    low_dtype  of the run in low precision: float32 by default
+    """
     model = getattr(model, "_orig_mod", model)
     programs, refused = [], ""
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (low_dtype or torch.float32, torch.float64):
         copy = copy_in_dtype(model, dtype)
         moved, named = each(args, partial(_cast, dtype)), each(dict(kwargs), partial(_cast, dtype))
         with torch.random.fork_rng(devices=[]):
@@ -147,7 +152,7 @@ def of_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
             try:
                 programs.append(_watched(copy, moved, named, title, dtype))
             except InputError as error:
-                if dtype == torch.float32:
+                if dtype != torch.float64:
                     raise
                 refused = str(error)
     low, high = programs[0], programs[-1]

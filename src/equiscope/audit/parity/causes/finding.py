@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 CAUSES = {  # what `Parity.kind` can be -> in words
+    "precision": "lower precision",
     "mode": "dropout or training mode", "weights": "a parameter differs", "bias": "bias missing", "transposed": "weight transposed",
     "tied head": "tied head", "activation": "activation", "epsilon": "epsilon of the norm", "norm kind": "kind of norm",
     "norm weight": "weight of the norm", "norm bias": "bias of the norm", "norm placement": "placement of the norm",

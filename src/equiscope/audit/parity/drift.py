@@ -1,0 +1,113 @@
+"""Drift: one model in two precisions. The implementations are compared at the narrower weights; what is left is the precision.
+
+Where that holds, each side runs in its own dtype, and the report says how far the numbers drift apart, layer by layer, and how many
+answers change. An answer is the largest number on the last axis of an output.
+"""
+
+import copy
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.parity.alignment import align, difference
+from equiscope.audit.parity.side_by_side import layer_of
+from equiscope.audit.parity.sides import Side, of_module
+from equiscope.errors import InputError
+from equiscope.record import Parity
+from equiscope.record.report import percent
+
+NARROW = {torch.float16: 16, torch.bfloat16: 16, torch.float32: 32, torch.float64: 64}  # bits of a number
+
+
+def precision(model: nn.Module) -> torch.dtype | None:
+    """The dtype of a model's floating-point parameters; None where they have several."""
+    found = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    return found.pop() if len(found) == 1 else None
+
+
+def at_lower_precision(a: nn.Module, b: nn.Module) -> tuple[nn.Module, nn.Module] | None:
+    """Both models with the weights of the narrower precision; None where neither is in half precision and the other is not."""
+    dtypes = [d for d in (precision(a), precision(b)) if d is not None]
+    bits = {NARROW.get(d) for d in dtypes}
+    if len(dtypes) < 2 or len(bits) == 1 or 16 not in bits:
+        return None
+    narrow = min(dtypes, key=lambda d: NARROW.get(d, 64))
+    ours, theirs = (m if d == narrow else copy.deepcopy(m).to(narrow) for m, d in zip((a, b), dtypes, strict=True))
+    return ours, theirs
+
+
+def drift(comparison: Parity, models: tuple[nn.Module, nn.Module], args: Any, kwargs: Mapping[str, Any], seed: int) -> Parity:
+    """The comparison of models that agree at the narrower weights: how far their numbers drift apart.
+
+    comparison  the comparison at the given weights, whose titles and errors stand
+    """
+    dtypes = [str(precision(m)).removeprefix("torch.") for m in models]
+    both = at_lower_precision(*models)
+    assert both is not None
+    titles = comparison.a, comparison.b
+    sides = [of_module(m, args, kwargs, title, seed) for m, title in zip(both, titles, strict=True)]
+    notes = list(comparison.notes)
+    try:
+        natives = [of_module(m, args, kwargs, title, seed, precision(m)) for m, title in zip(models, titles, strict=True)]
+    except InputError as error:  # an operation without a kernel for the dtype
+        notes.append(f"The drift was not measured: {error}")
+    else:
+        notes += [*_answers(natives), *_growth(_by_layer(sides[0], sides[1], natives))]
+    return msgspec.structs.replace(
+        comparison, verdict="approximate", kind="precision", cause=f"lower precision: {dtypes[0]} in A, {dtypes[1]} in B",
+        evidence="at the weights of the lower precision both compute the same", step_a=None, step_b=None, layers=[], notes=notes,
+    )  # fmt: skip
+
+
+def _growth(layers: dict[str, float]) -> list[str]:
+    """The drift of each layer in words, and where it grows most."""
+    if not layers:
+        return []
+    notes = [f"Drift at the end of each layer: {', '.join(f'{name} {percent(error)}' for name, error in layers.items())}."]
+    grown = [(layers[name] / layers[last], name) for last, name in pairwise(layers) if layers[last]]
+    return [*notes, f"It grows most in {max(grown)[1]}, {max(grown)[0]:.3g} times."] if grown else notes
+
+
+def _by_layer(a: Side, b: Side, natives: list[Side]) -> dict[str, float]:
+    """By layer of A, the drift of the last value that has an equal in B."""
+    layers: dict[str, float] = {}
+    pairs = align(a, b)[0].pairs
+    if any(len(side.nodes) != len(native.nodes) for side, native in zip((a, b), natives, strict=True)):
+        return {}
+    first = {n.value: m.value for n, m in zip(a.nodes, natives[0].nodes, strict=True)}
+    second = {n.value: m.value for n, m in zip(b.nodes, natives[1].nodes, strict=True)}
+    for node in a.nodes:
+        other = pairs.get(node.value)
+        if other is None or other not in second or not layer_of(node.module):
+            continue
+        x, y = natives[0].low.get(first[node.value]), natives[1].low.get(second[other])
+        if x is not None and y is not None and x.shape == y.shape and x.numel() > 1:
+            layers[layer_of(node.module)] = difference(x.double(), y.double())
+    return layers
+
+
+def _answers(natives: list[Side]) -> list[str]:
+    """How many answers change, for each output that both have in one shape."""
+    found = []
+    for name, value in natives[0].outputs.items():
+        other = natives[1].outputs.get(name)
+        x, y = natives[0].low.get(value), None if other is None else natives[1].low.get(other)
+        if x is None or y is None or x.shape != y.shape or x.ndim < 2 or x.shape[-1] < 3:
+            continue
+        flips, rank, count = _flips(x.double(), y.double())
+        found.append(
+            f"{name or 'output'}: {flips} of {count} top answers change; A's top answer has at worst rank {rank} in B. "
+            f"The numbers differ by {percent(difference(x.double(), y.double()))}."
+        )
+    return found
+
+
+def _flips(a: Tensor, b: Tensor) -> tuple[int, int, int]:
+    """Answers that change, the worst rank in B of A's top answer, counted from 1, and the number of answers."""
+    top = a.argmax(-1, keepdim=True)
+    rank = 1 + (b > b.gather(-1, top)).sum(-1)
+    return int((b.argmax(-1, keepdim=True) != top).sum()), int(rank.max()), top.numel()

@@ -1,0 +1,37 @@
+"""A model in a lower precision drifts, which is said as such; a difference beside the precision is still named."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+import equiscope as eq
+from equiscope.audit.integrations.parity_junit import parity_junit
+from tests.audit.parity.families import GatedA, PlainA, gated_b, ids, made, plain_b
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_lower_precision_is_drift(dtype):
+    a = made(PlainA)
+    for b in (copy.deepcopy(a).to(dtype), plain_b(a, permuted=True).to(dtype)):
+        found = eq.parity(a, b, ids())
+        assert (found.verdict, found.kind) == ("approximate", "precision")
+        assert not found.failed
+        assert "<failure" not in parity_junit(found)
+        assert str(dtype).removeprefix("torch.") in found.cause
+        assert any("of 11 top answers change" in note for note in found.notes)
+        assert any(note.startswith("Drift at the end of each layer: h.0 ") for note in found.notes)
+
+
+def test_a_difference_beside_the_precision_is_named():
+    a = made(PlainA)
+    b = plain_b(a, replace(a.o, activation="gelu")).to(torch.bfloat16)
+    assert eq.parity(a, b, ids()).kind == "activation"
+    assert eq.parity(b, a, ids()).kind == "activation"
+
+
+def test_two_models_in_one_low_precision_are_no_drift():
+    a = made(GatedA).to(torch.bfloat16)
+    found = eq.parity(a, gated_b(made(GatedA)).to(torch.bfloat16), ids())
+    assert found.kind != "precision"
