@@ -1,0 +1,98 @@
+"""The GitHub Action and the pre-commit hook, run as their services run them: in an empty folder, by their own files alone."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+MODELS = """
+import torch
+from torch import nn
+
+class Ahead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.mix = nn.Embedding(20, 6), nn.Conv1d(6, 6, 3, padding=1)
+
+    def forward(self, ids):
+        return self.mix(self.table(ids).mT).mT
+
+def ahead():
+    return Ahead(), torch.arange(12)[None]
+"""
+ACCEPTED = "a convolution that may see the next token"
+
+
+@pytest.fixture
+def service(tmp_path):
+    """The environment of a step: an empty home, the files that the service reads, and this Python first on PATH."""
+    for name in ("home", "temp", "work"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "work/models.py").write_text(MODELS)
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}.",
+        "HOME": str(tmp_path / "home"),
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_OUTPUT": str(tmp_path / "outputs"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+    }
+
+
+def act(service, folder, **inputs):
+    """Run the steps of action.yml until one fails; return its exit code, and the outputs by name."""
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    values = {name: str(field.get("default", "")) for name, field in action["inputs"].items()} | inputs
+    code = 0
+    for step in action["runs"]["steps"]:
+        variables = {
+            name: values[text.removeprefix("${{ inputs.").removesuffix(" }}")] for name, text in step.get("env", {}).items()
+        }
+        command = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+        code = subprocess.run(command, cwd=folder / "work", env=service | variables, timeout=300, check=False).returncode
+        if code:
+            break
+    outputs = Path(service["GITHUB_OUTPUT"]).read_text().splitlines()
+    return code, dict(line.split("=", 1) for line in outputs)
+
+
+def test_the_action_fails_on_a_broken_row_and_writes_its_files(service, tmp_path):
+    code, outputs = act(service, tmp_path, target="models:ahead", properties="causal pure", args="--effort quick")
+    assert code == 1
+    assert set(outputs) == set(yaml.safe_load((ROOT / "action.yml").read_text())["outputs"])
+    record = json.loads(Path(outputs["record"]).read_text())
+    assert {row["name"]: row["verdict"] for row in record["rows"]} == {"causal": "broken", "pure": "holds"}
+    assert "<testsuite" in Path(outputs["junit"]).read_text()
+    assert "<html" in Path(outputs["report"]).read_text()
+    summary = Path(service["GITHUB_STEP_SUMMARY"]).read_text()
+    assert summary.startswith("### equiscope check `models:ahead`")
+    assert "broken" in summary
+
+
+def test_the_action_accepts_what_its_baseline_accepts(service, tmp_path):
+    asked = {"target": "models:ahead", "properties": "causal", "baseline": "known.toml"}
+    act(service, tmp_path, **asked, args="--effort quick --update-baseline")
+    file = tmp_path / "work/known.toml"
+    file.write_text(file.read_text().replace('reason = ""', f'reason = "{ACCEPTED}"'))
+    code, _ = act(service, tmp_path, **asked, args="--effort quick")
+    assert code == 0
+    assert ACCEPTED in Path(service["GITHUB_STEP_SUMMARY"]).read_text()
+
+
+def test_a_target_is_never_run_as_a_command(service, tmp_path):
+    code, _ = act(service, tmp_path, target="$(touch stolen); `touch stolen`")
+    assert code == 2
+    assert not (tmp_path / "work/stolen").exists()
+
+
+def test_the_hook_runs_in_the_environment_of_the_project(service, tmp_path):
+    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    command = [*shlex.split(hook["entry"]), "models:ahead", "--property", "pure", "--effort", "quick"]
+    assert subprocess.run(command, cwd=tmp_path / "work", env=service, timeout=300, check=False).returncode == 0
