@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "howto"
 if not PAGES.exists():
     pytest.skip("docs/ is not in the source archive", allow_module_level=True)
-ALL = [ROOT / "README.md", *sorted((ROOT / "recipes").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+ALL = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "recipes").rglob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ALL = [page for page in ALL if not {"_build", "api"} & set(page.relative_to(ROOT).parts)]  # these are generated
 
 
