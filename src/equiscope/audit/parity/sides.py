@@ -4,7 +4,8 @@ A module runs once in float64, with its casts promoted, and once in float32. A f
 no steps.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -228,6 +229,9 @@ def with_tables_of(b: Side, a: Side) -> Side:
     if a.program is None or b.program is None:
         return b
     fixed = [t for v, t in a.high.items() if v not in a.moving and t.is_floating_point() and t.numel() > 1]
+    fixed += [1 / t for t in fixed]  # one side multiplies by frequencies, the other divides by their reciprocals
+    numbers = {x for node in a.nodes if node.step is not None for x in _floats((node.step.args, node.step.kwargs))}
+    fixed += [torch.tensor(x, dtype=torch.float64) for x in numbers]
     changes, names = {}, []
     for leaf in b.program.leaves:
         t = leaf.value
@@ -247,6 +251,18 @@ def with_tables_of(b: Side, a: Side) -> Side:
         b.title, b.nodes, {v: run.values.get(v, t) for v, t in b.high.items()}, b.low, b.moving, b.outputs, b.leaves, b.program,
         b.single, [*b.notes, note],
     )  # fmt: skip
+
+
+def _floats(x: Any) -> Iterator[float]:
+    """The finite numbers with a fraction in the arguments of a step."""
+    if isinstance(x, float):
+        if math.isfinite(x) and not x.is_integer():
+            yield x
+    elif isinstance(x, Mapping):
+        yield from _floats(tuple(x.values()))
+    elif isinstance(x, list | tuple):
+        for part in x:
+            yield from _floats(part)
 
 
 def _is_rounded(t: Tensor, exact: Tensor) -> bool:

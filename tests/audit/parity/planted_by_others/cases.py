@@ -166,7 +166,7 @@ def plant(
     **port,
 ):
     """One case: `wrong` is what the port of `family` gets wrong, at `part` of `layer`."""
-    a, b = (pattern.replace("L", str(layer)) for pattern in PARTS[family][part])
+    a, b = (re.sub(r"\bL\b", str(layer), pattern) for pattern in PARTS[family][part])
 
     def make():
         model = original(family, **(config or {}))

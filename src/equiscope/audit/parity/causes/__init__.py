@@ -13,8 +13,8 @@ from equiscope.audit.parity.divergence import Divergence
 Hypothesis = Callable[[Divergence], Finding | None]
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
-    parameters.bias, parameters.transposed, parameters.other_weights, norms.norm, norms.norm_parameters, activations.activation,
-    elementwise.position_offset, elementwise.embedding_scale, rotary.rotation, attention.attention, attention.value_heads,
+    parameters.bias, parameters.transposed, parameters.other_weights, elementwise.embedding_scale, norms.norm,
+    norms.norm_parameters, activations.activation, elementwise.position_offset, rotary.rotation, attention.attention, attention.value_heads,
     elementwise.cap, norms.placement, elementwise.residual, elementwise.factor,
 )  # fmt: skip
 

@@ -89,8 +89,9 @@ def _outputs(d: Divergence) -> list[int]:
 
 
 def solve_cap(x: Tensor, y: Tensor) -> float | None:
-    """The cap with y = cap · tanh(x / cap), if there is one."""
-    if is_rounding(difference(y, x)):
+    """The cap with y = cap · tanh(x / cap), if there is one that explains at least 99 % of the change from x to y."""
+    change = difference(y, x)
+    if is_rounding(change):
         return None
     i = int(x.abs().argmax())
     start, end = x[i].item(), y[i].item()
@@ -102,7 +103,7 @@ def solve_cap(x: Tensor, y: Tensor) -> float | None:
         bound = math.exp(middle)
         low, high = (middle, high) if bound * math.tanh(abs(start) / bound) < abs(end) else (low, middle)
     bound = math.exp((low + high) / 2)
-    return bound if difference(y, bound * torch.tanh(x / bound)) < 1e-7 else None
+    return bound if difference(y, bound * torch.tanh(x / bound)) < min(1e-7, change / 100) else None
 
 
 def position_offset(d: Divergence) -> Finding | None:
