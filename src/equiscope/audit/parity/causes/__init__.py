@@ -14,8 +14,8 @@ Hypothesis = Callable[[Divergence], Finding | None]
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
     parameters.bias, parameters.transposed, parameters.other_weights, elementwise.embedding_scale, norms.norm,
-    norms.norm_parameters, activations.activation, elementwise.position_offset, rotary.rotation, attention.attention, attention.value_heads,
-    elementwise.cap, norms.placement, elementwise.residual, elementwise.factor,
+    norms.norm_parameters, activations.activation, elementwise.position_offset, rotary.rotation, attention.attention,
+    attention.value_heads, elementwise.cap, norms.placement, elementwise.residual, elementwise.factor,
 )  # fmt: skip
 
 
