@@ -87,7 +87,9 @@ def test_layouts_are_told_apart():
 
 def test_under_torchrun_every_process_gets_the_answer():
     command = torchrun(str(Path(__file__).with_name("torchrun.py")))
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=120)
+    here = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    changed = {"OMP_NUM_THREADS": "1", "PYTHONPATH": here}
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | changed, timeout=120)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split("\n")[:2]) == [f"{rank} all-reduce blocks.1.down_proj" for rank in range(2)]
 
