@@ -28,7 +28,7 @@ def test_an_input_with_nothing_in_it_is_refused(shape):
 
 
 def test_what_is_no_module_is_refused(unchecked):
-    with pytest.raises(InputError, match=r"takes a torch\.nn\.Module, but got function"):
+    with pytest.raises(InputError, match=r"takes a torch\.nn\.Module, or the address of a server, but got function"):
         check(lambda x: x, *features())
 
 

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import re
 import subprocess
 import sys
 import tarfile
@@ -262,65 +261,6 @@ def test_a_run_refuses_another_recipe_and_other_data_and_says_what_differs(equi,
     refused(equi("train", tmp_path / "run", "--small"), "is a run, which goes on by its own recipe", "--small")
     (tmp_path / "words.txt").unlink()
     refused(equi("evaluate", "run"), "There is no", "words.txt")
-
-
-# ------------------------------------------------------------------------------------------------------------ own data
-
-OWN = """title = "Own"
-{data}
-[model]
-width = 16
-layers = 1
-{model}
-[budget]
-steps = 2
-batch = 4
-"""
-CAUSAL = "block = { attention = { heads = 2, position = 'rope', causal = true } }"
-PAIRED = (
-    "block = { attention = { heads = 2, position = 'rope', causal = true }, cross = { heads = 2 } }\n"
-    "encoder = { width = 16, block = { attention = { heads = 2, position = 'rope' } } }\nshared = true\ntied = true"
-)
-MODELS = {
-    "language": CAUSAL,
-    "translation": PAIRED,
-    "images": "input = { patch = [8, 8] }\nreadout = 'mean'",
-    "sounds": "readout = 'mean'",
-}
-
-
-@pytest.fixture
-def own(tmp_path):
-    """The files that docs/howto/data.md speaks of."""
-    import soundfile
-
-    lines = [f"A man walks {i} dogs over the street and a woman looks on, happily." for i in range(40)]
-    (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"body": line + " and more" * 9}) + "\n" for line in lines))
-    for part, some in (("train", lines), ("val", lines[:7])):
-        for language in ("en", "fr"):
-            (tmp_path / f"{part}.{language}").write_text("".join(f"{language} {line}\n" for line in some))
-    for kind in ("cat", "dog"):
-        (tmp_path / "pictures" / kind).mkdir(parents=True)
-        for i in range(12):
-            Image.fromarray(np.full((30 + i, 40, 3), 9 * i, np.uint8)).save(tmp_path / "pictures" / kind / f"{i}.png")
-    (tmp_path / "sounds").mkdir()
-    names = [f"{digit}_{speaker}_{i}" for speaker in ("ann", "bob", "cid") for digit in ("one", "two") for i in range(4)]
-    for i, name in enumerate(names):
-        soundfile.write(tmp_path / "sounds" / f"{name}.wav", np.sin(np.arange(8000) * (0.01 + 0.01 * i)), 16_000)
-    return tmp_path
-
-
-@pytest.mark.parametrize("task", list(MODELS))
-def test_own_data_as_the_page_shows_it_becomes_a_run(equi, own, task):  # noqa: F811
-    page = (FOLDER.parent / "docs" / "howto" / "data.md").read_text(encoding="utf-8")
-    (data,) = [text for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if f'task = "{task}"' in text]
-    data = data.replace("vocabulary = 4096", "vocabulary = 300").replace("vocabulary = 6000", "vocabulary = 300")
-    data = re.sub(r"\n\[model\].*?(?=\n\[|\Z)", "", data, flags=re.DOTALL)  # a smaller one stands below
-    (own / "own.toml").write_text(OWN.format(data=data.replace("context = 256", "context = 16"), model=MODELS[task]))
-    code, out, err = equi("train", "own.toml", "--out", "run", "--json")
-    assert code == 0, err
-    assert {"validation"} <= json.loads(out)["result"].keys()
-    assert "missing" not in equi("data", "own.toml")[1]
 
 
 # --------------------------------------------------------------------------------------------------------- fine-tuning

@@ -9,6 +9,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Route
+from torch import nn
 
 import equiscope as eq
 from equiscope.audit.served.checking import check_served
@@ -143,7 +144,7 @@ def test_python_refuses_what_a_server_cannot_take():
     with pytest.raises(InputError, match="inputs cannot be given"):
         eq.check("http://127.0.0.1:9/v1", [1, 2])
     with pytest.raises(InputError, match="are for the address of a server"):
-        eq.check(object(), model="tiny")
+        eq.check(nn.Identity(), model="tiny")
 
 
 def test_of_several_models_one_must_be_named():

@@ -117,7 +117,7 @@ class SeveralLabels(Struct, frozen=True, kw_only=True, tag="labels"):
         hits, predicted, wanted = (x.sum(-1, keepdims=True) for x in (given & true, given, true))
         micro = Measure("f1", np.concatenate([hits, predicted, wanted], -1).astype(np.float64), measures._f1)
         return Outcomes(
-            names, [self._listed(row) for row in given], [self._listed(row) for row in true], lost,
+            names, [self._listed(row.tolist()) for row in given], [self._listed(row.tolist()) for row in true], lost,
             [micro, measures.f1("f1 macro", true, given), measures.rate("exact", (given == true).all(-1)),
              measures.mean("loss", lost, unit="nats")],
             {of: float(len(true))},
