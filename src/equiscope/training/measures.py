@@ -44,7 +44,7 @@ class Measure:
     @property
     def point(self) -> float:
         """The metric over all examples."""
-        return float(self.value(self.sums.sum(0)))
+        return float(self.value(self.sums.sum(0)[None])[0])
 
 
 class TrueAndPredicted(NamedTuple):
