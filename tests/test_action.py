@@ -10,22 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cli.test_check_command import MODELS
+
 ROOT = Path(__file__).parents[1]
-MODELS = """
-import torch
-from torch import nn
-
-class Ahead(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table, self.mix = nn.Embedding(20, 6), nn.Conv1d(6, 6, 3, padding=1)
-
-    def forward(self, ids):
-        return self.mix(self.table(ids).mT).mT
-
-def ahead():
-    return Ahead(), torch.arange(12)[None]
-"""
 ACCEPTED = "a convolution that may see the next token"
 
 
