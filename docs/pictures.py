@@ -45,7 +45,7 @@ QUIET = (
 )  # fmt: skip
 LARGEST = 150_000  # bytes of one picture
 FIRST = (  # of any page
-    "figure.matrix, table.rows, .plot, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .mask-panel, .stage"
+    "figure.matrix, table.rows, .compared table, .plot, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .mask-panel, .stage"
 )
 MARGIN = 8  # pixels around what is cut out
 
@@ -108,6 +108,7 @@ LOW = {"viewport": {"width": 880, "height": 540}}
 SHOTS: dict[str, Shot] = {
     "numbers": ("", {"viewport": {"width": 1200, "height": 1080}}, pointing("attention.matmul~2", 0, 0)),
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
+    "parity": ("", {"viewport": {"width": 900, "height": 900}}, around(".compared .layer")),
     "report": ("", WIDE, around("#app header", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
@@ -124,6 +125,7 @@ SHOTS: dict[str, Shot] = {
 }  # fmt: skip
 MADE = {
     "drawing": "drawing",
+    "parity": "parity",
     "report": "report",
     "run": "run",
     "looking": "run",
@@ -141,6 +143,7 @@ MADE = {
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
 ANSWER = RECIPE.parent / "questions" / "results" / "heads.json"
+PARITY = Path(__file__).parent / "howto" / "parity.md"  # as below
 HOWTO = Path(__file__).parent / "howto" / "report.md"  # whose code is checked for the picture beside it
 
 
@@ -170,11 +173,21 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     return target
 
 
+def _first_block(page: Path) -> dict[str, Any]:
+    """What the first Python block of a how-to defines."""
+    made: dict[str, Any] = {"__name__": page.stem}
+    exec(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[0], made)
+    return made
+
+
 def report_file(folder: Path) -> Path:
     """The report of the check that the how-to makes."""
-    made: dict[str, Any] = {"__name__": HOWTO.stem}
-    exec("\n".join(re.findall(r"```python\n(.*?)```", HOWTO.read_text(encoding="utf-8"), re.DOTALL)), made)
-    return explore.write(report(made["audit"]), folder / "report.html")
+    return explore.write(report(_first_block(HOWTO)["audit"]), folder / "report.html")
+
+
+def parity_file(folder: Path) -> Path:
+    """The comparison that the how-to makes."""
+    return explore.write(_first_block(PARITY)["parity"], folder / "parity.html")
 
 
 def drawing_file(folder: Path) -> Path:
@@ -264,7 +277,7 @@ def main(names: list[str]) -> None:
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
             "cost": cost_file, "graph": graph_file, "image": image_file, "tokens": tokens_file,
-            "masks": masks_file, "watched": watched_file, "molecule": molecule_file,
+            "masks": masks_file, "watched": watched_file, "molecule": molecule_file, "parity": parity_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
