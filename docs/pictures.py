@@ -45,7 +45,8 @@ QUIET = (
 )  # fmt: skip
 LARGEST = 150_000  # bytes of one picture
 FIRST = (  # of any page
-    "figure.matrix, table.rows, .compared table, .plot, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .mask-panel, .stage"
+    "figure.matrix, table.rows, .compared table, .plot, .desk canvas, "
+    ".candidates, .stack, .architecture, .edge, .photo, .mask-panel, .stage"
 )
 MARGIN = 8  # pixels around what is cut out
 
