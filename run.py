@@ -41,7 +41,7 @@ ONCE = " and not thorough"  # without --thorough: no test that repeats another o
 QUICK = {"pytest, quick": (*PYTEST, *GROUPS, "-m", "quick and not (slow or compile or thorough)", "--durations", "5")}
 TESTS = {
     "pytest": (*PYTEST, *GROUPS, "-m", f"not browser{ONCE}", "--durations", "30"),
-    "pytest, browser": (*PYTEST, *TWO, "-m", f"browser{ONCE}"),
+    "pytest, browser": (*PYTEST, *TWO, "--reruns", "1", "-m", f"browser{ONCE}"),  # a browser on a loaded machine may answer late
     "vitest": ("npm", "test", "--silent"),
 }
 COMPILE = {"pytest, compile": (*PYTEST, *TWO, "-m", f"compile{ONCE}")}  # with --shapes they need a run without
