@@ -104,7 +104,7 @@ class _TorchText:
         else:
             head = _slice(site.index, one.heads)
         tokens = ":" if site.tokens is None else str(list(site.tokens))
-        return f"..., {head}, {tokens}, :"
+        return f"..., {head}, {tokens}, {':' if site.entry is None else _plain_slice(site.entry)}"
 
     def _call(self, number: int, one: AttentionSite) -> list[str]:
         """What happens inside one attention call whose scores or weights change."""
@@ -321,7 +321,8 @@ def _slice(index: int, size: int) -> str:
 
 
 def _module_index(axis: int, site: Site) -> str:
-    last = ":" if site.index is None else _plain_slice(site.index)
+    number = site.entry if site.index is None else site.index
+    last = ":" if number is None else _plain_slice(number)
     if site.tokens is None:
         return f"..., {last}"
     return f"{list(site.tokens)}, ..., {last}" if axis == 0 else f"..., {list(site.tokens)}, {last}"

@@ -339,6 +339,11 @@ def _region(where: Site, value: Tensor, axis: int | None) -> tuple[Any, ...]:
         if any(not -count <= token < count for token in where.tokens):
             raise InputError(f"There are {count} tokens, counted from 0, but {where} was asked for.")
         index[axis] = torch.tensor(where.tokens, device=value.device)
+    if where.entry is not None:
+        size = value.shape[-1]
+        if not -size <= where.entry < size:
+            raise InputError(f"A row has {size} numbers, counted from 0, but {where} was asked for.")
+        index[-1] = slice(where.entry % size, where.entry % size + 1)
     return tuple(index)
 
 

@@ -38,6 +38,7 @@ class Site:
     layer     number of the layer; None: every layer
     index     one head or neuron; None: all
     tokens    rows that change; None: all. Of k and v they are key tokens, of scores and weights query tokens
+    entry     one number of each row: a feature, of scores and weights a key token; None: all
     of        a part of the module's path, such as "decoder": layers are counted among those
     """
 
@@ -47,10 +48,11 @@ class Site:
     tokens: tuple[int, ...] | None = None
     path: str = ""
     of: str = ""
+    entry: int | None = None
 
-    def on(self, *tokens: int) -> Self:
-        """The same site, for these tokens alone."""
-        return replace(self, tokens=tokens)
+    def on(self, *tokens: int, entry: int | None = None) -> Self:
+        """The same site, for these tokens alone. entry: for one number of each: a feature, or of scores and weights a key token."""
+        return replace(self, tokens=tokens or self.tokens, entry=entry)
 
     # --- quantities of a head
     def _quantity(self, quantity: Quantity) -> Self:
@@ -138,6 +140,8 @@ class Site:
         of = f"{self.of} " if self.of else ""
         layer = "every layer" if self.layer is None else f"L{self.layer}"
         tokens = "" if self.tokens is None else f" on token {', '.join(map(str, self.tokens))}"
+        if self.entry is not None:
+            tokens += f" at {'key' if self.quantity in ('scores', 'weights') else 'feature'} {self.entry}"
         match self.quantity:
             case "module":
                 name = self.path
