@@ -29,8 +29,8 @@ from equiscope.data.catalogue import catalogue
 from equiscope.data.files import find_files
 from equiscope.data.language import IGNORED
 from equiscope.geometry import SpaceModel
+from equiscope.interventions.attribution.rollout import rollout
 from equiscope.models import Model, Sampling, build, generate
-from equiscope.models.rollout import rollout
 from equiscope.program.attended.attended import attended
 from equiscope.record.run import METRICS, Point, Score, read_run, write_run
 from equiscope.tokens.elements import SYMBOLS

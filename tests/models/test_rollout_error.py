@@ -7,7 +7,8 @@ from tests.judges import transformers
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.models import PRESETS, resized, rollout, tiny
+from equiscope.interventions.attribution.rollout import rollout
+from equiscope.models import PRESETS, resized, tiny
 from equiscope.program.attended import attended
 from equiscope.symmetry import relative_error
 

@@ -72,13 +72,14 @@ class Swap(Change):
 
 @dataclass(frozen=True, eq=False)
 class Cut(Change):
-    """A query token attends to these key tokens no longer."""
+    """A query token attends to these key tokens no longer. token None: every other token."""
 
-    token: int
+    token: int | None
     keys: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"cut {self.site}: token {self.token} does not attend to {', '.join(map(str, self.keys))}"
+        who = "every other token" if self.token is None else f"token {self.token}"
+        return f"cut {self.site}: {who} does not attend to {', '.join(map(str, self.keys))}"
 
 
 @dataclass(frozen=True, eq=False)

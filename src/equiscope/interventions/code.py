@@ -219,7 +219,11 @@ class _TorchText:
                 return [f"{x}[{index}], {x}[{second}] = {x}[{second}].clone(), {x}[{index}].clone()"]
             case Cut(token=token, keys=keys):
                 head = ":" if change.site.index is None else _slice(change.site.index, self._size(point))
-                return [f"allowed[..., {head}, {token}, {list(keys)}] = False"]
+                if token is not None:
+                    return [f"allowed[..., {head}, {token}, {list(keys)}] = False"]
+                if any(one.cross and one.attention.index == point.key for one in self.experiment.layers):
+                    return [f"allowed[..., {head}, :, {list(keys)}] = False"]
+                return [f"allowed[..., {head}, torch.arange(allowed.shape[-2]) != {key}, {key}] = False" for key in keys]
             case MaskChange(allowed=allowed):
                 head = ":" if change.site.index is None else _slice(change.site.index, self._size(point))
                 return [f"allowed[..., {head}, :, :] = {self._numbers(allowed, change, x)}"]

@@ -9,6 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.interventions.attribution.direct import LogitAttribution, attribution
+from equiscope.interventions.attribution.lens import LogitLens, lens
+from equiscope.interventions.attribution.rollout import rollout
+from equiscope.interventions.attribution.tail import blocks_of
+from equiscope.interventions.attribution.token_effects import TokenEffects, token_effects
 from equiscope.interventions.cache import ActivationCache, by_site
 from equiscope.interventions.changes import Change, Cut, MaskChange, MeanAblation, Move, Patch, ScaleBy, Set, Swap
 from equiscope.interventions.code import code
@@ -152,6 +157,42 @@ class Experiment:
         """
         return path(self, token, answer, metric, of)
 
+    # --- attribution
+    def lens(self, norm: bool = True, of: str = "") -> LogitLens:
+        """The logit lens: what the model's last part answers to the residual stream of each layer. One pass for each layer.
+
+        norm    whether the final norm is applied; of: a part of the path of the attentions, such as "decoder"
+        raises  InputError where the output is no table of logits, or the last part cannot read the streams
+        """
+        return lens(self, norm, of)
+
+    def attribution(self, metric: str | None = None, of: str = "") -> LogitAttribution:
+        """Direct logit attribution: a logit as the sum of the shares of embeddings, heads and feed-forwards.
+
+        metric  one of the experiment's metrics, by default the first: a logit, or a difference of logits
+        of      as in `lens`
+        raises  InputError where the metric is not linear in the output of the final norm
+        """
+        return attribution(self, metric, of)
+
+    def token_effects(self, tokens: Sequence[int] | None = None, metric: str | None = None, of: str = "") -> TokenEffects:
+        """Which tokens decide a metric: rollout, attention, direct share and lens of each, beside the effect of its removal.
+
+        tokens  numbers of the tokens, by default all that can be removed; of a model with an encoder those of the source
+        metric  one of the experiment's metrics, by default the first; of: as in `lens`
+        raises  InputError where tokens do not attend to each other
+        """
+        return token_effects(self, tokens, metric, of)
+
+    def rollout(self, of: str = "") -> Tensor:
+        """Attention rollout: the weights of all layers of a stack, each averaged with the residual path, multiplied. [B, N, N].
+
+        of  as in `lens`
+        """
+        blocks = blocks_of(self.layers, of)
+        points = [ValuePoint("weights", self.layers[block.layers[0]].attention.index) for block in blocks]
+        return rollout(self.values(points)[point].double() for point in points)
+
     # --- passes
     def forward(
         self,
@@ -266,7 +307,8 @@ class Experiment:
             case Swap(other=second):
                 return lambda value: _swapped(value, where, second, axis)
             case Cut(token=token, keys=keys):
-                return lambda allowed: _cut(allowed, where, token, keys)
+                cross = any(layer.cross and layer.attention.index == point.key for layer in self.layers)
+                return lambda allowed: _cut(allowed, where, token, keys, cross)
             case MaskChange(allowed=mask):
                 return lambda allowed: replace(allowed, _four(mask, where).bool())
             case _:
@@ -373,14 +415,20 @@ def _swapped(value: Tensor, where: Site, second: int, axis: int) -> Tensor:
     return changed
 
 
-def _cut(allowed: Tensor, where: Site, token: int, keys: Sequence[int]) -> Tensor:
+def _cut(allowed: Tensor, where: Site, token: int | None, keys: Sequence[int], cross: bool) -> Tensor:
     n, m = allowed.shape[-2:]
-    if not -n <= token < n or any(not -m <= key < m for key in keys):
+    if (token is not None and not -n <= token < n) or any(not -m <= key < m for key in keys):
         raise InputError(f"{n} tokens attend to {m}, counted from 0, but token {token} and keys {list(keys)} were given.")
     heads = slice(None) if where.index is None else where.index
     changed = allowed.clone()
     for key in keys:
-        changed[:, heads, token, key] = False
+        if token is None:
+            own = changed[:, heads, key, key].clone() if not cross else None
+            changed[:, heads, :, key] = False
+            if own is not None:
+                changed[:, heads, key, key] = own
+        else:
+            changed[:, heads, token, key] = False
     return changed
 
 

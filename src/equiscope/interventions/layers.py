@@ -1,7 +1,7 @@
 """Where layers, feed-forwards and the residual stream of a model are: the modules around each attention."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -18,17 +18,24 @@ class Layer:
     block  path of the block; its input is the residual stream
     down   path of the down-projection of its feed-forward; empty where it has none
     tokens axis of the tokens in its residual stream
+    cross  whether it is cross-attention: another attention of its block runs before it, or its rows are not its columns
     """
 
     attention: AttentionSite
     block: str
     down: str
     tokens: int = -2
+    cross: bool = False
 
 
 def layers_of(model: nn.Module, attentions: Sequence[AttentionSite]) -> list[Layer]:
     """A layer for each attention, in the order in which they run."""
-    return [_layer(model, one) for one in attentions]
+    layers: list[Layer] = []
+    for one in attentions:
+        layer = _layer(model, one)
+        second = bool(layer.block) and any(other.block == layer.block for other in layers)
+        layers.append(replace(layer, cross=second or one.rows != one.columns))
+    return layers
 
 
 def _layer(model: nn.Module, one: AttentionSite) -> Layer:

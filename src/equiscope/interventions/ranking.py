@@ -25,7 +25,7 @@ ROWS = 2048  # tokens of a batch of copies: more copies gain nothing on a CPU
 COPIES = 16
 SAME = 1e-3  # of the largest output: an unchanged copy in a batch must be as near to the unchanged run
 PRINTED = 20
-By = Literal["zero", "mean"] | Callable[[Site], Change]
+By = Literal["zero", "mean"] | Callable[[Site], Change | Sequence[Change]]
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,20 @@ def sites_of(experiment: "Experiment", which: str | Sequence[Site]) -> list[Site
     raise wrong_choice("rank(which)", which, ["heads", "layers"])
 
 
-def change_of(by: By) -> tuple[Callable[[Site], Change], str]:
-    """The change of each site, and how it reads."""
+def change_of(by: By) -> tuple[Callable[[Site], list[Change]], str]:
+    """The changes of each site, which act together, and how they read."""
     if by == "zero":
-        return lambda one: one.zero(), "set to 0"
+        return lambda one: [one.zero()], "set to 0"
     if by == "mean":
-        return lambda one: one.mean(), "set to its mean"
+        return lambda one: [one.mean()], "set to its mean"
     if isinstance(by, str):
         raise wrong_choice("rank(by)", by, ["zero", "mean"])
-    return by, "changed"
+
+    def made(one: Site) -> list[Change]:
+        found = by(one)
+        return [found] if isinstance(found, Change) else list(found)
+
+    return made, "changed"
 
 
 def rank(experiment: "Experiment", which: str | Sequence[Site], by: By, metric: str | None, copies: int | None) -> Ranking:
@@ -188,11 +193,11 @@ def estimate(
     """The first-order effect of each change, and the measured effect of the largest ones."""
     name, sites, (make, words) = metric_name(experiment, metric), sites_of(experiment, which), change_of(by)
     before = experiment.passes
-    slopes, values = gradients(experiment, [make(one) for one in sites], name)
+    slopes, values = gradients(experiment, [change for one in sites for change in make(one)], name)
     numbers = []
     for one in sites:
         total = 0.0
-        for point, edit in experiment.edits_of(make(one)):
+        for point, edit in (found for change in make(one) for found in experiment.edits_of(change)):
             if point not in slopes:
                 raise InputError(f"{one} is changed before the softmax or by a mask: no gradient gives its effect. Use rank().")
             new = edit.change(values[point])
@@ -255,15 +260,17 @@ def _copies(experiment: "Experiment", copies: int | None) -> int:
     return max(1, min(COPIES, ROWS // max(rows, 1)))
 
 
-def _batched(experiment: "Experiment", changes: Sequence[Change], copies: int, name: str, base: float) -> tuple[list[float], float]:
+def _batched(
+    experiment: "Experiment", changes: Sequence[Sequence[Change]], copies: int, name: str, base: float
+) -> tuple[list[float], float]:
     """The effect of each change, and the error of the unchanged copy that the first batch contains."""
     effects: list[float] = []
     error, todo, first = 0.0, list(changes), True
     while todo:
         some, todo = todo[: copies - first], todo[copies - first :]
         edits: dict[ValuePoint, list[Edit]] = {}
-        for number, change in enumerate(some, start=int(first)):
-            for point, edit in experiment.edits_of(change, number):
+        for number, together in enumerate(some, start=int(first)):
+            for point, edit in (found for change in together for found in experiment.edits_of(change, number)):
                 edits.setdefault(point, []).append(edit)
         size = len(some) + first
         output = experiment.output(experiment.forward(edits, copies=size)[0])

@@ -126,8 +126,11 @@ class Site:
             )
         return Swap(self, other)
 
-    def cut(self, token: int, attends_to: int | Sequence[int]) -> Change:
-        """Remove edges: this query token no longer attends to these key tokens. The other weights of the row grow to sum to 1."""
+    def cut(self, token: int | None, attends_to: int | Sequence[int]) -> Change:
+        """Remove edges: this query token no longer attends to these key tokens. The other weights of the row grow to sum to 1.
+
+        token  None: every token but the key token itself; in cross-attention every token
+        """
         keys = (attends_to,) if isinstance(attends_to, int) else tuple(attends_to)
         return Cut(self._quantity("weights"), token, keys)
 

@@ -14,7 +14,6 @@ from equiscope.models.networks import ConvNet, Lstm, Mlp, Network
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
 from equiscope.models.resize import resized
-from equiscope.models.rollout import rollout
 from equiscope.models.sampling import Sampling
 from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.models.speculate import Draft
@@ -65,7 +64,6 @@ __all__ = [
     "folder_of",
     "generate",
     "resized",
-    "rollout",
     "search",
     "spec_of",
     "stream",

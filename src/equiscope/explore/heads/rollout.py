@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from equiscope.models.rollout import rollout
+from equiscope.interventions.attribution.rollout import rollout
 from equiscope.program.attended.attended import Attended
 from equiscope.program.attended.survey import survey
 from equiscope.record import AttentionLayer, AttentionTensors, HeadStatistics, pack
