@@ -14,7 +14,6 @@ import datetime
 import functools
 import gzip
 import http.server
-import json
 import os
 import re
 import shutil
@@ -24,7 +23,7 @@ import threading
 from pathlib import Path
 
 from benchmarks.explorer.browser import FLAGS, QUIET
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, machine, save, versions
 
 GOALS = {"bytes": 250_000, "cpu_s": 0.5, "hover_ms": 16}
 MOVES = 20
@@ -102,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one visit, nothing saved")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the table")
     settings = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
@@ -132,10 +131,7 @@ def main():
     text = table(results)
     print(text)
     if not settings.quick:
-        stem = settings.out / f"book-{results['date']}"
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(text + "\n")
+        save("book", results, text, settings.out)
 
 
 def first(site):

@@ -24,7 +24,7 @@ import sys
 import time
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, ROOT, machine, save, versions
 from transformers import GPT2Config, GPT2LMHeadModel
 
 STATEMENTS = {"actions": ["permute", "shift"], "properties": ["causal", "cache"]}
@@ -223,7 +223,7 @@ def table(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tiny model, nothing saved")
-    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", default=RESULTS, help="folder of the table")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.alone:
@@ -243,10 +243,7 @@ def main():
     }  # fmt: skip
     print(table(found))
     if not chosen.quick:
-        stem = ROOT.joinpath(chosen.out, f"check-{found['date']}")
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(table(found) + "\n")
+        save("check", found, table(found), chosen.out)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ has been imported.
 import argparse
 import datetime
 import importlib.util
-import json
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, machine, save, versions
 
 TIMED = "import torch, time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
 IMPORTS = {
@@ -44,7 +43,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--quick", action="store_true", help="two turns, nothing saved")
-    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", default=RESULTS, help="folder of the table")
     chosen = parser.parse_args()
     some = {n: s for n, (s, package) in IMPORTS.items() if package is None or importlib.util.find_spec(package)}
     spent = {name: [] for name in some} | {"equiscope --help": []}
@@ -68,10 +67,7 @@ def main():
             lines.append(f"| {name} | {statistics.median(times):.3f} | {min(times):.3f}-{max(times):.3f} |")
     print("\n".join(lines))
     if not chosen.quick:
-        stem = ROOT.joinpath(chosen.out, f"cold-{results['date']}")
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        save("cold", results, "\n".join(lines), chosen.out)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ Source: Chen & Goodman 1998, "An Empirical Study of Smoothing Techniques for Lan
 import argparse
 import bz2
 import datetime
-import json
 import lzma
 import time
 from pathlib import Path
 
 import numpy as np
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, ROOT, machine, save, versions
 
 from equiscope.data import Passages
 from equiscope.record import read_run
@@ -108,7 +107,7 @@ def main():
     parser.add_argument("--run", type=Path, action="append", default=[], help="folder of a run of it; may be given several times")
     parser.add_argument("--orders", type=int, nargs="+", default=[3, 4, 5, 6, 7, 8, 9], help="characters of an n-gram, 9 at most")
     parser.add_argument("--quick", action="store_true", help="on the recipe's samples, nothing saved")
-    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", default=RESULTS, help="folder of the table")
     chosen = parser.parse_args()
     recipe = read_recipe(chosen.recipe, ['data.tokens="characters"'], small=chosen.quick)
     passages = Passages(recipe.data, recipe.seed, chosen.recipe.parent)
@@ -134,9 +133,7 @@ def main():
     lines += ["", "| what | bits per character |", "| --- | --- |", *(f"| {name} | {value:.4f} |" for name, value in rows.items())]
     print("\n".join(lines))
     if not chosen.quick:
-        stem = ROOT.joinpath(chosen.out, f"compressors-{results['date']}")
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        save("compressors", results, "\n".join(lines), chosen.out)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, ROOT, machine, save, versions
 
 from equiscope.explore.space.in_space import in_space
 from equiscope.geometry import PointSpec, SpaceModel
@@ -107,7 +107,7 @@ def main():
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--times", type=int, default=9, help="answers of a turn")
     parser.add_argument("--quick", action="store_true", help="a small model, two turns, nothing saved")
-    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", default=RESULTS, help="folder of the table")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     results = {"date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("numpy"), "cases": {}}
@@ -129,9 +129,7 @@ def main():
             lines.append(f"| {case} | {what} | {statistics.median(times):.1f} | {min(times):.1f}-{max(times):.1f} | {more} |")
     print("\n".join(lines))
     if not chosen.quick:
-        stem = ROOT.joinpath(chosen.out, f"computation-{results['date']}")
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        save("computation", results, "\n".join(lines), chosen.out)
 
 
 if __name__ == "__main__":

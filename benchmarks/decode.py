@@ -15,7 +15,6 @@ torch.
 
 import argparse
 import datetime
-import json
 import math
 import pathlib
 import statistics
@@ -23,7 +22,7 @@ import tempfile
 import time
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, machine, named, save, versions
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import equiscope as eq
@@ -181,7 +180,7 @@ def main():
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--only", default="", help="part of a size's name")
     parser.add_argument("--dtype", choices=DTYPES, action="append")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="folder of the table")
     asked = parser.parse_args()
     sizes, turns, length, steps = (TINY, 2, 5, 8) if asked.quick else (SIZES, asked.turns, 64, 128)
     before = machine()
@@ -204,12 +203,9 @@ def main():
         "By heart: the same of a text that the weights have learnt, before the first token that is wrong.",
         "The limit is as many bytes read in matrices of float32, by the fastest product with one row, or sum, of torch.",
     ]
-    asked.out.mkdir(parents=True, exist_ok=True)
-    path = asked.out / f"decode-{day}"
-    path.with_suffix(".md").write_text("\n".join([*head, text, ""]), encoding="utf-8")
     plain = {"machine": {"before": before, "after": after}, "versions": versions("transformers"), "turns": turns,
              "cases": {f"{size}, {dtype}": case for (size, dtype), case in found.items()}}  # fmt: skip
-    path.with_suffix(".json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    save(named("decode", (asked.dtype or DTYPES, DTYPES)), plain, "\n".join([*head, text]), asked.out)
 
 
 if __name__ == "__main__":

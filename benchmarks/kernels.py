@@ -10,12 +10,11 @@ table has its median and its middle half. A kernel stays if some usual size trai
 
 import argparse
 import datetime
-import json
 import time
 
 import torch
 import torch.nn.functional as F
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import machine, save, versions
 
 import equiscope as eq
 from equiscope.attention import scores
@@ -111,9 +110,7 @@ def main():
         }
     print(markdown(results))
     if not chosen.quick:
-        stem = ROOT / "benchmarks" / "results" / f"kernels-{results['date']}"
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(markdown(results) + "\n")
+        save("kernels", results, markdown(results))
 
 
 if __name__ == "__main__":

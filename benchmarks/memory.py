@@ -11,12 +11,11 @@ and oneDNN.
 
 import argparse
 import datetime
-import json
 import math
 import pathlib
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, ROOT, machine, save, versions
 from benchmarks.positions import ours, peers
 from benchmarks.positions.__main__ import given, passes
 from torch._C._profiler import _EventType
@@ -141,7 +140,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="64 and 128 tokens, nothing saved")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--lengths", type=int, nargs="+", help="default: 256 512 1024 2048 4096")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="folder of the table")
     parser.add_argument("--picture", type=pathlib.Path, default=PICTURE)
     chosen = parser.parse_args()
     lengths = chosen.lengths or ([64, 128] if chosen.quick else [256, 512, 1024, 2048, 4096])
@@ -155,10 +154,7 @@ def main():
     }  # fmt: skip
     print(markdown(results))
     if not chosen.quick:
-        stem = chosen.out / f"memory{'-cuda' if chosen.device == 'cuda' else ''}-{results['date']}"
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(markdown(results))
+        save(f"memory{'-cuda' if chosen.device == 'cuda' else ''}", results, markdown(results), chosen.out)
         draw(results, chosen.picture)
 
 

@@ -13,19 +13,19 @@ in float32, among products whose error is that of float32.
 import argparse
 import contextlib
 import datetime
-import json
 import tempfile
 import time
 
 import torch
 import torch.nn.functional as F
 from benchmarks import gpts
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, machine, named, save, versions
 
 import equiscope as eq
 from equiscope.models import PRESETS, Mixed
 from equiscope.training.engine import onednn_products
 
+DTYPES = ["float32", "bfloat16"]
 SIZES = {
     "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),
 }  # fmt: skip
@@ -183,10 +183,10 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="tiny, two turns, nothing saved")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--dtypes", nargs="+", choices=["float32", "bfloat16"], default=["float32", "bfloat16"])
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES)
     parser.add_argument("--turns", type=int, default=11)
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of peers; nanoGPT's way always runs")
-    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", default=RESULTS, help="folder of the table")
     return parser.parse_args()
 
 
@@ -195,22 +195,18 @@ def main():
     if chosen.quick:
         torch.compiler.set_stance("force_eager")
     sizes = {"tiny": TINY} if chosen.quick else {name: SIZES[name] for name in chosen.sizes}
-    runs = {}
+    runs, name = {}, named("models", (chosen.sizes, SIZES), (chosen.dtypes, DTYPES))
     results = {"date": datetime.date.today().isoformat(), "machine": machine(), "runs": runs,
                "versions": versions("transformers", "x-transformers", "litgpt")}  # fmt: skip
-    for name, size in sizes.items():
+    for title, size in sizes.items():
         for dtype in chosen.dtypes:
-            runs[f"{name}, {dtype} ({size})"] = measure(size, dtype == "bfloat16", 2 if chosen.quick else chosen.turns, chosen.only)
+            runs[f"{title}, {dtype} ({size})"] = measure(
+                size, dtype == "bfloat16", 2 if chosen.quick else chosen.turns, chosen.only
+            )
             results["machine"]["load after"] = machine()["load"]
             if not chosen.quick:  # a later size may take long
-                save(results, ROOT.joinpath(chosen.out, f"models-{results['date']}"))
+                save(name, results, markdown(results), chosen.out)
     print(markdown(results))
-
-
-def save(results, stem):
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    stem.with_suffix(".md").write_text(markdown(results) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ are CPU seconds of the process. Our Muon stays if some recipe trains at least 1.
 
 import argparse
 import datetime
-import json
 import time
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import ROOT, machine, save, versions
 
 from equiscope.models import build
 from equiscope.training import open_task, read_recipe, resolve_spec
@@ -72,9 +71,7 @@ def main():
     results["seconds"] = measured(chosen.quick, 2 if chosen.quick else chosen.turns)
     print(markdown(results))
     if not chosen.quick:
-        stem = ROOT / "benchmarks" / "results" / f"muon-{results['date']}"
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(markdown(results) + "\n")
+        save("muon", results, markdown(results))
 
 
 if __name__ == "__main__":

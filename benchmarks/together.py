@@ -15,14 +15,13 @@ thread: runs at once have a core each, so that their rate for each core is that 
 
 import argparse
 import datetime
-import json
 import multiprocessing
 import os
 import statistics
 import time
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import ROOT, machine, save, versions
 
 from equiscope.training import open_task, read_recipe, resolve_spec
 from equiscope.training.engine import TrainingEngine
@@ -148,9 +147,7 @@ def main():
             print(case, seeds, {way: round(statistics.median(each), 1) for way, each in rates.items()}, flush=True)
     print(markdown(results))
     if not chosen.quick:
-        stem = ROOT / "benchmarks" / "results" / f"together-{device}-{results['date']}"
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(markdown(results) + "\n")
+        save(f"together-{device}", results, markdown(results))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from benchmarks import gpts
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import ROOT, machine, named, save, versions
 
+DTYPES = ["float32", "bfloat16"]
 SIZES = {"4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6)}
 STEPS = {"4x128": 240, "6x384": 12, "tiny": 9}
 TINY = gpts.Size(1, 32, 2, places=16, batch=2)
@@ -278,7 +279,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="tiny, one round, nothing saved")
     parser.add_argument("--sizes", nargs="+", choices=[*SIZES, "tiny"], default=list(SIZES))
-    parser.add_argument("--dtypes", nargs="+", choices=["float32", "bfloat16"], default=["float32", "bfloat16"])
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of loops")
@@ -306,9 +307,7 @@ def main():
     made = markdown(results)
     print(made)
     if not chosen.quick:
-        stem = ROOT / "benchmarks" / "results" / f"train-{results['date']}"
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        stem.with_suffix(".md").write_text(made + "\n")
+        save(named("train", (chosen.sizes, SIZES), (chosen.dtypes, DTYPES)), results, made)
 
 
 if __name__ == "__main__":

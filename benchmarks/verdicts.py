@@ -10,11 +10,10 @@ Install the peer with `pip install pytest-torch==1.1.1`. Without it the table sa
 
 import argparse
 import datetime
-import json
 import sys
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import ROOT, machine, save, versions
 from torch import Tensor, nn
 
 import equiscope as eq
@@ -134,10 +133,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.quick:
         date = datetime.date.today().isoformat()
         results = {"date": date, "machine": machine(), "versions": versions("pytest-torch"), "rows": rows}
-        stem = ROOT / "benchmarks" / "results" / f"verdicts-{date}"
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         heading = f"# Verdicts beside a tolerance ({date})\n\n{results['machine']}, {results['versions']}\n\n"
-        stem.with_suffix(".md").write_text(heading + table(rows) + "\n")
+        save("verdicts", results, heading + table(rows))
     return 0
 
 

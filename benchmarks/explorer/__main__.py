@@ -26,6 +26,8 @@ import sys
 import tempfile
 import time
 
+from benchmarks.machine import RESULTS, save
+
 from . import entries, peers, table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -153,7 +155,7 @@ def arguments():
     parser.add_argument("--setup", action="store_true", help="also time the set-up in a fresh clone")
     parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' environment")
     parser.add_argument("--constraints", type=pathlib.Path, default=ROOT / "constraints.txt", help="pip constraints for it")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="folder of the table")
     parser.add_argument(
         "--chromium",
         default=os.environ.get("EQUISCOPE_BROWSER")
@@ -168,13 +170,6 @@ def arguments():
     settings.peers = (settings.peers or cache / "equiscope" / "peers").resolve()
     settings.libraries = None
     return settings
-
-
-def save(results, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / f"explorer-{results['date']}"
-    stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(table.markdown(results))
 
 
 def main():
@@ -206,7 +201,7 @@ def main():
                 "commands": command_times(settings) if repeat == settings.repeat else {},
                 "pages": records,
             }
-            save(results, settings.out)
+            save("explorer", results, table.markdown(results), settings.out)
     print(table.markdown(results))
 
 

@@ -10,7 +10,6 @@ Full and read-only disks are mounted, and devices are made, where the system per
 
 import argparse
 import datetime
-import json
 import sys
 import time
 from collections import Counter, defaultdict
@@ -19,7 +18,7 @@ from typing import Any
 
 from benchmarks.fuzz.kinds import KINDS
 from benchmarks.fuzz.running import Ending, fuzz
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import machine, save, versions
 
 
 def summary(endings: list[Ending]) -> dict[str, dict[str, Any]]:
@@ -86,9 +85,7 @@ def main() -> int:
     print(markdown(results))
     print(faults(wrong, options.show))
     if options.save:
-        stem = ROOT / "benchmarks" / "results" / f"fuzz-{results['date']}"
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(markdown(results) + "\n")
+        save("fuzz", results, markdown(results))
     return int(bool(wrong))
 
 

@@ -12,13 +12,12 @@ All contestants take turns in one run. One that fails or exceeds the limit is re
 import argparse
 import datetime
 import functools
-import json
 import pathlib
 import warnings
 
 import torch
 from benchmarks.geometry import attention, energies, exact, lists, peers, points, table, turns
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, machine, save, versions
 
 PARTS = ("attention", "energies", "exact", "lists")
 MANY = [500, 1000, 2000, 5000, 10000, 20000]
@@ -100,10 +99,7 @@ def saved(results, folder):
     for part in ("attention", "energies"):
         if part in results:
             plain[part] = {f"{count} points, {channels} channels": case for (channels, count), case in results[part].items()}
-    stem = folder / f"geometry-{results['date']}"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(table.markdown(results), encoding="utf-8")
+    save("geometry", plain, table.markdown(results), folder)
 
 
 def arguments():
@@ -121,7 +117,7 @@ def arguments():
     parser.add_argument("--budget", type=float, default=3.0, help="seconds after which a slow one has turns enough (3 at least)")
     parser.add_argument("--limit", type=float, default=8.0, help="seconds of one pass")
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of contestants")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="folder of the table")
     chosen = parser.parse_args()
     chosen.energy_sizes = chosen.sizes or [32, 128]
     chosen.sizes = chosen.sizes or [32, 128, 512]

@@ -12,11 +12,10 @@ error against the same function in float64, and the operations and bytes. Peers 
 import argparse
 import dataclasses
 import datetime
-import json
 import time
 
 import torch
-from benchmarks.machine import ROOT, machine, versions
+from benchmarks.machine import RESULTS, machine, named, save, versions
 
 from . import ours, peers, table
 from .count import count
@@ -105,7 +104,7 @@ def arguments():
     )
     parser.add_argument("--threads", type=int, help="of torch; default: all cores")
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of contestants")
-    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--out", default=RESULTS, help="folder of the table")
     return parser.parse_args()
 
 
@@ -129,10 +128,7 @@ def main():
     text = table.markdown(results)
     print(text)
     if not chosen.quick:
-        stem = ROOT.joinpath(chosen.out, f"positions{'-cuda' if cuda else ''}-{results['date']}")
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        stem.with_suffix(".md").write_text(text)
+        save(named("positions-cuda" if cuda else "positions", (chosen.lengths or [], [])), results, text, chosen.out)
 
 
 if __name__ == "__main__":
