@@ -25,12 +25,14 @@ from equiscope.record import (
     Drawing,
     Explorable,
     Heads,
+    InterventionEffect,
     Masks,
     Messages,
     Molecule,
     Parity,
     Patches,
     ProgramRecord,
+    RankedHeads,
     Reach,
     Report,
     RunReport,
@@ -44,7 +46,7 @@ FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
     Molecule, Parity, Patches, Reach,
-    Computation, ProgramRecord,
+    Computation, ProgramRecord, InterventionEffect, RankedHeads,
 ]  # fmt: skip
 
 

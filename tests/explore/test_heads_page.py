@@ -13,7 +13,7 @@ from torch import nn
 from equiscope.errors import InputError
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.record import AttentionTensors, TokenSequence, unpack
-from equiscope.record.heads import patch_sequence
+from equiscope.record.token_sequence import patch_sequence
 
 WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])

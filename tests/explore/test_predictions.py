@@ -9,7 +9,7 @@ from tests.judges import transformers
 from equiscope.explore.heads.predictions import ROWS, PredictionReader, classes, predictions
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.record import Heads, TokenSequence, unpack
-from equiscope.record.heads import patch_sequence
+from equiscope.record.token_sequence import patch_sequence
 
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -11,7 +11,7 @@ from equiscope.errors import InputError
 from equiscope.explore.pages.heads import RUNS, HeadsPage
 from equiscope.positions import Learned, NoPosition, Rope
 from equiscope.record import AttentionTensors, Heads, TokenSequence, unpack
-from equiscope.record.heads import patch_sequence
+from equiscope.record.token_sequence import patch_sequence
 
 WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])

@@ -28,7 +28,7 @@ from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import AttentionTensors, TokenSequence, pack, unpack
-from equiscope.record.heads import patch_sequence
+from equiscope.record.token_sequence import patch_sequence
 from tests.journeys.barriers import barriers
 from tests.journeys.heads import HOSTILE, RECORDS, SENTENCE, attended, large, photo, words
 from tests.pairwise import few

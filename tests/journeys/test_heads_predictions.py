@@ -15,7 +15,7 @@ from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import TokenSequence, unpack
-from equiscope.record.heads import patch_sequence
+from equiscope.record.token_sequence import patch_sequence
 from equiscope.training import load_run, load_task
 from tests.cli.test_cli import equi
 from tests.journeys.heads import photo

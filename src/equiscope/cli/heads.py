@@ -56,6 +56,7 @@ PHOTOGRAPH = (
 PREPROCESSOR = "preprocessor_config.json"
 RATE, FASTEST = 16000, 1_000_000  # samples a second: of models that say none, and of any sound
 NUMBERS = 20_000_000  # parameters of a model whose numbers a page holds
+SAVED = "/saved.html"  # the page as a file, with what was computed so far
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 
@@ -82,12 +83,17 @@ class PreparedModel(LabelledInputs):
 
     origin     what the model is, and where its weights come from, in sentences
     warning  what a reader must know before anything else, such as that the weights are random
+    second   makes another input of the model from a text, or from one of `choices`; None: it has none
+    model_lines  lines that make the model, in plain Python
     """
 
     model: nn.Module
     warning: str = ""
     origin: list[str] = field(default_factory=list)
     reader: PredictionReader | None = None
+    second: Callable[[str], LabelledInputs] | None = None
+    choices: list[str] = field(default_factory=list)
+    model_lines: str = ""
 
 
 def run(
@@ -129,7 +135,9 @@ def run(
         from equiscope.cli.book import other_pages
 
         links, frames = other_pages(page.content)
-        answers, runs = {"/head": page.answer_head}, {"/rerun": page.answer_rerun}
+        answers = {"/head": page.answer_head}
+        runs = {"/rerun": page.answer_rerun, "/effect": page.interventions.answer_effect, "/rank": page.interventions.answer_rank}
+        frames[SAVED] = lambda: html(page.file())
         serve(html(page.content, policy=POLICY, links=links), port, open_browser, answers, runs, frames)
 
 
@@ -203,9 +211,13 @@ def _prepare(source: str, request: ModelInput, seed: int) -> PreparedModel:
 def _heads_page(ready: PreparedModel, title: str, source: str, seed: int) -> HeadsPage:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return HeadsPage(
+        page = HeadsPage(
             ready.model, ready.args, ready.kwargs, ready.sequences, title, source, ready.notes, ready.reader, ready.warning
         )
+    page.interventions.model_lines = ready.model_lines or page.interventions.model_lines
+    if ready.second is not None:
+        page.set_second_input(ready.second, ready.choices)
+    return page
 
 
 def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
@@ -227,13 +239,25 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
     if request.audio is not None:
         sequences = [_with_sound(sequence, request.audio) for sequence in sequences]
     ready = PreparedModel(inputs.args, inputs.kwargs, sequences, model=model, reader=_of_task(task))
-    if (name := trained.name_of(folder)) is not None:
+    name = trained.name_of(folder)
+    ready.model_lines = f"import equiscope as eq\n\nmodel = eq.load({name or str(folder)!r})"
+    files = {file.stem: file for file in trained.examples(name)} if name is not None and wanted != "text" else {}
+    ready.choices = list(files)
+    if files or wanted == "text":
+        ready.second = lambda text: _task_inputs(task, model, str(files.get(text, text)))
+    if name is not None:
         ready.notes.append(trained.summary(name))
         ready.warning = PHOTOGRAPH * (request.image is not None and _is_photograph(request.image))
     if any(sequence.sound is not None and not any(b64decode(sequence.sound.samples)) for sequence in sequences):
         ready.notes.append(SILENT)
     _note_partial_letters(ready)
     return ready
+
+
+def _task_inputs(task: Task, model: nn.Module, given: str) -> LabelledInputs:
+    with torch.no_grad():
+        inputs = task.model_inputs(model, given)  # type: ignore[arg-type]
+    return LabelledInputs(inputs.args, inputs.kwargs, inputs.sequences)
 
 
 def _is_photograph(path: Path) -> bool:
@@ -263,6 +287,7 @@ def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
     folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
     if request.text is not None:
         _set_text(ready, target_, folder, request.text)
+        ready.second = lambda text: _second_text(target_, folder, text)
     elif request.image is not None:
         _set_image(ready, target_, folder, request.image)
     elif request.audio is not None:
@@ -271,7 +296,17 @@ def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
     ready.reader = model_reader(target_.model, tokenizer(folder))
     _note_partial_letters(ready)
+    if type(target_.model).__module__.startswith("transformers.") and folder_of(source):
+        name = type(target_.model).__name__
+        ready.model_lines = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({source!r}).eval()"
     ready.origin = [f"This is {target_.title}."] * (source in PRESETS) + list(target_.notes)
+    return ready
+
+
+def _second_text(target: Target, folder: Path, text: str) -> LabelledInputs:
+    """Another text for the same model."""
+    ready = PreparedModel(target.args, dict(target.kwargs), model=target.model)
+    _set_text(ready, target, folder, text)
     return ready
 
 

@@ -21,8 +21,8 @@ from equiscope.record.heads import (
     Rerun,
     RerunOptions,
     SideBySide,
-    TokenSequence,
 )
+from equiscope.record.interventions import InterventionEffect, RankedHeads
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
@@ -33,6 +33,7 @@ from equiscope.record.reach import Reach
 from equiscope.record.report import Report, ReportRow, report
 from equiscope.record.run import DataFile, Point, Run, Sample, Score, read_run, write_run
 from equiscope.record.run_report import RunReport, RunUpdate, run_report
+from equiscope.record.token_sequence import TokenSequence
 from equiscope.record.tokenised import Tokenised
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "Frame",
     "HeadStatistics",
     "Heads",
+    "InterventionEffect",
     "LeafRecord",
     "Link",
     "Look",
@@ -79,6 +81,7 @@ __all__ = [
     "PositionTable",
     "ProgramRecord",
     "Proof",
+    "RankedHeads",
     "Reach",
     "Report",
     "ReportRow",

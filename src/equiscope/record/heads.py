@@ -9,50 +9,11 @@ from typing import Literal
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
+from equiscope.record.interventions import InterventionOptions
 from equiscope.record.program import VERSION
+from equiscope.record.token_sequence import TokenSequence
 
-SequenceKind = Literal["words", "patches", "slices", "tokens"]
 Role = Literal["previous", "self", "first", "content", "uniform", "mixed"]
-
-
-class AudioClip(Struct, frozen=True, kw_only=True):
-    """A sound that a page draws and plays. rate: samples per second; samples: base64, 16 bits each, little-endian."""
-
-    rate: int
-    samples: str
-
-
-class TokenSequence(Struct, frozen=True, kw_only=True):
-    """The tokens of the rows or columns of an attention: words of a text, patches of a picture, slices of a sound.
-
-    labels         one per token
-    words          of each token the number of the word that it is a piece of, from 0 on; empty: not known
-    picture        data: address of the picture; empty for none
-    grid           rows and columns of patches
-    prefix_tokens  tokens before the patches or slices: a class token, registers
-    seconds        start of each slice, without prefix tokens; duration: seconds of a slice, 0: until the next one starts
-    sound          the sound itself; None: not in the record
-    """
-
-    name: str
-    kind: SequenceKind
-    labels: list[str]
-    picture: str = ""
-    grid: list[int] = field(default_factory=list)
-    prefix_tokens: int = 0
-    seconds: list[float] = field(default_factory=list)
-    duration: float = 0.0
-    words: list[int] = field(default_factory=list)
-    sound: AudioClip | None = None
-
-
-def patch_sequence(grid: list[int], prefix_tokens: int, picture: str = "") -> TokenSequence:
-    """The patches of a picture, row by row, after a class token and registers. Rows and columns are counted from 0."""
-    prefix = ["class", *(f"register {i}" for i in range(1, prefix_tokens))][:prefix_tokens]
-    cells = [f"row {row}, column {column}" for row in range(grid[0]) for column in range(grid[1])]
-    return TokenSequence(
-        name="picture", kind="patches", labels=[*prefix, *cells], picture=picture, grid=grid, prefix_tokens=prefix_tokens
-    )  # fmt: skip
 
 
 class HeadStatistics(Struct, frozen=True, kw_only=True):
@@ -238,6 +199,7 @@ class Heads(Struct, frozen=True, kw_only=True):
     rollout           all layers of a stack as one, numbered after the last of `layers`: one head from the mean over heads, one from
                       the maximum
     predictions       None where the output cannot be read as predictions
+    interventions     what the page may change in the model; None on a rerun
     cross_alignments  one for each two sequences of words of which one attends to the other
     served            the page requests the tensors of single heads: /head?layer=L&head=H responds with the AttentionTensors of a
                       head, with &of=side_by_side those of the other model
@@ -261,3 +223,4 @@ class Heads(Struct, frozen=True, kw_only=True):
     rollout: list[AttentionLayer] = field(default_factory=list)
     predictions: Predictions | None = None
     cross_alignments: list[CrossAlignment] = field(default_factory=list)
+    interventions: InterventionOptions | None = None

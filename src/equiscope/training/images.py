@@ -20,7 +20,7 @@ from equiscope.data.views import Views
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence, pack
-from equiscope.record.heads import patch_sequence
+from equiscope.record.token_sequence import patch_sequence
 from equiscope.tokens.images import picture
 from equiscope.training.answers import OneClass
 from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due

@@ -19,7 +19,9 @@ export type Contract =
   | Patches
   | Reach
   | Computation
-  | ProgramRecord;
+  | ProgramRecord
+  | InterventionEffect
+  | RankedHeads;
 
 /**
  * A page's content.
@@ -843,6 +845,7 @@ export interface PairedDifference {
  *     rollout           all layers of a stack as one, numbered after the last of `layers`: one head from the mean over heads, one from
  *                       the maximum
  *     predictions       None where the output cannot be read as predictions
+ *     interventions     what the page may change in the model; None on a rerun
  *     cross_alignments  one for each two sequences of words of which one attends to the other
  *     served            the page requests the tensors of single heads: /head?layer=L&head=H responds with the AttentionTensors of a
  *                       head, with &of=side_by_side those of the other model
@@ -866,6 +869,7 @@ export interface Heads {
   rollout?: AttentionLayer[];
   predictions?: Predictions | null;
   cross_alignments?: CrossAlignment[];
+  interventions?: InterventionOptions | null;
 }
 /**
  * The tokens of the rows or columns of an attention: words of a text, patches of a picture, slices of a sound.
@@ -1063,6 +1067,86 @@ export interface CrossAlignment {
   key_sequence: number;
   layers: number[];
   weights?: Array | null;
+}
+/**
+ * What a page of heads may request of the model, and what was computed so far.
+ *
+ *     answer    next: the token after each one; class: of the whole input; vector: the mean of the token vectors
+ *     sequence  index of the sequence of the tokens that the answer follows
+ *     second    text: a person writes the second input; choice: it is one of `choices`; none
+ *     no_move   why no token can be moved; empty where one can
+ */
+export interface InterventionOptions {
+  answer: "class" | "next" | "vector";
+  sequence: number;
+  second?: "choice" | "none" | "text";
+  choices?: string[];
+  no_move?: string;
+  effects?: InterventionEffect[];
+  rankings?: RankedHeads[];
+}
+/**
+ * The response to /effect?changes=C,C&after=N&second=S: the answer before and after the changes.
+ *
+ *     changes, after, other   what was asked: `after` is the token whose next token is predicted, `other` names the second input
+ *     largest, cosine         largest change of a number of the output, and the cosine of the outputs
+ *     passes                  forward passes that it took, beside the unchanged one
+ *     code                    the changes in plain torch; empty where there is no such text, for the reason `no_code`
+ *     setup                   the lines that make the variables which the text reads
+ */
+export interface InterventionEffect {
+  changes: string[];
+  after: number;
+  other: string;
+  rows: AnswerRow[];
+  largest: number;
+  cosine: number;
+  passes: number;
+  code: string;
+  setup: string;
+  no_code?: string;
+  second?: SecondInput | null;
+}
+/**
+ * One number of the answer, unchanged, after the changes, and for the second input.
+ *
+ *     id      of the token or the class; -1 for a cosine
+ *     before  a probability; for vectors a cosine
+ */
+export interface AnswerRow {
+  id: number;
+  name: string;
+  before: number;
+  after: number;
+  second?: number | null;
+}
+/**
+ * Another input of the model, whose values replace those of the first.
+ *
+ *     no_patch  why they cannot; empty where they can
+ */
+export interface SecondInput {
+  sequence: TokenSequence;
+  no_patch?: string;
+}
+/**
+ * The response to /rank?by=B&layer=L&after=N&answer=A&second=S: each head of a layer changed alone.
+ *
+ *     effects  change of the metric by each head; before: the metric unchanged; metric: in words
+ *     calls    forward calls of the model; copies: of the input in one call
+ */
+export interface RankedHeads {
+  by: "mean" | "patch" | "zero";
+  layer: number;
+  after: number;
+  answer: number;
+  other: string;
+  metric: string;
+  before: number;
+  effects: number[];
+  calls: number;
+  copies: number;
+  notes?: string[];
 }
 /**
  * A page of masks: one sentence, one small model.

@@ -15,7 +15,7 @@ from equiscope.data.picture_files import address
 from equiscope.errors import InputError
 from equiscope.program.attended.position_tables import max_positions, patch_side
 from equiscope.record import TokenSequence
-from equiscope.record.heads import AudioClip, patch_sequence
+from equiscope.record.token_sequence import AudioClip, patch_sequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.sound import resampled
 

@@ -3,7 +3,7 @@
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -16,6 +16,8 @@ from equiscope import record
 from equiscope.errors import InputError
 from equiscope.explore.heads import rollout
 from equiscope.explore.heads.compact import compact as smallest
+from equiscope.explore.heads.interventions import HeadsInterventions
+from equiscope.explore.heads.model_inputs import LabelledInputs
 from equiscope.explore.heads.predictions import PredictionReader, predictions
 from equiscope.explore.heads.rerun import parse_request, permuted_labels, rerun, rerun_inputs, rerun_support, rounding_floors
 from equiscope.explore.heads.rollout import rollout_stacks
@@ -42,6 +44,7 @@ class HeadsPage:
     """All heads of a model on one input: the page as one file, or served, where the page requests the tensors of single heads.
 
     content     the record of the page; attentions: of its layers
+    interventions  answers what the page asks after a change of the model
     candidates  sequences that a caller offers; sequences: those that attentions have, by their length
     """
 
@@ -80,6 +83,10 @@ class HeadsPage:
         self.content = msgspec.structs.replace(
             self.content, summary=f"{warning} ".lstrip() + _summary(self.content, self.attentions)
         )
+        self.interventions = HeadsInterventions(
+            model, args, kwargs, self.attentions, self.sequences, layers[-1].query_sequence, reader, self.content.predictions
+        )
+        self.content = msgspec.structs.replace(self.content, interventions=self.interventions.options)
         self.other: HeadsPage | None = None
         self.partners = list[int | None]()
         self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] = model, tuple(args), dict(kwargs)
@@ -90,6 +97,11 @@ class HeadsPage:
         self.content = msgspec.structs.replace(self.content, rollout=rollouts)
         self._floors = list[float]()
         self._runs, self._running = dict[int, HeadsPage](), Lock()  # reruns by number; one runs at a time
+
+    def set_second_input(self, read: Callable[[str], LabelledInputs], choices: Sequence[str] = ()) -> None:
+        """Let the page take values from a second input. read: makes it from a text, or from one of the choices."""
+        self.interventions.read, self.interventions.choices = read, list(choices)
+        self.content = msgspec.structs.replace(self.content, interventions=self.interventions.options)
 
     def set_side_by_side(self, other: "HeadsPage", names: Sequence[str]) -> None:
         """Compare with another model on the same input. Raises InputError where no layers can be paired."""
@@ -122,7 +134,7 @@ class HeadsPage:
             notes.append("This file stores queries, keys and values as float16.")
         return msgspec.structs.replace(
             self.content, layers=layers, notes=notes, served=False, side_by_side=self._file_side_by_side(),
-            rollout=self._file_rollout(),
+            rollout=self._file_rollout(), interventions=self.interventions.options,
         )  # fmt: skip
 
     def _compact(self) -> record.Heads:
@@ -148,8 +160,9 @@ class HeadsPage:
                 f"{100 * max(n.relative_error for n in stored):.2g} % of themselves. {EVERY}"
             )
         return msgspec.structs.replace(
-            self.content, layers=layers, notes=notes, served=False, side_by_side=self._file_side_by_side(compact=True), rollout=[]
-        )
+            self.content, layers=layers, notes=notes, served=False, side_by_side=self._file_side_by_side(compact=True), rollout=[],
+            interventions=self.interventions.options,
+        )  # fmt: skip
 
     def _file_side_by_side(self, compact: bool = False) -> record.SideBySide | None:
         if self.other is None or self.content.side_by_side is None:
@@ -204,7 +217,9 @@ class HeadsPage:
             changes = rerun(
                 number, self.attentions, page.attentions, self.content.layers, self._floors, self._support, order, offset
             )  # fmt: skip
-            page.content = msgspec.structs.replace(page.content, rerun=changes, rerun_options=self._support.options)
+            page.content = msgspec.structs.replace(
+                page.content, rerun=changes, rerun_options=self._support.options, interventions=None
+            )
             self._runs[number] = page
             for old in list(self._runs)[:-RUNS]:
                 del self._runs[old]

@@ -8,6 +8,7 @@ import { interventionControls, interventionsOf } from "./changes";
 import { named, spoken } from "../../core/labels";
 import { lineView, type LineView, type Shown } from "./lines";
 import { attentionMap } from "./attention_map";
+import { modelActions } from "./model_actions";
 import { headName } from "./mosaic";
 import type { HeadsPage } from "./page";
 import { badge, figures } from "./roles";
@@ -43,7 +44,7 @@ interface Against {
   view?: View; // undefined where the difference is drawn
 }
 
-export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; hover(): void } {
+export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; hover(): void; answered(): void } {
   const { record, supply } = page;
   const heading = h("div.heading");
   const trouble = h("p.notice", { role: "status", hidden: true });
@@ -64,6 +65,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   const which = page.other && modelSwitch(page);
   const one = number(page);
   const change = interventionControls(page);
+  const acts = page.answers && record.served ? modelActions(page) : undefined;
   const by = segmentedControl("direction", [["query", "attends to", "Tint the tokens that the chosen token attends to"], ["key", "attended by", "Tint the tokens that attend to the chosen token"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
   const every = strip(page);
   const seeing = h(
@@ -73,6 +75,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     summary,
     lines,
     ranking,
+    acts?.element,
     every.element,
   );
   const saved = (kind: "svg" | "png") => {
@@ -205,6 +208,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     if (view.against?.view) second.draw(view.against.view, ...cell);
     which?.draw(shownSide(page, view.layer));
     every.draw(view, cell[0]);
+    answered();
     one.draw(view, ...cell);
     hover();
   }
@@ -317,7 +321,14 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
     lines.replaceChildren(h("div", h("p.quiet.line-name", `queries: ${asks.name}`), asking.element), h("div", h("p.quiet.line-name", `keys: ${answers.name}`), answering.element)); // prettier-ignore
   }
 
-  return { element, draw, hover };
+  /** The actions on the model, and its answer. */
+  function answered(): void {
+    if (!acts || !view) return;
+    acts.element.hidden = view.models !== undefined || shownSide(page, view.layer) !== "this" || isRollout(record, view.layer);
+    if (!acts.element.hidden) acts.draw(view, ...cell);
+  }
+
+  return { element, draw, hover, answered };
 }
 
 /** Whether a column needs every row first, and that takes long. */

@@ -9,6 +9,10 @@ import { pairTable, otherRecord, modelSwitch } from "./side_by_side";
 import { interventionsOf } from "./changes";
 import { alignmentPanel } from "./alignment";
 import { detail } from "./detail";
+import { ModelAnswers } from "./model_answers";
+import { type Change, changeCode } from "./model_change";
+import { modelPanel } from "./model_panel";
+import { rankingPanel } from "./model_ranking";
 import { legend, mosaic } from "./mosaic";
 import { positionTables } from "./position_tables";
 import { withRollout } from "./rollout";
@@ -27,10 +31,12 @@ export interface HeadsPage extends Store<HeadsState> {
   more: HeadSource; // for panels of several heads, so that their requests do not abort the one of the chosen head
   other?: Heads; // the other model, side by side
   others?: HeadSource; // the source of its tensors
+  answers?: ModelAnswers; // the model's answers to changes; undefined on a rerun
   cursor: { row?: number; column?: number } | undefined; // what is pointed at
   renew(record: Heads): void;
   open(layer: number, head: number): void;
   close(): void;
+  changeOf(text: string): Change | undefined; // the change of the model that a text of the link is
   point(cell: { row?: number; column?: number } | undefined): void;
   weights(layer: number, head: number, row: number, changed?: boolean): Promise<number[]>;
   score(layer: number, head: number, row: number, column: number): Promise<Score>;
@@ -43,7 +49,9 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
     record,
     first: record,
     ...sources(record),
+    answers: record.interventions ? new ModelAnswers(record, () => answered()) : undefined,
     cursor: undefined as HeadsPage["cursor"],
+    changeOf: changeCode(counts).read,
     open(layer: number, head: number) {
       page.set({ open: [layer, head] });
       const { element } = shown.one;
@@ -91,18 +99,39 @@ export function mount(whole: Heads, root: HTMLElement): HeadsPage {
 
   /** all: not only the chosen head. */
   function draw(all = true): void {
+    shown.model?.draw();
+    shown.ranking?.draw();
     desk.dataset.open = String(Boolean(page.state.open));
     shown.one.draw();
     shown.answer?.draw();
     shown.links?.draw();
     if (all) shown.draw();
   }
+  /** What the model answered is shown. */
+  function answered(): void {
+    shown.model?.draw();
+    shown.ranking?.draw();
+    shown.one.answered();
+  }
+  function follow(): void {
+    const { answers } = page;
+    if (!answers || page.record !== page.first) return;
+    void answers.follow(page.state);
+    const { rank, answer } = page.state;
+    const asked = JSON.stringify([rank, answer, answers.question({ ...page.state, changes: [] })]);
+    if (!rank) answers.cancel();
+    else if (asked !== ranking) void answers.rank(rank, answer, answers.question(page.state));
+    ranking = rank ? asked : "";
+  }
+  let ranking = "";
   page.onChange((change) => {
+    follow();
     page.cursor = undefined;
     draw("open" in change || "roles" in change || "side" in change);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   draw();
+  follow();
   return page;
 }
 
@@ -116,7 +145,8 @@ function sources(record: Heads) {
 /** The panels of one record; they are built again for a rerun. */
 function parts(page: HeadsPage) {
   const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
-  const [answer, links] = [predictionPanel(page), alignmentPanel(page)];
+  const [model, ranking, links] = [modelPanel(page), rankingPanel(page), alignmentPanel(page)];
+  const answer = page.record.served && model ? undefined : predictionPanel(page);
   const [which, pairs] = page.other ? [modelSwitch(page), pairTable(page)] : [];
   const picture = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
@@ -133,11 +163,14 @@ function parts(page: HeadsPage) {
     one,
     answer,
     links,
+    model,
+    ranking,
     elements: [
       ...(answer ? [answer.element] : []),
       ...(links ? [links.element] : []),
-      whole,
+      h("div.side", model?.element, whole),
       one.element,
+      ...(ranking ? [ranking.element] : []),
       ...(pairs ? [pairs.element] : []),
       table.element,
     ],

@@ -2,6 +2,7 @@
 import type { HeadStatistics } from "../../core/contract";
 import {
   choice,
+  type Code,
   field,
   type Field,
   flag,
@@ -15,6 +16,8 @@ import {
   valid,
   whole,
 } from "../../core/state";
+
+import { type Change, changeCode } from "./model_change";
 
 export type Role = HeadStatistics["role"];
 export const ROLES: Role[] = ["previous", "self", "first", "content", "uniform", "mixed"];
@@ -48,8 +51,15 @@ export interface HeadsState {
   rows: "output" | "input"; // whether a target row is labelled with the word that it predicts, or that it reads
   hidden: Record<number, number[]>; // masked tokens by the number of their line
   edits: Edit[];
+  changes: Change[]; // of the model, which answers
+  second: string; // the second input, whose values replace those of the first; empty: none
+  after?: number; // the token whose next token is predicted; by default the last
+  answer?: number; // by which heads are ranked; by default the most probable one
+  rank?: (typeof RANKS)[number]; // what is done to each head in a ranking
 }
 
+export const RANKS = ["zero", "mean", "patch"] as const;
+const SECOND = 4000; // characters
 const index = whole(0, 1e7 - 1);
 
 /** heads: how many each layer has. */
@@ -74,8 +84,23 @@ export function stateOf(heads: number[]): Schema<HeadsState> {
     rows: field(choice(["output", "input"]), "output"),
     hidden,
     edits: edits((edit) => known([edit.layer, edit.head])),
+    changes: changes(changeCode(heads)),
+    second: field({ write: String, read: (text) => (text.length <= SECOND ? text : undefined) }, ""),
+    after: optional(index),
+    answer: optional(index, { history: "none" }),
+    rank: optional(choice(RANKS), { history: "back" }),
   });
 }
+
+/** change=zero_output_2.3, once for each. */
+const changes = (code: Code<Change>): Field<Change[], HeadsState> => ({
+  history: "undo",
+  initial: () => [],
+  write(value, link) {
+    for (const one of value) link.append("change", code.write(one));
+  },
+  read: (link) => link.getAll("change").flatMap((text) => code.read(text) ?? []),
+});
 
 /** hide=0_3.5: tokens 3 and 5 of line 0. */
 const hidden: Field<HeadsState["hidden"], HeadsState> = {

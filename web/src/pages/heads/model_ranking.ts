@@ -1,0 +1,70 @@
+// Heads ranked by their effect on the answer: each changed alone by the command on this machine, as a grid to press.
+import { button, h } from "../../core/dom";
+import { digits, number } from "../../core/format";
+import { segmentedControl } from "./detail";
+import type { RankedBy } from "./model_answers";
+import { headName, layerName } from "./mosaic";
+import type { HeadsPage } from "./page";
+import { own } from "./rollout";
+
+const WHAT: Record<RankedBy, string> = { zero: "set to 0", mean: "set to its mean", patch: "taken from the second input" };
+
+export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
+  const { record, answers } = page;
+  const found = record.interventions;
+  if (!found || !answers || (!record.served && !found.rankings?.length)) return undefined;
+  const layers = own(record);
+  const all = layers.reduce((sum, { heads }) => sum + heads.length, 0);
+  const by = segmentedControl("what is done to each head", Object.entries(WHAT).map(([value, text]) => [value, text, `Each head alone is ${text}`]), (value) => page.set({ rank: value as RankedBy })); // prettier-ignore
+  const cancel = button("Cancel", "Stop ranking; what was computed stays", () => answers.cancel());
+  const off = button("Close", "Put the ranking away", () => page.set({ rank: undefined }));
+  const status = h("p.summary", { role: "status" });
+  const grid = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "effect of each head" });
+  const element = h(
+    "section.part.ranking",
+    { "data-part": "ranking" },
+    h("h2", "Which heads decide the answer?"),
+    h("div.choices", by.element, h("div.buttons", cancel, off)),
+    status,
+    grid,
+  );
+  return {
+    element,
+    draw() {
+      const { rank, open } = page.state;
+      const { ranked, ranking, rankTrouble } = answers;
+      by.draw(rank ?? "");
+      cancel.hidden = !ranking;
+      off.hidden = !rank;
+      grid.hidden = !rank || !ranked.length;
+      const done = ranked.reduce((sum, { effects }) => sum + effects.length, 0);
+      const calls = ranked.reduce((sum, one) => sum + one.calls, 0);
+      const progress = `${done} of ${all} heads, ${calls} forward ${calls === 1 ? "call" : "calls"} of up to ${Math.max(1, ...ranked.map(({ copies }) => copies))} copies`; // prettier-ignore
+      status.textContent = rankTrouble || (!rank ? `Each of ${all} heads alone is changed in the unchanged model.` : !ranked.length ? (ranking ? "The model runs …" : "This ranking is not in the file, and it needs the model.") : `${ranking ? "The model runs … " : ""}Change of the ${ranked[0].metric} (${digits(Number(ranked[0].before.toPrecision(4)))} unchanged), each head alone ${WHAT[rank]}: ${progress}. ${[...new Set(ranked.flatMap(({ notes }) => notes ?? []))].join(" ")}`); // prettier-ignore
+      const most = Math.max(...ranked.flatMap(({ effects }) => effects.map(Math.abs)), 1e-12);
+      const focused = (document.activeElement as HTMLElement | null)?.dataset.ranked;
+      grid.replaceChildren(
+        h(
+          "table.ranked",
+          h("caption.spoken", "Effect of each head on the answer"),
+          h("thead", h("tr", h("td"), Array.from({ length: Math.max(...layers.map(({ heads }) => heads.length)) }, (_, i) => h("th", { scope: "col" }, `H${i}`)))), // prettier-ignore
+          h(
+            "tbody",
+            layers.map((_, layer) => {
+              const one = ranked.find((other) => other.layer === layer);
+              return h(
+                "tr",
+                h("th", { scope: "row" }, layerName(record, layer)),
+                one?.effects.map((effect, head) => {
+                  const name = headName(record, layer, head);
+                  return h("td", h("button", { type: "button", "data-ranked": `${layer}.${head}`, "data-effect": effect, "data-sign": effect < 0 ? "less" : "more", "aria-pressed": String(open?.[0] === layer && open[1] === head), style: `--share:${(Math.abs(effect) / most).toFixed(3)}`, title: `${name}: ${digits(effect)}`, "aria-label": `${name}: ${digits(Number(effect.toPrecision(3)))}`, onclick: () => page.open(layer, head) }, number(effect, 2))); // prettier-ignore
+                }),
+              );
+            }),
+          ),
+        ),
+      );
+      if (focused) grid.querySelector<HTMLElement>(`[data-ranked="${focused}"]`)?.focus({ preventScroll: true });
+    },
+  };
+}
