@@ -18,6 +18,7 @@ from msgspec import Struct
 from equiscope.models import BASELINES, PRESETS, Baseline
 from equiscope.record import (
     AttentionTensors,
+    Attribution,
     Audit,
     Comparison,
     Computation,
@@ -46,7 +47,7 @@ FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
     Molecule, Parity, Patches, Reach,
-    Computation, ProgramRecord, InterventionEffect, RankedHeads,
+    Computation, ProgramRecord, InterventionEffect, RankedHeads, Attribution,
 ]  # fmt: skip
 
 

@@ -68,6 +68,13 @@ def explore(
             "--numbers", help="With --model: show every number of the model and the step that computes it, instead of heads."
         ),
     ] = False,
+    attribution: Annotated[
+        bool,
+        typer.Option("--attribution", help="With --model: which tokens, layers and parts decide the answer, instead of heads."),
+    ] = False,
+    token: Annotated[
+        int | None, typer.Option(help="With --attribution: the token after which the answer is read, from 0 (default: the last).")
+    ] = None,
     position: Annotated[str, typer.Option(help="Initial position scheme; an unknown name lists the known ones.")] = "none",
     width: Annotated[int | None, typer.Option(min=1, help="Features of a token (default: 2 for each head).")] = None,
     heads: Annotated[int, typer.Option(min=1, help="Number of attention heads; must divide the width.")] = 1,
@@ -120,6 +127,16 @@ def explore(
         others = own_options + [option for option, given in {"--side-by-side": side_by_side, "--compact": compact}.items() if given]
         heads_page.numbers(model, heads_page.ModelInput(sentence, image, audio), others, export, seed, port, open_browser, json)
         return
+    if attribution:
+        from equiscope.cli import heads as heads_page
+
+        beside = {"--side-by-side": side_by_side, "--compact": compact}
+        others = own_options + [option for option, given in beside.items() if given]
+        request = heads_page.ModelInput(sentence, image, audio)
+        heads_page.attribution(model, request, others, token, export, seed, port, open_browser, json)
+        return
+    if token is not None:
+        raise InputError(f"--token {token} is for --attribution. Add it, or leave --token out.")
     if model is not None and (sentence is not None or image or audio or side_by_side or ":" in model):
         from equiscope.cli import heads as heads_page
 

@@ -33,6 +33,7 @@ from equiscope.explore.heads.model_inputs import (
 )
 from equiscope.explore.heads.predictions import PredictionReader, classes, model_reader, token_reader
 from equiscope.explore.page import html
+from equiscope.explore.pages.attribution import attribution as page_of_answer
 from equiscope.explore.pages.heads import RUNS, UNTRAINED, HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.models import PRESETS, Model, folder_of
@@ -186,6 +187,30 @@ def numbers(
     program = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
     notes = [*ready.origin, *ready.notes, *(program.notes or [])]
     show(msgspec.structs.replace(program, notes=notes), export, port, open_browser, json)
+
+
+def attribution(
+    source: str | None, request: ModelInput, options: list[str], token: int | None, export: Path | None, seed: int, port: int,
+    open_browser: bool, json: bool,
+) -> None:  # fmt: skip
+    """The page of an answer: which tokens, layers and parts decide it.
+
+    raises  InputError without a model, for options of other pages, and for a model whose output is no logits
+    """
+    if source is None:
+        raise InputError("--attribution needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
+    if options:
+        raise InputError(f"--attribution shows one model without {' and '.join(options)}. Leave that out.")
+    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
+        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    ready = _prepare(source, request, seed)
+    name = Path(source).resolve().name if folder_of(source) else source
+    notes = [*([ready.warning] if ready.warning else []), *ready.origin, *ready.notes]
+    content = page_of_answer(
+        ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, f"{name}: {request.title}", name, notes,
+        -1 if token is None else token,
+    )  # fmt: skip
+    show(content, export, port, open_browser, json)
 
 
 def _memory_note(page: HeadsPage, models: Sequence[nn.Module]) -> str:

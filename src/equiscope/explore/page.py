@@ -12,6 +12,7 @@ import msgspec
 from equiscope import outputs
 from equiscope.errors import InputError
 from equiscope.record import (
+    Attribution,
     Comparison,
     Cost,
     Drawing,
@@ -31,7 +32,7 @@ from equiscope.record import (
 
 Content = (
     Explorable | Drawing | Report | RunReport | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | Patches
-    | Reach | ProgramRecord | Parity
+    | Reach | ProgramRecord | Parity | Attribution
 )  # fmt: skip
 
 BUNDLES = Path(__file__).parent / "page"
@@ -39,13 +40,14 @@ NAMES: dict[type, str] = {  # of the bundle, which is that of the file in `pages
     Explorable: "sentence", Drawing: "drawing", Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule",
     Patches: "image", Reach: "reach", ProgramRecord: "watched", Parity: "parity",
+    Attribution: "attribution",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
 # Pages with tables for browsers without JavaScript:
-TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule, Patches, Reach, Parity)
+TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule, Patches, Reach, Parity, Attribution)
 WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute in a worker
 TEMPLATE = """<!doctype html>
 <html lang="en">

@@ -40,6 +40,8 @@ class Arguments:
     @classmethod
     def of(cls, inputs: Any) -> "Arguments":
         """A mapping gives named arguments, a tuple or a list positional ones; anything else is the only argument."""
+        if isinstance(inputs, Arguments):
+            return inputs
         if isinstance(inputs, Mapping):
             return cls((), dict(inputs))
         return cls(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {})

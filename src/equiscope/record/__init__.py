@@ -5,6 +5,7 @@ implements the closed list of operations can run it on other leaves: the page do
 """
 
 from equiscope.record.array import Array, pack, unpack
+from equiscope.record.attribution import Attribution, LensLayer, LogitShare, TokenPicture
 from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row, ServedModel
 from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Look, PairedDifference, Trial
 from equiscope.record.computation import Computation
@@ -41,6 +42,7 @@ __all__ = [
     "Array",
     "AttentionLayer",
     "AttentionTensors",
+    "Attribution",
     "Audit",
     "Box",
     "Candidate",
@@ -62,7 +64,9 @@ __all__ = [
     "Heads",
     "InterventionEffect",
     "LeafRecord",
+    "LensLayer",
     "Link",
+    "LogitShare",
     "Look",
     "Mark",
     "Masks",
@@ -98,6 +102,7 @@ __all__ = [
     "ServedModel",
     "SideBySide",
     "StepRecord",
+    "TokenPicture",
     "TokenSequence",
     "Tokenised",
     "Trial",

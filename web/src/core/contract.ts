@@ -21,7 +21,8 @@ export type Contract =
   | Computation
   | ProgramRecord
   | InterventionEffect
-  | RankedHeads;
+  | RankedHeads
+  | Attribution;
 
 /**
  * A page's content.
@@ -1845,4 +1846,91 @@ export interface ReachNetwork {
   };
   steps: number[];
   times: number[][];
+}
+/**
+ * A page of what decides one answer.
+ *
+ *     answer       of the model, as text; metric: what is explained, in words; value: its number in the unchanged run
+ *     probability  of the answer; None where the output is no distribution
+ *     sequence     the tokens of the input; tokens: those that were removed; removed: change of the metric for each
+ *     read         tokens at which the answer is read
+ *     removal      what removal means here, in a sentence
+ *     pictures     of the same tokens
+ *     lens         a row for each layer, may be empty; lens_note: what read the streams, and the limits
+ *     lens_names   labels of the answers in `lens_best`; lens_best: [L, N] for the answer after each token; lens_probability: of each;
+ *                  lens_first: the first token shown; None for one answer
+ *     parts        in the order of the forward pass, may be empty; parts_note: what was held fixed; parts_error: |sum − value|
+ *     parts_correlation  Spearman's, of the shares of heads and feed-forwards with the drop of the metric
+ *     calls        of the model, for everything
+ */
+export interface Attribution {
+  version?: number;
+  title: string;
+  model: string;
+  answer: string;
+  metric: string;
+  value: number;
+  probability?: number | null;
+  sequence: TokenSequence;
+  tokens: number[];
+  removed: number[];
+  read: number[];
+  removal: string;
+  pictures: TokenPicture[];
+  lens?: LensLayer[];
+  lens_note?: string;
+  lens_names?: string[];
+  lens_best?: Array | null;
+  lens_probability?: Array | null;
+  lens_first?: number;
+  parts?: LogitShare[];
+  parts_note?: string;
+  parts_error?: number;
+  parts_correlation?: number | null;
+  calls?: number;
+  notes?: string[];
+}
+/**
+ * A number for each token that a cheap method gives, and how well it predicts the effect of removal.
+ *
+ *     explanation  how it is computed
+ *     signed       whether a positive number means that the token raises the metric
+ *     correlation  Spearman's, of numbers with a sign with the drop of the metric, of others with the size of its change; None where
+ *                  one of the two does not vary
+ */
+export interface TokenPicture {
+  name: string;
+  explanation: string;
+  signed: boolean;
+  scores: number[];
+  correlation?: number | null;
+}
+/**
+ * What the last part of the model answers to the residual stream of one layer.
+ *
+ *     best         its most probable answer; probability, rank: of the model's answer, 1 for the most probable
+ *     agreement    share of all rows of the output whose most probable answer is the model's
+ *     divergence   KL(model ‖ layer) in nats, the mean over rows; None where the output is no distribution
+ */
+export interface LensLayer {
+  name: string;
+  best: string;
+  probability: number;
+  rank: number;
+  agreement: number;
+  divergence?: number | null;
+}
+/**
+ * A part of the model and its share of the logit. kind: embeddings, head, attention, feed-forward, bias, block or offset.
+ *
+ *     block    number of its block; head: of the head
+ *     removed  change of the metric when this part alone is set to 0; None: not measured
+ */
+export interface LogitShare {
+  name: string;
+  share: number;
+  kind: string;
+  block?: number | null;
+  head?: number | null;
+  removed?: number | null;
 }

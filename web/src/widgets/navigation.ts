@@ -15,6 +15,7 @@ const PAGES = {
   molecule: ["Molecule", "equiscope explore --page molecule"],
   drawing: ["Drawing", "equiscope explore --model transformer"],
   heads: ["Heads", 'equiscope explore "a text" --model FOLDER'],
+  attribution: ["Answer", 'equiscope explore "a text" --attribution --model FOLDER'],
   watched: ["Program", "equiscope explore --numbers --model FOLDER"],
   check: ["Check", "equiscope check MODEL --html check.html"],
   parity: ["Parity", "equiscope parity A B --html parity.html"],

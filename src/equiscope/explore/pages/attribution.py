@@ -1,0 +1,176 @@
+"""The page of an answer: which tokens, layers and parts decide it. Cheap pictures stand beside the measured effect of removal."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from equiscope.errors import InputError
+from equiscope.explore.heads.predictions import PredictionReader
+from equiscope.explore.page import PLAIN, number, table
+from equiscope.interventions import Experiment, LogitLens, logit
+from equiscope.interventions.attribution import token_effects as names
+from equiscope.interventions.attribution.direct import LogitAttribution
+from equiscope.interventions.attribution.token_effects import spearman
+from equiscope.interventions.experiment import Arguments
+from equiscope.record import Attribution, LensLayer, LogitShare, TokenPicture, TokenSequence, pack
+from equiscope.record.heads import SequenceKind
+
+LENS_TOKENS = 64  # columns of the table of all tokens and layers
+EXPLANATIONS = {
+    names.ATTENTION: "The weights of the last layer at the token where the answer is read, averaged over heads.",
+    names.ROLLOUT: "The weights of all layers, averaged over heads and with the residual path as one half, multiplied (Abnar & "
+    "Zuidema 2020).",
+    names.SHARE: "What the token adds to the logit directly: as a value of every head, and by its own row of the embeddings. The "
+    "scale of the final norm is frozen.",
+    names.LENS: "The logit that the model's last part reads from this token's own stream after the last layer.",
+    names.MEAN: "The measured drop when the token's embedding is replaced by the mean of all tokens: another removal, no picture.",
+    names.CROSS: "The cross-attention weights at the token where the answer is read, averaged over heads and layers.",
+    names.CROSS_ROLLOUT: "The same weights multiplied by the rollout of the encoder.",
+}
+
+
+def attribution(
+    model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence],
+    reader: PredictionReader | None, title: str, name: str, notes: Sequence[str] = (), token: int = -1, answer: int | None = None,
+) -> Attribution:  # fmt: skip
+    """Explain the logit of the most probable answer, at a token where the model answers after each.
+
+    token   where the answer is read, by default the last one; answer: the index of another answer
+    raises  InputError where the model returns no logits, or its attention is not read
+    """
+    inputs = Arguments(tuple(args), dict(kwargs))
+    plain = Experiment(model, inputs)
+    before = plain.before
+    if reader is None or before.ndim != (2 if reader.kind == "class" else 3):
+        raise InputError(
+            f"{type(model).__name__} returned {list(before.shape)}, which are no logits of classes or of next tokens. This page "
+            "explains one logit."
+        )
+    rows = before[0] if before.ndim == 2 else before[0, _row(token, before.shape[1])]
+    chosen = int(rows.argmax()) if answer is None else answer
+    label = f"logit of “{_visible(reader.name(chosen))}”"
+    experiment = Experiment(model, inputs, {label: logit(chosen, token)})
+    found = experiment.token_effects()
+    lens, lens_note = _lens(experiment)
+    parts, parts_note = _parts(experiment)
+    shares, correlation = _shares(experiment, parts)
+    probabilities = rows.double().sigmoid() if reader.independent else rows.double().softmax(-1)
+    sequence = _sequence(sequences, experiment)
+    best = None if lens is None or before.ndim == 2 else lens.logits[:, 0].double().softmax(-1).max(-1)
+    first = max(0, before.shape[1] - LENS_TOKENS) if best is not None else 0
+    used, indices = (np.zeros(0), np.zeros(0)) if best is None else np.unique(best.indices[:, first:].numpy(), return_inverse=True)
+    return Attribution(
+        title=title, model=name, answer=reader.name(chosen), metric=label, value=found.before,
+        probability=float(probabilities[chosen]), sequence=sequence, tokens=found.tokens, removed=found.removed, read=found.read,
+        removal=found.limits,
+        pictures=[
+            TokenPicture(
+                name=key, explanation=EXPLANATIONS[key], signed=key in names.SIGNED, scores=scores,
+                correlation=found.correlations[key],
+            )
+            for key, scores in found.scores.items()
+        ],
+        lens=[] if lens is None else _rows(lens, reader, chosen, token),
+        lens_note=lens_note,
+        lens_names=[reader.name(int(i)) for i in used],
+        lens_best=None if best is None else pack(indices.reshape(len(best.indices), -1).astype(np.int64)),
+        lens_probability=None if best is None else pack(best.values[:, first:].float().numpy()),
+        lens_first=first,
+        parts=shares, parts_note=parts_note, parts_error=0.0 if parts is None else parts.error, parts_correlation=correlation,
+        calls=experiment.passes + plain.passes, notes=[*notes, *found.notes],
+    )  # fmt: skip
+
+
+def _visible(name: str) -> str:
+    """A name in a sentence: line ends and the spaces at its ends are written out."""
+    inside = name.replace("\n", "↵").replace("\t", "⇥")
+    left, right = len(inside) - len(inside.lstrip(" ")), len(inside) - len(inside.rstrip(" "))
+    return "␣" * left + inside.strip(" ") + "␣" * (right if inside.strip(" ") else 0)
+
+
+def _row(token: int, rows: int) -> int:
+    if not -rows <= token < rows:
+        raise InputError(f"The model answers after {rows} tokens, counted from 0, but token {token} was asked for.")
+    return token
+
+
+def _lens(experiment: Experiment) -> tuple[LogitLens | None, str]:
+    try:
+        lens = experiment.lens()
+    except InputError as error:
+        return None, str(error)
+    return lens, f"{lens.applied} {lens.limits}"
+
+
+def _parts(experiment: Experiment) -> tuple[LogitAttribution | None, str]:
+    try:
+        parts = experiment.attribution()
+    except InputError as error:
+        return None, str(error)
+    return parts, " ".join([parts.limits, *parts.notes])
+
+
+def _shares(experiment: Experiment, parts: LogitAttribution | None) -> tuple[list[LogitShare], float | None]:
+    """The parts with the measured effect of setting each head and feed-forward to 0, and the rank correlation of both."""
+    if parts is None:
+        return [], None
+    sites = [part.site for part in parts.parts if part.site is not None]
+    effects = {row.site: row.effect for row in experiment.rank(sites).rows} if sites else {}
+    shares = [
+        LogitShare(
+            name=part.name, share=part.share, kind=part.kind, block=part.block,
+            head=None if part.site is None or part.kind != "head" else part.site.index,
+            removed=None if part.site is None else effects[part.site],
+        )
+        for part in parts.parts
+    ]  # fmt: skip
+    both = [(one.share, -one.removed) for one in shares if one.removed is not None]
+    return shares, spearman(*(list(x) for x in zip(*both, strict=True))) if both else None
+
+
+def _rows(lens: LogitLens, reader: PredictionReader, answer: int, token: int) -> list[LensLayer]:
+    several = zip(lens.layers, lens.best(token), lens.of(answer, token), lens.agreement, lens.divergence, strict=True)
+    return [
+        LensLayer(
+            name=name, best=reader.name(best), probability=p, rank=rank + 1, agreement=same,
+            divergence=None if reader.independent else kl,
+        )
+        for name, best, (p, rank), same, kl in several
+    ]  # fmt: skip
+
+
+def _sequence(sequences: Sequence[TokenSequence], experiment: Experiment) -> TokenSequence:
+    """The labels of the tokens; their numbers where none of the sequences fits."""
+    own = experiment.layers[0].attention.columns
+    fits = [one for one in sequences if len(one.labels) == own]
+    kind: SequenceKind = "tokens"
+    return fits[0] if fits else TokenSequence(name="input", kind=kind, labels=[str(i) for i in range(own)])
+
+
+def plain(content: Attribution) -> str:
+    """Tokens, layers and parts as tables, as markup."""
+    labels = content.sequence.labels
+    tokens = [
+        [str(t), labels[t], number(gone), *(number(one.scores[i]) for one in content.pictures)]
+        for i, (t, gone) in enumerate(zip(content.tokens, content.removed, strict=True))
+    ]
+    last = ["", "rank correlation with removal", "", *(number(one.correlation) for one in content.pictures)]
+    lens = [
+        [one.name, one.best, number(one.probability), str(one.rank), number(one.agreement), number(one.divergence)]
+        for one in content.lens
+    ]
+    shares = [[one.name, number(one.share), number(one.removed)] for one in content.parts]
+    heads = ["number", "token", "removed", *(one.name for one in content.pictures)]
+    return (
+        f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{PLAIN}</p>\n'
+        + "".join(f"<p>{escape(note)}</p>\n" for note in content.notes)
+        + table(f"Tokens: change of {content.metric}, {number(content.value)} unchanged", heads, [*tokens, last])
+        + f"<p>{escape(content.removal)}</p>\n"
+        + table("Logit lens", ["stream", "best answer", "probability", "rank", "rows that agree", "KL, nats"], lens)
+        + f"<p>{escape(content.lens_note)}</p>\n"
+        + table("Direct logit attribution", ["part", "share", "measured change when set to 0"], shares)
+        + f"<p>{escape(content.parts_note)}</p></div>"
+    )

@@ -1,0 +1,99 @@
+"""The page of an answer in a real browser: pictures and tokens are chosen by pointer and keys; what it shows is the record."""
+
+import pytest
+
+from equiscope import trained
+from equiscope.cli import heads
+from equiscope.explore.page import write
+from equiscope.explore.pages.attribution import attribution
+from tests.journeys.barriers import barriers
+
+pytestmark = pytest.mark.browser
+REQUESTS = {"text": heads.ModelInput("To be, or not to be"), "picture": heads.ModelInput(image=trained.examples("clothes")[3])}
+MODELS = {"text": "characters", "picture": "clothes"}
+
+
+@pytest.fixture(scope="module")
+def contents():
+    made = {}
+    for kind, request in REQUESTS.items():
+        ready = heads._prepare(MODELS[kind], request, 0)
+        made[kind] = attribution(ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, kind, MODELS[kind])
+    return made
+
+
+@pytest.fixture
+def read(watched, contents, tmp_path):
+    def open_page(kind, fragment="", wide=1280, dark=False):
+        file = write(contents[kind], tmp_path / f"{kind}.html")
+        tab = watched(wide, dark, bypass_csp=True, has_touch=wide < 500)
+        tab.goto(f"{file.as_uri()}#{fragment}")
+        tab.locator("[data-part='parts'] tbody tr").first.wait_for()
+        return tab
+
+    return open_page
+
+
+def test_a_token_is_chosen_by_pointer_and_keys(read, contents):
+    tab, content = read("text"), contents["text"]
+    tab.locator(".field").first.locator("[data-i='4']").click()
+    said = tab.locator(".chosen")
+    said.filter(has_text="“,”" if content.sequence.labels[4] == "," else "“e”").wait_for()
+    assert f"changes the {content.metric} by" in said.inner_text()
+    assert tab.locator("[data-i='4'][aria-selected='true']").count() == 2, "in both views"
+    tab.locator(".field .text").nth(1).focus()
+    tab.keyboard.press("ArrowRight")
+    tab.locator("[data-i='5'][aria-selected='true']").first.wait_for()
+    assert "token=5" in tab.url
+    tab.keyboard.press("Home")
+    tab.locator("[data-i='0'][aria-selected='true']").first.wait_for()
+
+
+def test_a_picture_is_chosen_and_the_link_names_it(read, contents):
+    tab = read("text")
+    assert tab.locator(".field h3").nth(1).inner_text() == "rollout"
+    tab.get_by_role("button", name="direct share").click()
+    tab.locator(".field h3", has_text="direct share").wait_for()
+    assert "picture=2" in tab.url
+    assert tab.locator("tr[data-name='direct share'] button").get_attribute("aria-pressed") == "true"
+    tab.go_back()
+    tab.locator(".field h3", has_text="rollout").wait_for()
+    wanted = {one.name: one.correlation for one in contents["text"].pictures}
+    for row in tab.locator(".pictures tbody tr").all():
+        number = row.locator(".number").inner_text().replace("−", "-").strip()
+        assert float(number) == pytest.approx(wanted[row.get_attribute("data-name")], abs=0.006)
+
+
+def test_parts_stand_by_size_and_sum_to_the_logit(read, contents):
+    tab, content = read("text", "order=size"), contents["text"]
+    names = tab.locator(".shares tbody th").all_inner_texts()
+    assert names == [one.name for one in sorted(content.parts, key=lambda one: -abs(one.share))]
+    assert float(tab.locator(".shares tfoot td").first.inner_text()) == pytest.approx(content.value, abs=1e-3)
+    tab.get_by_role("button", name="In the order of the model").click()
+    tab.locator(".shares tbody th").first.filter(has_text="embeddings").wait_for()
+
+
+def test_the_lens_is_a_table_of_layers(read, contents):
+    tab, content = read("text"), contents["text"]
+    assert tab.locator(".lens tbody th").all_inner_texts() == [one.name for one in content.lens]
+    tab.locator(".every summary").click()
+    cells = tab.locator(".grid-of-answers tbody tr").first.locator("td")
+    assert cells.count() == len(content.sequence.labels)
+    assert cells.first.get_attribute("data-same") == "true"
+
+
+def test_patches_lie_on_the_picture_and_arrow_keys_move_by_rows(read):
+    tab = read("picture", "token=9")
+    tab.locator("[data-i='9'][aria-selected='true']").first.wait_for()
+    tab.locator(".patches").first.focus()
+    tab.keyboard.press("ArrowDown")
+    tab.locator("[data-i='16'][aria-selected='true']").first.wait_for()
+    assert "row 2, column 1" in tab.locator(".chosen").inner_text()
+    assert tab.locator(".lens thead th").count() == 5, "one answer: no share of rows"
+
+
+@pytest.mark.parametrize(("kind", "wide", "dark"), [("text", 1280, False), ("picture", 390, True)])
+def test_everybody_can_read_it(read, kind, wide, dark):
+    tab = read(kind, wide=wide, dark=dark)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= wide
+    assert barriers(tab) == []

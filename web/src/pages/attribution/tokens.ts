@@ -1,0 +1,188 @@
+// Tokens: the measured effect of removing each one, beside a cheap picture of it, and how well every picture predicts the effect.
+import type { Attribution, TokenPicture } from "../../core/contract";
+import { plot } from "../../charts/plot";
+import { asPart, h } from "../../core/dom";
+import { number } from "../../core/format";
+import { direction, named, shown, spaced, spoken, visible } from "../../core/labels";
+import type { AttributionPage, Section } from "./page";
+
+const STRONGEST = 62; // percent of colour
+
+/** Of each token a number that is positive where the token supports the answer. */
+export const drops = (record: Attribution): number[] => record.removed.map((change) => -change);
+
+export const correlated = (value: number | null | undefined): string =>
+  value === null || value === undefined ? "–" : number(value, 2);
+
+export function tokens(page: AttributionPage): Section {
+  const { record } = page;
+  const pick = (token: number | undefined) => page.set({ token });
+  const left = field(record, "Measured: removed", pick);
+  const right = field(record, "", pick);
+  const status = h("p.chosen", { role: "status" });
+  const chooser = h("tbody");
+  const scatter = plot("picture against measured effect, a mark for each token", (mark) => {
+    if (mark) pick(record.tokens[mark.mark]);
+  });
+  const now = (): TokenPicture | undefined => record.pictures[page.state.picture];
+  const element = asPart(
+    "tokens",
+    h(
+      "section.part",
+      h("h2", "Which tokens decide?"),
+      h("p.quiet", `Blue: the token raises the ${record.metric}; orange: it lowers it. ${record.removal}`),
+      h("div.fields", left.element, right.element),
+      status,
+      h("h3", "How well does each picture predict the measured effect?"),
+      h(
+        "div.scroll",
+        { tabindex: 0, role: "region", "aria-label": "Pictures and their rank correlation" },
+        h(
+          "table.pictures",
+          h("thead", h("tr", ["picture", "rank correlation", "how it is computed"].map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
+          chooser,
+        ),
+      ),
+      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} tokens of this one input: 1 is the same order, 0 none. A picture without a sign is compared with the size of the effect.`), // prettier-ignore
+      scatter.element,
+    ),
+  );
+
+  function choose(): void {
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.picture;
+    chooser.replaceChildren(
+      ...record.pictures.map((picture, i) =>
+        h(
+          "tr",
+          { "data-name": picture.name },
+          h(
+            "th",
+            { scope: "row" },
+            h("button", { type: "button", "aria-pressed": String(i === page.state.picture), "data-picture": i, onclick: () => page.set({ picture: i }) }, picture.name), // prettier-ignore
+          ),
+          h("td.number", gauge(picture.correlation), h("span", correlated(picture.correlation))),
+          h("td.quiet", picture.explanation),
+        ),
+      ),
+    );
+    if (focused) chooser.querySelector<HTMLElement>(`[data-picture="${focused}"]`)?.focus();
+  }
+
+  return {
+    element,
+    draw() {
+      const [picture, { token }] = [now(), page.state];
+      choose();
+      left.draw("Measured: removed", drops(record), token);
+      right.draw(picture?.name ?? "", picture?.scores ?? record.tokens.map(() => 0), token);
+      status.replaceChildren(...sentence(record, token));
+      if (picture) {
+        const effect = picture.signed ? drops(record) : record.removed.map(Math.abs);
+        scatter.draw({
+          series: [
+            {
+              look: 0,
+              signs: "dots",
+              name: picture.name,
+              marks: record.tokens.map((t, i) => ({ x: picture.scores[i], y: effect[i], sentence: `${spoken(record.sequence, t)}: ${picture.name} ${number(picture.scores[i], 4)}, measured ${number(effect[i], 4)}` })), // prettier-ignore
+            },
+          ],
+          x: { title: picture.name },
+          y: { title: picture.signed ? "measured drop when removed" : "size of the measured change" },
+          height: 260,
+        });
+      }
+    },
+  };
+}
+
+/** A bar from 0 to a correlation, on a scale from −1 to 1. */
+function gauge(value: number | null | undefined): HTMLElement {
+  const share = value ?? 0;
+  return h(
+    "span.gauge",
+    { "aria-hidden": "true" },
+    h(share < 0 ? "i.less" : "i", { style: `left:${50 + Math.min(0, share) * 50}%;width:${Math.abs(share) * 50}%` }),
+  );
+}
+
+function sentence(record: Attribution, token: number | undefined): (HTMLElement | string)[] {
+  const i = token === undefined ? -1 : record.tokens.indexOf(token);
+  if (token === undefined || i < 0) return ["Choose a token to read its numbers."];
+  const change = record.removed[i];
+  const rest = record.pictures.map(({ name, scores }) => `${name} ${number(scores[i], 4)}`).join("; ");
+  return [named(record.sequence, token), ` removed changes the ${record.metric} by ${number(change, 4)}. ${rest}.`];
+}
+
+interface Field {
+  element: HTMLElement;
+  draw(title: string, values: number[], chosen: number | undefined): void;
+}
+
+let fields = 0;
+
+/** All tokens, tinted by numbers: patches on their picture, others as text. Arrow keys move. */
+function field(record: Attribution, title: string, pick: (token: number) => void): Field {
+  const { sequence, tokens } = record;
+  const id = `field-${++fields}`;
+  const grid = sequence.kind === "patches" && sequence.grid?.length === 2 ? sequence.grid : undefined;
+  const own = spaced(sequence.labels);
+  const heading = h("h3", title);
+  const prefix = grid ? (sequence.prefix_tokens ?? 0) : 0;
+  const box = h(grid ? "div.patches" : "div.text", {
+    tabindex: 0,
+    role: "listbox",
+    dir: grid ? "ltr" : direction(sequence.labels),
+    style: grid ? `grid-template-columns:repeat(${grid[1]},1fr);aspect-ratio:${grid[1]}/${grid[0]};background-image:url(${sequence.picture ?? ""})` : "", // prettier-ignore
+  });
+  const marks = sequence.labels.map((label, i) => {
+    const tokenText = grid ? "" : own && label.trim() ? shown(label.replace(/^ /, "")) : visible(label, i);
+    return h("bdi.token", { role: "option", id: `${id}-${i}`, "data-i": i }, tokenText);
+  });
+  for (const [i, mark] of marks.entries()) {
+    if (i < prefix) continue;
+    if (!grid && own && /^ \S/.test(sequence.labels[i])) box.append(" ");
+    box.append(mark);
+    if (!grid && !own) box.append(" ");
+    if (!grid && sequence.labels[i].includes("\n")) box.append(h("br"));
+  }
+  const known = new Map(tokens.map((token, i) => [token, i]));
+  let at: number | undefined;
+  box.addEventListener("click", (event) => {
+    const found = (event.target as HTMLElement).closest<HTMLElement>("[data-i]")?.dataset.i;
+    if (found !== undefined && known.has(Number(found))) pick(Number(found));
+  });
+  box.addEventListener("keydown", (event) => {
+    const wide = grid?.[1] ?? 1;
+    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: wide, ArrowUp: -wide, Home: -tokens.length, End: tokens.length }[
+      event.key
+    ];
+    if (by === undefined) return;
+    const here = at === undefined ? -1 : (known.get(at) ?? -1);
+    const step = box.getAttribute("dir") === "rtl" && event.key.match(/Left|Right/) ? -by : by;
+    pick(tokens[Math.max(0, Math.min(tokens.length - 1, here < 0 ? 0 : here + step))]);
+    event.preventDefault();
+  });
+  const legend = h("p.quiet");
+  return {
+    element: h("div.field", heading, box, legend),
+    draw(name, values, chosen) {
+      heading.textContent = name;
+      box.setAttribute("aria-label", name);
+      at = chosen;
+      const most = Math.max(...values.map(Math.abs), 1e-300);
+      legend.textContent = `Strongest colour: ${number(most, most < 0.01 ? 5 : 3)}.`;
+      for (const [i, mark] of marks.entries()) {
+        const place = known.get(i);
+        const value = place === undefined ? 0 : values[place];
+        mark.style.setProperty("--tint", `${((Math.abs(value) / most) * STRONGEST).toFixed(1)}%`);
+        mark.classList.toggle("less", value < 0);
+        mark.classList.toggle("out", place === undefined);
+        mark.setAttribute("aria-selected", String(i === chosen));
+        mark.setAttribute("aria-label", place === undefined ? `${spoken(sequence, i)}: not removed` : `${spoken(sequence, i)}: ${number(value, 4)}`); // prettier-ignore
+      }
+      if (chosen === undefined) box.removeAttribute("aria-activedescendant");
+      else box.setAttribute("aria-activedescendant", `${id}-${chosen}`);
+    },
+  };
+}
