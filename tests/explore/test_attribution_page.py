@@ -18,7 +18,7 @@ from equiscope.explore.heads.predictions import PredictionReader
 from equiscope.explore.pages.attribution import _visible, attribution, plain
 from equiscope.interventions import head, logit
 from equiscope.record import Attribution, unpack
-from equiscope.record.heads import TokenSequence
+from equiscope.record.token_sequence import TokenSequence
 
 DATA = re.compile(r'<script type="application/octet-stream" id="attribution">([\w+/=]+)</script>')
 TEXT = "To be, or"

@@ -3,8 +3,8 @@
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
-from equiscope.record.heads import TokenSequence
 from equiscope.record.program import VERSION
+from equiscope.record.token_sequence import TokenSequence
 
 
 class TokenPicture(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,6 @@ from equiscope.interventions.attribution.direct import LogitAttribution
 from equiscope.interventions.attribution.token_effects import spearman
 from equiscope.interventions.experiment import Arguments
 from equiscope.record import Attribution, LensLayer, LogitShare, TokenPicture, TokenSequence, pack
-from equiscope.record.heads import SequenceKind
 
 LENS_TOKENS = 64  # columns of the table of all tokens and layers
 EXPLANATIONS = {
@@ -146,8 +145,7 @@ def _sequence(sequences: Sequence[TokenSequence], experiment: Experiment) -> Tok
     """The labels of the tokens; their numbers where none of the sequences fits."""
     own = experiment.layers[0].attention.columns
     fits = [one for one in sequences if len(one.labels) == own]
-    kind: SequenceKind = "tokens"
-    return fits[0] if fits else TokenSequence(name="input", kind=kind, labels=[str(i) for i in range(own)])
+    return fits[0] if fits else TokenSequence(name="input", kind="tokens", labels=[str(i) for i in range(own)])
 
 
 def plain(content: Attribution) -> str:
