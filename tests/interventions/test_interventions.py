@@ -47,6 +47,45 @@ def test_every_kind_of_change_gives_the_number_of_its_plain_torch(name, dtype):
         assert effect.largest > 1e-5, kind  # the change reached the output
 
 
+def test_the_text_of_one_change_has_ten_lines():
+    model, ids, other = gpt2()
+    experiment = eq.Experiment(model, ids)
+    one = head(1, 2)
+    for change in [
+        one.zero(), one.mean(), one.scale(0.5), one.patch(other), one.weights.freeze(), one.weights.patch(other), one.cut(5, 3),
+        head(1).cut(5, 3), one.q.on(5, entry=3).set(1.0), one.weights.on(5, entry=3).set(0.5), move(4, 6),
+        stream(1).on(3).patch(other), embeddings().scale(0.5),
+    ]:  # fmt: skip
+        text = experiment.run(change).code()
+        assert len([line for line in text.splitlines() if line.strip()]) <= 10, text
+
+
+def test_the_text_of_a_patch_in_every_layer_takes_each_from_its_own_layer():
+    model, ids, other = gpt2()
+    effect = eq.Experiment(model.double(), ids).run([head(None, 1).patch(other), embeddings().on(2).patch(other)])
+    exec(effect.code(), variables := effect.variables)
+    assert difference(effect.after, main_output(variables["output"])) < 1e-12
+
+
+class TwoAttentions(nn.Module):
+    """Two attentions in the forward of one module."""
+
+    def forward(self, x):
+        q = x[:, None]
+        once = F.scaled_dot_product_attention(q, q, q)
+        return F.scaled_dot_product_attention(once, q, q * 2)[:, 0]
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("change", [lambda one: one.q.scale(0.5), lambda one: one.weights.mean(torch.ones(1, 5, 4).double())])
+def test_the_text_leaves_other_attentions_of_a_module_as_they_are(layer, change):
+    x = torch.randn(1, 5, 4, generator=torch.Generator().manual_seed(0)).double()
+    effect = eq.Experiment(TwoAttentions(), x).run(change(head(layer, 0)))
+    exec(effect.code(), variables := effect.variables)
+    assert difference(effect.after, variables["output"]) < 1e-12
+    assert effect.largest > 1e-3
+
+
 # --- hooks by hand, without the text
 def test_a_zeroed_head_of_gpt2_is_a_zeroed_slice_before_its_output_projection():
     model, ids, _ = gpt2()

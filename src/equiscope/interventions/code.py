@@ -23,8 +23,8 @@ from equiscope.interventions.sites import OF_HEADS, Site
 if TYPE_CHECKING:
     from equiscope.interventions.experiment import Experiment
 
-KERNELS = {"scaled_dot_product_attention": "F", "biased_attention": "cpu", "table_attention": "short"}
-IN_BETWEEN = ("scores", "weights", "allowed")
+SDPA = "scaled_dot_product_attention"
+MODULES = {SDPA: "torch.nn.functional", "biased_attention": "equiscope.kernels.cpu", "table_attention": "equiscope.kernels.short"}
 
 
 def code(
@@ -34,7 +34,7 @@ def code(
 
     raises  InputError where a change has no such text, as in attention that is written out
     """
-    writer = _TorchText(experiment, holders, any(map(_reads_other_run, changes)))
+    writer = _TorchText(experiment, holders, any(map(_reads_other_run, changes)) and not _only_saves(experiment, changes))
     for change in changes:
         writer.add(change)
     return writer.text(), writer.given
@@ -44,8 +44,8 @@ class _TorchText:
     """Lines of each part of the text. at: of an attention call, before ("q", "k", "v"), inside, and after it."""
 
     def __init__(self, experiment: "Experiment", holders: Mapping[ValuePoint, str], saves: bool) -> None:
-        """saves: a first run stores values, and changes nothing."""
-        self.experiment, self.holders = experiment, holders
+        """saves: a first run stores values, and changes nothing; else the statements that store need no such distinction."""
+        self.experiment, self.holders, self.saves = experiment, holders, saves
         self.unless = "if not saving: " if saves else ""
         inputs = experiment.inputs
         self.given: dict[str, Any] = {"model": experiment.model, "inputs": inputs.kwargs or inputs.args}
@@ -106,8 +106,47 @@ class _TorchText:
         tokens = ":" if site.tokens is None else str(list(site.tokens))
         return f"..., {head}, {tokens}, {':' if site.entry is None else _plain_slice(site.entry)}"
 
-    def _call(self, number: int, one: AttentionSite) -> list[str]:
-        """What happens inside one attention call whose scores or weights change."""
+    def _function(self, number: int, one: AttentionSite, name: str) -> list[str]:
+        """A function in place of torch's attention, for one call."""
+        stages, lines, call = self.inside.get(number, {}), self._others(one), "original(q, k, v, *args, **options)"
+        before = self.before.get(number, [])
+        lines += [line for i, line in enumerate(before) if line not in before[:i]]
+        each = 1 if one.repeated else one.heads // one.kv_heads
+        if stages.keys() == {"weights"} and one.function == SDPA:
+            lines.append("unit = torch.eye(k.shape[-2]).to(v).expand(*k.shape[:-1], -1)")
+            lines.append("weights = original(q, k, unit, *args, **options).clone()  # for a unit matrix the output is the weights")
+            lines += stages["weights"]
+            call = "weights @ v" if each == 1 else f"weights @ v.repeat_interleave({each}, -3)"
+        elif stages.keys() == {"allowed"} and one.function == SDPA and one.masked != "float":
+            mask = "q.new_ones(*q.shape[:-1], k.shape[-2], dtype=torch.bool)"
+            if one.masked:
+                lines.append('mask = options.get("attn_mask", args[0] if args else None)')
+                mask = "mask.expand(*q.shape[:-1], -1)"
+            lines += [f"allowed = {mask}.{'tril' if one.causal else 'clone'}()", *stages["allowed"]]
+            call = 'original(q, k, v, **options | {"attn_mask": allowed, "is_causal": False})'
+        elif stages:
+            lines += [f"output = {call}.clone()", *self._step_by_step(number, one)]
+            call = "output"
+        if after := self.after.get(number):
+            lines += [f"output = {call}{'.clone()' if call != 'output' else ''}", *after]
+            call = "output"
+        original = f"{MODULES[one.function].removeprefix('equiscope.kernels.')}.{one.function}"
+        return [f"def {name}(q, k, v, *args, original={original}, **options):", *(f"    {x}" for x in [*lines, f"return {call}"])]
+
+    def _others(self, one: AttentionSite) -> list[str]:
+        """Lines that leave other attentions of the same module as they are."""
+        same = [site for site in self.experiment.structure.attentions if site.path == one.path and site.fused >= 0]
+        if len(same) == 1:
+            return []
+        self.first.append("calls = []")
+        place = same.index(one) + 1
+        return [
+            "calls.append(0)",
+            f"if len(calls) % {len(same)} != {place % len(same)}: return original(q, k, v, *args, **options)",
+        ]
+
+    def _step_by_step(self, number: int, one: AttentionSite) -> list[str]:
+        """Scores and weights of one attention call, with the changes between them."""
         stages = self.inside[number]
         each = one.heads // one.kv_heads
         lines = []
@@ -246,7 +285,10 @@ class _TorchText:
             index_of = index if change.site.tokens is None else index.replace(str(list(change.site.tokens)), ":")
         else:
             index_of = index
-        key = repr(f"{change.site}")
+        key = f'"{point.quantity} {point.key}{" mean" * bool(mean)}"'
+        if not self.saves:
+            value = f"{x}{mean}" if mean else f"{x}.clone()"
+            return [f"{x}[{index}] = saved.setdefault({key}, {value})[{index_of}]"]
         return [f"if saving: saved[{key}] = {x}{mean}", f"else: {x}[{index}] = saved[{key}][{index_of}]"]
 
     def _numbers(self, numbers: Tensor | float, change: Change, x: str) -> str:
@@ -266,44 +308,56 @@ class _TorchText:
 
     # --- the whole
     def text(self) -> str:
-        calls = sorted({*self.before, *self.inside, *self.after})
         sites = {one.fused: one for one in self.experiment.structure.attentions if one.fused >= 0}
-        kernels = sorted({sites[number].function for number in calls})
-        if len(kernels) > 1:
-            raise InputError("The changes are in attentions of two kinds: write one change at a time.")
-        head, managers, lines = ["import torch"], ["torch.no_grad()"], list[str]()
-        if calls:
-            kernel, room = kernels[0], KERNELS[kernels[0]]
-            head = ["import itertools", "from unittest import mock", "import torch"]
-            head.append("from torch.nn import functional as F" if room == "F" else f"from equiscope.kernels import {room}")
-            lines += [f"attention, number = {room}.{kernel}, itertools.count()", ""]
-            lines += ["def changed(q, k, v, *args, **options):", "    call = next(number)"]
-            for one in (n for n in calls if n in self.before):
-                lines += [f"    if call == {one}:  # {sites[one].path}", *(f"        {x}" for x in self.before[one])]
-            lines.append("    output = attention(q, k, v, *args, **options).clone()")
-            for one in (n for n in calls if n in self.inside):
-                lines += [f"    if call == {one}:  # {sites[one].path}", *(f"        {x}" for x in self._call(one, sites[one]))]
-            for one in (n for n in calls if n in self.after):
-                lines += [f"    if call == {one}:  # {sites[one].path}", *(f"        {x}" for x in self.after[one])]
-            lines += ["    return output", ""]
-            managers.append(f'mock.patch.object({room}, "{kernel}", changed)')
+        calls = sorted({*self.before, *self.inside, *self.after})
+        if len({sites[n].path for n in calls}) < len(calls):
+            raise InputError("The changes are in several attentions of one module: write one change at a time.")
+        managers, lines, places = ["torch.no_grad()"], list[str](), list[str]()
+        for n in calls:
+            one, end = sites[n], "" if len(calls) == 1 else f"_{len(places) + 1}"
+            lines += [*self._function(n, one, f"changed{end}"), ""]
+            room = MODULES[one.function]
+            if one.function != SDPA:
+                self.imports.add(f"from equiscope.kernels import {room.removeprefix('equiscope.kernels.')}")
+            store = ("saved, ", "{}, ") if len(calls) == 1 and self.source is not self else ("", "")
+            places.append(
+                f'{store[0]}layer{end}, place{end} = {store[1]}model.get_submodule("{one.path}"), "{room}.{one.function}"'
+            )
+            inner = f"mock.patch(place{end}, changed{end})(layer{end}.forward)"
+            managers.append(f'mock.patch.object(layer{end}, "forward", {inner})')
         for hook, *rest in self.hooks:
             lines += [*rest, ""]
             managers.append(hook)
+        lines += ["calls = []"] * any("calls.append" in line for line in lines) + places
         if any(isinstance(part, (nn.TransformerEncoderLayer, nn.MultiheadAttention)) for part in self.experiment.model.modules()):
             lines.append("torch.backends.mha.set_fastpath_enabled(False)  # the fast path calls no function that can be replaced")
-        run = f"output = model({self.star}inputs)"
-        if self.source is not self:
-            first = "inputs" if self.source is None else "other"
-            star = self.star if self.source is None else "**" if isinstance(self.source, Mapping) else "*"
-            if star == "*" and first == "other" and not isinstance(self.source, (tuple, list)):
-                self.given["other"] = (self.source,)
-            count = ["    number = itertools.count()"] if calls else []
-            lines += ["saved = {}", with_line(managers), "    saving = True", f"    model({star}{first})", *count]
-            lines += ["    saving = False", *(f"    {line}" for line in self.first), f"    {run}"]
-        else:
-            lines += [*self.first, with_line(managers), f"    {run}"]
-        return "\n".join([*sorted(self.imports), *head, "", *lines, *self.last]) + "\n"
+        if self.source is not self and len(calls) != 1:
+            lines.append("saved = {}")
+        lines += self._runs(with_line(managers))
+        head = [*sorted(self.imports), *["from unittest import mock"] * bool(calls), "import torch"]
+        return "\n".join([*head, "", *lines, *self.last]) + "\n"
+
+    def _runs(self, opening: str) -> list[str]:
+        """The passes: that of the changes, and before it one that stores values, where a change reads them."""
+        run = f"model({self.star}inputs)"
+        if self.source is self:
+            return [*self.first, opening, f"    output = {run}"]
+        first = "inputs" if self.source is None else "other"
+        star = self.star if self.source is None else "**" if isinstance(self.source, Mapping) else "*"
+        if star == "*" and first == "other" and not isinstance(self.source, (tuple, list)):
+            self.given["other"] = (self.source,)
+        if not self.saves:
+            return [*self.first, opening, f"    _, output = model({star}{first}), {run}  # the first pass saves"]
+        lines = ["saving = True", f"model({star}{first})", "saving = False", *self.first, f"output = {run}"]
+        return [opening, *(f"    {line}" for line in lines)]
+
+
+def _only_saves(experiment: "Experiment", changes: Sequence[Change | Move]) -> bool:
+    """Whether a first run may run the statements of the changes: it then replaces values by themselves, or no others follow."""
+    first = changes[0]
+    if isinstance(first, MeanAblation) and len(changes) == 1:
+        return len(points_of(first.site, experiment.layers)) == 1
+    return all(isinstance(one, Patch) and _reads_other_run(one) for one in changes)
 
 
 def _reads_other_run(change: Change | Move) -> bool:
