@@ -29,7 +29,7 @@ export function layerGroups(record: Pick<Heads, "layers" | "sequences"> & Partia
     const key = [asks, answers, cross, all].join();
     const [who, whom] = [asks, answers].map((line) => sequences[line]?.name || `line ${line + 1}`);
     const title = all
-      ? `${who}: ${layers[index].where}`
+      ? `${who}: ${layers[index].where}, mean and maximum over heads`
       : asks === answers && !cross
         ? `${who} self-attention`
         : `${who} → ${whom} cross-attention`;

@@ -10,7 +10,7 @@ import { arrows, ballOf, attentionSticks, place, type Scene, sticks, View } from
 import { WebglRenderer } from "./webgl_renderer";
 import { matmul, transpose, rotated } from "./rotation";
 
-const LONGEST = 1.5; // Å on the screen of the longest arrow at first
+const LONGEST = 1.1; // Å on the screen of the longest arrow at first
 const REST = 160; // milliseconds without a change before the scene is drawn at full resolution
 const PAUSE = 2000; // milliseconds between frames that count as a pause
 const SLOW = 30; // milliseconds of a frame above which the resolution drops during motion
@@ -34,7 +34,7 @@ export class Stage {
     readonly desk: MoleculeDesk,
     readonly side: "left" | "right",
   ) {
-    this.view = new View(desk.reach + 0.7);
+    this.view = new View(desk.reach + LONGEST);
     this.over = h<HTMLCanvasElement>("canvas.over", {
       tabindex: 0,
       role: "application",
