@@ -17,6 +17,12 @@ def test_the_command_makes_it(equi, tmp_path):
     assert (code, "works offline" in out) == (0, True)
 
 
+def test_a_molecule_has_one(equi):
+    code, out, err = equi("explore", "--model", "ethanol", "--attribution", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["sequence"]["labels"][:3] == ["C0", "C1", "O2"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -24,6 +30,8 @@ def test_the_command_makes_it(equi, tmp_path):
         ((TEXT, "--model", "characters", "--token", 3), "--token 3 is for --attribution"),
         ((TEXT, "--model", "characters", "--attribution", "--token", 99), "answers after 9 tokens, counted from 0, but token 99"),
         ((TEXT, "--model", "characters", "--attribution", "--causal"), "--attribution shows one model without --causal"),
+        (("none.xyz", "--attribution"), "--attribution needs a model"),
+        (("none.xyz", "--model", "ethanol", "--attribution", "--token", 1), "takes no --token"),
         (("a", "--model", "characters", "--attribution"), "The answer is read at token 0 alone"),
     ],
 )

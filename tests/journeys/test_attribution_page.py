@@ -2,10 +2,12 @@
 
 import pytest
 
+import equiscope as eq
 from equiscope import trained
 from equiscope.cli import heads
 from equiscope.explore.page import write
-from equiscope.explore.pages.attribution import attribution
+from equiscope.explore.pages.attribution import attribution, of_molecule
+from equiscope.tokens.points import read_points
 from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
@@ -19,6 +21,8 @@ def contents():
     for kind, request in REQUESTS.items():
         ready = heads._prepare(MODELS[kind], request, 0)
         made[kind] = attribution(ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, kind, MODELS[kind])
+    points = read_points(trained.examples("ethanol")[0])
+    made["molecule"] = of_molecule(eq.load("ethanol"), points, "ethanol", "ethanol", "eV")
     return made
 
 
@@ -92,7 +96,18 @@ def test_patches_lie_on_the_picture_and_arrow_keys_move_by_rows(read):
     assert tab.locator(".lens thead th").count() == 5, "one answer: no share of rows"
 
 
-@pytest.mark.parametrize(("kind", "wide", "dark"), [("text", 1280, False), ("picture", 390, True)])
+def test_atoms_lie_in_a_plane_and_earlier_layers_have_energies(read, contents):
+    tab, content = read("molecule"), contents["molecule"]
+    assert tab.locator("[data-part='tokens'] h2").inner_text() == "Which atoms decide?"
+    tab.locator(".atoms").first.locator("[data-i='2']").click()
+    tab.locator(".chosen", has_text="O2").wait_for()
+    rows = tab.locator(".lens tbody td").all_inner_texts()
+    assert [float(x.replace("−", "-")) for x in rows] == pytest.approx([one.value for one in content.lens], abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wide", "dark"), [("text", 1280, False), ("picture", 390, True), ("molecule", 390, False), ("molecule", 1280, True)]
+)
 def test_everybody_can_read_it(read, kind, wide, dark):
     tab = read(kind, wide=wide, dark=dark)
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide

@@ -108,6 +108,10 @@ def explore(
     if sentence is not None and molecule.is_molecule(sentence):
         files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
         others = own_options + [option for option, given in files.items() if given]
+        if attribution:
+            others += ["--side-by-side"] * (side_by_side is not None) + ["--token"] * (token is not None)
+            molecule.attribution(Path(sentence), model, frame or 0, others, seed, export, port, open_browser, json)
+            return
         molecule.run(
             Path(sentence), model, side_by_side, 0 if frame is None else frame, others, seed, export, port, open_browser, json
         )

@@ -47,6 +47,30 @@ def run(
     show(molecule(path, None if model is None else models, frame, seed), export, port, open_browser, json)
 
 
+def attribution(
+    path: Path, model: str | None, frame: int, others: list[str], seed: int, export: Path | None, port: int, open_browser: bool,
+    json: bool,
+) -> None:  # fmt: skip
+    """The page of which atoms decide an energy. Raises InputError as `run` does, and without a model."""
+    from equiscope.cli.explore import show
+    from equiscope.explore.pages.attribution import of_molecule
+    from equiscope.explore.pages.molecule import chosen_frame
+    from equiscope.geometry import SpaceModel
+
+    if others:
+        raise InputError(f"{path} is a molecule, which takes no {' and no '.join(others)}. Leave that out.")
+    if model is None:
+        raise InputError("--attribution needs a model. Add --model: the folder of a run that learned molecules, or ethanol.")
+    points = chosen_frame(path, frame)
+    assert points.numbers is not None
+    solving = _solving("given", model, points.numbers, seed)
+    if not isinstance(solving.model, SpaceModel):
+        raise InputError(f"{model} is no model of points in space, so no atom can be removed from its messages. {OTHER}")
+    notes = [] if solving.trained else ["The weights are random: the energies mean nothing in nature."]
+    name = model if trained.find(model) else Path(model).resolve().name
+    show(of_molecule(solving.model, points, f"{name}: {path.name}", name, solving.unit, notes), export, port, open_browser, json)
+
+
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
     from equiscope.checkpoints import load

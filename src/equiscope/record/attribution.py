@@ -26,24 +26,28 @@ class TokenPicture(Struct, frozen=True, kw_only=True):
 class LensLayer(Struct, frozen=True, kw_only=True):
     """What the last part of the model answers to the residual stream of one layer.
 
+    value        the metric that is read
     best         its most probable answer; probability, rank: of the model's answer, 1 for the most probable
     agreement    share of all rows of the output whose most probable answer is the model's
-    divergence   KL(model ‖ layer) in nats, the mean over rows; None where the output is no distribution
+    divergence   KL(model ‖ layer) in nats, the mean over rows
+                 None, and best empty, where the output is no distribution
     """
 
     name: str
-    best: str
-    probability: float
-    rank: int
-    agreement: float
+    value: float
+    best: str = ""
+    probability: float | None = None
+    rank: int | None = None
+    agreement: float | None = None
     divergence: float | None = None
 
 
 class LogitShare(Struct, frozen=True, kw_only=True):
-    """A part of the model and its share of the logit. kind: embeddings, head, attention, feed-forward, bias, block or offset.
+    """A part of the model and its share of the metric.
 
+    kind     embeddings, head, attention, feed-forward, bias, block, offset or atom
     block    number of its block; head: of the head
-    removed  change of the metric when this part alone is set to 0; None: not measured
+    removed  change of the metric when this part alone is set to 0, or the atom is silent; None: not measured
     """
 
     name: str
@@ -67,7 +71,9 @@ class Attribution(Struct, frozen=True, kw_only=True):
     lens_names   labels of the answers in `lens_best`; lens_best: [L, N] for the answer after each token; lens_probability: of each;
                  lens_first: the first token shown; None for one answer
     parts        in the order of the forward pass, may be empty; parts_note: what was held fixed; parts_error: |sum − value|
-    parts_correlation  Spearman's, of the shares of heads and feed-forwards with the drop of the metric
+    parts_correlation  Spearman's, of the shares with the drop of the metric, for parts that have both
+    drawing      of each atom of a molecule two coordinates in its plane of largest spread, in its unit of length; else empty
+    bonds        pairs of atoms
     calls        of the model, for everything
     """
 
@@ -94,6 +100,8 @@ class Attribution(Struct, frozen=True, kw_only=True):
     parts_note: str = ""
     parts_error: float = 0.0
     parts_correlation: float | None = None
+    drawing: list[list[float]] = field(default_factory=list)
+    bonds: list[list[int]] = field(default_factory=list)
     calls: int = 0
     notes: list[str] = field(default_factory=list)
 

@@ -1860,7 +1860,9 @@ export interface ReachNetwork {
  *     lens_names   labels of the answers in `lens_best`; lens_best: [L, N] for the answer after each token; lens_probability: of each;
  *                  lens_first: the first token shown; None for one answer
  *     parts        in the order of the forward pass, may be empty; parts_note: what was held fixed; parts_error: |sum − value|
- *     parts_correlation  Spearman's, of the shares of heads and feed-forwards with the drop of the metric
+ *     parts_correlation  Spearman's, of the shares with the drop of the metric, for parts that have both
+ *     drawing      of each atom of a molecule two coordinates in its plane of largest spread, in its unit of length; else empty
+ *     bonds        pairs of atoms
  *     calls        of the model, for everything
  */
 export interface Attribution {
@@ -1887,6 +1889,8 @@ export interface Attribution {
   parts_note?: string;
   parts_error?: number;
   parts_correlation?: number | null;
+  drawing?: number[][];
+  bonds?: number[][];
   calls?: number;
   notes?: string[];
 }
@@ -1908,23 +1912,27 @@ export interface TokenPicture {
 /**
  * What the last part of the model answers to the residual stream of one layer.
  *
+ *     value        the metric that is read
  *     best         its most probable answer; probability, rank: of the model's answer, 1 for the most probable
  *     agreement    share of all rows of the output whose most probable answer is the model's
- *     divergence   KL(model ‖ layer) in nats, the mean over rows; None where the output is no distribution
+ *     divergence   KL(model ‖ layer) in nats, the mean over rows
+ *                  None, and best empty, where the output is no distribution
  */
 export interface LensLayer {
   name: string;
-  best: string;
-  probability: number;
-  rank: number;
-  agreement: number;
+  value: number;
+  best?: string;
+  probability?: number | null;
+  rank?: number | null;
+  agreement?: number | null;
   divergence?: number | null;
 }
 /**
- * A part of the model and its share of the logit. kind: embeddings, head, attention, feed-forward, bias, block or offset.
+ * A part of the model and its share of the metric.
  *
+ *     kind     embeddings, head, attention, feed-forward, bias, block, offset or atom
  *     block    number of its block; head: of the head
- *     removed  change of the metric when this part alone is set to 0; None: not measured
+ *     removed  change of the metric when this part alone is set to 0, or the atom is silent; None: not measured
  */
 export interface LogitShare {
   name: string;

@@ -5,17 +5,23 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from equiscope.errors import InputError
 from equiscope.explore.heads.predictions import PredictionReader
 from equiscope.explore.page import PLAIN, number, table
+from equiscope.explore.space.atom_effects import atom_effects, energies_of_layers
+from equiscope.explore.space.elements import radius
+from equiscope.geometry import SpaceModel
 from equiscope.interventions import Experiment, LogitLens, logit
 from equiscope.interventions.attribution import token_effects as names
 from equiscope.interventions.attribution.direct import LogitAttribution
 from equiscope.interventions.attribution.token_effects import spearman
 from equiscope.interventions.experiment import Arguments
 from equiscope.record import Attribution, LensLayer, LogitShare, TokenPicture, TokenSequence, pack
+from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.points import Points
 
 LENS_TOKENS = 64  # columns of the table of all tokens and layers
 EXPLANATIONS = {
@@ -26,6 +32,8 @@ EXPLANATIONS = {
     "scale of the final norm is frozen.",
     names.LENS: "The logit that the model's last part reads from this token's own stream after the last layer.",
     names.MEAN: "The measured drop when the token's embedding is replaced by the mean of all tokens: another removal, no picture.",
+    names.DELETED: "The measured drop when the atom is taken out of the molecule, beyond the energy of the isolated atom: another "
+    "removal, no picture.",
     names.CROSS: "The cross-attention weights at the token where the answer is read, averaged over heads and layers.",
     names.CROSS_ROLLOUT: "The same weights multiplied by the rollout of the encoder.",
 }
@@ -83,6 +91,61 @@ def attribution(
     )  # fmt: skip
 
 
+MOLECULE_EXPLANATIONS = {
+    names.ATTENTION: "The weight that the atom has in the last block, averaged over heads and over the atoms that attend.",
+    names.ROLLOUT: "The weights of all blocks, averaged over heads and with the residual path as one half, multiplied (Abnar & "
+    "Zuidema 2020), averaged over the atoms that attend.",
+    names.SHARE: "The energy that the model gives to this atom itself, without that of an isolated atom.",
+}
+REACH = 1.25  # a bond is at most so many sums of covalent radii
+
+
+def of_molecule(model: SpaceModel, points: Points, title: str, name: str, unit: str = "", notes: Sequence[str] = ()) -> Attribution:
+    """Explain the energy of a molecule: which atoms decide it.
+
+    raises  InputError for a model that reads no energy, and for an element that it does not know
+    """
+    assert points.numbers is not None
+    numbers, positions = points.numbers, points.positions
+    found, layers = atom_effects(model, numbers, positions), energies_of_layers(model, numbers, positions)
+    symbols = [SYMBOLS[int(n) - 1] for n in numbers]
+    labels = [f"{symbol}{i}" for i, symbol in enumerate(symbols)]
+    shares = found.scores[names.SHARE]
+    parts = [
+        LogitShare(name=label, share=share, kind="atom", removed=gone)
+        for label, share, gone in zip(labels, shares, found.removed, strict=True)
+    ]
+    parts.append(LogitShare(name="isolated atoms", share=found.before - sum(shares), kind="offset"))
+    centred = positions - positions.mean(0)
+    plane = torch.linalg.svd(centred, full_matrices=True).Vh[:2]
+    radii = torch.tensor([radius(int(n)) for n in numbers])
+    near = torch.cdist(positions, positions) < REACH * (radii[:, None] + radii)
+    bonds = points.bonds if points.bonds is not None else near.triu(1).nonzero()
+    return Attribution(
+        title=title, model=name, answer=f"{found.before:.3f} {unit}".strip().replace("-", "−"),
+        metric=f"energy in {unit}" if unit else "energy",
+        value=found.before, sequence=TokenSequence(name="atoms", kind="tokens", labels=labels), tokens=found.tokens,
+        removed=found.removed, read=found.read, removal=found.limits,
+        pictures=[
+            TokenPicture(
+                name=key, explanation=MOLECULE_EXPLANATIONS.get(key) or EXPLANATIONS[key], signed=key in names.SIGNED,
+                scores=scores, correlation=found.correlations[key],
+            )
+            for key, scores in found.scores.items()
+        ],
+        lens=[
+            LensLayer(name="elements alone" if i == 0 else f"after block {i - 1}", value=value) for i, value in enumerate(layers)
+        ],
+        lens_note="The model's own last part (norm, readout) reads the features before the first block and after each. It has "
+        "learned to read the last features alone.",
+        parts=parts, parts_note="The model's energy is a sum over atoms, so these shares sum to it. What other atoms add to an "
+        "atom's share through messages is in that share.",
+        parts_error=abs(sum(part.share for part in parts) - found.before), parts_correlation=found.correlations[names.SHARE],
+        drawing=(centred @ plane.mT).tolist(), bonds=bonds.tolist(), calls=found.calls + len(layers),
+        notes=[*notes, f"There are {len(labels)} atoms, so a rank correlation says little."],
+    )  # fmt: skip
+
+
 def _visible(name: str) -> str:
     """A name in a sentence: line ends and the spaces at its ends are written out."""
     inside = name.replace("\n", "↵").replace("\t", "⇥")
@@ -131,13 +194,17 @@ def _shares(experiment: Experiment, parts: LogitAttribution | None) -> tuple[lis
 
 
 def _rows(lens: LogitLens, reader: PredictionReader, answer: int, token: int) -> list[LensLayer]:
-    several = zip(lens.layers, lens.best(token), lens.of(answer, token), lens.agreement, lens.divergence, strict=True)
+    rows = lens.logits[:, 0] if lens.logits.ndim == 3 else lens.logits[:, 0, token]
+    probabilities = (
+        [p for p, _ in lens.of(answer, token)] if not reader.independent else rows[:, answer].double().sigmoid().tolist()
+    )
+    ranks = [rank + 1 for _, rank in lens.of(answer, token)]
     return [
         LensLayer(
-            name=name, best=reader.name(best), probability=p, rank=rank + 1, agreement=same,
-            divergence=None if reader.independent else kl,
+            name=name, value=float(rows[i, answer]), best=reader.name(lens.best(token)[i]), probability=probabilities[i],
+            rank=ranks[i], agreement=lens.agreement[i], divergence=None if reader.independent else lens.divergence[i],
         )
-        for name, best, (p, rank), same, kl in several
+        for i, name in enumerate(lens.layers)
     ]  # fmt: skip
 
 
@@ -157,9 +224,12 @@ def plain(content: Attribution) -> str:
     ]
     last = ["", "rank correlation with removal", "", *(number(one.correlation) for one in content.pictures)]
     lens = [
-        [one.name, one.best, number(one.probability), str(one.rank), number(one.agreement), number(one.divergence)]
+        [
+            one.name, number(one.value), one.best, number(one.probability), str(one.rank or ""), number(one.agreement),
+            number(one.divergence),
+        ]
         for one in content.lens
-    ]
+    ]  # fmt: skip
     shares = [[one.name, number(one.share), number(one.removed)] for one in content.parts]
     heads = ["number", "token", "removed", *(one.name for one in content.pictures)]
     return (
@@ -167,7 +237,7 @@ def plain(content: Attribution) -> str:
         + "".join(f"<p>{escape(note)}</p>\n" for note in content.notes)
         + table(f"Tokens: change of {content.metric}, {number(content.value)} unchanged", heads, [*tokens, last])
         + f"<p>{escape(content.removal)}</p>\n"
-        + table("Logit lens", ["stream", "best answer", "probability", "rank", "rows that agree", "KL, nats"], lens)
+        + table("Logit lens", ["stream", content.metric, "best answer", "probability", "rank", "rows that agree", "KL, nats"], lens)
         + f"<p>{escape(content.lens_note)}</p>\n"
         + table("Direct logit attribution", ["part", "share", "measured change when set to 0"], shares)
         + f"<p>{escape(content.parts_note)}</p></div>"

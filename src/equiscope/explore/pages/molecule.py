@@ -42,12 +42,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int
     raises  InputError for a file without atoms, with too many, or with coordinates that are no numbers; what read_frames raises
     """
     frames = _frames(path)
-    if not 0 <= frame < len(frames):
-        raise InputError(
-            f"{path} has {len(frames)} frame{'s' * (len(frames) != 1)}, but frame {frame} was requested. "
-            f"Frames are counted from 0: request 0{f' to {len(frames) - 1}' * (len(frames) != 1)}."
-        )
-    chosen = frames[frame]
+    chosen = _frame(path, frames, frame)
     numbers = _numbers(path, chosen)
     same = [one for one in frames if one.numbers is not None and torch.equal(one.numbers, numbers)]
     at = next(i for i, one in enumerate(same) if one is chosen)
@@ -68,6 +63,24 @@ def molecule(path: Path, models: Models | None = None, frame: int = 0, seed: int
         angles=list(ANGLES),
         solvers=solvers, notes=_notes(frames, same, displayed, solver_models),
     )  # fmt: skip
+
+
+def chosen_frame(path: Path, frame: int = 0) -> Points:
+    """One frame of a file, counted from 0. Raises InputError as `molecule` does."""
+    chosen = _frame(path, _frames(path), frame)
+    _numbers(path, chosen)
+    if not bool(chosen.positions.isfinite().all()):
+        raise InputError(f"{path} has coordinates that are no numbers (NaN or infinite). Give another file.")
+    return chosen
+
+
+def _frame(path: Path, frames: list[Points], frame: int) -> Points:
+    if not 0 <= frame < len(frames):
+        raise InputError(
+            f"{path} has {len(frames)} frame{'s' * (len(frames) != 1)}, but frame {frame} was requested. "
+            f"Frames are counted from 0: request 0{f' to {len(frames) - 1}' * (len(frames) != 1)}."
+        )
+    return frames[frame]
 
 
 def _frames(path: Path) -> list[Points]:

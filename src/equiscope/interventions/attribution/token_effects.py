@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 ATTENTION, ROLLOUT, SHARE, LENS = "attention of the last layer", "rollout", "direct share", "logit lens"
 CROSS, CROSS_ROLLOUT, MEAN = "cross-attention", "cross-attention of rollouts", "replaced by the mean"
-SIGNED = (SHARE, LENS, MEAN)
+DELETED = "deleted"
+SIGNED = (SHARE, LENS, MEAN, DELETED)
 LIMITS = (
     "Removed means that no other token attends to it, in any layer: its position stays empty, and an input with such a gap may be "
     "one that the model has never seen. The token that the answer is read at cannot be removed."

@@ -10,9 +10,11 @@ const percent = (share: number): string => `${(100 * share).toFixed(share > 0 &&
 
 export function layers(record: Attribution): Section {
   const rows = record.lens ?? [];
-  const distribution = rows.every(({ divergence }) => divergence !== null && divergence !== undefined);
+  const known = (value: number | null | undefined): value is number => value !== null && value !== undefined;
+  const answers = rows.every(({ probability }) => known(probability)); // else the model returns a number, such as an energy
+  const distribution = rows.every(({ divergence }) => known(divergence));
   const several = Boolean(record.lens_best); // else the model has one answer, and each layer agrees or not
-  const heads = ["stream", "most probable answer", "probability of the answer", "its rank", ...(several ? ["answers that agree with the model"] : []), ...(distribution ? ["KL, nats"] : [])]; // prettier-ignore
+  const heads = ["stream", ...(answers ? ["most probable answer", "probability of the answer", "its rank"] : [record.metric]), ...(several ? ["answers that agree with the model"] : []), ...(distribution ? ["KL, nats"] : [])]; // prettier-ignore
   const table = h(
     "table.lens",
     h("thead", h("tr", heads.map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
@@ -22,10 +24,11 @@ export function layers(record: Attribution): Section {
         h(
           "tr",
           h("th", { scope: "row" }, one.name),
-          h("td", h("bdi", visible(one.best, 0))),
-          h("td.number", bar(one.probability), h("span", number(one.probability, 3))),
-          h("td.number", String(one.rank)),
-          several && h("td.number", bar(one.agreement), h("span", percent(one.agreement))),
+          answers && h("td", h("bdi", visible(one.best, 0))),
+          answers && h("td.number", bar(one.probability!), h("span", number(one.probability!, 3))),
+          answers && h("td.number", String(one.rank)),
+          !answers && h("td.number", number(one.value, 3)),
+          several && h("td.number", bar(one.agreement!), h("span", percent(one.agreement!))),
           distribution && h("td.number", number(one.divergence!, 3)),
         ),
       ),
@@ -35,7 +38,7 @@ export function layers(record: Attribution): Section {
     "layers",
     h(
       "section.part",
-      h("h2", "From which layer on is it decided? (logit lens)"),
+      h("h2", answers ? "From which layer on is it decided? (logit lens)" : "What do earlier layers say?"),
       h("p.quiet", record.lens_note ?? ""),
       rows.length > 0 && scrolled("Logit lens by layer", table),
       every(record),

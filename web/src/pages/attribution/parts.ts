@@ -3,7 +3,7 @@ import type { LogitShare } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
 import { number, scientific } from "../../core/format";
 import type { AttributionPage, Section } from "./page";
-import { correlated } from "./tokens";
+import { correlated, noun } from "./tokens";
 import { ORDERS } from "./state";
 
 const WORDS = { pass: "In the order of the model", size: "Largest first" } as const;
@@ -11,7 +11,9 @@ const WORDS = { pass: "In the order of the model", size: "Largest first" } as co
 export function parts(page: AttributionPage): Section {
   const { record } = page;
   const all = record.parts ?? [];
-  const most = Math.max(...all.map(({ share }) => Math.abs(share)), ...all.map(({ removed }) => Math.abs(removed ?? 0)), 1e-300);
+  const atoms = noun(record) === "atom";
+  const barred = all.filter(({ kind }) => !(atoms && kind === "offset")); // the energies of isolated atoms dwarf the others
+  const most = Math.max(...barred.map(({ share }) => Math.abs(share)), ...all.map(({ removed }) => Math.abs(removed ?? 0)), 1e-300);
   const body = h("tbody");
   const controls = h("div.buttons", { role: "group", "aria-label": "Order of the parts" });
   const total = all.reduce((sum, { share }) => sum + share, 0);
@@ -19,17 +21,17 @@ export function parts(page: AttributionPage): Section {
     "parts",
     h(
       "section.part",
-      h("h2", "Which parts of the model add to it? (direct logit attribution)"),
+      h("h2", atoms ? "What does each atom add?" : "Which parts of the model add to it? (direct logit attribution)"),
       h("p.quiet", record.parts_note ?? ""),
       all.length > 0 && [
-        h("p", `The shares sum to ${number(total, 4)}, the ${record.metric} is ${number(record.value, 4)}: the difference is ${scientific(record.parts_error ?? 0)}, rounding. Rank correlation of the shares of heads and feed-forwards with the measured drop when each is set to 0: ${correlated(record.parts_correlation)}.`), // prettier-ignore
+        h("p", `The shares sum to ${number(total, 4)}, the ${record.metric} is ${number(record.value, 4)}: the difference is ${scientific(record.parts_error ?? 0)}, rounding. Rank correlation of the shares with the measured drop when ${atoms ? "each atom is removed" : "each head or feed-forward is set to 0"}: ${correlated(record.parts_correlation)}.`), // prettier-ignore
         controls,
         h(
           "div.scroll",
           { tabindex: 0, role: "region", "aria-label": "Shares of the parts" },
           h(
             "table.shares",
-            h("thead", h("tr", ["part", "share of the logit", "measured drop when set to 0"].map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
+            h("thead", h("tr", ["part", `share of the ${record.metric}`, `measured drop when ${atoms ? "removed" : "set to 0"}`].map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
             body,
             h("tfoot", h("tr", h("th", { scope: "row" }, "sum"), h("td.number", number(total, 4)), h("td"))),
           ),
@@ -59,7 +61,7 @@ export function parts(page: AttributionPage): Section {
             "tr",
             { "data-kind": one.kind },
             h("th", { scope: "row" }, one.name),
-            cell(one.share),
+            barred.includes(one) ? cell(one.share) : h("td.number", number(one.share, 4)),
             cell(one.removed === null || one.removed === undefined ? undefined : -one.removed),
           ),
         ),

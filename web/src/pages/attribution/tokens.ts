@@ -1,7 +1,7 @@
 // Tokens: the measured effect of removing each one, beside a cheap picture of it, and how well every picture predicts the effect.
 import type { Attribution, TokenPicture } from "../../core/contract";
 import { plot } from "../../charts/plot";
-import { asPart, h } from "../../core/dom";
+import { asPart, h, svg } from "../../core/dom";
 import { number } from "../../core/format";
 import { direction, named, shown, spaced, spoken, visible } from "../../core/labels";
 import type { AttributionPage, Section } from "./page";
@@ -10,6 +10,11 @@ const STRONGEST = 62; // percent of colour
 
 /** Of each token a number that is positive where the token supports the answer. */
 export const drops = (record: Attribution): number[] => record.removed.map((change) => -change);
+
+/** What the tokens are called. */
+export const noun = ({ sequence, drawing }: Attribution): string =>
+  drawing?.length ? "atom" : sequence.kind === "patches" ? "patch" : "token";
+const plural = (record: Attribution): string => noun(record) + (noun(record) === "patch" ? "es" : "s");
 
 export const correlated = (value: number | null | undefined): string =>
   value === null || value === undefined ? "–" : number(value, 2);
@@ -21,7 +26,7 @@ export function tokens(page: AttributionPage): Section {
   const right = field(record, "", pick);
   const status = h("p.chosen", { role: "status" });
   const chooser = h("tbody");
-  const scatter = plot("picture against measured effect, a mark for each token", (mark) => {
+  const scatter = plot(`picture against measured effect, a mark for each ${noun(record)}`, (mark) => {
     if (mark) pick(record.tokens[mark.mark]);
   });
   const now = (): TokenPicture | undefined => record.pictures[page.state.picture];
@@ -29,8 +34,8 @@ export function tokens(page: AttributionPage): Section {
     "tokens",
     h(
       "section.part",
-      h("h2", "Which tokens decide?"),
-      h("p.quiet", `Blue: the token raises the ${record.metric}; orange: it lowers it. ${record.removal}`),
+      h("h2", `Which ${plural(record)} decide?`),
+      h("p.quiet", `Blue: the ${noun(record)} raises the ${record.metric}; orange: it lowers it. ${record.removal}`),
       h("div.fields", left.element, right.element),
       status,
       h("h3", "How well does each picture predict the measured effect?"),
@@ -43,7 +48,7 @@ export function tokens(page: AttributionPage): Section {
           chooser,
         ),
       ),
-      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} tokens of this one input: 1 is the same order, 0 none. A picture without a sign is compared with the size of the effect.`), // prettier-ignore
+      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} ${plural(record)} of this one input: 1 is the same order, 0 none. A picture without a sign is compared with the size of the effect.`), // prettier-ignore
       scatter.element,
     ),
   );
@@ -108,7 +113,7 @@ function gauge(value: number | null | undefined): HTMLElement {
 
 function sentence(record: Attribution, token: number | undefined): (HTMLElement | string)[] {
   const i = token === undefined ? -1 : record.tokens.indexOf(token);
-  if (token === undefined || i < 0) return ["Choose a token to read its numbers."];
+  if (token === undefined || i < 0) return [`Choose ${noun(record) === "atom" ? "an" : "a"} ${noun(record)} to read its numbers.`];
   const change = record.removed[i];
   const rest = record.pictures.map(({ name, scores }) => `${name} ${number(scores[i], 4)}`).join("; ");
   return [named(record.sequence, token), ` removed changes the ${record.metric} by ${number(change, 4)}. ${rest}.`];
@@ -118,6 +123,24 @@ interface Field {
   element: HTMLElement;
   draw(title: string, values: number[], chosen: number | undefined): void;
 }
+
+/** Coordinates of atoms in percent of a box, and its sides. */
+function projected(places: number[][]): { at: [number, number][]; width: number; height: number } {
+  const [xs, ys] = [0, 1].map((axis) => places.map((place) => place[axis]));
+  const [low, high] = [xs, ys].map((all) => [Math.min(...all) - 0.8, Math.max(...all) + 0.8]);
+  const [width, height] = [low[1] - low[0], high[1] - high[0]];
+  const at = places.map(([x, y]): [number, number] => [(100 * (x - low[0])) / width, (100 * (high[1] - y)) / height]);
+  return { at, width, height };
+}
+
+const bonds = (record: Attribution, at: [number, number][]): SVGElement =>
+  svg(
+    "svg",
+    { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
+    (record.bonds ?? []).map(([a, b]) =>
+      svg("line", { x1: at[a][0], y1: at[a][1], x2: at[b][0], y2: at[b][1], "vector-effect": "non-scaling-stroke" }),
+    ),
+  );
 
 let fields = 0;
 
@@ -129,7 +152,8 @@ function field(record: Attribution, title: string, pick: (token: number) => void
   const own = spaced(sequence.labels);
   const heading = h("h3", title);
   const prefix = grid ? (sequence.prefix_tokens ?? 0) : 0;
-  const box = h(grid ? "div.patches" : "div.text", {
+  const places = record.drawing?.length ? projected(record.drawing) : undefined;
+  const box = h(grid ? "div.patches" : places ? "div.atoms" : "div.text", {
     tabindex: 0,
     role: "listbox",
     dir: grid ? "ltr" : direction(sequence.labels),
@@ -139,8 +163,18 @@ function field(record: Attribution, title: string, pick: (token: number) => void
     const tokenText = grid ? "" : own && label.trim() ? shown(label.replace(/^ /, "")) : visible(label, i);
     return h("bdi.token", { role: "option", id: `${id}-${i}`, "data-i": i }, tokenText);
   });
+  if (places) {
+    box.style.aspectRatio = `${places.width} / ${places.height}`;
+    box.append(bonds(record, places.at));
+  }
   for (const [i, mark] of marks.entries()) {
     if (i < prefix) continue;
+    if (places) {
+      mark.style.left = `${places.at[i][0]}%`;
+      mark.style.top = `${places.at[i][1]}%`;
+      box.append(mark);
+      continue;
+    }
     if (!grid && own && /^ \S/.test(sequence.labels[i])) box.append(" ");
     box.append(mark);
     if (!grid && !own) box.append(" ");
