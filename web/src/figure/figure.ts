@@ -5,6 +5,7 @@
 // part    names of the parts to show; the others wait behind "more"
 // title   the accessible name of the frame
 // height  pixels up to which the frame grows with its page; then it scrolls
+// room    the CSS length that is kept free until the page is there, so that nothing moves (default 16rem)
 //
 // What stands between its tags is shown until the page is there, and where it is not. The page is mounted when the reader comes near, and
 // of many the farthest is taken away, with its state kept. A script has `state`, `merge(change)`, `reset()` and `ask(goal)`; a change by a
@@ -73,7 +74,6 @@ export class Figure extends HTMLElement {
     this.status.setAttribute("role", "status");
     bar.append(this.undoes, reset, this.opens);
     this.place.append(this.blank, this.failed);
-    this.place.style.minHeight = ROOM;
     this.attachShadow({ mode: "open" }).append(
       make("style", "", { textContent: STYLE }),
       this.place,
@@ -87,6 +87,7 @@ export class Figure extends HTMLElement {
     this.blank.replaceChildren(make("p", "blank", { textContent: this.title }));
     this.opens.setAttribute("aria-label", `open the whole page: ${this.title}`);
     this.refer();
+    if (!this.frame) this.place.style.minHeight ||= this.getAttribute("room") ?? ROOM;
     this.near.observe(this);
     for (const name of ["scroll", "resize"]) addEventListener(name, this.scrolled, { passive: true, capture: true });
   }
