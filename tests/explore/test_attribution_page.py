@@ -8,13 +8,14 @@ from functools import cache
 import msgspec
 import pytest
 import torch
+from tests.interventions.subjects import SUBJECTS
 
 import equiscope as eq
 from equiscope import trained
 from equiscope.cli import heads
 from equiscope.errors import InputError
 from equiscope.explore import html
-from equiscope.explore.heads.predictions import PredictionReader
+from equiscope.explore.heads.predictions import PredictionReader, token_reader
 from equiscope.explore.pages.attribution import _visible, attribution, plain
 from equiscope.interventions import head, logit
 from equiscope.record import Attribution, unpack
@@ -63,6 +64,19 @@ def test_patches_stand_on_their_picture():
     assert content.lens_best is None
     assert [one.rank for one in content.lens][-1] == 1
     assert content.summary.startswith("The picture nearest to the measured effect of removal is")
+
+
+def test_a_translation_is_read_at_its_middle_and_explained_by_its_source():
+    model, inputs, _ = SUBJECTS["T5"]()
+    sequences = [TokenSequence(name=name, kind="words", labels=[f"{name}{i}" for i in range(8)]) for name in ("source", "target")]
+    content = attribution(model, (), inputs, sequences, token_reader(None), "", "")
+    assert content.read == [4]
+    assert content.answers == sequences[1]
+    assert content.sequence == sequences[0]
+    assert content.tokens == list(range(8))
+    assert [one.name for one in content.pictures][:2] == ["cross-attention", "cross-attention of rollouts"]
+    assert "as a value of every head of cross-attention" in content.pictures[2].explanation
+    assert "What the decoder has written stays" in content.removal
 
 
 def test_without_a_script_the_page_is_tables_and_a_token_adds_no_element():

@@ -73,7 +73,10 @@ def explore(
         typer.Option("--attribution", help="With --model: which tokens, layers and parts decide the answer, instead of heads."),
     ] = False,
     token: Annotated[
-        int | None, typer.Option(help="With --attribution: the token after which the answer is read, from 0 (default: the last).")
+        int | None,
+        typer.Option(
+            help="With --attribution: read the answer after this token, from 0 (default: the last; of a translation the middle)."
+        ),
     ] = None,
     position: Annotated[str, typer.Option(help="Initial position scheme; an unknown name lists the known ones.")] = "none",
     width: Annotated[int | None, typer.Option(min=1, help="Features of a token (default: 2 for each head).")] = None,

@@ -208,7 +208,7 @@ def attribution(
     notes = [*([ready.warning] if ready.warning else []), *ready.origin, *ready.notes]
     content = page_of_answer(
         ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, f"{name}: {request.title}", name, notes,
-        -1 if token is None else token,
+        token,
     )  # fmt: skip
     show(content, export, port, open_browser, json)
 

@@ -64,7 +64,8 @@ class Attribution(Struct, frozen=True, kw_only=True):
     answer       of the model, as text; metric: what is explained, in words; value: its number in the unchanged run
     probability  of the answer; None where the output is no distribution
     sequence     the tokens of the input; tokens: those that were removed; removed: change of the metric for each
-    read         tokens at which the answer is read
+    read         tokens at which the answer is read: of `answers`, or of `sequence` where there is none
+    answers      tokens after which the model answers, where they are not those of the input
     removal      what removal means here, in a sentence
     pictures     of the same tokens
     lens         a row for each layer, may be empty; lens_note: what read the streams, and the limits
@@ -88,6 +89,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     tokens: list[int]
     removed: list[float]
     read: list[int]
+    answers: TokenSequence | None = None
     removal: str
     pictures: list[TokenPicture]
     lens: list[LensLayer] = field(default_factory=list)

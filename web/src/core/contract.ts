@@ -1853,7 +1853,8 @@ export interface ReachNetwork {
  *     answer       of the model, as text; metric: what is explained, in words; value: its number in the unchanged run
  *     probability  of the answer; None where the output is no distribution
  *     sequence     the tokens of the input; tokens: those that were removed; removed: change of the metric for each
- *     read         tokens at which the answer is read
+ *     read         tokens at which the answer is read: of `answers`, or of `sequence` where there is none
+ *     answers      tokens after which the model answers, where they are not those of the input
  *     removal      what removal means here, in a sentence
  *     pictures     of the same tokens
  *     lens         a row for each layer, may be empty; lens_note: what read the streams, and the limits
@@ -1877,6 +1878,7 @@ export interface Attribution {
   tokens: number[];
   removed: number[];
   read: number[];
+  answers?: TokenSequence | null;
   removal: string;
   pictures: TokenPicture[];
   lens?: LensLayer[];

@@ -24,6 +24,9 @@ from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import Points
 
 LENS_TOKENS = 64  # columns of the table of all tokens and layers
+CROSS_SHARE = (
+    "What the token adds to the logit directly, as a value of every head of cross-attention. The final norm's scale is frozen."
+)
 EXPLANATIONS = {
     names.ATTENTION: "The weights of the last layer at the token where the answer is read, averaged over heads.",
     names.ROLLOUT: "The weights of all layers, averaged over heads and with the residual path as one half, multiplied (Abnar & "
@@ -41,11 +44,13 @@ EXPLANATIONS = {
 
 def attribution(
     model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence],
-    reader: PredictionReader | None, title: str, name: str, notes: Sequence[str] = (), token: int = -1, answer: int | None = None,
+    reader: PredictionReader | None, title: str, name: str, notes: Sequence[str] = (), token: int | None = None,
+    answer: int | None = None,
 ) -> Attribution:  # fmt: skip
     """Explain the logit of the most probable answer, at a token where the model answers after each.
 
-    token   where the answer is read, by default the last one; answer: the index of another answer
+    token   where the answer is read, by default the last one, and of a translation the middle one
+    answer  the index of another answer than the most probable one
     raises  InputError where the model returns no logits, or its attention is not read
     """
     inputs = Arguments(tuple(args), dict(kwargs))
@@ -56,6 +61,8 @@ def attribution(
             f"{type(model).__name__} returned {list(before.shape)}, which are no logits of classes or of next tokens. This page "
             "explains one logit."
         )
+    cross = any(layer.cross for layer in plain.layers)
+    token = (before.shape[1] // 2 if cross and before.ndim == 3 else -1) if token is None else token
     rows = before[0] if before.ndim == 2 else before[0, _row(token, before.shape[1])]
     chosen = int(rows.argmax()) if answer is None else answer
     label = f"logit of “{_visible(reader.name(chosen))}”"
@@ -72,10 +79,10 @@ def attribution(
     return Attribution(
         title=title, model=name, answer=reader.name(chosen), metric=label, value=found.before,
         probability=float(probabilities[chosen]), sequence=sequence, tokens=found.tokens, removed=found.removed, read=found.read,
-        removal=found.limits,
+        answers=_fitting(sequences[1:], before.shape[1]) if cross and before.ndim == 3 else None, removal=found.limits,
         pictures=[
             TokenPicture(
-                name=key, explanation=EXPLANATIONS[key], signed=key in names.SIGNED, scores=scores,
+                name=key, explanation=CROSS_SHARE if cross and key == names.SHARE else EXPLANATIONS[key], signed=key in names.SIGNED, scores=scores,
                 correlation=found.correlations[key],
             )
             for key, scores in found.scores.items()
@@ -91,7 +98,10 @@ def attribution(
     )  # fmt: skip
 
 
-MOLECULE_EXPLANATIONS = {
+MOLECULE_CROSS_SHARE = (
+    "What the token adds to the logit directly, as a value of every head of cross-attention. The final norm's scale is frozen."
+)
+EXPLANATIONS = {
     names.ATTENTION: "The weight that the atom has in the last block, averaged over heads and over the atoms that attend.",
     names.ROLLOUT: "The weights of all blocks, averaged over heads and with the residual path as one half, multiplied (Abnar & "
     "Zuidema 2020), averaged over the atoms that attend.",
@@ -210,9 +220,13 @@ def _rows(lens: LogitLens, reader: PredictionReader, answer: int, token: int) ->
 
 def _sequence(sequences: Sequence[TokenSequence], experiment: Experiment) -> TokenSequence:
     """The labels of the tokens; their numbers where none of the sequences fits."""
-    own = experiment.layers[0].attention.columns
-    fits = [one for one in sequences if len(one.labels) == own]
-    return fits[0] if fits else TokenSequence(name="input", kind="tokens", labels=[str(i) for i in range(own)])
+    return _fitting(sequences, experiment.layers[0].attention.columns)
+
+
+def _fitting(sequences: Sequence[TokenSequence], tokens: int) -> TokenSequence:
+    """The first sequence of so many tokens; their numbers where there is none."""
+    fits = [one for one in sequences if len(one.labels) == tokens]
+    return fits[0] if fits else TokenSequence(name="tokens", kind="tokens", labels=[str(i) for i in range(tokens)])
 
 
 def plain(content: Attribution) -> str:

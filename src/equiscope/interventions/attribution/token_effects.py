@@ -33,6 +33,11 @@ LIMITS = (
     "Removed means that no other token attends to it, in any layer: its position stays empty, and an input with such a gap may be "
     "one that the model has never seen. The token that the answer is read at cannot be removed."
 )
+CROSS_LIMITS = (
+    "Removed means that no other token attends to this token of the source, in any layer of the encoder or of the decoder: its "
+    "position stays empty, and a source with such a gap may be one that the model has never seen. What the decoder has written "
+    "stays."
+)
 PRINTED = 40
 
 
@@ -138,7 +143,7 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
     result[MEAN] = [-x for x in measured(start, "mean")]
     return TokenEffects(
         chosen, name, experiment.metrics_before[list(experiment.metrics).index(name)], removed, result, read,
-        experiment.passes - before, notes,
+        experiment.passes - before, notes, CROSS_LIMITS if cross else LIMITS,
     )  # fmt: skip
 
 

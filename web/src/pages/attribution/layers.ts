@@ -59,7 +59,7 @@ function every(record: Attribution): HTMLElement | false {
   if (!best || !probability) return false;
   const [indices, shares] = [unpack(best), unpack(probability)];
   const columns = indices.shape[1];
-  const { labels } = record.sequence;
+  const { labels } = record.answers ?? record.sequence;
   const label = (i: number) => visible(labels[first + i], first + i);
   return h(
     "details.every",

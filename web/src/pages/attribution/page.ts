@@ -59,8 +59,8 @@ function header(record: Attribution): HTMLElement {
   );
 }
 
-function answered({ answer, probability, read, sequence, tokens: removed }: Attribution): (HTMLElement | string)[] {
+function answered({ answer, probability, read, sequence, answers, tokens: removed }: Attribution): (HTMLElement | string)[] {
   const sure = probability === null || probability === undefined ? "" : `, with probability ${number(probability, 3)}`;
-  const where = read.length === 1 && removed.length ? [", read at token ", String(read[0]), " (“", h("bdi", visible(sequence.labels[read[0]], read[0])), "”)"] : []; // prettier-ignore
+  const where = read.length === 1 && removed.length ? [", read at token ", String(read[0]), " (“", h("bdi", visible((answers ?? sequence).labels[read[0]], read[0])), "”)"] : []; // prettier-ignore
   return ["The answer is “", h("b", h("bdi", visible(answer, 0))), `”${sure}`, ...where, ". What decides it?"];
 }
