@@ -50,6 +50,7 @@ def act(service, folder, **inputs):
     return code, dict(line.split("=", 1) for line in outputs)
 
 
+@pytest.mark.thorough
 def test_the_action_fails_on_a_broken_row_and_writes_its_files(service, tmp_path):
     code, outputs = act(service, tmp_path, target="models:ahead", properties="causal pure", args="--effort quick")
     assert code == 1

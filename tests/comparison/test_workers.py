@@ -45,6 +45,7 @@ def test_one_process_does_all_and_measures_each(alone):
     assert all(c.verdicts["shift"] == "holds" for c in found.candidates)
 
 
+@pytest.mark.thorough
 def test_two_processes_give_the_same_runs(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     seen = []
@@ -61,6 +62,7 @@ def test_ray_gives_the_same_runs(alone, tmp_path):
     assert bits(tmp_path / "compared", made) == bits(alone, made)
 
 
+@pytest.mark.thorough
 def test_seeds_that_are_trained_together_are_one_group_and_are_measured_each(tmp_path):
     sharp = {"model.block.attention.position": "none", "optimiser.sharpness": 0.1}
     made = msgspec.structs.replace(plan(tmp_path, {"rope": {}, "sharp": sharp}, (1, 2)), together=True)

@@ -87,8 +87,13 @@ def test_with_a_cache_a_document_ends_where_it_ends_without(separator):
         torch.testing.assert_close(torch.cat(answers), whole[:read], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("separator", SEPARATORS.values(), ids=SEPARATORS)
-@pytest.mark.parametrize("way", ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "cpu-decoder", "drafted", "beams"])
+WAYS = ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "cpu-decoder", "drafted", "beams"]
+
+
+@each_value(
+    pytest.mark.parametrize("way", WAYS),
+    pytest.mark.parametrize("separator", SEPARATORS.values(), ids=list(SEPARATORS)),
+)
 def test_generated_separators_end_documents_in_every_way_of_writing(way, separator):
     """Prompts of unlike lengths, padded with id 0, which is part of a separator; written as one whole reading says."""
     made, ids = model(separator), row(separator)[0]

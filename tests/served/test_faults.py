@@ -7,6 +7,7 @@ import torch
 
 from equiscope.audit.served.checking import check_served
 from equiscope.audit.served.connection import Connection
+from tests.pairwise import each_value, few
 from tests.served.faults import FAULTS, ROWS
 from tests.served.server import tiny
 
@@ -30,7 +31,7 @@ def test_the_list_names_a_row_for_each_fault():
     assert len(FAULTS) >= 20
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", few([torch.float32, torch.bfloat16], 1), ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("seed", [0, *[pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2)]])
 def test_nothing_fails_on_a_healthy_server_that_others_load(dtype, seed):
     with tiny(dtype=dtype) as (url, _), load(url):
@@ -40,8 +41,10 @@ def test_nothing_fails_on_a_healthy_server_that_others_load(dtype, seed):
     assert script == ""
 
 
-@pytest.mark.parametrize("caching", [True, False], ids=["cache", "no cache"])
-@pytest.mark.parametrize("features", [("chat",), ("completions",), ("completions", "list")], ids=" ".join)
+@each_value(
+    pytest.mark.parametrize("features", [("chat",), ("completions",), ("completions", "list")], ids=" ".join),
+    pytest.mark.parametrize("caching", [True, False], ids=["cache", "no cache"]),
+)
 def test_nothing_fails_on_a_healthy_server_that_offers_less(features, caching):
     with tiny(caching=caching, features=features) as (url, _):
         audit, _ = check_served(url, run="a test", effort="quick")

@@ -66,7 +66,7 @@ def test_a_run_that_is_killed_at_any_file_or_moment_is_the_run_that_would_have_b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stride", [5, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("stride", [pytest.param(5, marks=pytest.mark.thorough), pytest.param(2, marks=pytest.mark.thorough)])
 def test_no_file_is_a_bad_moment(tmp_path, stride):
     """A run is killed before the first file that it touches, and then before the second; another one before the sixth; ..."""
     recipe = plain(tmp_path, budget={"steps": 4}, evaluation={"every": 2, "save": 2, "samples": 0})

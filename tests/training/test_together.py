@@ -50,7 +50,7 @@ def largest_difference(a: Path, b: Path) -> float:
     "changes",
     [
         {},
-        {"model": {"block": {"attention": {"position": "alibi"}}}},
+        pytest.param({"model": {"block": {"attention": {"position": "alibi"}}}}, marks=pytest.mark.thorough),
         {"model": {"block": {"attention": {"position": "learned"}, "norm": {"kind": "rms"}}, "tied": True}},
         {"optimiser": {"kind": "muon", "average": 0.9}, "budget": {"accumulate": 2}},
     ],

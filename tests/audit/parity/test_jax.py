@@ -57,7 +57,7 @@ def transformer(jax, model, dtype, eps=1e-5, approximate=True, scale=K**-0.5, ca
     return f
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.thorough)])
 def test_the_same_transformer_in_jax_holds(x64, dtype, tmp_path):
     a = made(PlainA)
     dumper()(tmp_path / "jax.npz", transformer(x64, a, dtype), np.asarray(ids()))
