@@ -82,8 +82,8 @@ def attribution(
         answers=_fitting(sequences[1:], before.shape[1]) if cross and before.ndim == 3 else None, removal=found.limits,
         pictures=[
             TokenPicture(
-                name=key, explanation=CROSS_SHARE if cross and key == names.SHARE else EXPLANATIONS[key], signed=key in names.SIGNED, scores=scores,
-                correlation=found.correlations[key],
+                name=key, explanation=CROSS_SHARE if cross and key == names.SHARE else EXPLANATIONS[key],
+                signed=key in names.SIGNED, scores=scores, correlation=found.correlations[key],
             )
             for key, scores in found.scores.items()
         ],
@@ -98,10 +98,7 @@ def attribution(
     )  # fmt: skip
 
 
-MOLECULE_CROSS_SHARE = (
-    "What the token adds to the logit directly, as a value of every head of cross-attention. The final norm's scale is frozen."
-)
-EXPLANATIONS = {
+MOLECULE_EXPLANATIONS = {
     names.ATTENTION: "The weight that the atom has in the last block, averaged over heads and over the atoms that attend.",
     names.ROLLOUT: "The weights of all blocks, averaged over heads and with the residual path as one half, multiplied (Abnar & "
     "Zuidema 2020), averaged over the atoms that attend.",
@@ -224,7 +221,7 @@ def _sequence(sequences: Sequence[TokenSequence], experiment: Experiment) -> Tok
 
 
 def _fitting(sequences: Sequence[TokenSequence], tokens: int) -> TokenSequence:
-    """The first sequence of so many tokens; their numbers where there is none."""
+    """The first sequence of this length; numbers where there is none."""
     fits = [one for one in sequences if len(one.labels) == tokens]
     return fits[0] if fits else TokenSequence(name="tokens", kind="tokens", labels=[str(i) for i in range(tokens)])
 
