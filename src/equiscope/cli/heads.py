@@ -57,7 +57,6 @@ PHOTOGRAPH = (
 PREPROCESSOR = "preprocessor_config.json"
 RATE, FASTEST = 16000, 1_000_000  # samples a second: of models that say none, and of any sound
 NUMBERS = 20_000_000  # parameters of a model whose numbers a page holds
-SAVED = "/saved.html"  # the page as a file, with what was computed so far
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 
@@ -136,10 +135,18 @@ def run(
         from equiscope.cli.book import other_pages
 
         links, frames = other_pages(page.content)
-        answers = {"/head": page.answer_head}
-        runs = {"/rerun": page.answer_rerun, "/effect": page.interventions.answer_effect, "/rank": page.interventions.answer_rank}
-        frames[SAVED] = lambda: html(page.file())
-        serve(html(page.content, policy=POLICY, links=links), port, open_browser, answers, runs, frames)
+        answers, runs, own_frames = routes(page)
+        serve(html(page.content, policy=POLICY, links=links), port, open_browser, answers, runs, frames | own_frames)
+
+
+Route = Callable[[dict[str, str]], bytes]
+
+
+def routes(page: HeadsPage) -> tuple[dict[str, Route], dict[str, Route], dict[str, Callable[[], str]]]:
+    """What the page asks for by path: answers, answers that run the model, and the page as a file with what was computed so far."""
+    model = page.interventions
+    runs: dict[str, Route] = {"/rerun": page.answer_rerun, "/effect": model.answer_effect, "/rank": model.answer_rank}
+    return {"/head": page.answer_head}, runs, {"/saved.html": lambda: html(page.file())}
 
 
 def page_of(source: str, request: ModelInput | None = None, seed: int = 0) -> HeadsPage:
@@ -321,11 +328,22 @@ def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
     ready.reader = model_reader(target_.model, tokenizer(folder))
     _note_partial_letters(ready)
-    if type(target_.model).__module__.startswith("transformers.") and folder_of(source):
-        name = type(target_.model).__name__
-        ready.model_lines = f"from transformers import {name}\n\nmodel = {name}.from_pretrained({source!r}).eval()"
+    ready.model_lines = _lines_of(target_.model, source)
     ready.origin = [f"This is {target_.title}."] * (source in PRESETS) + list(target_.notes)
     return ready
+
+
+def _lines_of(model: nn.Module, source: str) -> str:
+    """Lines that load the model of a folder again; empty for others."""
+    room, name = type(model).__module__, type(model).__name__
+    if not folder_of(source):
+        return ""
+    if room.startswith("transformers."):
+        return f"from transformers import {name}\n\nmodel = {name}.from_pretrained({source!r}).eval()"
+    if name == "SentenceEncoder":
+        load = "load_sentence_encoder"
+        return f"from equiscope.checkpoints.sentence_encoder import {load}\n\nmodel = {load}({source!r})"
+    return f"import equiscope as eq\n\nmodel = eq.load({source!r}).eval()" if room.startswith("equiscope.") else ""
 
 
 def _second_text(target: Target, folder: Path, text: str) -> LabelledInputs:

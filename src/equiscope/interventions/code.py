@@ -205,7 +205,7 @@ class _TorchText:
     def _move(self, move: Move) -> None:
         model: Any = self.experiment.model
         token, position = move.token, move.position
-        if callable(getattr(model, "tokens", None)):
+        if callable(getattr(model, "tokens", None)) and self.experiment.inputs.args:
             self.imports.add("import dataclasses")
             new = repr(position) if not isinstance(position, tuple) else f"torch.tensor({position})"
             grid = isinstance(position, int) and model.tokens(self.given["inputs"][0]).positions.shape[-1] > 1

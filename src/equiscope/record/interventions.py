@@ -92,16 +92,14 @@ class RankedHeads(Struct, frozen=True, kw_only=True):
 class InterventionOptions(Struct, frozen=True, kw_only=True):
     """What a page of heads may request of the model, and what was computed so far.
 
-    answer    next: the token after each one; class: of the whole input; vector: the mean of the token vectors
+    answer    next: the token after each one; class: of the whole input; vector: the output, the mean where each token has one
     sequence  index of the sequence of the tokens that the answer follows
     second    text: a person writes the second input; choice: it is one of `choices`; none
-    no_move   why no token can be moved; empty where one can
     """
 
     answer: AnswerKind
     sequence: int
     second: Literal["text", "choice", "none"] = "none"
     choices: list[str] = field(default_factory=list)
-    no_move: str = ""
     effects: list[InterventionEffect] = field(default_factory=list)
     rankings: list[RankedHeads] = field(default_factory=list)

@@ -1072,17 +1072,15 @@ export interface CrossAlignment {
 /**
  * What a page of heads may request of the model, and what was computed so far.
  *
- *     answer    next: the token after each one; class: of the whole input; vector: the mean of the token vectors
+ *     answer    next: the token after each one; class: of the whole input; vector: the output, the mean where each token has one
  *     sequence  index of the sequence of the tokens that the answer follows
  *     second    text: a person writes the second input; choice: it is one of `choices`; none
- *     no_move   why no token can be moved; empty where one can
  */
 export interface InterventionOptions {
   answer: "class" | "next" | "vector";
   sequence: number;
   second?: "choice" | "none" | "text";
   choices?: string[];
-  no_move?: string;
   effects?: InterventionEffect[];
   rankings?: RankedHeads[];
 }

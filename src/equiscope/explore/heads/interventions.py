@@ -205,6 +205,9 @@ class HeadsInterventions:
         value = _finite(found[5])
         if action == "move" and quantity == "token" and len(tokens) == 1 and value is not None and value == int(value):
             return move(tokens[0], int(value))
+        known = ("q", "k", "v", "weights", "output") if len(where) < 3 else ()
+        if not where or (quantity not in known and (quantity != "stream" or len(where) > 1)):
+            raise InputError(f"{text!r} is no change. {USAGE}")
         site = self._site(quantity, where)
         wants_value, number_of_tokens = action in ("scale", "set"), {"cut": 2, "set": 2}.get(action)
         if (value is None) == wants_value or (number_of_tokens is not None and len(tokens) != number_of_tokens):
@@ -224,10 +227,8 @@ class HeadsInterventions:
         raise InputError(f"{text!r} is no change. {USAGE}")
 
     def _site(self, quantity: str, where: Sequence[int]) -> Site:
-        if quantity == "stream" and len(where) == 1:
+        if quantity == "stream":
             return stream(where[0])
-        if quantity not in ("q", "k", "v", "weights", "output") or len(where) not in (1, 2):
-            raise InputError(f"There is no {quantity} of {'.'.join(map(str, where)) or 'no layer'} to change. {USAGE}")
         layers = self.experiment.layers
         if where[0] >= len(layers):
             raise InputError(f"There are {len(layers)} layers, counted from 0, but layer {where[0]} was requested.")

@@ -65,7 +65,7 @@ export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; h
   const which = page.other && modelSwitch(page);
   const one = number(page);
   const change = interventionControls(page);
-  const acts = page.answers && record.served ? modelActions(page) : undefined;
+  const acts = record.served && record.interventions ? modelActions(page) : undefined;
   const by = segmentedControl("direction", [["query", "attends to", "Tint the tokens that the chosen token attends to"], ["key", "attended by", "Tint the tokens that attend to the chosen token"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
   const every = strip(page);
   const seeing = h(

@@ -21,15 +21,16 @@ export function effectSummary(effect: InterventionEffect): string {
   return one ? `${one.id < 0 ? one.name : `“${visible(one.name, 0)}”`}: ${answerNumber(one.before)} → ${answerNumber(one.after)} (${signed(one.after - one.before)})` : ""; // prettier-ignore
 }
 
-export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
+/** answers: whether it shows what the model answers, not only that it needs the model. */
+export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: boolean; draw(): void } | undefined {
   const { record, answers } = page;
   const found = record.interventions;
   if (!found || !answers) return undefined;
   if (!record.served && !answers.stored.length)
-    return { element: section(h("h2", "Change the model"), h("p.quiet", NEEDS_MODEL)), draw: () => undefined };
+    return { element: section(h("h2", "Change the model"), h("p.quiet", NEEDS_MODEL)), answers: false, draw: () => undefined };
   const line = record.sequences[found.sequence];
   const picture = found.answer === "class" && /^data:image\//.test(line.picture ?? "") && h("img", { src: line.picture, alt: "the input picture" }); // prettier-ignore
-  const after = h("p.quiet.answer-after");
+  const after = h("p.answer-after");
   const table = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "the model's answer" });
   const status = h("p.summary", { role: "status" });
   const list = h("ol.model-changes");
@@ -62,6 +63,14 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
     return predictionsAt(record.predictions, page.state.after ?? answers!.last).map(([name, chance]) => ({ id: -2, name, before: chance, after: chance })); // prettier-ignore
   }
 
+  /** A name; while heads are ranked, a press ranks them by it. */
+  function name({ id, name: text }: InterventionEffect["rows"][number], i: number): HTMLElement {
+    const label = h("bdi", id === -1 ? text : visible(text.replace(/^ (?=\S)/, ""), i));
+    if (!page.state.rank || id < 0 || !record.served) return label;
+    const mine = page.state.answer === undefined ? i === 0 : page.state.answer === id;
+    return h("button", { type: "button", "data-answer": id, "aria-pressed": String(mine), title: "Rank heads by this answer", onclick: () => page.set({ answer: i ? id : undefined }) }, label); // prettier-ignore
+  }
+
   function drawTable(): void {
     const { effect, busy } = answers!;
     const all = rows();
@@ -69,6 +78,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
     const second = all.some((row) => row.second != null);
     const heads = [found!.answer === "next" ? "token" : found!.answer === "class" ? "class" : "", "before", ...(changed ? ["after", "difference"] : []), ...(second ? ["second"] : [])]; // prettier-ignore
     table.setAttribute("aria-busy", String(busy));
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.answer;
     table.replaceChildren(
       h(
         "table.answer",
@@ -76,11 +86,11 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
         h("thead", h("tr", heads.map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
         h(
           "tbody",
-          all.map((row) =>
+          all.map((row, i) =>
             h(
               "tr",
               { "data-id": row.id },
-              h("th", { scope: "row" }, h("bdi", row.id === -1 ? row.name : visible(row.name.replace(/^ (?=\S)/, ""), row.id))),
+              h("th", { scope: "row" }, name(row, i)),
               h("td", { title: digits(row.before), "data-value": row.before }, answerNumber(row.before)),
               changed && h("td", { title: digits(row.after), "data-value": row.after }, answerNumber(row.after)),
               changed && h("td.difference", { "data-sign": row.after < row.before ? "less" : "more" }, signed(row.after - row.before)), // prettier-ignore
@@ -90,11 +100,12 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
         ),
       ),
     );
+    if (focused) table.querySelector<HTMLElement>(`[data-answer="${focused}"]`)?.focus({ preventScroll: true });
   }
 
   function drawSecond(): void {
     const key = JSON.stringify([page.state.second, answers!.effect?.second?.sequence.labels ?? answers!.busy]);
-    if (key === drawnOther || !record.served) return;
+    if (key === drawnOther) return;
     drawnOther = key;
     const { second } = page.state;
     const choose = (name: string) => page.set({ second: name, ...(name ? {} : { changes: page.state.changes.filter(({ action }) => action !== "patch") }) }); // prettier-ignore
@@ -103,9 +114,9 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
     const options = [{ name: NONE, title: NONE }, ...(found!.choices ?? []).map((name) => ({ name, title: name }))];
     const shown = answers!.effect?.second;
     other.replaceChildren(
-      found!.second === "text"
+      record.served && found!.second === "text"
         ? h("label.choice", h("span", "Second input"), input)
-        : found!.second === "choice"
+        : record.served && found!.second === "choice"
           ? select("Second input", options, second || NONE, (name) => choose(name === NONE ? "" : name))
           : "",
       ...(shown ? [pairs(page, line, shown.sequence)] : []),
@@ -133,10 +144,11 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
 
   return {
     element,
+    answers: true,
     draw() {
       const { effect, busy, trouble } = answers!;
       const { changes } = page.state;
-      after.replaceChildren(...(found.answer === "next" ? ["The most probable next tokens after ", named(line, page.state.after ?? answers!.last), "."] : [found.answer === "class" ? "The most probable classes." : "The output is compared as one vector: the mean of the token vectors."])); // prettier-ignore
+      after.replaceChildren(...(found.answer === "next" ? ["The probabilities of the next token after ", named(line, page.state.after ?? answers!.last), "."] : [found.answer === "class" ? "The probabilities of the classes." : "The output is compared as one vector, the mean where each token has one."])); // prettier-ignore
       drawTable();
       status.textContent = busy
         ? "The model runs …"
@@ -151,7 +163,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; draw(): voi
       if (focused) (list.querySelector<HTMLElement>("button") ?? clear).focus({ preventScroll: true });
       clear.disabled = !changes.length;
       if (!record.served)
-        stored.replaceChildren(h("span.quiet", "Stored answers: "), ...answers!.stored.map((one) => button(one.changes.map((text) => words(text)).join("; ") || "no change", "Show this answer", () => page.set({ changes: one.changes.flatMap((text) => page.changeOf(text) ?? []), second: one.other, after: one.after === answers!.last ? undefined : one.after })))); // prettier-ignore
+        stored.replaceChildren(h("span.quiet", "Stored answers: "), ...answers!.stored.filter((one) => one.changes.length).map((one) => button(one.changes.map((text) => words(text)).join("; ") , "Show this answer", () => page.set({ changes: one.changes.flatMap((text) => page.changeOf(text) ?? []), second: one.other, after: one.after === answers!.last ? undefined : one.after })))); // prettier-ignore
       drawSecond();
       drawTorch();
     },

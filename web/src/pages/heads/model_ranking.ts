@@ -57,7 +57,7 @@ export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): v
                 h("th", { scope: "row" }, layerName(record, layer)),
                 one?.effects.map((effect, head) => {
                   const name = headName(record, layer, head);
-                  return h("td", h("button", { type: "button", "data-ranked": `${layer}.${head}`, "data-effect": effect, "data-sign": effect < 0 ? "less" : "more", "aria-pressed": String(open?.[0] === layer && open[1] === head), style: `--share:${(Math.abs(effect) / most).toFixed(3)}`, title: `${name}: ${digits(effect)}`, "aria-label": `${name}: ${digits(Number(effect.toPrecision(3)))}`, onclick: () => page.open(layer, head) }, number(effect, 2))); // prettier-ignore
+                  return h("td", h("button", { type: "button", "data-ranked": `${layer}.${head}`, "data-effect": effect, "data-sign": effect < 0 ? "less" : "more", "aria-pressed": String(open?.[0] === layer && open[1] === head), style: `--share:${(Math.abs(effect) / most).toFixed(3)}`, title: `${name}: ${digits(effect)}`, "aria-label": `${name}: ${number(effect, 2)}`, onclick: () => page.open(layer, head) }, number(effect, 2))); // prettier-ignore
                 }),
               );
             }),

@@ -146,7 +146,7 @@ function sources(record: Heads) {
 function parts(page: HeadsPage) {
   const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
   const [model, ranking, links] = [modelPanel(page), rankingPanel(page), alignmentPanel(page)];
-  const answer = page.record.served && model ? undefined : predictionPanel(page);
+  const answer = model?.answers ? undefined : predictionPanel(page);
   const [which, pairs] = page.other ? [modelSwitch(page), pairTable(page)] : [];
   const picture = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
@@ -168,11 +168,9 @@ function parts(page: HeadsPage) {
     elements: [
       ...(answer ? [answer.element] : []),
       ...(links ? [links.element] : []),
-      h("div.side", model?.element, whole),
+      h("div.side", h("div.stack", model?.element, whole)),
       one.element,
-      ...(ranking ? [ranking.element] : []),
-      ...(pairs ? [pairs.element] : []),
-      table.element,
+      h("div.below", ranking?.element, pairs?.element, table.element),
     ],
     draw() {
       roles.draw();
