@@ -251,7 +251,7 @@ def test_a_dragged_atom_moves_and_forces_follow(see, pages):
     front = int(before[:, 2].argmax())
     at = tab.evaluate("(i) => [...equiscope.desk.seen(i)]", front)
     box = stage(tab).bounding_box()
-    reach = tab.evaluate("equiscope.desk.reach") + 0.7
+    reach = tab.evaluate("equiscope.desk.reach") + 1.1  # room for the longest arrow
     scale = box["height"] / 2 / (15**-0.5) / (4 * reach)  # of a view whose half angle has the sine 1/4
     near = 4 * reach / (4 * reach - at[2])
     x, y = box["x"] + box["width"] / 2 + at[0] * scale * near, box["y"] + box["height"] / 2 - at[1] * scale * near
