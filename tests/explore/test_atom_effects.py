@@ -49,7 +49,7 @@ def test_shares_and_layers_end_at_the_energy(ethanol):
     assert layers[-1] == pytest.approx(energy, abs=1e-9)
     assert layers[0] == pytest.approx(energies_of_layers(model, numbers, at * 1.5)[0], abs=1e-9), "elements alone"
     assert len(content.bonds) == 8
-    assert [one.name for one in content.pictures] == ["attention of the last layer", "rollout", "direct share", "deleted"]
+    assert [one.name for one in content.scores] == ["attention of the last layer", "rollout", "direct share", "deleted"]
     assert "isolated atoms" in plain(content)
 
 

@@ -63,7 +63,7 @@ def test_patches_stand_on_their_picture():
     assert content.tokens == list(range(1, 50))
     assert content.lens_best is None
     assert [one.rank for one in content.lens][-1] == 1
-    assert content.summary.startswith("The picture nearest to the measured effect of removal is")
+    assert content.summary.startswith("The score nearest to the measured effect of removal is")
 
 
 def test_a_translation_is_read_at_its_middle_and_explained_by_its_source():
@@ -74,8 +74,8 @@ def test_a_translation_is_read_at_its_middle_and_explained_by_its_source():
     assert content.answers == sequences[1]
     assert content.sequence == sequences[0]
     assert content.tokens == list(range(8))
-    assert [one.name for one in content.pictures][:2] == ["cross-attention", "cross-attention of rollouts"]
-    assert "as a value of every head of cross-attention" in content.pictures[2].explanation
+    assert [one.name for one in content.scores][:2] == ["cross-attention", "cross-attention of rollouts"]
+    assert "as a value of every head of cross-attention" in content.scores[2].explanation
     assert "What the decoder has written stays" in content.removal
 
 

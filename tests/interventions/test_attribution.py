@@ -187,7 +187,7 @@ def test_removal_has_a_text_in_plain_torch(name):
     assert torch.allclose(variables["output"].logits, effect.after, atol=1e-12)
 
 
-def test_pictures_stand_beside_the_effect_of_removal():
+def test_scores_stand_beside_the_effect_of_removal():
     one = experiment("ViT")
     found = one.token_effects(tokens=[1, 2, 3, 5])
     assert found.read == [0]

@@ -1,4 +1,4 @@
-"""The page of an answer in a real browser: pictures and tokens are chosen by pointer and keys; what it shows is the record."""
+"""The page of an answer in a real browser: scores and tokens are chosen by pointer and keys; what it shows is the record."""
 
 import pytest
 
@@ -53,17 +53,17 @@ def test_a_token_is_chosen_by_pointer_and_keys(read, contents):
     tab.locator("[data-i='0'][aria-selected='true']").first.wait_for()
 
 
-def test_a_picture_is_chosen_and_the_link_names_it(read, contents):
+def test_a_score_is_chosen_and_the_link_names_it(read, contents):
     tab = read("text")
     assert tab.locator(".field h3").nth(1).inner_text() == "rollout"
     tab.get_by_role("button", name="direct share").click()
     tab.locator(".field h3", has_text="direct share").wait_for()
-    assert "picture=2" in tab.url
+    assert "score=2" in tab.url
     assert tab.locator("tr[data-name='direct share'] button").get_attribute("aria-pressed") == "true"
     tab.go_back()
     tab.locator(".field h3", has_text="rollout").wait_for()
-    wanted = {one.name: one.correlation for one in contents["text"].pictures}
-    for row in tab.locator(".pictures tbody tr").all():
+    wanted = {one.name: one.correlation for one in contents["text"].scores}
+    for row in tab.locator(".scores tbody tr").all():
         number = row.locator(".number").inner_text().replace("−", "-").strip()
         assert float(number) == pytest.approx(wanted[row.get_attribute("data-name")], abs=0.006)
 

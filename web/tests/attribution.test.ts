@@ -4,7 +4,7 @@ import { stateOf } from "../src/pages/attribution/state";
 import { correlated, drops } from "../src/pages/attribution/tokens";
 import { linkTests } from "./links";
 
-const picture = (name: string) => ({ name, explanation: "", signed: false, scores: [1, 2, 3] });
+const score = (name: string) => ({ name, explanation: "", signed: false, values: [1, 2, 3] });
 const record: Attribution = {
   title: "",
   model: "",
@@ -16,17 +16,17 @@ const record: Attribution = {
   removed: [0.5, -2, 0],
   read: [3],
   removal: "",
-  pictures: [picture("attention"), picture("rollout"), picture("lens")],
+  scores: [score("attention"), score("rollout"), score("lens")],
 };
 
 describe("the link of the page of an answer", () => {
-  linkTests(stateOf(record), { picture: ["0", "2", "9", "x"], token: ["0", "2", "3", ""], order: ["size", "pass", "up"] }, [
-    "picture=3&token=3&order=none",
+  linkTests(stateOf(record), { score: ["0", "2", "9", "x"], token: ["0", "2", "3", ""], order: ["size", "pass", "up"] }, [
+    "score=3&token=3&order=none",
   ]);
 
-  test("it begins with the rollout, or with the first picture", () => {
-    expect(stateOf(record).initial().picture).toBe(1);
-    expect(stateOf({ ...record, pictures: [picture("attention")] }).initial().picture).toBe(0);
+  test("it begins with the rollout, or with the first score", () => {
+    expect(stateOf(record).initial().score).toBe(1);
+    expect(stateOf({ ...record, scores: [score("attention")] }).initial().score).toBe(0);
   });
 });
 

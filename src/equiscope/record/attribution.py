@@ -1,4 +1,4 @@
-"""Attribution: what decides one answer of a model: its tokens, layers and parts, by cheap pictures and by measured removal."""
+"""Attribution: what decides one answer of a model: its tokens, layers and parts, by cheap scores and by measured removal."""
 
 from msgspec import Struct, field
 
@@ -7,7 +7,7 @@ from equiscope.record.program import VERSION
 from equiscope.record.token_sequence import TokenSequence
 
 
-class TokenPicture(Struct, frozen=True, kw_only=True):
+class TokenScore(Struct, frozen=True, kw_only=True):
     """A number for each token that a cheap method gives, and how well it predicts the effect of removal.
 
     explanation  how it is computed
@@ -19,7 +19,7 @@ class TokenPicture(Struct, frozen=True, kw_only=True):
     name: str
     explanation: str
     signed: bool
-    scores: list[float]
+    values: list[float]
     correlation: float | None = None
 
 
@@ -67,7 +67,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     read         tokens at which the answer is read: of `answers`, or of `sequence` where there is none
     answers      tokens after which the model answers, where they are not those of the input
     removal      what removal means here, in a sentence
-    pictures     of the same tokens
+    scores       of the same tokens, by cheap methods
     lens         a row for each layer, may be empty; lens_note: what read the streams, and the limits
     lens_names   labels of the answers in `lens_best`; lens_best: [L, N] for the answer after each token; lens_probability: of each;
                  lens_first: the first token shown; None for one answer
@@ -91,7 +91,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     read: list[int]
     answers: TokenSequence | None = None
     removal: str
-    pictures: list[TokenPicture]
+    scores: list[TokenScore]
     lens: list[LensLayer] = field(default_factory=list)
     lens_note: str = ""
     lens_names: list[str] = field(default_factory=list)
@@ -109,11 +109,11 @@ class Attribution(Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """Which picture predicts removal best, in a sentence."""
-        known = [one for one in self.pictures if one.correlation is not None]
+        """Which score predicts removal best, in a sentence."""
+        known = [one for one in self.scores if one.correlation is not None]
         if not known:
-            return "No picture can be compared with removal: the numbers do not vary."
+            return "No score can be compared with removal: the numbers do not vary."
         best = max(known, key=lambda one: one.correlation or 0.0)
         rollout = next((one for one in known if one.name == "rollout" and one is not best), None)
-        text = f"The picture nearest to the measured effect of removal is “{best.name}”: rank correlation {best.correlation:.2f}"
+        text = f"The score nearest to the measured effect of removal is “{best.name}”: rank correlation {best.correlation:.2f}"
         return f"{text}; rollout has {rollout.correlation:.2f}." if rollout else f"{text}."

@@ -1854,7 +1854,7 @@ export interface ReachNetwork {
  *     read         tokens at which the answer is read: of `answers`, or of `sequence` where there is none
  *     answers      tokens after which the model answers, where they are not those of the input
  *     removal      what removal means here, in a sentence
- *     pictures     of the same tokens
+ *     scores       of the same tokens, by cheap methods
  *     lens         a row for each layer, may be empty; lens_note: what read the streams, and the limits
  *     lens_names   labels of the answers in `lens_best`; lens_best: [L, N] for the answer after each token; lens_probability: of each;
  *                  lens_first: the first token shown; None for one answer
@@ -1878,7 +1878,7 @@ export interface Attribution {
   read: number[];
   answers?: TokenSequence | null;
   removal: string;
-  pictures: TokenPicture[];
+  scores: TokenScore[];
   lens?: LensLayer[];
   lens_note?: string;
   lens_names?: string[];
@@ -1902,11 +1902,11 @@ export interface Attribution {
  *     correlation  Spearman's, of numbers with a sign with the drop of the metric, of others with the size of its change; None where
  *                  one of the two does not vary
  */
-export interface TokenPicture {
+export interface TokenScore {
   name: string;
   explanation: string;
   signed: boolean;
-  scores: number[];
+  values: number[];
   correlation?: number | null;
 }
 /**

@@ -1,4 +1,4 @@
-"""The page of an answer: which tokens, layers and parts decide it. Cheap pictures stand beside the measured effect of removal."""
+"""The page of an answer: which tokens, layers and parts decide it. Cheap scores stand beside the measured effect of removal."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -19,7 +19,7 @@ from equiscope.interventions.attribution import token_effects as names
 from equiscope.interventions.attribution.direct import LogitAttribution
 from equiscope.interventions.attribution.token_effects import spearman
 from equiscope.interventions.experiment import Arguments
-from equiscope.record import Attribution, LensLayer, LogitShare, TokenPicture, TokenSequence, pack
+from equiscope.record import Attribution, LensLayer, LogitShare, TokenScore, TokenSequence, pack
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import Points
 
@@ -34,9 +34,10 @@ EXPLANATIONS = {
     names.SHARE: "What the token adds to the logit directly: as a value of every head, and by its own row of the embeddings. The "
     "scale of the final norm is frozen.",
     names.LENS: "The logit that the model's last part reads from this token's own stream after the last layer.",
-    names.MEAN: "The measured drop when the token's embedding is replaced by the mean of all tokens: another removal, no picture.",
+    names.MEAN: "The measured drop when the token's embedding is replaced by the mean of all tokens: another removal, no "
+    "cheap score.",
     names.DELETED: "The measured drop when the atom is taken out of the molecule, beyond the energy of the isolated atom: another "
-    "removal, no picture.",
+    "removal, no cheap score.",
     names.CROSS: "The cross-attention weights at the token where the answer is read, averaged over heads and layers.",
     names.CROSS_ROLLOUT: "The same weights multiplied by the rollout of the encoder.",
 }
@@ -80,12 +81,12 @@ def attribution(
         title=title, model=name, answer=reader.name(chosen), metric=label, value=found.before,
         probability=float(probabilities[chosen]), sequence=sequence, tokens=found.tokens, removed=found.removed, read=found.read,
         answers=_fitting(sequences[1:], before.shape[1]) if cross and before.ndim == 3 else None, removal=found.limits,
-        pictures=[
-            TokenPicture(
+        scores=[
+            TokenScore(
                 name=key, explanation=CROSS_SHARE if cross and key == names.SHARE else EXPLANATIONS[key],
-                signed=key in names.SIGNED, scores=scores, correlation=found.correlations[key],
+                signed=key in names.SIGNED, values=values, correlation=found.correlations[key],
             )
-            for key, scores in found.scores.items()
+            for key, values in found.scores.items()
         ],
         lens=[] if lens is None else _rows(lens, reader, chosen, token),
         lens_note=lens_note,
@@ -133,12 +134,12 @@ def of_molecule(model: SpaceModel, points: Points, title: str, name: str, unit: 
         metric=f"energy in {unit}" if unit else "energy",
         value=found.before, sequence=TokenSequence(name="atoms", kind="tokens", labels=labels), tokens=found.tokens,
         removed=found.removed, read=found.read, removal=found.limits,
-        pictures=[
-            TokenPicture(
+        scores=[
+            TokenScore(
                 name=key, explanation=MOLECULE_EXPLANATIONS.get(key) or EXPLANATIONS[key], signed=key in names.SIGNED,
-                scores=scores, correlation=found.correlations[key],
+                values=values, correlation=found.correlations[key],
             )
-            for key, scores in found.scores.items()
+            for key, values in found.scores.items()
         ],
         lens=[
             LensLayer(name="elements alone" if i == 0 else f"after block {i - 1}", value=value) for i, value in enumerate(layers)
@@ -230,10 +231,10 @@ def plain(content: Attribution) -> str:
     """Tokens, layers and parts as tables, as markup."""
     labels = content.sequence.labels
     tokens = [
-        [str(t), labels[t], number(gone), *(number(one.scores[i]) for one in content.pictures)]
+        [str(t), labels[t], number(gone), *(number(one.values[i]) for one in content.scores)]
         for i, (t, gone) in enumerate(zip(content.tokens, content.removed, strict=True))
     ]
-    last = ["", "rank correlation with removal", "", *(number(one.correlation) for one in content.pictures)]
+    last = ["", "rank correlation with removal", "", *(number(one.correlation) for one in content.scores)]
     lens = [
         [
             one.name, number(one.value), one.best, number(one.probability), str(one.rank or ""), number(one.agreement),
@@ -242,7 +243,7 @@ def plain(content: Attribution) -> str:
         for one in content.lens
     ]  # fmt: skip
     shares = [[one.name, number(one.share), number(one.removed)] for one in content.parts]
-    heads = ["number", "token", "removed", *(one.name for one in content.pictures)]
+    heads = ["number", "token", "removed", *(one.name for one in content.scores)]
     return (
         f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{PLAIN}</p>\n'
         + "".join(f"<p>{escape(note)}</p>\n" for note in content.notes)

@@ -1,4 +1,4 @@
-"""Which atoms decide an energy: what cheap pictures say of each atom, beside the measured effect of removing it.
+"""Which atoms decide an energy: what cheap scores say of each atom, beside the measured effect of removing it.
 
 An atom is removed in two ways. *Silent*: no other atom receives its messages, in any block; its own energy stays in the sum.
 *Deleted*: it is not in the molecule, and the energy of an isolated atom is taken off. A model of energies is a sum over atoms, so
@@ -27,7 +27,7 @@ LIMITS = (
 
 
 def atom_effects(model: SpaceModel, numbers: Tensor, positions: Tensor) -> TokenEffects:
-    """Pictures and measured effects of each atom on the energy, in float64.
+    """Scores and measured effects of each atom on the energy, in float64.
 
     numbers   [N] atomic numbers; positions: [N, 3] in the model's unit of length
     raises    InputError for a model that reads no energy, and for an element that it does not know

@@ -1,1 +1,1 @@
-"""Attribution: which layers, parts and tokens decide an answer, by cheap pictures, and by removing them."""
+"""Attribution: which layers, parts and tokens decide an answer, by cheap scores, and by removing them."""

@@ -1,7 +1,7 @@
-"""Which input tokens decide an answer: what cheap pictures say of each token, beside the measured effect of removing it.
+"""Which input tokens decide an answer: what cheap scores say of each token, beside the measured effect of removing it.
 
 A token is removed where it is read: in every layer no other token attends to it. All other tokens keep their positions. Each
-picture is compared with this effect by Spearman's rank correlation: pictures with a sign with the drop of the metric, pictures
+score is compared with this effect by Spearman's rank correlation: scores with a sign with the drop of the metric, scores
 without one with the size of its change.
 """
 
@@ -43,11 +43,11 @@ PRINTED = 40
 
 @dataclass(repr=False)
 class TokenEffects:
-    """Pictures of what each token does to a metric, and the measured effect.
+    """Scores of what each token does to a metric, and the measured effect.
 
     tokens   numbers of the tokens, of the source in a model of two stacks
     removed  change of the metric without the token
-    scores   by the name of the picture: a number for each token; without a sign unless it is in `SIGNED`
+    scores   by the name of the method: a number for each token; without a sign unless it is in `SIGNED`
     read     tokens at which the answer is read
     calls    of the model
     """
@@ -64,9 +64,9 @@ class TokenEffects:
 
     @property
     def correlations(self) -> dict[str, float | None]:
-        """Spearman's rank correlation of each picture with the effect of removal; None where one does not vary.
+        """Spearman's rank correlation of each score with the effect of removal; None where one does not vary.
 
-        Of pictures with a sign with the drop of the metric, of others with the size of its change.
+        Of scores with a sign with the drop of the metric, of others with the size of its change.
         """
         drop = [-x for x in self.removed]
         return {
@@ -96,7 +96,7 @@ class TokenEffects:
 
 
 def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric: str | None, of: str) -> TokenEffects:
-    """All pictures and the effect of removal. Raises InputError where there is no self-attention over the tokens."""
+    """All scores and the effect of removal. Raises InputError where there is no self-attention over the tokens."""
     name, before = metric_name(experiment, metric), experiment.passes
     blocks = blocks_of(experiment.layers, of)
     cross = [number for block in blocks for number in block.layers if experiment.layers[number].cross]
@@ -167,7 +167,7 @@ def _read_rows(experiment: "Experiment", block: StreamBlock, name: str) -> Tenso
 
 
 def _attention_scores(experiment: "Experiment", own: Sequence[int], cross: Sequence[int], weight: Tensor) -> dict[str, Tensor]:
-    """Pictures of attention weights alone, [M]: of the rows at which the answer is read."""
+    """Scores of attention weights alone, [M]: of the rows at which the answer is read."""
     points = {i: ValuePoint("weights", experiment.layers[i].attention.index) for i in (*own, *cross)}
     values = {i: one.double().mean(0) for i, one in zip(points, experiment.values(list(points.values())).values(), strict=True)}
     flow = rollout(values[i] for i in own)

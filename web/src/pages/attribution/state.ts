@@ -1,23 +1,23 @@
-// The state of the page of an answer. picture: its number among the record's; token: the one that is chosen; order: of the parts.
+// The state of the page of an answer. score: its number among the record's; token: the one that is chosen; order: of the parts.
 import type { Attribution } from "../../core/contract";
 import { choice, field, optional, schema, type Schema } from "../../core/state";
 
 export const ORDERS = ["pass", "size"] as const;
 
 export interface AttributionState {
-  picture: number;
+  score: number;
   token: number | undefined;
   order: (typeof ORDERS)[number];
 }
 
 export function stateOf(record: Attribution): Schema<AttributionState> {
-  const names = record.pictures.map((_, i) => i);
+  const names = record.scores.map((_, i) => i);
   return schema<AttributionState>({
-    picture: field(
+    score: field(
       choice(names),
       Math.max(
         0,
-        record.pictures.findIndex(({ name }) => name === "rollout"),
+        record.scores.findIndex(({ name }) => name === "rollout"),
       ),
     ),
     token: optional(choice(record.tokens), { history: "none" }),

@@ -1,5 +1,5 @@
-// Tokens: the measured effect of removing each one, beside a cheap picture of it, and how well every picture predicts the effect.
-import type { Attribution, TokenPicture } from "../../core/contract";
+// Tokens: the measured effect of removing each one, beside a cheap score of it, and how well every score predicts the effect.
+import type { Attribution, TokenScore } from "../../core/contract";
 import { plot } from "../../charts/plot";
 import { asPart, h, svg } from "../../core/dom";
 import { number } from "../../core/format";
@@ -26,10 +26,10 @@ export function tokens(page: AttributionPage): Section {
   const right = field(record, "", pick);
   const status = h("p.chosen", { role: "status" });
   const chooser = h("tbody");
-  const scatter = plot(`picture against measured effect, a mark for each ${noun(record)}`, (mark) => {
+  const scatter = plot(`score against measured effect, a mark for each ${noun(record)}`, (mark) => {
     if (mark) pick(record.tokens[mark.mark]);
   });
-  const now = (): TokenPicture | undefined => record.pictures[page.state.picture];
+  const now = (): TokenScore | undefined => record.scores[page.state.score];
   const element = asPart(
     "tokens",
     h(
@@ -38,62 +38,62 @@ export function tokens(page: AttributionPage): Section {
       h("p.quiet", `Blue: the ${noun(record)} raises the ${record.metric}; orange: it lowers it. ${record.removal}`),
       h("div.fields", left.element, right.element),
       status,
-      h("h3", "How well does each picture predict the measured effect?"),
+      h("h3", "How well does each score predict the measured effect?"),
       h(
         "div.scroll",
-        { tabindex: 0, role: "region", "aria-label": "Pictures and their rank correlation" },
+        { tabindex: 0, role: "region", "aria-label": "Scores and their rank correlation" },
         h(
-          "table.pictures",
-          h("thead", h("tr", ["picture", "rank correlation", "how it is computed"].map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
+          "table.scores",
+          h("thead", h("tr", ["score", "rank correlation", "how it is computed"].map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
           chooser,
         ),
       ),
-      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} ${plural(record)} of this one input: 1 is the same order, 0 none. A picture without a sign is compared with the size of the effect.`), // prettier-ignore
+      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} ${plural(record)} of this one input: 1 is the same order, 0 none. A score without a sign is compared with the size of the effect.`), // prettier-ignore
       scatter.element,
     ),
   );
 
   function choose(): void {
-    const focused = (document.activeElement as HTMLElement | null)?.dataset.picture;
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.score;
     chooser.replaceChildren(
-      ...record.pictures.map((picture, i) =>
+      ...record.scores.map((score, i) =>
         h(
           "tr",
-          { "data-name": picture.name },
+          { "data-name": score.name },
           h(
             "th",
             { scope: "row" },
-            h("button", { type: "button", "aria-pressed": String(i === page.state.picture), "data-picture": i, onclick: () => page.set({ picture: i }) }, picture.name), // prettier-ignore
+            h("button", { type: "button", "aria-pressed": String(i === page.state.score), "data-score": i, onclick: () => page.set({ score: i }) }, score.name), // prettier-ignore
           ),
-          h("td.number", gauge(picture.correlation), h("span", correlated(picture.correlation))),
-          h("td.quiet", picture.explanation),
+          h("td.number", gauge(score.correlation), h("span", correlated(score.correlation))),
+          h("td.quiet", score.explanation),
         ),
       ),
     );
-    if (focused) chooser.querySelector<HTMLElement>(`[data-picture="${focused}"]`)?.focus();
+    if (focused) chooser.querySelector<HTMLElement>(`[data-score="${focused}"]`)?.focus();
   }
 
   return {
     element,
     draw() {
-      const [picture, { token }] = [now(), page.state];
+      const [score, { token }] = [now(), page.state];
       choose();
       left.draw("Measured: removed", drops(record), token);
-      right.draw(picture?.name ?? "", picture?.scores ?? record.tokens.map(() => 0), token);
+      right.draw(score?.name ?? "", score?.values ?? record.tokens.map(() => 0), token);
       status.replaceChildren(...sentence(record, token));
-      if (picture) {
-        const effect = picture.signed ? drops(record) : record.removed.map(Math.abs);
+      if (score) {
+        const effect = score.signed ? drops(record) : record.removed.map(Math.abs);
         scatter.draw({
           series: [
             {
               look: 0,
               signs: "dots",
-              name: picture.name,
-              marks: record.tokens.map((t, i) => ({ x: picture.scores[i], y: effect[i], sentence: `${spoken(record.sequence, t)}: ${picture.name} ${number(picture.scores[i], 4)}, measured ${number(effect[i], 4)}` })), // prettier-ignore
+              name: score.name,
+              marks: record.tokens.map((t, i) => ({ x: score.values[i], y: effect[i], sentence: `${spoken(record.sequence, t)}: ${score.name} ${number(score.values[i], 4)}, measured ${number(effect[i], 4)}` })), // prettier-ignore
             },
           ],
-          x: { title: picture.name },
-          y: { title: picture.signed ? "measured drop when removed" : "size of the measured change" },
+          x: { title: score.name },
+          y: { title: score.signed ? "measured drop when removed" : "size of the measured change" },
           height: 260,
         });
       }
@@ -115,7 +115,7 @@ function sentence(record: Attribution, token: number | undefined): (HTMLElement 
   const i = token === undefined ? -1 : record.tokens.indexOf(token);
   if (token === undefined || i < 0) return [`Choose ${noun(record) === "atom" ? "an" : "a"} ${noun(record)} to read its numbers.`];
   const change = record.removed[i];
-  const rest = record.pictures.map(({ name, scores }) => `${name} ${number(scores[i], 4)}`).join("; ");
+  const rest = record.scores.map(({ name, values }) => `${name} ${number(values[i], 4)}`).join("; ");
   return [named(record.sequence, token), ` removed changes the ${record.metric} by ${number(change, 4)}. ${rest}.`];
 }
 
