@@ -21,13 +21,17 @@ from torch import nn
 
 import equiscope
 from equiscope import explore
+from equiscope.cli.heads import ModelInput, page_of, routes
+from equiscope.explore.page import html
 from equiscope.explore.pages.cost import cost
 from equiscope.explore.pages.graph import graph
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.image import image
 from equiscope.explore.pages.masks import masks
 from equiscope.explore.pages.molecule import molecule
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.pages.tokens import tokens
+from equiscope.explore.server import server
 from equiscope.record import Comparison, read_run, report, run_report
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.training import Recipe, fit, load_run, load_task, open_task, read_recipe
@@ -104,6 +108,14 @@ def asked(page: Page) -> dict | None:
     return around(".two")(page)
 
 
+def changed_model(page: Page) -> dict | None:
+    """The answer of a changed model and the actions beside it, when the model has answered."""
+    page.locator(".model-answer .summary", has_text="Forward passes: 1").wait_for()
+    page.locator(".model-actions .summary", has_text="→").wait_for()
+    page.add_style_tag(content=".desk { grid-template-columns: 360px 660px !important }")
+    return around(".model-answer", ".detail .heading", ".model-actions")(page)
+
+
 WIDE = {"viewport": {"width": 1200, "height": 900}}
 LOW = {"viewport": {"width": 880, "height": 540}}
 SHOTS: dict[str, Shot] = {
@@ -115,6 +127,7 @@ SHOTS: dict[str, Shot] = {
     "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
     "looking": ("head=2.1", WIDE, around(".samples-part")),
     "heads": ("", WIDE, around(".desk")),
+    "interventions": ("head=1.1&query=9&key=8&change=zero_output_1.1&second=The+boss+is+dead%2C+long+live", WIDE, changed_model),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "image": ("", {"viewport": {"width": 320, "height": 900}}, around(".photo")),
@@ -132,6 +145,7 @@ MADE = {
     "looking": "run",
     "watched": "watched",
     "heads": "heads",
+    "interventions": "interventions",
     "comparison": "comparison",
     "cost": "cost",
     "image": "image",
@@ -154,13 +168,13 @@ def browser_path() -> str | None:
     return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def take(browser: Browser, page_file: Path, name: str) -> Path:
-    """One picture. Exits with a sentence where the page failed or the picture is too large."""
+def take(browser: Browser, page_file: Path | str, name: str) -> Path:
+    """One picture, of a file or of an address. Exits with a sentence where the page failed or the picture is too large."""
     link, screen, act = SHOTS[name]
     page = browser.new_page(device_scale_factor=1, reduced_motion="reduce", **screen)
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
-    page.goto(f"{page_file.as_uri()}#{link}")
+    page.goto(f"{page_file if isinstance(page_file, str) else page_file.as_uri()}#{link}")
     page.locator(FIRST).filter(visible=True).first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
@@ -204,6 +218,13 @@ def heads_file(folder: Path) -> Path:
     inputs = task.model_inputs(model, "To be, or not to be: that is the question")
     looked = HeadsPage(model, inputs.args, inputs.kwargs, inputs.sequences, "A small model of letters", "run")
     return explore.write(looked.file(), folder / "heads.html")
+
+
+def intervention_page(folder: Path) -> str:
+    """The served page of the trained character model; its server ends with this process."""
+    shown = page_of("characters", ModelInput(text="The king is dead, long live"))
+    answers, runs, frames = routes(shown)
+    return server(html(shown.content, policy=POLICY), 8765, answers, runs, frames=frames).url
 
 
 def comparison_file(folder: Path) -> Path:
@@ -278,7 +299,8 @@ def main(names: list[str]) -> None:
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
             "cost": cost_file, "graph": graph_file, "image": image_file, "tokens": tokens_file,
-            "masks": masks_file, "watched": watched_file, "molecule": molecule_file, "parity": parity_file,
+            "interventions": intervention_page, "masks": masks_file,
+            "watched": watched_file, "molecule": molecule_file, "parity": parity_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:

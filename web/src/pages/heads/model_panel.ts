@@ -29,7 +29,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
   if (!record.served && !answers.stored.length)
     return { element: section(h("h2", "Change the model"), h("p.quiet", NEEDS_MODEL)), answers: false, draw: () => undefined };
   const line = record.sequences[found.sequence];
-  const picture = found.answer === "class" && /^data:image\//.test(line.picture ?? "") && h("img", { src: line.picture, alt: "the input picture" }); // prettier-ignore
+  const picture = found.answer === "class" && isPicture(line) && h("img", { src: line.picture, alt: "the input picture" }); // prettier-ignore
   const after = h("p.answer-after");
   const table = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "the model's answer" });
   const status = h("p.summary", { role: "status" });
@@ -37,6 +37,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
   const stored = h("div.buttons");
   const torch = h("div.plain-torch");
   const other = h("div.second-input");
+  const beside = h("div.second-picture");
   const say = h("span.quiet", { role: "status" });
   const copy = async (text: string, what: string) => {
     say.textContent = (await copied(text)) ? `${what} copied.` : "The browser does not allow to copy here.";
@@ -46,7 +47,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
   const keep = record.served && h("a.press", { href: "/saved.html", download: "equiscope-heads.html", title: "Save the page as one offline file, with every answer computed so far" }, "Save as file"); // prettier-ignore
   const element = section(
     h("div.head", h("h2", "The model's answer"), h("div.buttons", button("↶ Undo", "Undo the last step (Ctrl+Z)", () => page.undo()), button("↷ Redo", "Redo the step (Ctrl+Shift+Z)", () => page.redo()), clear, link, keep)), // prettier-ignore
-    h("div.answered", picture, h("div", after, table)),
+    h("div.answered", picture, beside, h("div", after, table)),
     status,
     list,
     stored,
@@ -119,8 +120,11 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
         : record.served && found!.second === "choice"
           ? select("Second input", options, second || NONE, (name) => choose(name === NONE ? "" : name))
           : "",
-      ...(shown ? [pairs(page, line, shown.sequence)] : []),
+      ...(shown && !isPicture(shown.sequence) ? [pairs(page, line, shown.sequence)] : []),
       ...(shown?.no_patch ? [h("p.notice", shown.no_patch)] : []),
+    );
+    beside.replaceChildren(
+      ...(shown && isPicture(shown.sequence) ? [h("img", { src: shown.sequence.picture, alt: "the second input picture" })] : []),
     );
     if (focused) other.querySelector<HTMLElement>("input, select")?.focus({ preventScroll: true });
   }
@@ -148,7 +152,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
     draw() {
       const { effect, busy, trouble } = answers!;
       const { changes } = page.state;
-      after.replaceChildren(...(found.answer === "next" ? ["The probabilities of the next token after ", named(line, page.state.after ?? answers!.last), "."] : [found.answer === "class" ? "The probabilities of the classes." : "The output is compared as one vector, the mean where each token has one."])); // prettier-ignore
+      after.replaceChildren(...(found.answer === "next" ? ["Probable next tokens after ", named(line, page.state.after ?? answers!.last), "."] : [found.answer === "class" ? "The probabilities of the classes." : "The output is compared as one vector, the mean where each token has one."])); // prettier-ignore
       drawTable();
       status.textContent = busy
         ? "The model runs …"
@@ -178,9 +182,10 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
 const section = (...content: (HTMLElement | string)[]): HTMLElement =>
   h("section.part.model-answer", { "data-part": "answer" }, content);
 
+const isPicture = ({ picture }: TokenSequence): boolean => /^data:image\//.test(picture ?? "");
+
 /** The tokens of both inputs, one above the other; a press chooses the token. */
 function pairs(page: HeadsPage, line: TokenSequence, second: TokenSequence): HTMLElement {
-  if (/^data:image\//.test(second.picture ?? "")) return h("img", { src: second.picture, alt: "the second input picture" });
   const count = Math.max(line.labels.length, second.labels.length);
   return h(
     "div.pairs",
