@@ -270,6 +270,13 @@ def test_a_picture_that_is_none_is_refused(equi, folders, tmp_path):
     refused(equi("explore", "--image", tmp_path / "huge.png", "--model", vit), "120 megapixels", "at most 100")
 
 
+def test_a_second_image_needs_a_first_one_and_a_served_page(equi, folders, tmp_path, photo):
+    words = "--second-image is for the served page of a model's heads on an image."
+    refused(equi("explore", "the dog", "--second-image", photo), words)
+    refused(equi("explore", "--image", photo, "--second-image", photo, "--export", tmp_path / "page.html"), words)
+    refused(equi("explore", "--image", photo, "--second-image", tmp_path / "no.png"), "There is no picture", "no.png")
+
+
 def test_a_long_sound_is_refused(equi, folders, tmp_path):
     soundfile.write(tmp_path / "long.wav", np.zeros(61 * 8000, dtype=np.float32), 8000)
     refused(

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 import torch
 from tests.judges import transformers
+from tests.pictures_of_timm import timm
 
 import equiscope as eq
 from equiscope import trained
@@ -157,6 +158,19 @@ def test_a_classifier_answers_with_classes_and_takes_pictures_that_come_along():
     assert moved.largest > 1e-3
     with pytest.raises(InputError, match="second cannot be '/etc/passwd'"):
         effect(page, "", second="/etc/passwd")
+
+
+@pytest.mark.parametrize("source", ["clothes", "timm:vit_tiny_patch16_224"])
+def test_a_second_image_of_ones_own(tmp_path, source):
+    if source != "clothes":
+        timm()
+    dress = tmp_path / "mine.png"
+    dress.write_bytes(trained.examples("clothes")[3].read_bytes())
+    shirt = trained.examples("clothes")[6]
+    page = page_of(source, ModelInput(image=shirt, second_image=dress))
+    found = effect(page, "patch_stream_0", second="mine.png")
+    assert page.content.interventions.choices[-1] == "mine.png"
+    assert {row.id: row.after for row in found.rows} == pytest.approx({row.id: row.second for row in found.rows}, rel=1e-3)
 
 
 def test_a_model_without_predictions_answers_with_a_cosine():

@@ -54,7 +54,7 @@ def test_what_is_kept_in_memory_is_said(equi, tmp_path, monkeypatch):
     held = 4 * 250 * 512  # queries, keys, values, and what they give
     assert (f"{4 * parameters / 1e6:.1f}", f"{4 * held / 1e6:.1f}") == ("5.3", "2.0")
     assert out.startswith("In memory: 5.3 MB of parameters, 2.0 MB of queries, keys and values; each of the last 4 runs ")
-    assert (list(asked["answers"]), list(asked["runs"])) == (["/head"], ["/rerun"])
+    assert (list(asked["answers"]), list(asked["runs"])) == (["/head"], ["/rerun", "/effect", "/rank"])
 
 
 def heard():

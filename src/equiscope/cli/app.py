@@ -50,6 +50,10 @@ def explore(
         ),
     ] = None,
     image: Annotated[Path | None, typer.Option(help="An image as the input of the model (default: clothes).")] = None,
+    second_image: Annotated[
+        Path | None,
+        typer.Option(help="With --image: another image, whose values can replace those of the first on the served page."),
+    ] = None,
     audio: Annotated[Path | None, typer.Option(help="A sound as the input of the model.")] = None,
     video: Annotated[Path | None, typer.Option(help="A video, for --page tokens.")] = None,
     page: Annotated[
@@ -123,6 +127,10 @@ def explore(
         raise InputError(f"--frame {frame} is for a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
     if image and not (audio or video) and model is None:
         model = IMAGES
+    if second_image is not None and (image is None or numbers or attribution or export is not None or json):
+        raise InputError(
+            "--second-image is for the served page of a model's heads on an image. Give it with --image, and without --export."
+        )
     if (audio or video) and model is None:
         option = "--audio" if audio else "--video"
         raise InputError(
@@ -149,7 +157,7 @@ def explore(
 
         heads_page.run(
             model,
-            heads_page.ModelInput(sentence, image, audio),
+            heads_page.ModelInput(sentence, image, audio, second_image),
             own_options,
             export,
             seed,

@@ -62,11 +62,12 @@ LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What a person wants to see a model look at; all None: the model's own inputs."""
+    """What a person wants to see a model look at; all None: the model's own inputs. second_image: to take values from."""
 
     text: str | None = None
     image: Path | None = None
     audio: Path | None = None
+    second_image: Path | None = None
 
     @property
     def title(self) -> str:
@@ -109,6 +110,10 @@ def run(
         raise InputError(f"Only a sentence alone takes {' and '.join(options)}; {source} brings all that. Leave that out.")
     if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    if request.second_image is not None and not request.second_image.is_file():
+        raise InputError(
+            f"There is no picture {request.second_image}. Give the path of a file that Pillow reads, e.g. PNG or JPEG."
+        )
     if compact and export is None and not json:
         raise InputError("--compact makes a file small, and a page that is served has every number. Add --export FILE, or --json.")
     ready = _prepare(source, request, seed)
@@ -274,6 +279,8 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
     name = trained.name_of(folder)
     ready.model_lines = f"import equiscope as eq\n\nmodel = eq.load({name or str(folder)!r})"
     files = {file.stem: file for file in trained.examples(name)} if name is not None and wanted != "text" else {}
+    if request.second_image is not None:
+        files[request.second_image.name] = request.second_image
     ready.choices = list(files)
     if files or wanted == "text":
         ready.second = lambda text: _task_inputs(task, model, str(files.get(text, text)))
@@ -322,6 +329,8 @@ def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
         ready.second = lambda text: _second_text(target_, folder, text)
     elif request.image is not None:
         _set_image(ready, target_, folder, request.image)
+        if (second := request.second_image) is not None:
+            ready.choices, ready.second = [second.name], lambda name: _second_image(target_, folder, second)
     elif request.audio is not None:
         _set_audio(ready, target_, folder, request.audio)
     else:
@@ -330,6 +339,13 @@ def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
     _note_partial_letters(ready)
     ready.model_lines = _lines_of(target_.model, source)
     ready.origin = [f"This is {target_.title}."] * (source in PRESETS) + list(target_.notes)
+    return ready
+
+
+def _second_image(target: Target, folder: Path, path: Path) -> LabelledInputs:
+    """Another image for the same model."""
+    ready = PreparedModel(target.args, dict(target.kwargs), model=target.model)
+    _set_image(ready, target, folder, path)
     return ready
 
 

@@ -1,5 +1,6 @@
 // A change of the model, as a text of the link and of the request; record/interventions.py lists what the texts mean.
 import type { Heads, TokenSequence } from "../../core/contract";
+import { capital } from "../../core/format";
 import { spoken } from "../../core/labels";
 import type { Code } from "../../core/state";
 import { headName, layerName } from "./mosaic";
@@ -43,7 +44,7 @@ const WORDS: Record<string, Words> = {
   "freeze weights": (name) => `Freeze the pattern of ${name}`,
   "patch weights": (name) => `Take the pattern of ${name} from the second input`,
   "patch stream": (name, [token]) => `Take ${token ?? "every token"} entering ${name} from the second input`,
-  "cut weights": (name, [query, key]) => `${name}: ${query} no longer attends to ${key}`,
+  "cut weights": (name, [query, key]) => `${capital(name)}: ${query} no longer attends to ${key}`,
   "set weights": (name, [query, key], { value }) => `${name}: the weight of ${query} on ${key} is ${value}`,
   "move token": (_, [token], { value }) => `Move ${token} to position ${value}`,
 };

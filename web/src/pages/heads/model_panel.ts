@@ -12,7 +12,7 @@ const NONE = "none";
 export const NEEDS_MODEL = "This file does not contain the model. Run the same command without --export: the served page can change the model and run it again."; // prettier-ignore
 
 /** A probability or a cosine as the panel writes it. */
-export const answerNumber = (value: number): string => (Math.abs(value) < 1e-4 && value !== 0 ? value.toExponential(1) : value.toFixed(4)); // prettier-ignore
+export const answerNumber = (value: number): string => (Math.abs(value) < 1e-3 && value !== 0 ? value.toExponential(1) : value.toFixed(4)); // prettier-ignore
 const signed = (value: number): string => `${value < 0 ? "−" : "+"}${answerNumber(Math.abs(value))}`;
 
 /** The row that changes most, as a sentence. */

@@ -1,4 +1,5 @@
 // Heads ranked by their effect on the answer: each changed alone by the command on this machine, as a grid to press.
+import type { RankedHeads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { digits, number } from "../../core/format";
 import { segmentedControl } from "./detail";
@@ -7,7 +8,30 @@ import { headName, layerName } from "./mosaic";
 import type { HeadsPage } from "./page";
 import { own } from "./rollout";
 
+const FIRST = 5; // heads that the sentence lists
 const WHAT: Record<RankedBy, string> = { zero: "set to 0", mean: "set to its mean", patch: "taken from the second input" };
+
+/** What a ranking says so far, and what it took. all: heads of the model; name: of a head. */
+export function rankingSummary(
+  ranked: RankedHeads[],
+  all: number,
+  what: string,
+  name: (layer: number, head: number) => string,
+): string {
+  // prettier-ignore
+  const heads = ranked.flatMap(({ layer, effects }) => effects.map((effect, head) => ({ layer, head, effect })));
+  const calls = ranked.reduce((sum, one) => sum + one.calls, 0);
+  const copies = Math.max(...ranked.map((one) => one.copies));
+  const first = [...heads].sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect)).slice(0, FIRST);
+  const notes = new Set(ranked.flatMap((one) => one.notes ?? []));
+  const [{ metric, before }] = ranked;
+  return [
+    `Change of the ${metric} (${digits(Number(before.toPrecision(4)))} unchanged), each head alone ${what}:`,
+    `${heads.length} of ${all} heads, ${calls} forward ${calls === 1 ? "call" : "calls"}${copies > 1 ? ` of up to ${copies} copies` : ""}.`,
+    `The largest: ${first.map(({ layer, head, effect }) => `${name(layer, head)} ${number(effect, 2)}`).join(", ")}.`,
+    ...notes,
+  ].join(" ");
+}
 
 export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
   const { record, answers } = page;
@@ -37,10 +61,9 @@ export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): v
       cancel.hidden = !ranking;
       off.hidden = !rank;
       grid.hidden = !rank || !ranked.length;
-      const done = ranked.reduce((sum, { effects }) => sum + effects.length, 0);
-      const calls = ranked.reduce((sum, one) => sum + one.calls, 0);
-      const progress = `${done} of ${all} heads, ${calls} forward ${calls === 1 ? "call" : "calls"} of up to ${Math.max(1, ...ranked.map(({ copies }) => copies))} copies`; // prettier-ignore
-      status.textContent = rankTrouble || (!rank ? `Each of ${all} heads alone is changed in the unchanged model.` : !ranked.length ? (ranking ? "The model runs …" : "This ranking is not in the file, and it needs the model.") : `${ranking ? "The model runs … " : ""}Change of the ${ranked[0].metric} (${digits(Number(ranked[0].before.toPrecision(4)))} unchanged), each head alone ${WHAT[rank]}: ${progress}. ${[...new Set(ranked.flatMap(({ notes }) => notes ?? []))].join(" ")}`); // prettier-ignore
+      const summary = rank && ranked.length ? rankingSummary(ranked, all, WHAT[rank], (layer, head) => headName(record, layer, head)) : ""; // prettier-ignore
+      const idle = rank ? "This ranking is not in the file, and it needs the model." : `Each of ${all} heads alone is changed in the unchanged model.`; // prettier-ignore
+      status.textContent = rankTrouble || [ranking && "The model runs …", summary || (!ranking && idle)].filter(Boolean).join(" ");
       const most = Math.max(...ranked.flatMap(({ effects }) => effects.map(Math.abs)), 1e-12);
       const focused = (document.activeElement as HTMLElement | null)?.dataset.ranked;
       grid.replaceChildren(
