@@ -110,11 +110,11 @@ def clothes() -> str:
     """Which patches decide the class?"""
     model, form = eq.load("clothes"), json.loads((trained.HOME / "clothes" / "image_format.json").read_text())
     lines = [
-        "**`clothes`: for a dress and a shirt, empty patches beside the garment decide.** Each row is one example picture.",
+        "**`clothes`: a mean token beside a dress or a shirt changes its class.** Each row is one example picture.",
         "Each of the 49 patches is replaced alone by the mean of all tokens. The columns: how probable the class is; which patch",
         "(row, column) lowers its log-probability most, and by how much; how much of that patch is background; how many patches,",
         "in the order of their effect, are replaced until another class wins. A mean token is not an empty patch: it puts",
-        "something where there was background.",
+        "something where there was background. [Removed](attribution.md#findings) instead, the patch of the dress changes nothing.",
         "",
         "| picture | probability | patch | change, nats | background of the patch | replaced until another class |",
         "| --- | --- | --- | --- | --- | --- |",
