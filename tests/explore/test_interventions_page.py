@@ -212,6 +212,10 @@ def test_a_decoder_and_its_encoder_are_changed():
     cross = next(i for i, layer in enumerate(page.content.layers) if layer.cross)
     for text in (f"cut_weights_{cross}.1_3.6", "zero_output_0.1"):
         assert effect(page, text).largest > 1e-4
+    own = next(i for i, layer in enumerate(page.content.layers) if layer.where.startswith("decoder") and not layer.cross)
+    for layer, of in ((0, "encoder"), (own, "decoder")):
+        wanted = page.interventions.experiment.run(move(1, 3, of))
+        assert effect(page, f"move_token_{layer}_1_3").largest == wanted.largest > 1e-4
 
 
 def test_a_rerun_offers_no_changes():

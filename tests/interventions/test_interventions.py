@@ -348,6 +348,9 @@ def test_refusals_say_what_there_is():
     refused(lambda: eq.Experiment(model, ids, lambda y: y[0, 0]).run(head(0).zero()), "metric", "one is needed")
     model, x, _ = encoder()
     refused(lambda: eq.intervene(model, x, move(1, 2)), "Nothing that reads positions")
+    model, ids, _ = own_rope()
+    refused(lambda: eq.intervene(model, ids, move(1, 2, "encoder")), "of='encoder'", "Leave it out")
+    refused(lambda: eq.intervene(model, ids, head(0, 1).q.on(2, entry=99).zero()), "A row has 8 numbers", "at feature 99")
     with pytest.raises(UnknownName, match="hook_result"):
         site("blocks.0.attn.hook_result")
 

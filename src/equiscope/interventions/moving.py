@@ -27,6 +27,10 @@ def moved(
     raises  InputError where nothing in the model is known to read positions
     """
     if callable(getattr(model, "tokens", None)) and args:
+        if move.of:
+            raise InputError(
+                f"{type(model).__name__} moves tokens of its first argument alone, but of={move.of!r} was given. Leave it out."
+            )
         return (_own(model, args[0], move), *args[1:]), dict(kwargs), []
     edits = [(point, Edit(change)) for point, change in _readers(model, move) if move.of in str(point.key)]
     if not edits:

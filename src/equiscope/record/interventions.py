@@ -9,7 +9,7 @@ end that an action does not need are left out.
     freeze_weights_2.3      its pattern stays that of the unchanged run
     cut_weights_2.3_7.1     token 7 no longer attends to token 1; set_weights_2.3_7.1_0.5: with this weight
     set_q_2.3_5.7_0.25      feature 7 of token 5's query, of k of its key
-    move_token__4_9         token 4 at position 9
+    move_token__4_9         token 4 at position 9; move_token_2_4_9: of the encoder or decoder to which layer 2 belongs
 """
 
 from typing import Literal

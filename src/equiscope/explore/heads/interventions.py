@@ -203,8 +203,8 @@ class HeadsInterventions:
         action, quantity = found[1], found[2]
         where, tokens = ([int(n) for n in part.split(".") if n] if part else [] for part in (found[3], found[4]))
         value = _finite(found[5])
-        if action == "move" and quantity == "token" and len(tokens) == 1 and value is not None and value == int(value):
-            return move(tokens[0], int(value))
+        if (action, quantity, len(tokens)) == ("move", "token", 1) and value is not None and value == int(value) and len(where) < 2:
+            return move(tokens[0], int(value), self._stack(where[0]) if where else "")
         known = ("q", "k", "v", "weights", "output") if len(where) < 3 else ()
         if not where or (quantity not in known and (quantity != "stream" or len(where) > 1)):
             raise InputError(f"{text!r} is no change. {USAGE}")
@@ -238,6 +238,12 @@ class HeadsInterventions:
         if index is not None and quantity in ("k", "v"):
             index = index * one.kv_heads // one.heads  # the head of keys that this head reads
         return with_(head(where[0], index), quantity=quantity)  # type: ignore[arg-type]
+
+    def _stack(self, layer: int) -> str:
+        """The part of the path of a layer that says whether its tokens are those of an encoder or of a decoder; empty: neither."""
+        self._site("output", [layer])
+        parts = self.experiment.layers[layer].attention.path.split(".")
+        return next((part for part in ("encoder", "decoder") if part in parts), "")
 
     def _after(self, query: Mapping[str, str]) -> int:
         if self.kind != "next":

@@ -46,7 +46,7 @@ export function modelPanel(page: HeadsPage): { element: HTMLElement; answers: bo
   const link = button("Copy link", "Copy the address that brings all this back", () => copy(location.href, "Link"));
   const keep = record.served && h("a.press", { href: "/saved.html", download: "equiscope-heads.html", title: "Save the page as one offline file, with every answer computed so far" }, "Save as file"); // prettier-ignore
   const element = section(
-    h("div.head", h("h2", "The model's answer"), h("div.buttons", button("↶ Undo", "Undo the last step (Ctrl+Z)", () => page.undo()), button("↷ Redo", "Redo the step (Ctrl+Shift+Z)", () => page.redo()), clear, link, keep)), // prettier-ignore
+    h("div.head", h("h2", record.side_by_side ? `The answer of ${record.side_by_side.names[0]}` : "The model's answer"), h("div.buttons", button("↶ Undo", "Undo the last step (Ctrl+Z)", () => page.undo()), button("↷ Redo", "Redo the step (Ctrl+Shift+Z)", () => page.redo()), clear, link, keep)), // prettier-ignore
     h("div.answered", picture, beside, h("div", after, table)),
     status,
     list,
