@@ -8,14 +8,18 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 import equiscope as eq
 from equiscope import trained
 from equiscope.cli.heads import ModelInput, page_of, routes
-from equiscope.explore.page import html
+from equiscope.explore.heads.model_inputs import LabelledInputs
+from equiscope.explore.page import html, write
+from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.interventions import head, move, stream
+from equiscope.record import TokenSequence
 from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
@@ -263,6 +267,35 @@ def test_a_garment_is_changed_and_patched_from_another_picture(served):
         press(tab, "From the second input")
         words.append("Take the output of L1H2 from the second input")
         agrees(answered(tab, words), eq.intervene(model, shirt, [head(1, 2).cut(0, 7), head(1, 2).patch(dress)]))
+
+
+def test_a_model_without_predictions_answers_with_a_cosine(served):
+    torch.manual_seed(0)
+    model = BertModel(BertConfig(vocab_size=50, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4))
+    ids = torch.arange(6)[None]
+    line = TokenSequence(name="text", kind="words", labels=list("abcdef"))
+    page = HeadsPage(model.eval(), (ids,), {}, [line], "a tiny BERT", "bert")
+    page.set_second_input(lambda text: LabelledInputs((ids.flip(1),), {}, [line]))
+    with served(page, "head=1.2") as tab:
+        press(tab, "Set to 0")
+        answered(tab, ["Set the output of L1H2 to 0"])
+        assert tab.locator(".answer tbody th").inner_text() == "cosine with the unchanged vector"
+        effect = eq.intervene(model, ids, head(1, 2).zero())
+        before, after = (x[0].double().mean(0) for x in (effect.before, effect.after))
+        shown = tab.locator(".answer tbody td").nth(1)
+        assert float(shown.get_attribute("data-value")) == pytest.approx(torch.cosine_similarity(before, after, 0).item(), rel=1e-9)
+        tab.get_by_label("second input", exact=True).fill("backwards")
+        tab.get_by_label("second input", exact=True).press("Enter")
+        tab.locator(".answer tbody th", has_text="cosine with the second input").wait_for()
+        assert tab.locator(".model-actions").get_by_role("button", name="Answer after it").count() == 0
+
+
+def test_a_file_without_answers_says_what_needs_the_model(watched, tmp_path):
+    tab = watched(390)
+    tab.goto(write(page_of("characters", ModelInput(text="a")).file(), tmp_path / "page.html").as_uri())
+    tab.locator(".model-answer", has_text="This file does not contain the model.").wait_for()
+    assert tab.locator(".ranking, .model-actions").count() == 0
+    assert tab.locator(".predictions").count() == 1
 
 
 @pytest.mark.parametrize(("wide", "dark"), [(390, True), (1280, False)])

@@ -168,9 +168,9 @@ function parts(page: HeadsPage) {
     elements: [
       ...(answer ? [answer.element] : []),
       ...(links ? [links.element] : []),
-      h("div.side", h("div.stack", model?.element, whole)),
+      h("div.side", h("div.stack", model?.answers && model.element, whole)),
       one.element,
-      h("div.below", ranking?.element, pairs?.element, table.element),
+      h("div.below", ranking?.element, pairs?.element, table.element, model && !model.answers && model.element),
     ],
     draw() {
       roles.draw();
