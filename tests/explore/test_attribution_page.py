@@ -16,7 +16,7 @@ from equiscope.cli import heads
 from equiscope.errors import InputError
 from equiscope.explore import html
 from equiscope.explore.heads.predictions import PredictionReader, token_reader
-from equiscope.explore.pages.attribution import _visible, attribution, plain
+from equiscope.explore.pages.attribution import _visible, attribution, attribution_response, plain
 from equiscope.interventions import head, logit
 from equiscope.record import Attribution, unpack
 from equiscope.record.token_sequence import TokenSequence
@@ -95,6 +95,27 @@ def test_a_model_without_logits_has_no_such_page():
         attribution(model, (torch.tensor([[1, 2, 3]]),), {}, [], reader, "", "")
     with pytest.raises(InputError, match="no logits of classes"):
         attribution(model, (torch.tensor([[1, 2, 3]]),), {}, [], None, "", "")
+
+
+def test_a_server_answers_for_another_token_and_answer():
+    asks = []
+    response = attribution_response(lambda token, answer: asks.append((token, answer)) or of_text())
+    assert msgspec.json.decode(response({"token": "3", "answer": ""}), type=Attribution) == of_text()
+    response({"answer": "32"})
+    assert asks == [(3, None), (None, 32)]
+    for wrong in ({"token": "-1"}, {"answer": "x"}, {"token": "1" * 12}):
+        with pytest.raises(InputError, match="numbers from 0 on"):
+            response(wrong)
+
+
+def test_another_answer_is_explained():
+    ready = heads._prepare("characters", heads.ModelInput(TEXT), 0)
+    whole = ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, "", ""
+    second = of_text().candidates[1]
+    content = attribution(*whole, answer=second.index)
+    assert (content.chosen, content.answer, content.probability) == (second.index, second.name, pytest.approx(second.probability))
+    with pytest.raises(InputError, match="The model has 256 answers, counted from 0, but answer 256"):
+        attribution(*whole, answer=256)
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("\n", "↵"), (" the", "␣the"), ("  ", "␣␣"), ("a b", "a b"), ("", "")])

@@ -5,8 +5,10 @@ import pytest
 import equiscope as eq
 from equiscope import trained
 from equiscope.cli import heads
-from equiscope.explore.page import write
-from equiscope.explore.pages.attribution import attribution, of_molecule
+from equiscope.explore.page import html, write
+from equiscope.explore.pages.attribution import attribution, attribution_response, of_molecule
+from equiscope.explore.pages.run import POLICY
+from equiscope.explore.server import server
 from equiscope.tokens.points import read_points
 from tests.journeys.barriers import barriers
 
@@ -94,6 +96,31 @@ def test_patches_lie_on_the_picture_and_arrow_keys_move_by_rows(read):
     tab.locator("[data-i='16'][aria-selected='true']").first.wait_for()
     assert "row 2, column 1" in tab.locator(".chosen").inner_text()
     assert tab.locator(".lens thead th").count() == 5, "one answer: no share of rows"
+
+
+def test_a_served_page_explains_other_answers_and_other_tokens(browser, unchecked):
+    ready = heads._prepare("characters", REQUESTS["text"], 0)
+
+    def make(token, answer):
+        args = ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, "served", "characters", (), token, answer
+        return attribution(*args, served=True)
+
+    first = make(None, None)
+    second = first.candidates[1]
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    tab = context.new_page()
+    with server(html(first, policy=POLICY), 18790, runs={"/attribution": attribution_response(make)}) as running:
+        tab.goto(running.url)
+        tab.locator(f"[data-ask='{second.index}']").click()
+        tab.locator(f"[data-ask='{second.index}'][aria-pressed='true']").wait_for()
+        wanted = make(None, second.index)
+        assert float(tab.locator(".shares tfoot td").first.inner_text().replace("−", "-")) == pytest.approx(wanted.value, abs=1e-3)
+        assert f"answer={second.index}" in tab.url
+        tab.locator("select[data-ask='after']").select_option("3")
+        tab.locator("[data-part='answer']", has_text="read at token 3").wait_for()
+        tab.go_back()
+        tab.locator(f"[data-ask='{second.index}'][aria-pressed='true']").wait_for()
+    context.close()
 
 
 def test_atoms_lie_in_a_plane_and_earlier_layers_have_energies(read, contents):

@@ -15,14 +15,23 @@ const record: Attribution = {
   tokens: [0, 1, 2],
   removed: [0.5, -2, 0],
   read: [3],
+  lens_best: { dtype: "int64", shape: [1, 4], data: "" },
   removal: "",
   scores: [score("attention"), score("rollout"), score("lens")],
 };
 
 describe("the link of the page of an answer", () => {
-  linkTests(stateOf(record), { score: ["0", "2", "9", "x"], token: ["0", "2", "3", ""], order: ["size", "pass", "up"] }, [
-    "score=3&token=3&order=none",
-  ]);
+  linkTests(
+    stateOf(record),
+    {
+      after: ["0", "3", "4"],
+      answer: ["0", "255", "-1"],
+      score: ["0", "2", "9", "x"],
+      token: ["0", "2", "4", ""],
+      order: ["size", "pass", "up"],
+    },
+    ["score=3&token=9&order=none&after=9&answer=x"],
+  );
 
   test("it begins with the rollout, or with the first score", () => {
     expect(stateOf(record).initial().score).toBe(1);

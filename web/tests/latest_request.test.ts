@@ -1,6 +1,6 @@
 // Of the requests to the command on this machine only the latest counts.
 import { describe, expect, test, vi } from "vitest";
-import { LatestRequest, NO_RESPONSE, type Fetcher } from "../src/pages/heads/latest_request";
+import { LatestRequest, NO_RESPONSE, type Fetcher } from "../src/core/latest_request";
 
 const answer = (body: unknown, status = 200) => new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
 

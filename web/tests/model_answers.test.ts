@@ -1,7 +1,7 @@
 // The model's answers on the page of all heads: asked once, kept, and dropped where the page has moved on.
 import { describe, expect, test } from "vitest";
 import type { Heads, InterventionEffect, RankedHeads } from "../src/core/contract";
-import type { Fetcher } from "../src/pages/heads/latest_request";
+import type { Fetcher } from "../src/core/latest_request";
 import { ModelAnswers, withChange } from "../src/pages/heads/model_answers";
 import { type Change, changeCode, changeWords } from "../src/pages/heads/model_change";
 import { answerNumber, effectSummary } from "../src/pages/heads/model_panel";

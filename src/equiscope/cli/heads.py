@@ -34,12 +34,13 @@ from equiscope.explore.heads.model_inputs import (
 from equiscope.explore.heads.predictions import PredictionReader, classes, model_reader, token_reader
 from equiscope.explore.page import html
 from equiscope.explore.pages.attribution import attribution as page_of_answer
+from equiscope.explore.pages.attribution import attribution_response
 from equiscope.explore.pages.heads import RUNS, UNTRAINED, HeadsPage
 from equiscope.explore.pages.run import POLICY
 from equiscope.models import PRESETS, Model, folder_of
 from equiscope.program import watch
 from equiscope.program.lower import lowered
-from equiscope.record import TokenSequence
+from equiscope.record import Attribution, TokenSequence
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.images import picture
@@ -218,11 +219,28 @@ def attribution(
     ready = _prepare(source, request, seed)
     name = Path(source).resolve().name if folder_of(source) else source
     notes = [*([ready.warning] if ready.warning else []), *ready.origin, *ready.notes]
-    content = page_of_answer(
-        ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, f"{name}: {request.title}", name, notes,
-        token,
-    )  # fmt: skip
-    show(content, export, port, open_browser, json)
+    serving = export is None and not json
+
+    def content(token: int | None, answer: int | None = None) -> Attribution:
+        title = f"{name}: {request.title}"
+        return page_of_answer(
+            ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, title, name, notes, token, answer, serving
+        )
+
+    first = content(token)
+    if not serving:
+        show(first, export, port, open_browser, json)
+        return
+    from equiscope.cli.book import other_pages
+
+    links, frames = other_pages(first)
+    serve(
+        html(first, policy=POLICY, links=links),
+        port,
+        open_browser,
+        runs={"/attribution": attribution_response(content)},
+        frames=frames,
+    )
 
 
 def _memory_note(page: HeadsPage, models: Sequence[nn.Module]) -> str:

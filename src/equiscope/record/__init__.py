@@ -5,7 +5,7 @@ implements the closed list of operations can run it on other leaves: the page do
 """
 
 from equiscope.record.array import Array, pack, unpack
-from equiscope.record.attribution import Attribution, LensLayer, LogitShare, TokenScore
+from equiscope.record.attribution import AnswerCandidate, Attribution, LensLayer, LogitShare, TokenScore
 from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row, ServedModel
 from equiscope.record.comparison import Candidate, Comparison, Extrapolation, Look, PairedDifference, Trial
 from equiscope.record.computation import Computation
@@ -39,6 +39,7 @@ from equiscope.record.tokenised import Tokenised
 
 __all__ = [
     "VERSION",
+    "AnswerCandidate",
     "Array",
     "AttentionLayer",
     "AttentionTensors",

@@ -58,6 +58,14 @@ class LogitShare(Struct, frozen=True, kw_only=True):
     removed: float | None = None
 
 
+class AnswerCandidate(Struct, frozen=True, kw_only=True):
+    """Another answer that the model could give here. index: among its outputs."""
+
+    index: int
+    name: str
+    probability: float
+
+
 class Attribution(Struct, frozen=True, kw_only=True):
     """A page of what decides one answer.
 
@@ -75,6 +83,8 @@ class Attribution(Struct, frozen=True, kw_only=True):
     parts_correlation  Spearman's, of the shares with the drop of the metric, for parts that have both
     drawing      of each atom of a molecule two coordinates in its plane of largest spread, in its unit of length; else empty
     bonds        pairs of atoms
+    chosen       index of the answer among the outputs; candidates: the most probable answers here
+    served       whether a server computes the page for other answers, and after other tokens
     calls        of the model, for everything
     """
 
@@ -104,6 +114,9 @@ class Attribution(Struct, frozen=True, kw_only=True):
     parts_correlation: float | None = None
     drawing: list[list[float]] = field(default_factory=list)
     bonds: list[list[int]] = field(default_factory=list)
+    chosen: int | None = None
+    candidates: list[AnswerCandidate] = field(default_factory=list)
+    served: bool = False
     calls: int = 0
     notes: list[str] = field(default_factory=list)
 

@@ -1862,6 +1862,8 @@ export interface ReachNetwork {
  *     parts_correlation  Spearman's, of the shares with the drop of the metric, for parts that have both
  *     drawing      of each atom of a molecule two coordinates in its plane of largest spread, in its unit of length; else empty
  *     bonds        pairs of atoms
+ *     chosen       index of the answer among the outputs; candidates: the most probable answers here
+ *     served       whether a server computes the page for other answers, and after other tokens
  *     calls        of the model, for everything
  */
 export interface Attribution {
@@ -1891,6 +1893,9 @@ export interface Attribution {
   parts_correlation?: number | null;
   drawing?: number[][];
   bonds?: number[][];
+  chosen?: number | null;
+  candidates?: AnswerCandidate[];
+  served?: boolean;
   calls?: number;
   notes?: string[];
 }
@@ -1941,4 +1946,12 @@ export interface LogitShare {
   block?: number | null;
   head?: number | null;
   removed?: number | null;
+}
+/**
+ * Another answer that the model could give here. index: among its outputs.
+ */
+export interface AnswerCandidate {
+  index: number;
+  name: string;
+  probability: number;
 }

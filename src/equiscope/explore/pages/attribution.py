@@ -1,9 +1,11 @@
 """The page of an answer: which tokens, layers and parts decide it. Cheap scores stand beside the measured effect of removal."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from torch import nn
@@ -19,10 +21,11 @@ from equiscope.interventions.attribution import token_effects as names
 from equiscope.interventions.attribution.direct import LogitAttribution
 from equiscope.interventions.attribution.token_effects import spearman
 from equiscope.interventions.experiment import Arguments
-from equiscope.record import Attribution, LensLayer, LogitShare, TokenScore, TokenSequence, pack
+from equiscope.record import AnswerCandidate, Attribution, LensLayer, LogitShare, TokenScore, TokenSequence, pack
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import Points
 
+CANDIDATES = 5  # most probable answers that the page names
 LENS_TOKENS = 64  # columns of the table of all tokens and layers
 CROSS_SHARE = (
     "What the token adds to the logit directly, as a value of every head of cross-attention. The final norm's scale is frozen."
@@ -46,12 +49,12 @@ EXPLANATIONS = {
 def attribution(
     model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], sequences: Sequence[TokenSequence],
     reader: PredictionReader | None, title: str, name: str, notes: Sequence[str] = (), token: int | None = None,
-    answer: int | None = None,
+    answer: int | None = None, served: bool = False,
 ) -> Attribution:  # fmt: skip
     """Explain the logit of the most probable answer, at a token where the model answers after each.
 
     token   where the answer is read, by default the last one, and of a translation the middle one
-    answer  the index of another answer than the most probable one
+    answer  the index of another answer than the most probable one; served: whether a server answers the page
     raises  InputError where the model returns no logits, or its attention is not read
     """
     inputs = Arguments(tuple(args), dict(kwargs))
@@ -65,6 +68,8 @@ def attribution(
     cross = any(layer.cross for layer in plain.layers)
     token = (before.shape[1] // 2 if cross and before.ndim == 3 else -1) if token is None else token
     rows = before[0] if before.ndim == 2 else before[0, _row(token, before.shape[1])]
+    if answer is not None and not 0 <= answer < len(rows):
+        raise InputError(f"The model has {len(rows)} answers, counted from 0, but answer {answer} was asked for.")
     chosen = int(rows.argmax()) if answer is None else answer
     label = f"logit of “{_visible(reader.name(chosen))}”"
     experiment = Experiment(model, inputs, {label: logit(chosen, token)})
@@ -95,8 +100,26 @@ def attribution(
         lens_probability=None if best is None else pack(best.values[:, first:].float().numpy()),
         lens_first=first,
         parts=shares, parts_note=parts_note, parts_error=0.0 if parts is None else parts.error, parts_correlation=correlation,
+        chosen=chosen, served=served,
+        candidates=[
+            AnswerCandidate(index=int(i), name=reader.name(int(i)), probability=float(probabilities[i]))
+            for i in probabilities.topk(min(CANDIDATES, len(probabilities))).indices
+        ],
         calls=experiment.passes + plain.passes, notes=[*notes, *found.notes],
     )  # fmt: skip
+
+
+def attribution_response(make: Callable[[int | None, int | None], Attribution]) -> Callable[[Mapping[str, str]], bytes]:
+    """The response to /attribution?token=N&answer=K, both optional: the record of that answer. make: of token and answer."""
+
+    def response(query: Mapping[str, str]) -> bytes:
+        words = [query.get(name, "") for name in ("token", "answer")]
+        if not all(re.fullmatch(r"[0-9]{0,9}", word) for word in words):
+            raise InputError("Request /attribution?token=N&answer=K, numbers from 0 on.")
+        token, answer = (int(word) if word else None for word in words)
+        return msgspec.json.encode(make(token, answer))
+
+    return response
 
 
 MOLECULE_EXPLANATIONS = {

@@ -1,7 +1,7 @@
 // The source of a head's tensors: the record inside the page, or the command on this machine, which serves one head per request.
 // The last few heads are cached. A new request aborts the one before.
 import type { Heads, AttentionTensors } from "../../core/contract";
-import { LatestRequest, type Fetcher } from "./latest_request";
+import { LatestRequest, type Fetcher } from "../../core/latest_request";
 import { headTensors, type HeadTensors } from "./weights";
 
 const KEPT = 6;

@@ -1,7 +1,7 @@
 // The model's answers to changes: requested from the command on this machine, or stored in a file. The page computes none of them.
 import type { Heads, InterventionEffect, RankedHeads } from "../../core/contract";
 import { same } from "../../core/state";
-import { type Fetcher, LatestRequest } from "./latest_request";
+import { type Fetcher, LatestRequest } from "../../core/latest_request";
 import { type Change, changeCode } from "./model_change";
 import { own } from "./rollout";
 import type { HeadsState } from "./state";

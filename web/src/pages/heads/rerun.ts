@@ -4,7 +4,7 @@ import type { Rerun, Heads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { whether } from "../../widgets/verdict";
 import { layerName } from "./mosaic";
-import { LatestRequest, type Fetcher } from "./latest_request";
+import { LatestRequest, type Fetcher } from "../../core/latest_request";
 import type { HeadsPage } from "./page";
 
 const [FIRST, ROWS] = [100, 24]; // the shift at first; layers that are listed at first
