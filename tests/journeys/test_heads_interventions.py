@@ -204,7 +204,7 @@ def test_heads_are_ranked_and_the_file_keeps_what_was_computed(served, watched, 
         for row in ranking.rows:
             assert effects[4 * row.site.layer + row.site.index] == pytest.approx(row.effect, abs=1e-5)
         tab.locator(".answer tbody th button").nth(1).click()
-        tab.locator(".ranking .summary", has_text="16 of 16 heads").and_(tab.locator(":text('“ ” in nats')")).wait_for()
+        tab.locator(".ranking .summary", has_text="16 of 16 heads").and_(tab.locator(":text('“␣” in nats')")).wait_for()
         tab.locator(".ranked button").nth(6).click()
         tab.locator(".detail h2", has_text="L1H2").wait_for()
         file = tmp_path / "saved.html"

@@ -21,7 +21,7 @@ const state = (changes: Change[] = [], more: { second?: string; after?: number }
 const effect = (changes: string[], after = 2, other = "", value = 0.5) =>
   ({ changes, after, other, rows: [{ id: 7, name: "a", before: 0.25, after: value }] }) as unknown as InterventionEffect;
 const ranked = (by: string, at: number, answer = 7) =>
-  ({ by, layer: at, answer, after: 2, other: "", metric: "log-probability of “a” in nats", before: -1.25, effects: [0.5, -2 * at], calls: 1, copies: 3, notes: ["a note"] }) as RankedHeads; // prettier-ignore
+  ({ by, layer: at, answer, after: 2, other: "", metric: "log-probability", name: " a", before: -1.25, effects: [0.5, -2 * at], calls: 1, copies: 3, notes: ["a note"] }) as RankedHeads; // prettier-ignore
 
 /** A command that answers when the test says so. */
 function command() {
@@ -120,7 +120,7 @@ describe("a ranking", () => {
 
   test("says what it took and which heads are first", () => {
     expect(rankingSummary([ranked("zero", 0), ranked("zero", 1)], 4, "set to 0", (l, h) => `L${l}H${h}`)).toBe(
-      "Change of the log-probability of “a” in nats (−1.25 unchanged), each head alone set to 0: 4 of 4 heads, 2 forward calls of up to 3 copies. The largest: L1H1 −2, L0H0 0.50, L1H0 0.50, L0H1 0. a note", // prettier-ignore
+      "Change of the log-probability of “␣a” in nats (−1.25 unchanged), each head alone set to 0: 4 of 4 heads, 2 forward calls of up to 3 copies. The largest: L1H1 −2, L0H0 0.50, L1H0 0.50, L0H1 0. a note", // prettier-ignore
     );
   });
 });

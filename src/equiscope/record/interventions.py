@@ -72,7 +72,8 @@ class InterventionEffect(Struct, frozen=True, kw_only=True):
 class RankedHeads(Struct, frozen=True, kw_only=True):
     """The response to /rank?by=B&layer=L&after=N&answer=A&second=S: each head of a layer changed alone.
 
-    effects  change of the metric by each head; before: the metric unchanged; metric: in words
+    effects  change of the metric by each head; before: the metric unchanged
+    metric   log-probability, in nats, of the answer of this name; or a cosine, which has no name
     calls    forward calls of the model; copies: of the input in one call
     """
 
@@ -82,6 +83,7 @@ class RankedHeads(Struct, frozen=True, kw_only=True):
     answer: int
     other: str
     metric: str
+    name: str
     before: float
     effects: list[float]
     calls: int

@@ -1131,7 +1131,8 @@ export interface SecondInput {
 /**
  * The response to /rank?by=B&layer=L&after=N&answer=A&second=S: each head of a layer changed alone.
  *
- *     effects  change of the metric by each head; before: the metric unchanged; metric: in words
+ *     effects  change of the metric by each head; before: the metric unchanged
+ *     metric   log-probability, in nats, of the answer of this name; or a cosine, which has no name
  *     calls    forward calls of the model; copies: of the input in one call
  */
 export interface RankedHeads {
@@ -1141,6 +1142,7 @@ export interface RankedHeads {
   answer: number;
   other: string;
   metric: string;
+  name: string;
   before: number;
   effects: number[];
   calls: number;

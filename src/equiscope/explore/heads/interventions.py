@@ -151,8 +151,9 @@ class HeadsInterventions:
         numbers = [math.nan if (x := effects[index]) is None else x for index in range(len(heads))]
         if not all(map(math.isfinite, (*numbers, ranking.before))):
             raise InputError("The metric is not finite on this input, so heads cannot be ranked by it.")
+        metric, name = self._metric_name(answer, other)
         return RankedHeads(
-            by=by, layer=layer, after=after, answer=answer, other=other, metric=self._metric_name(answer, other),
+            by=by, layer=layer, after=after, answer=answer, other=other, metric=metric, name=name,
             before=ranking.before, effects=numbers, calls=ranking.calls, copies=ranking.copies, notes=ranking.notes,
         )  # fmt: skip
 
@@ -164,11 +165,11 @@ class HeadsInterventions:
         reference = _vector(self._read(other)[2] if other else self.experiment.before)
         return lambda output: torch.cosine_similarity(_vector(output), reference, 0)
 
-    def _metric_name(self, answer: int, other: str) -> str:
+    def _metric_name(self, answer: int, other: str) -> tuple[str, str]:
         if self.kind == "vector":
-            return f"cosine with the {'second input' if other else 'unchanged vector'}"
+            return f"cosine with the {'second input' if other else 'unchanged vector'}", ""
         assert self._reader is not None
-        return f"log-probability of “{self._reader.name(answer)}” in nats"
+        return "log-probability", self._reader.name(answer)
 
     def _rows(self, effect: Effect, after: int, second: Tensor | None) -> list[AnswerRow]:
         if self.kind == "vector":

@@ -17,6 +17,7 @@ export function modelActions(page: HeadsPage): { element: HTMLElement; draw(view
     "section.model-actions",
     { "data-part": "actions", "aria-label": "change the model" },
     h("h3", "Change it in the model"),
+    h("p.quiet", "What is set above changes the weights on this page alone; these buttons let the model run."),
     rows,
     result,
   );

@@ -2,6 +2,7 @@
 import type { RankedHeads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { digits, number } from "../../core/format";
+import { visible } from "../../core/labels";
 import { segmentedControl } from "./detail";
 import type { RankedBy } from "./model_answers";
 import { headName, layerName } from "./mosaic";
@@ -24,9 +25,9 @@ export function rankingSummary(
   const copies = Math.max(...ranked.map((one) => one.copies));
   const first = [...heads].sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect)).slice(0, FIRST);
   const notes = new Set(ranked.flatMap((one) => one.notes ?? []));
-  const [{ metric, before }] = ranked;
+  const [{ metric, name: answer, before }] = ranked;
   return [
-    `Change of the ${metric} (${digits(Number(before.toPrecision(4)))} unchanged), each head alone ${what}:`,
+    `Change of the ${metric}${answer ? ` of “${visible(answer, 0)}” in nats` : ""} (${digits(Number(before.toPrecision(4)))} unchanged), each head alone ${what}:`,
     `${heads.length} of ${all} heads, ${calls} forward ${calls === 1 ? "call" : "calls"}${copies > 1 ? ` of up to ${copies} copies` : ""}.`,
     `The largest: ${first.map(({ layer, head, effect }) => `${name(layer, head)} ${number(effect, 2)}`).join(", ")}.`,
     ...notes,
