@@ -17,7 +17,7 @@ from equiscope.errors import InputError
 from equiscope.explore import html
 from equiscope.explore.heads.predictions import PredictionReader, token_reader
 from equiscope.explore.pages.attribution import _visible, attribution, attribution_response, plain
-from equiscope.interventions import head, logit
+from equiscope.interventions import head, logit, logit_difference
 from equiscope.record import Attribution, unpack
 from equiscope.record.token_sequence import TokenSequence
 
@@ -95,6 +95,18 @@ def test_a_model_without_logits_has_no_such_page():
         attribution(model, (torch.tensor([[1, 2, 3]]),), {}, [], reader, "", "")
     with pytest.raises(InputError, match="no logits of classes"):
         attribution(model, (torch.tensor([[1, 2, 3]]),), {}, [], None, "", "")
+
+
+def test_an_experiment_is_shown_in_a_notebook():
+    ids = torch.tensor([list(TEXT.encode())])
+    experiment = eq.Experiment(eq.load("characters"), ids, {"space or line end": logit_difference(32, 10)})
+    content = eq.show(experiment, labels=list(TEXT)).content
+    assert (content.answer, content.metric, content.sequence.labels) == ("", "space or line end", list(TEXT))
+    assert content.value == pytest.approx(experiment.metrics_before[0])
+    assert content.lens[-1].value == pytest.approx(content.value, abs=1e-5)
+    assert sum(part.share for part in content.parts) == pytest.approx(content.value, abs=1e-4)
+    with pytest.raises(InputError, match="needs a metric"):
+        eq.show(eq.Experiment(eq.load("characters"), ids))
 
 
 def test_a_server_answers_for_another_token_and_answer():

@@ -29,9 +29,11 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.explore import page
 from equiscope.explore.heads.model_inputs import fast_tokenizer, model_inputs
 from equiscope.explore.heads.predictions import model_reader
+from equiscope.explore.pages.attribution import of_experiment
 from equiscope.explore.pages.drawing import drawing
 from equiscope.explore.pages.heads import HeadsPage
 from equiscope.explore.pages.sentence import Choice, explorable
+from equiscope.interventions import Experiment
 from equiscope.models import Model, ModelSpec
 from equiscope.program import Program
 from equiscope.program.lower import lowered
@@ -57,6 +59,7 @@ def show(
         eq.show(model)                             the drawing of a model of this package, or of its spec
         eq.show(audit), eq.show("runs/mine")       the report of a check; the page of a run
         eq.show(eq.watch(module, x))               every number of any module, and the step that made it
+        eq.show(eq.Experiment(model, ids, metric)) which tokens, layers and parts decide the metric
 
     kwargs, tokenizer, labels  as in `model_inputs`: keyword inputs; the tokenizer of a text; labels of the tokens
     selection                  what is chosen at first: as `Shown.selection`
@@ -68,7 +71,11 @@ def show(
     if has_inputs and not isinstance(what, nn.Module):
         raise InputError(f"Inputs are the arguments of a model, but {type(what).__name__} is no model. Leave them out.")
     heads_page = _heads_page(what, inputs, kwargs, tokenizer, labels, title) if has_inputs else None
-    content = _content(what, title) if heads_page is None else heads_page.content
+    if isinstance(what, Experiment):
+        inputs_of = model_inputs(what.model, what.inputs.args, what.inputs.kwargs, tokenizer, labels)
+        content: page.Content = of_experiment(what, inputs_of.sequences, title)
+    else:
+        content = _content(what, title) if heads_page is None else heads_page.content
     link = linked(content, selection or {}, "")
     if find_spec("anywidget") is None:
         return PageCell(content, heads_page, link, height)

@@ -69,7 +69,8 @@ class AnswerCandidate(Struct, frozen=True, kw_only=True):
 class Attribution(Struct, frozen=True, kw_only=True):
     """A page of what decides one answer.
 
-    answer       of the model, as text; metric: what is explained, in words; value: its number in the unchanged run
+    answer       of the model, as text; empty where the metric is of no single answer
+    metric       what is explained, in words; value: its number in the unchanged run
     probability  of the answer; None where the output is no distribution
     sequence     the tokens of the input; tokens: those that were removed; removed: change of the metric for each
     read         tokens at which the answer is read: of `answers`, or of `sequence` where there is none

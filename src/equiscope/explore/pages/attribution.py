@@ -73,19 +73,51 @@ def attribution(
     chosen = int(rows.argmax()) if answer is None else answer
     label = f"logit of “{_visible(reader.name(chosen))}”"
     experiment = Experiment(model, inputs, {label: logit(chosen, token)})
+    content, lens = _explained(experiment, sequences, title, name, notes)
+    probabilities = rows.double().sigmoid() if reader.independent else rows.double().softmax(-1)
+    best = None if lens is None or before.ndim == 2 else lens.logits[:, 0].double().softmax(-1).max(-1)
+    first = max(0, before.shape[1] - LENS_TOKENS) if best is not None else 0
+    used, indices = (np.zeros(0), np.zeros(0)) if best is None else np.unique(best.indices[:, first:].numpy(), return_inverse=True)
+    return msgspec.structs.replace(
+        content, answer=reader.name(chosen), probability=float(probabilities[chosen]),
+        answers=_fitting(sequences[1:], before.shape[1]) if cross and before.ndim == 3 else None,
+        lens=[] if lens is None else _rows(lens, reader, chosen, token),
+        lens_names=[reader.name(int(i)) for i in used],
+        lens_best=None if best is None else pack(indices.reshape(len(best.indices), -1).astype(np.int64)),
+        lens_probability=None if best is None else pack(best.values[:, first:].float().numpy()),
+        lens_first=first,
+        chosen=chosen, served=served,
+        candidates=[
+            AnswerCandidate(index=int(i), name=reader.name(int(i)), probability=float(probabilities[i]))
+            for i in probabilities.topk(min(CANDIDATES, len(probabilities))).indices
+        ],
+        calls=content.calls + plain.passes,
+    )  # fmt: skip
+
+
+def of_experiment(experiment: Experiment, sequences: Sequence[TokenSequence], title: str = "", name: str = "") -> Attribution:
+    """Explain the first metric of an experiment.
+
+    sequences  labels of its tokens; the first one that fits is taken
+    raises     InputError without a metric, and where no attention is read
+    """
+    name = name or type(experiment.model).__name__
+    return _explained(experiment, sequences, title or name, name, ())[0]
+
+
+def _explained(
+    experiment: Experiment, sequences: Sequence[TokenSequence], title: str, name: str, notes: Sequence[str]
+) -> tuple[Attribution, LogitLens | None]:  # fmt: skip
+    """The page of a metric, and the lens of which it shows the metric."""
     found = experiment.token_effects()
     lens, lens_note = _lens(experiment)
     parts, parts_note = _parts(experiment)
     shares, correlation = _shares(experiment, parts)
-    probabilities = rows.double().sigmoid() if reader.independent else rows.double().softmax(-1)
-    sequence = _sequence(sequences, experiment)
-    best = None if lens is None or before.ndim == 2 else lens.logits[:, 0].double().softmax(-1).max(-1)
-    first = max(0, before.shape[1] - LENS_TOKENS) if best is not None else 0
-    used, indices = (np.zeros(0), np.zeros(0)) if best is None else np.unique(best.indices[:, first:].numpy(), return_inverse=True)
-    return Attribution(
-        title=title, model=name, answer=reader.name(chosen), metric=label, value=found.before,
-        probability=float(probabilities[chosen]), sequence=sequence, tokens=found.tokens, removed=found.removed, read=found.read,
-        answers=_fitting(sequences[1:], before.shape[1]) if cross and before.ndim == 3 else None, removal=found.limits,
+    metric, cross = experiment.metrics[found.metric], any(layer.cross for layer in experiment.layers)
+    content = Attribution(
+        title=title, model=name, answer="", metric=found.metric, value=found.before,
+        sequence=_fitting(sequences, experiment.layers[0].attention.columns), tokens=found.tokens, removed=found.removed,
+        read=found.read, removal=found.limits,
         scores=[
             TokenScore(
                 name=key, explanation=CROSS_SHARE if cross and key == names.SHARE else EXPLANATIONS[key],
@@ -93,20 +125,14 @@ def attribution(
             )
             for key, values in found.scores.items()
         ],
-        lens=[] if lens is None else _rows(lens, reader, chosen, token),
-        lens_note=lens_note,
-        lens_names=[reader.name(int(i)) for i in used],
-        lens_best=None if best is None else pack(indices.reshape(len(best.indices), -1).astype(np.int64)),
-        lens_probability=None if best is None else pack(best.values[:, first:].float().numpy()),
-        lens_first=first,
-        parts=shares, parts_note=parts_note, parts_error=0.0 if parts is None else parts.error, parts_correlation=correlation,
-        chosen=chosen, served=served,
-        candidates=[
-            AnswerCandidate(index=int(i), name=reader.name(int(i)), probability=float(probabilities[i]))
-            for i in probabilities.topk(min(CANDIDATES, len(probabilities))).indices
+        lens=[] if lens is None else [
+            LensLayer(name=layer, value=float(metric(logits))) for layer, logits in zip(lens.layers, lens.logits, strict=True)
         ],
-        calls=experiment.passes + plain.passes, notes=[*notes, *found.notes],
+        lens_note=lens_note,
+        parts=shares, parts_note=parts_note, parts_error=0.0 if parts is None else parts.error, parts_correlation=correlation,
+        calls=experiment.passes, notes=[*notes, *found.notes],
     )  # fmt: skip
+    return content, lens
 
 
 def attribution_response(make: Callable[[int | None, int | None], Attribution]) -> Callable[[Mapping[str, str]], bytes]:
@@ -237,11 +263,6 @@ def _rows(lens: LogitLens, reader: PredictionReader, answer: int, token: int) ->
         )
         for i, name in enumerate(lens.layers)
     ]  # fmt: skip
-
-
-def _sequence(sequences: Sequence[TokenSequence], experiment: Experiment) -> TokenSequence:
-    """The labels of the tokens; their numbers where none of the sequences fits."""
-    return _fitting(sequences, experiment.layers[0].attention.columns)
 
 
 def _fitting(sequences: Sequence[TokenSequence], tokens: int) -> TokenSequence:

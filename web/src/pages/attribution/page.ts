@@ -107,7 +107,9 @@ function heading(page: AttributionPage): HTMLElement {
   );
 }
 
-function answered({ answer, probability, read, sequence, answers, tokens: removed }: Attribution): (HTMLElement | string)[] {
+function answered(record: Attribution): (HTMLElement | string)[] {
+  const { answer, probability, read, sequence, answers, tokens: removed } = record;
+  if (!answer) return [`What decides ${record.metric}, which is ${number(record.value, 3)} here?`];
   const sure = probability === null || probability === undefined ? "" : `, with probability ${number(probability, 3)}`;
   const where = read.length === 1 && removed.length ? [", read at token ", String(read[0]), " (“", h("bdi", visible((answers ?? sequence).labels[read[0]], read[0])), "”)"] : []; // prettier-ignore
   return ["The answer is “", h("b", h("bdi", visible(answer, 0))), `”${sure}`, ...where, ". What decides it?"];
