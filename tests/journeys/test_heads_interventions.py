@@ -205,8 +205,12 @@ def test_heads_are_ranked_and_the_file_keeps_what_was_computed(served, watched, 
             assert effects[4 * row.site.layer + row.site.index] == pytest.approx(row.effect, abs=1e-5)
         tab.locator(".answer tbody th button").nth(1).click()
         tab.locator(".ranking .summary", has_text="16 of 16 heads").and_(tab.locator(":text('“␣” in nats')")).wait_for()
-        tab.locator(".ranked button").nth(6).click()
+        assert tab.locator(".ranked button[tabindex='0']").count() == 1  # one tab stop: arrow keys move
+        tab.locator(".ranked button[tabindex='0']").focus()
+        for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+            tab.keyboard.press(key)
         tab.locator(".detail h2", has_text="L1H2").wait_for()
+        assert tab.locator(".ranked [aria-pressed='true']").get_attribute("data-ranked") == "1.2"
         file = tmp_path / "saved.html"
         with tab.expect_download() as saved:
             tab.get_by_role("link", name="Save as file").click()

@@ -4,6 +4,7 @@ import { button, h, select } from "../../core/dom";
 import { digits } from "../../core/format";
 import { brief, named, visible } from "../../core/labels";
 import { copied } from "../../core/save";
+import { arrows } from "./arrows";
 import { changeWords } from "./model_change";
 import type { HeadsPage } from "./page";
 import { predictionsAt } from "./predictions";
@@ -187,13 +188,15 @@ const isPicture = ({ picture }: TokenSequence): boolean => /^data:image\//.test(
 /** The tokens of both inputs, one above the other; a press chooses the token. */
 function pairs(page: HeadsPage, line: TokenSequence, second: TokenSequence): HTMLElement {
   const count = Math.max(line.labels.length, second.labels.length);
-  return h(
+  const element = h(
     "div.pairs",
-    { role: "group", "aria-label": "tokens of both inputs" },
+    { role: "group", "aria-label": "tokens of both inputs: arrow keys move" },
     Array.from({ length: count }, (_, i) => {
       const [mine, theirs] = [line.labels[i], second.labels[i]];
       const label = (text: string | undefined) => h("bdi", text === undefined ? "–" : brief(text, i));
-      return h("button", { type: "button", "data-differs": String(mine !== theirs), "data-i": i, disabled: i >= line.labels.length, title: `Choose token ${i}`, onclick: () => page.set({ row: i, column: undefined, ...(page.state.open ? {} : { open: [0, 0] }) }) }, label(mine), label(theirs)); // prettier-ignore
+      return h("button", { type: "button", "data-differs": String(mine !== theirs), "data-i": i, tabindex: i ? -1 : 0, disabled: i >= line.labels.length, title: `Choose token ${i}`, onclick: () => page.set({ row: i, column: undefined, ...(page.state.open ? {} : { open: [0, 0] }) }) }, label(mine), label(theirs)); // prettier-ignore
     }),
   );
+  arrows(element, 1);
+  return element;
 }

@@ -3,6 +3,7 @@ import type { RankedHeads } from "../../core/contract";
 import { button, h } from "../../core/dom";
 import { digits, number } from "../../core/format";
 import { visible } from "../../core/labels";
+import { arrows } from "./arrows";
 import { segmentedControl } from "./detail";
 import type { RankedBy } from "./model_answers";
 import { headName, layerName } from "./mosaic";
@@ -45,6 +46,7 @@ export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): v
   const off = button("Close", "Put the ranking away", () => page.set({ rank: undefined }));
   const status = h("p.summary", { role: "status" });
   const grid = h("div.scroll", { tabindex: 0, role: "region", "aria-label": "effect of each head" });
+  arrows(grid, Math.max(...layers.map(({ heads }) => heads.length)));
   const element = h(
     "section.part.ranking",
     { "data-part": "ranking" },
@@ -67,6 +69,7 @@ export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): v
       status.textContent = rankTrouble || [ranking && "The model runs …", summary || (!ranking && idle)].filter(Boolean).join(" ");
       const most = Math.max(...ranked.flatMap(({ effects }) => effects.map(Math.abs)), 1e-12);
       const focused = (document.activeElement as HTMLElement | null)?.dataset.ranked;
+      const stop = focused ?? (open && layers[open[0]] ? open.join(".") : `${ranked[0]?.layer ?? 0}.0`);
       grid.replaceChildren(
         h(
           "table.ranked",
@@ -81,7 +84,7 @@ export function rankingPanel(page: HeadsPage): { element: HTMLElement; draw(): v
                 h("th", { scope: "row" }, layerName(record, layer)),
                 one?.effects.map((effect, head) => {
                   const name = headName(record, layer, head);
-                  return h("td", h("button", { type: "button", "data-ranked": `${layer}.${head}`, "data-effect": effect, "data-sign": effect < 0 ? "less" : "more", "aria-pressed": String(open?.[0] === layer && open[1] === head), style: `--share:${(Math.abs(effect) / most).toFixed(3)}`, title: `${name}: ${digits(effect)}`, "aria-label": `${name}: ${number(effect, 2)}`, onclick: () => page.open(layer, head) }, number(effect, 2))); // prettier-ignore
+                  return h("td", h("button", { type: "button", "data-ranked": `${layer}.${head}`, tabindex: stop === `${layer}.${head}` ? 0 : -1, "data-effect": effect, "data-sign": effect < 0 ? "less" : "more", "aria-pressed": String(open?.[0] === layer && open[1] === head), style: `--share:${(Math.abs(effect) / most).toFixed(3)}`, title: `${name}: ${digits(effect)}`, "aria-label": `${name}: ${number(effect, 2)}`, onclick: () => page.open(layer, head) }, number(effect, 2))); // prettier-ignore
                 }),
               );
             }),
