@@ -20,9 +20,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from torch import nn
 
 import equiscope
-from equiscope import explore
-from equiscope.cli.heads import ModelInput, page_of, routes
+from equiscope import explore, trained
+from equiscope.cli.heads import ModelInput, _prepare, page_of, routes
 from equiscope.explore.page import html
+from equiscope.explore.pages.attribution import attribution
 from equiscope.explore.pages.cost import cost
 from equiscope.explore.pages.graph import graph
 from equiscope.explore.pages.heads import HeadsPage
@@ -128,6 +129,7 @@ SHOTS: dict[str, Shot] = {
     "looking": ("head=2.1", WIDE, around(".samples-part")),
     "heads": ("", WIDE, around(".desk")),
     "interventions": ("head=1.1&query=9&key=8&change=zero_output_1.1&second=The+boss+is+dead%2C+long+live", WIDE, changed_model),
+    "attribution": ("token=39", WIDE, around(".fields", ".scores")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "image": ("", {"viewport": {"width": 320, "height": 900}}, around(".photo")),
@@ -146,6 +148,7 @@ MADE = {
     "watched": "watched",
     "heads": "heads",
     "interventions": "interventions",
+    "attribution": "attribution",
     "comparison": "comparison",
     "cost": "cost",
     "image": "image",
@@ -218,6 +221,13 @@ def heads_file(folder: Path) -> Path:
     inputs = task.model_inputs(model, "To be, or not to be: that is the question")
     looked = HeadsPage(model, inputs.args, inputs.kwargs, inputs.sequences, "A small model of letters", "run")
     return explore.write(looked.file(), folder / "heads.html")
+
+
+def attribution_file(folder: Path) -> Path:
+    """What decides that the example of the trained classifier is an ankle boot."""
+    ready = _prepare("clothes", ModelInput(image=trained.examples("clothes")[0]), 0)
+    content = attribution(ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, "ankle-boot.png", "clothes")
+    return explore.write(content, folder / "attribution.html")
 
 
 def intervention_page(folder: Path) -> str:
@@ -299,7 +309,7 @@ def main(names: list[str]) -> None:
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
             "cost": cost_file, "graph": graph_file, "image": image_file, "tokens": tokens_file,
-            "interventions": intervention_page, "masks": masks_file,
+            "attribution": attribution_file, "interventions": intervention_page, "masks": masks_file,
             "watched": watched_file, "molecule": molecule_file, "parity": parity_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))

@@ -116,7 +116,7 @@ function sentence(record: Attribution, token: number | undefined): (HTMLElement 
   if (token === undefined || i < 0) return [`Choose ${noun(record) === "atom" ? "an" : "a"} ${noun(record)} to read its numbers.`];
   const change = record.removed[i];
   const rest = record.scores.map(({ name, values }) => `${name} ${number(values[i], 4)}`).join("; ");
-  return [named(record.sequence, token), ` removed changes the ${record.metric} by ${number(change, 4)}. ${rest}.`];
+  return [named(record.sequence, token), ` removed changes the ${record.metric} by ${number(change, 4)}. Scores: ${rest}.`];
 }
 
 interface Field {
