@@ -146,6 +146,7 @@ describe("changes", () => {
   test("the row that changes most is told", () => {
     const rows = [{ id: 1, name: "a", before: 0.5, after: 0.4 }, { id: 2, name: " b", before: 0.1, after: 0.35 }]; // prettier-ignore
     expect(effectSummary({ rows } as InterventionEffect)).toBe("“␣b”: 0.1000 → 0.3500 (+0.2500)");
+    expect(effectSummary({ rows, largest: 0 } as InterventionEffect)).toBe("No number of the output changes");
     expect([0.5, 2e-4, 0, -1e-7].map(answerNumber)).toEqual(["0.5000", "2.0e-4", "0.0000", "-1.0e-7"]);
   });
 });

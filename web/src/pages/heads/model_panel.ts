@@ -18,6 +18,7 @@ const signed = (value: number): string => `${value < 0 ? "−" : "+"}${answerNum
 
 /** The row that changes most, as a sentence. */
 export function effectSummary(effect: InterventionEffect): string {
+  if (effect.largest === 0) return "No number of the output changes";
   const [one] = [...effect.rows].sort((a, b) => Math.abs(b.after - b.before) - Math.abs(a.after - a.before));
   return one ? `${one.id < 0 ? one.name : `“${visible(one.name, 0)}”`}: ${answerNumber(one.before)} → ${answerNumber(one.after)} (${signed(one.after - one.before)})` : ""; // prettier-ignore
 }
