@@ -91,9 +91,9 @@ def test_without_a_script_the_page_is_tables_and_a_token_adds_no_element():
 def test_a_model_without_logits_has_no_such_page():
     model = eq.build(eq.Spec(width=8, vocabulary=9, layers=1))
     reader = PredictionReader("class", str)
-    with pytest.raises(InputError, match="no logits of classes"):
+    with pytest.raises(InputError, match="declares no classes and no next tokens"):
         attribution(model, (torch.tensor([[1, 2, 3]]),), {}, [], reader, "", "")
-    with pytest.raises(InputError, match="no logits of classes"):
+    with pytest.raises(InputError, match="declares no classes and no next tokens"):
         attribution(model, (torch.tensor([[1, 2, 3]]),), {}, [], None, "", "")
 
 

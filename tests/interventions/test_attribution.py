@@ -10,6 +10,7 @@ from equiscope.errors import InputError
 from equiscope.interventions import head, log_probability, logit, logit_difference
 from equiscope.interventions.attribution.token_effects import spearman
 from tests.interventions.subjects import IDS, SUBJECTS, double
+from tests.judges import transformers
 
 ANSWER = {"x": logit(1)}
 
@@ -105,6 +106,16 @@ def test_shares_sum_to_the_logit(name):
     assert found.logit == pytest.approx(one.metrics_before[0], abs=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_has_the_same_parts(dtype, gpt2):
+    model, inputs, _ = SUBJECTS["GPT-2"]()
+    found, wanted = eq.Experiment(model.to(dtype), inputs, ANSWER).attribution(), gpt2.attribution()
+    assert [part.name for part in found.parts] == [part.name for part in wanted.parts]
+    assert found.error < 0.01
+    for one, other in zip(found.parts, wanted.parts, strict=True):
+        assert one.share == pytest.approx(other.share, abs=0.02)
+
+
 def test_what_tokens_contribute_is_what_embeddings_and_heads_contribute(gpt2):
     found = gpt2.attribution()
     wanted = sum(part.share for part in found.parts if part.kind in ("embeddings", "head"))
@@ -146,6 +157,32 @@ def test_a_metric_that_is_not_linear_is_refused(gpt2):
     one = eq.Experiment(gpt2.model, IDS, {"nats": log_probability(1)})
     with pytest.raises(InputError, match=r"nats is not linear in the output of transformer\.ln_f"):
         one.attribution()
+
+
+def test_a_cap_on_logits_is_refused_and_a_norm_after_heads_keeps_them_together():
+    config = transformers.Gemma2Config(
+        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=32, intermediate_size=48, vocab_size=40,
+        head_dim=8, final_logit_softcapping=1.0,
+    )  # fmt: skip
+    model = transformers.Gemma2ForCausalLM(config).double().eval()
+    with pytest.raises(InputError, match=r"not linear in the output of model\.norm"):
+        eq.Experiment(model, IDS, ANSWER).attribution()
+    model.config.final_logit_softcapping = None
+    found = eq.Experiment(model, IDS, ANSWER).attribution()
+    assert [part.name for part in found.parts] == [
+        "embeddings", "L0 attention", "L0 feed-forward", "L1 attention", "L1 feed-forward", "biases of the last part",
+    ]  # fmt: skip
+    assert "the heads are one part" in found.notes[0]
+    assert found.error < 1e-6
+
+
+def test_windows_are_refused():
+    config = transformers.SwinConfig(image_size=16, patch_size=2, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=4)
+    model = transformers.SwinForImageClassification(config).eval()
+    one = eq.Experiment(model, torch.randn(1, 3, 16, 16), ANSWER)
+    for explain, said in ((one.attribution, "is no sum"), (one.lens, "cannot read it"), (one.token_effects, "as in windows")):
+        with pytest.raises(InputError, match=said):
+            explain()
 
 
 # --- rollout

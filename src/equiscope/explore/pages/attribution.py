@@ -62,8 +62,8 @@ def attribution(
     before = plain.before
     if reader is None or before.ndim != (2 if reader.kind == "class" else 3):
         raise InputError(
-            f"{type(model).__name__} returned {list(before.shape)}, which are no logits of classes or of next tokens. This page "
-            "explains one logit."
+            f"{type(model).__name__} declares no classes and no next tokens, and returned {list(before.shape)}. In Python, "
+            "eq.show(eq.Experiment(model, inputs, metric)) explains any metric of the output, such as logit(17, token=3)."
         )
     cross = any(layer.cross for layer in plain.layers)
     token = (before.shape[1] // 2 if cross and before.ndim == 3 else -1) if token is None else token

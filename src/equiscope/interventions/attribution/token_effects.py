@@ -105,6 +105,7 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
     n = experiment.layers[own[0]].attention.columns
     if any((one := experiment.layers[i].attention).rows != n or one.columns != n for i in own):
         raise InputError("The tokens that attend are not those that are attended to, so no token can be removed.")
+    _check_tokens(experiment, source[0], own[0])
     weight = _read_rows(experiment, blocks[-1], name)
     read = [int(i) for i in weight.nonzero()[:, 0]]
     chosen = [t % n for t in tokens] if tokens is not None else list(range(n))
@@ -145,6 +146,18 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
         chosen, name, experiment.metrics_before[list(experiment.metrics).index(name)], removed, result, read,
         experiment.passes - before, notes, CROSS_LIMITS if cross else LIMITS,
     )  # fmt: skip
+
+
+def _check_tokens(experiment: "Experiment", block: StreamBlock, layer: int) -> None:
+    """Raises InputError where the tokens of an attention are not those of the stream, as in windows."""
+    stream = experiment.values([block.entry])[block.entry]
+    site, first = experiment.layers[layer].attention, experiment.layers[layer].tokens == 0
+    wanted = (site.rows, site.batch) if first else (site.batch, site.rows)
+    if stream.ndim != 3 or tuple(stream.shape[:2]) != wanted:
+        raise InputError(
+            f"{block.path} reads {list(stream.shape)}, but its attention has {site.batch} sequences of {site.rows} tokens, as in "
+            "windows: a token of the input is not one of the attention, so none can be removed. rank() measures heads."
+        )
 
 
 def _read_rows(experiment: "Experiment", block: StreamBlock, name: str) -> Tensor:
