@@ -144,7 +144,7 @@ def floor(prints: Fingerprints, value: int) -> float:
 
 def _values(side: Side) -> list[int]:
     inputs = [value for value in side.leaves if value in side.moving]
-    return inputs + [node.value for node in side.nodes if node.value in side.moving]
+    return inputs + [node.value for node in side.nodes if node.value in side.moving and (node.value in side.needed or not node.op)]
 
 
 def _size(t: Tensor) -> float:

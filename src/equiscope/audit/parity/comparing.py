@@ -134,7 +134,7 @@ def compare_sides(a: Side, b: Side, seed: int = 0) -> Parity:
         notes.append(f"{alignment.ties} values had several equals in B; the order of computation decided.")
     return Parity(
         a=a.title, b=b.title, verdict=verdict, rows=rows, kind=finding.kind, cause=finding.text, evidence=finding.proof,
-        step_a=None if where is None else a.describe(where.a_step.value),
+        step_a=None if where is None else a.describe(where.a_step.value if finding.at is None else finding.at),
         step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value),
         aligned=len(alignment.pairs), values=alignment.candidates, ties=alignment.ties, seed=seed,
         seconds=time.perf_counter() - start, notes=notes,

@@ -5,6 +5,7 @@ moves explained numbers. The first unexplained value whose inputs are all explai
 one side scales before the product and the other after it is no difference: the scores are equal.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,8 +32,8 @@ class Divergence:
     b_step: Node | None
     a_region: list[int]
     b_region: list[int]
-    a_explained: set[int]
-    b_explained: set[int]
+    a_explained: Set[int]
+    b_explained: Set[int]
 
     def mirrored(self) -> "Divergence":
         """The same with A and B exchanged."""

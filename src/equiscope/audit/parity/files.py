@@ -57,9 +57,8 @@ def of_dump(arrays: Mapping[str, Tensor], title: str) -> Side:
     values = dict(enumerate(arrays[name] for name in names))
     nodes = [Node(i, name, "", name, (i - 1,) if i else ()) for i, name in enumerate(names)]
     outputs = {name: i for i, name in enumerate(names) if name.startswith(OUTPUT)} or {names[-1]: len(names) - 1}
-    one = {t.dtype for t in values.values()} != {torch.float64}
     high = {i: t.double() for i, t in values.items()}
-    return Side(title, nodes, high, {}, set(values), outputs, single=one)
+    return Side(title, nodes, high, {}, set(values), outputs, single=True)
 
 
 def of_onnx(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Side:

@@ -53,6 +53,7 @@ class Side:
     high     numbers in float64, or in the precision of a file; low: in float32
     moving   values that depend on the input; outputs: value by name
     program  of a module; None for files. single: whether there is only the precision of a file
+    tables   leaves of the program that stand here with numbers that are not rounded (see `with_tables_of`)
     """
 
     title: str
@@ -65,6 +66,7 @@ class Side:
     program: Program | None = None
     single: bool = False
     notes: list[str] = field(default_factory=list)
+    tables: dict[int, Tensor] = field(default_factory=dict)
 
     @cached_property
     def maker(self) -> dict[int, Node]:
@@ -79,6 +81,15 @@ class Side:
             for value in dict.fromkeys(node.inputs):
                 users.setdefault(value, []).append(node)
         return users
+
+    @cached_property
+    def needed(self) -> set[int]:
+        """Values that an output depends on."""
+        needed = set(self.outputs.values())
+        for node in reversed(self.nodes):
+            if node.value in needed:
+                needed.update(node.inputs)
+        return needed
 
     @cached_property
     def _numbers(self) -> dict[int, Tensor]:
@@ -245,11 +256,11 @@ def with_tables_of(b: Side, a: Side) -> Side:
     if not changes:
         return b
     with promote_float64():
-        run = b.program.run({v: t for v, t in changes.items()}, strict=False)
+        run = b.program.run(dict(changes), strict=False)
     note = f"{b.title} stores {', '.join(names[:4])} in float32; the numbers are those of {a.title}, rounded."
     return Side(
         b.title, b.nodes, {v: run.values.get(v, t) for v, t in b.high.items()}, b.low, b.moving, b.outputs, b.leaves, b.program,
-        b.single, [*b.notes, note],
+        b.single, [*b.notes, note], changes,
     )  # fmt: skip
 
 
@@ -276,7 +287,7 @@ def rerun(side: Side, changes: dict[int, Tensor], wanted: Iterable[int]) -> dict
     if side.program is None:
         return {}  # a file cannot run again
     with promote_float64():
-        run = side.program.run({v: t for v, t in changes.items()}, strict=False)
+        run = side.program.run(side.tables | changes, strict=False)
     return {value: canonical(run.values[value]) for value in wanted if value in run.values}
 
 

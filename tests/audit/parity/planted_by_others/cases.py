@@ -80,6 +80,7 @@ _BERT = {
 _T5 = {
     "embed": (r"(encoder(\.(embed_tokens|dropout))?)?", r"(lookup|drop)?"),
     "position bias": (r"encoder\.block\.0\.layer\.0\.SelfAttention(\.\w+)?", r"|layers\.[01]"),
+    "second position bias": (r"encoder\.block\.1\.layer\.0\.SelfAttention", r"layers\.1"),
     "attn": (r"encoder\.block\.L\.layer\.0\.SelfAttention", r"layers\.L"),
     "mask": (r"encoder|encoder\.block\.L\.layer\.0\.SelfAttention", r"layers\.L"),
     "qkv": (r"encoder\.block\.L\.layer\.0\.SelfAttention(\.[qkv])?", r"layers\.L"),
@@ -117,8 +118,14 @@ class Case:
     make: Callable[[], tuple] = field(repr=False)  # model, model, arguments, keyword arguments
 
     def right_step(self, parity):
-        """Whether the first differing step is where it was planted; an ONNX graph has no module paths, so A decides."""
+        """Whether the first differing step is where it was planted; an ONNX graph has no module paths, so A decides.
+
+        Dropout and the scale of the embedding are steps of one side only: that side decides, as the other one's first step that
+        differs is the next one, whatever it is.
+        """
         step = parity.step_a is not None and re.fullmatch(self.a, parity.step_a.module)
+        if self.cause in ("training mode", "embedding scale") and self.form == "torch":
+            return bool(step or (parity.step_b is not None and re.fullmatch(self.b, parity.step_b.module)))
         if self.form == "torch":
             return bool(step and parity.step_b is not None and re.fullmatch(self.b, parity.step_b.module))
         return bool(step)
@@ -296,7 +303,7 @@ plant("softmax axis", "softmax axis", "attn", "vit", {"softmax axis"})
 plant("position bias", "position bias", "position bias", "t5", {"one sided"}, note="one_sided")
 plant("position bias", "position bias", "position bias", "t5", {"mirrored"}, note="mirrored")
 plant("position bias", "position bias", "position bias", "t5", {"farther"}, note="farther")
-plant("position bias", "position bias", "position bias", "t5", {"bias once"}, note="first_layer_only")
+plant("position bias", "position bias", "second position bias", "t5", {"bias once"}, note="first_layer_only")
 # norms
 plant("epsilon", "epsilon", "norm", "llama", {"eps": 1e-5})
 plant("epsilon", "epsilon", "norm", "gpt2", {"epsilon"})
@@ -356,13 +363,19 @@ plant("weight transposed", "transposed", "out", "vit", {"transposed"})
 plant("weight transposed", "transposed", "out", "t5", {"transposed"})
 plant("fused layout", "fused layout", "qkv", "neox", {"fused layout"})
 plant(
-    "fused layout", "fused layout|weights", "qkv", "llama", {"swapped": "kv"}, config={"num_key_value_heads": 4}, note="kv_swapped"
+    "fused layout",
+    "fused layout|weights|exchanged",
+    "qkv",
+    "llama",
+    {"swapped": "kv"},
+    config={"num_key_value_heads": 4},
+    note="kv_swapped",
 )
-plant("fused layout", "fused layout|weights", "qkv", "gpt2", {"kv swapped"}, note="kv_swapped")
-plant("fused layout", "fused layout|weights", "qkv", "vit", {"kv swapped"}, note="kv_swapped")
-plant("gate and up swapped", "weights|fused layout|activation", "gate", "llama", {"swapped": "gate"})
-plant("gate and up swapped", "weights|fused layout|activation", "gate", "mistral", {"swapped": "gate"}, style="pairs")
-plant("gate and up swapped", "weights|fused layout|activation", "gate", "gemma2", {"swapped": "gate"}, style="einsum")
+plant("fused layout", "fused layout|weights|exchanged", "qkv", "gpt2", {"kv swapped"}, note="kv_swapped")
+plant("fused layout", "fused layout|weights|exchanged", "qkv", "vit", {"kv swapped"}, note="kv_swapped")
+plant("gate and up swapped", "weights|fused layout|activation|exchanged", "gate", "llama", {"swapped": "gate"})
+plant("gate and up swapped", "weights|fused layout|activation|exchanged", "gate", "mistral", {"swapped": "gate"}, style="pairs")
+plant("gate and up swapped", "weights|fused layout|activation|exchanged", "gate", "gemma2", {"swapped": "gate"}, style="einsum")
 plant("weights of another layer", "weights", "block", "llama", {"last_layer_twice": True}, layer=1)
 plant("weights of another layer", "weights", "block", "gpt2", {"layers swapped"})
 plant("another segment", "weights|position offset|bias", "embed", "bert", {"other segment"})
@@ -384,7 +397,7 @@ plant("residual", "residual", "second norm", "neox", {"sequential"}, note="seque
 plant("residual", "residual", "second norm", "llama", {"residual": "parallel"}, note="parallel")
 plant("residual", "residual", "second norm", "gpt2", {"no residual"}, note="missing")
 plant("residual", "residual", "after attention", "bert", {"no residual"}, note="missing")
-plant("one norm for two", "weights|norm weight", "second norm", "neox", {"one norm"})
+plant("one norm for two", "weights|norm weight|exchanged", "second norm", "neox", {"one norm"})
 # mode
 plant("training mode", "mode", "embed", "gpt2", set(), train=True, dropout=0.1)
 plant("training mode", "mode", "embed", "bert", set(), train=True, dropout=0.1)

@@ -5,17 +5,22 @@ with the sides exchanged. The first one that reproduces the other side is the ca
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from equiscope.audit.parity.causes import activations, attention, elementwise, norms, parameters, rotary
+from equiscope.audit.parity.causes import activations, attention, elementwise, exchanged, norms, parameters, rotary, sums
 from equiscope.audit.parity.causes.finding import CAUSES, Finding
+from equiscope.audit.parity.causes.replayed import first_nodes
 from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import MOVEMENT
 
+NEXT = 32  # steps of A that may be the one where recorded activations begin to differ
 Hypothesis = Callable[[Divergence], Finding | None]
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
-    parameters.bias, parameters.transposed, parameters.other_weights, elementwise.embedding_scale, norms.norm,
-    norms.norm_parameters, activations.activation, elementwise.position_offset, rotary.rotation, attention.attention,
-    attention.value_heads, elementwise.cap, norms.placement, elementwise.residual, elementwise.factor,
+    parameters.bias, parameters.transposed, parameters.tied, parameters.other_weights, elementwise.embedding_scale, norms.norm,
+    norms.norm_parameters, activations.activation, elementwise.position_offset, sums.changed_term, rotary.rotation,
+    attention.attention, attention.value_heads, elementwise.cap, norms.placement, exchanged.fused_layout, elementwise.residual,
+    exchanged.other_input, elementwise.factor,
 )  # fmt: skip
 
 
@@ -23,10 +28,28 @@ def find(divergence: Divergence) -> Finding:
     """The first cause that reproduces the other side; an empty one where none does."""
     if divergence.b_step is None:
         return Finding("", "")
+    if divergence.b.program is None and not divergence.b_step.op:
+        return _of_recorded(divergence)
+    return _first(divergence)
+
+
+def _of_recorded(divergence: Divergence) -> Finding:
+    """Of recorded activations: they do not hold every value, so that the step that differs is one of A's next."""
+    known, region = set(divergence.a_explained), divergence.a_region
+    for i, node in enumerate(first_nodes(divergence.a, region, NEXT)):
+        if node.op not in MOVEMENT:
+            found = _first(replace(divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known)))
+            if found.kind:
+                return replace(found, at=node.value if found.at is None else found.at)
+        known.add(node.value)
+    return Finding("", "")
+
+
+def _first(divergence: Divergence) -> Finding:
     for hypothesis in HYPOTHESES:
-        for exchanged in (False, True):
+        for swapped in (False, True):
             try:
-                found = hypothesis(divergence.mirrored() if exchanged else divergence)
+                found = hypothesis(divergence.mirrored() if swapped else divergence)
             except (
                 RuntimeError,
                 ValueError,
@@ -36,7 +59,7 @@ def find(divergence: Divergence) -> Finding:
             ):  # numbers of a shape that the hypothesis does not have
                 found = None
             if found is not None:
-                return found.mirrored() if exchanged else found
+                return found.mirrored() if swapped else found
     return Finding("", "")
 
 

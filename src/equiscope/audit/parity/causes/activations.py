@@ -9,6 +9,7 @@ from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.replayed import reproduces
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import Side
 
@@ -32,6 +33,9 @@ def activation(d: Divergence) -> Finding | None:
         if not ours:
             continue
         theirs = next((name for name, y in results.items() if name != ours and d.hit(y) in d.b_region[:NEAR]), "")
+        if not theirs and d.b.program is None:  # recorded activations may hold what follows alone
+            step = next(v for v in d.a_region[:NEAR] if _computes(d.a, [v], results[ours]))
+            theirs = next((name for name, y in results.items() if name != ours and reproduces(d, {step: y})), "")
         if theirs:
             return Finding("activation", ours, theirs, f"{theirs} of {{0}}'s input gives {{1}}'s numbers")
     return None

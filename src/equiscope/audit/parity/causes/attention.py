@@ -6,7 +6,7 @@ from torch import Tensor
 from equiscope.audit.parity.causes.elementwise import solve_cap
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.masks import named
-from equiscope.audit.parity.causes.scores import HIDDEN, PRODUCT, AttentionScores, close, first_scores, matched_heads
+from equiscope.audit.parity.causes.scores import CLOSE, HIDDEN, PRODUCT, AttentionScores, close, first_scores, matched_heads
 from equiscope.audit.parity.divergence import Divergence
 
 NEAR = 16
@@ -79,22 +79,25 @@ def _unmasked(d: Divergence, a: AttentionScores) -> Tensor | None:
 
 def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
     both = _common(a, b)
-    order = matched_heads(a.logits, b.logits, both)
+    order = matched_heads(a.scores, b.scores, both)
     if order is None:
-        return None
-    logits, visible = b.logits[order], b.visible[order]
+        return _scale_beside_a_bias(a, b)
+    scores, visible = b.scores[order], b.visible[order]
     both = a.visible & visible
-    rate = (a.logits * logits)[both].sum() / a.logits[both].square().sum()
-    if abs(rate.item() - 1) < 1e-9 or not close(a.logits * rate, logits, both):
+    rate = (a.scores * scores)[both].sum() / a.scores[both].square().sum()
+    if abs(rate.item() - 1) < CLOSE or not close(a.scores * rate, scores, both):
         return None
-    scales = scale_a, scale_b = _scale_of(a), _scale_of(b)
+    scale_a, scale_b = _scale_of(a), _scale_of(b)
     if scale_a is not None and scale_b is not None and abs(scale_a / scale_b - 1) < 1e-9:
         return None  # the queries or keys differ, by a factor
-    weights = torch.where(visible, a.logits * rate, -torch.inf).softmax(-1).nan_to_num()
+    bounded = a.scores * rate if b.cap is None else (a.scores * rate / b.cap).tanh() * b.cap
+    weights = torch.where(visible, bounded, -torch.inf).softmax(-1).nan_to_num()
     if torch.equal(a.visible, visible) and not close(weights, b.weights[order], visible):
         return None
-    ours, theirs = (f"{s:.6g}" if s is not None else "" for s in scales)
-    ours, theirs = (ours, theirs) if ours and theirs else ("1 time the scores", f"{rate.item():.6g} times")
+    factor = rate.item()
+    ours, theirs = (
+        ("1 time the scores", f"{factor:.6g} times") if scale_a is None else (f"{scale_a:.6g}", f"{scale_a * factor:.6g}")
+    )
     return Finding("softmax scale", ours, theirs, f"{{0}}'s scores times {rate.item():.6g} give {{1}}'s attention weights")
 
 
@@ -103,11 +106,27 @@ def _scale_of(s: AttentionScores) -> float | None:
     if s.query is None or s.key is None:
         return None
     product = s.query @ s.key.mT
-    rate = ((product * s.logits)[s.visible].sum() / product[s.visible].square().sum()).item()
-    return rate if close(product * rate, s.logits, s.visible) else None
+    rate = ((product * s.scores)[s.visible].sum() / product[s.visible].square().sum()).item()
+    return rate if close(product * rate, s.scores, s.visible) else None
+
+
+def _scale_beside_a_bias(a: AttentionScores, b: AttentionScores) -> Finding | None:
+    """The scores differ by a multiple of the product of queries and keys: one is scaled, and the same bias is added to both."""
+    if a.query is None or a.key is None or not torch.equal(a.visible, b.visible):
+        return None
+    product, gap = a.query @ a.key.mT, torch.where(a.visible, b.scores - a.scores, 0.0)
+    rate = ((product * gap)[a.visible].sum() / product[a.visible].square().sum()).item()
+    if not close(product * rate, gap, a.visible):
+        return None
+    return Finding(
+        "softmax scale", "1 time the product of queries and keys", f"{1 + rate:.6g} times", "the scores differ by a multiple of it"
+    )
 
 
 def _cap(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+    if a.cap != b.cap and close(a.scores, b.scores, _common(a, b)):
+        says = ["no cap" if s.cap is None else f"{s.cap:.6g}" for s in (a, b)]
+        return Finding("soft-cap", says[0], says[1], "the scores of {0} and {1} are equal before their caps")
     ours, theirs = a.logits[a.visible].sort().values, b.logits[b.visible].sort().values  # a cap keeps the order, heads may not
     bound = solve_cap(ours, theirs) if ours.shape == theirs.shape and ours.numel() else None
     if bound is None:
@@ -123,7 +142,7 @@ def _head_order(d: Divergence, a: AttentionScores, b: AttentionScores) -> Findin
     if a.query is None or a.key is None or scale is None:
         return None
     heads, size = a.heads, len(a.logits) // a.heads
-    query, key, logits = (t.unflatten(0, (size, heads)) for t in (a.query, a.key, b.logits))
+    query, key, logits = (t.unflatten(0, (size, heads)) for t in (a.query, a.key, b.scores))
     keys = key[:, [i for i in range(heads) if not any(torch.equal(key[:, i], key[:, j]) for j in range(i))]]
     index_a, index_b = [], []
     for head in range(heads):

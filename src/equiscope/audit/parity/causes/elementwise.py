@@ -7,20 +7,18 @@ from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import arguments, first_nodes, kind_of, parameters_of, reproduces
+from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
+from equiscope.audit.parity.causes.sums import offset, shifts
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT
-from equiscope.program.program import Ref
 
 NEAR = 6
-SHIFTS = 64  # offsets of positions that are tried
 
 
 def embedding_scale(d: Divergence) -> Finding | None:
     """B multiplies the token embedding by another factor than A."""
     for value in [*d.explained_inputs(4), *d.a_region[:2]]:
-        near = [d.a.maker[v] for v in (value, *d.a.ancestors(value, 3)) if v in d.a.maker]
-        if not any(node.op in ("embedding", "index_select", "getitem", "Gather") and parameters_of(d.a, node) for node in near):
+        if not _is_embedding(d, value):
             continue
         found = _factor(d, value)
         if found is None or not reproduces(d, {value: d.a.numbers(value) * found[0]}):
@@ -29,6 +27,21 @@ def embedding_scale(d: Divergence) -> Finding | None:
         words = _words(found[0], width)
         return Finding("embedding scale", "1 time the embedding", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
+
+
+def _is_embedding(d: Divergence, value: int) -> bool:
+    """Whether these are rows of a table, moved or multiplied."""
+    for _ in range(4):
+        node = d.a.maker.get(value)
+        if node is None:
+            return False
+        if node.op in ("embedding", "index_select", "getitem", "Gather") and parameters_of(d.a, node):
+            return True
+        moving = d.a.parents(value)
+        if len(moving) != 1 or node.op not in {"mul", "rmul", "Mul", "dropout", *MOVEMENT}:
+            return False
+        value = moving[0]
+    return False
 
 
 def factor(d: Divergence) -> Finding | None:
@@ -107,53 +120,16 @@ def solve_cap(x: Tensor, y: Tensor) -> float | None:
 
 
 def position_offset(d: Divergence) -> Finding | None:
-    """B adds the position rows of A, some rows later."""
-    node = d.a_step
-    if node.op == "embedding":
-        given = arguments(node, "input", "weight")
-        index, table = given.get("input"), given.get("weight")
-        if isinstance(index, Ref) and isinstance(table, Ref):
-            rows, ids = d.a.numbers(table.id), d.a.high[index.id].long()
-            for shift in _shifts():
-                moved = ids + shift
-                if int(moved.min()) >= 0 and int(moved.max()) < len(rows) and reproduces(d, {node.value: rows[moved]}):
-                    return _offset(shift)
+    """B reads other rows of the table of positions than A."""
+    found = lookup(d.a_step, d.a)
+    if found is None:
         return None
-    if node.op not in ("add", "radd"):
-        return None
-    moving = d.a.parents(node.value)
-    added = [v for v in node.inputs if v not in d.a.moving and d.a.is_number(v)]
-    if len(moving) != 1 or len(added) != 1:
-        return None
-    x, rows = d.a.numbers(moving[0]), d.a.numbers(added[0])
-    rows = rows.reshape(rows.shape[-2:]) if rows.numel() == rows.shape[-1] * rows.shape[-2] else rows
-    tables = [
-        leaf.id
-        for leaf in (d.a.program.leaves if d.a.program else ())
-        if leaf.value.ndim >= 2 and leaf.value.shape[-1] == rows.shape[-1]
-    ]
-    for table in tables:
-        if kind_of(d.a, table) not in ("parameter", "buffer", "constant"):
-            continue
-        whole = d.a.numbers(table).reshape(-1, rows.shape[-1])
-        start = next((i for i in range(len(whole) - len(rows) + 1) if torch.equal(whole[i : i + len(rows)], rows)), None)
-        if start is None:
-            continue
-        for shift in _shifts():
-            if 0 <= start + shift <= len(whole) - len(rows):
-                moved = whole[start + shift : start + shift + len(rows)]
-                if d.hit(x + moved) is not None:
-                    return _offset(shift)
+    rows, ids = d.a.numbers(found[0]), d.a.high[found[1]].long()
+    for shift in shifts():
+        moved = ids + shift
+        if int(moved.min()) >= 0 and int(moved.max()) < len(rows) and reproduces(d, {d.a_step.value: rows[moved]}):
+            return offset(shift, leaf_name(d.a, found[0]))
     return None
-
-
-def _shifts() -> list[int]:
-    return [s for n in range(1, SHIFTS + 1) for s in (n, -n)]
-
-
-def _offset(shift: int) -> Finding:
-    says = f"{abs(shift)} {'later' if shift > 0 else 'earlier'}"
-    return Finding("position offset", "positions as they are", says, f"{{0}}'s table read {says} gives {{1}}'s numbers")
 
 
 def residual(d: Divergence) -> Finding | None:

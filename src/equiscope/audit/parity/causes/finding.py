@@ -15,6 +15,7 @@ CAUSES = {  # what `Parity.kind` can be -> in words
     "rope layout": "pair layout of the rotary embedding", "rope width": "rotated width of the rotary embedding",
     "rope offset": "offset of rotary positions", "rope direction": "direction of the rotation", "rope": "rotary embedding missing",
     "position bias": "position bias of the scores", "softmax axis": "axis of the softmax", "residual": "residual connection",
+    "exchanged": "a step reads another value",
     "fused layout": "layout of the fused query, key and value", "all-reduce": "sum over the processes (all-reduce)",
     "shard order": "order of the shards", "count": "how often a term counts",
 }  # fmt: skip
@@ -25,12 +26,14 @@ class Finding:
     """kind: a key of CAUSES; empty where no cause was confirmed. a, b: what each side does.
 
     evidence  what confirmed it; {0} stands for the first side and {1} for the second
+    at        the value of A whose step it explains, where that is not the first step that differs
     """
 
     kind: str
     a: str
     b: str = ""
     evidence: str = ""
+    at: int | None = None
 
     @property
     def text(self) -> str:

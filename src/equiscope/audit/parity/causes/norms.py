@@ -1,17 +1,19 @@
 """Norms: their kind, epsilon, weight, bias and placement, solved from the numbers before and after."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from equiscope.audit.parity.alignment import difference, is_rounding
+from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import arguments, first_nodes, references, reproduces
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import Node, Side
+from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side
 from equiscope.program.program import Ref
 
+ELEMENTWISE = {"add", "radd", "mul", "rmul", "Mul", "Add", *CASTS}  # a weight and a bias behind a norm
+EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 NEAR = 14  # steps after the divergence that may belong to the norm
 KINDS = ("RMSNorm", "LayerNorm", "LayerNorm with an unbiased variance", "LayerNorm divided by the standard deviation plus epsilon")
 
@@ -39,9 +41,13 @@ class SolvedNorm:
 
 def norm(d: Divergence) -> Finding | None:
     """Both sides normalise the same numbers, with another epsilon or in another way."""
-    ours, theirs = _solve(d.a, d.a_region, d.explained_inputs()), _solve(d.b, d.b_region, d.mirrored().explained_inputs())
-    if ours is None or theirs is None:
+    here = _solve_at(d.a, d.a_region, d.explained_inputs())
+    theirs = _solve(d.b, d.b_region, d.mirrored().explained_inputs())
+    if here is not None and theirs is None and d.b.program is None:
+        theirs = _recorded(d, here[0])
+    if here is None or theirs is None:
         return None
+    ours, at = here[0], here[1].value if d.b.program is None else None
     same_eps = abs(ours.eps - theirs.eps) <= 1e-3 * max(abs(ours.eps), abs(theirs.eps)) + 1e-13
     if ours.kind == theirs.kind and same_eps:
         return None
@@ -49,9 +55,20 @@ def norm(d: Divergence) -> Finding | None:
     if not any(d.hit(y) is not None for y in _weighted(z, [theirs, ours])):
         return None
     if ours.kind != theirs.kind:
-        return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers")
+        return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers", at)
     e, other = f"{_round(ours.eps):.3g}", f"{_round(theirs.eps):.3g}"
-    return Finding("epsilon", e, other, f"{{0}}'s norm with epsilon {other} gives {{1}}'s numbers")
+    return Finding("epsilon", e, other, f"{{0}}'s norm with epsilon {other} gives {{1}}'s numbers", at)
+
+
+def _recorded(d: Divergence, ours: SolvedNorm) -> SolvedNorm | None:
+    """The norm of recorded activations, which may hold its result alone: another kind or a usual epsilon that gives it."""
+    for kind in KINDS:
+        for eps in (ours.eps, *EPSILONS):
+            other = replace(ours, kind=kind, eps=eps)
+            changed = (kind, eps) != (ours.kind, ours.eps)
+            if changed and any(d.hit(y) is not None for y in _weighted(other.normalised(ours.x), [ours])):
+                return other
+    return None
 
 
 def _weighted(z: Tensor, norms: list[SolvedNorm]) -> list[Tensor]:
@@ -107,14 +124,36 @@ def placement(d: Divergence) -> Finding | None:
     if found is None:
         return None
     solved, node = found
-    for candidate in [node, *first_nodes(d.a, d.a_region, NEAR)]:
-        same_shape = d.a.high[candidate.value].shape == solved.x.shape
-        if same_shape and reproduces(d, {candidate.value: solved.x}):
+    for candidate in _ends(d.a, node):
+        if reproduces(d, {candidate.value: solved.x}) or _is_output(d, solved.x):
             where = candidate.module or "the model"
             return Finding(
                 "norm placement", f"{solved.kind} in {where}", "no norm at this step", "{0} without it computes {1}'s numbers"
             )
     return None
+
+
+def _is_output(d: Divergence, t: Tensor) -> bool:
+    """Whether B ends with these numbers."""
+    numbers = sorted_numbers(t)
+    ends = [sorted_numbers(d.b.numbers(v)) for v in d.b.outputs.values()] if not d.b_region else []
+    return any(
+        numbers is not None and end is not None and end.shape == numbers.shape and is_rounding(difference(end, numbers))
+        for end in ends
+    )
+
+
+def _ends(side: Side, node: Node) -> list[Node]:
+    """The step of a norm, and what multiplies it by a weight or adds a bias."""
+    found = [node]
+    while len(users := side.users.get(found[-1].value, [])) == 1 and users[0].op not in MOVEMENT:
+        step = users[0]
+        if side.parents(step.value) != [found[-1].value] or side.high[step.value].shape != side.high[node.value].shape:
+            break
+        if step.op not in ELEMENTWISE:
+            break
+        found.append(step)
+    return found
 
 
 def _solve(side: Side, region: list[int], inputs: list[int]) -> SolvedNorm | None:

@@ -1,5 +1,6 @@
 """Parameters: a bias that one side lacks, a weight read as its transpose, other weights, a head tied to the embedding or not."""
 
+import torch
 from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
@@ -48,6 +49,13 @@ def bias(d: Divergence) -> Finding | None:
             return Finding(
                 "bias", f"{leaf_name(d.a, parts[2])} is added", "no bias is added", "the result of {0} without it is {1}'s"
             )
+    if node.op.startswith("conv"):
+        given = arguments(node, "input", "weight", "bias").get("bias")
+        if isinstance(given, Ref):
+            added = d.a.numbers(given.id).reshape(-1, *[1] * (d.a.high[node.value].ndim - 2))
+            if bool(added.any()) and reproduces(d, {node.value: d.a.numbers(node.value) - added}):
+                name = leaf_name(d.a, given.id)
+                return Finding("bias", f"{name} is added", "no bias is added", "the result of {0} without it is {1}'s")
     if node.op in ("add", "radd"):
         moving = d.a.parents(node.value)
         others = [value for value in references(node) if value not in d.a.moving]
@@ -74,6 +82,18 @@ def transposed(d: Divergence) -> Finding | None:
     return Finding(
         "transposed", f"{name} is used as it is", "its transpose is used", "{0} with the transpose computes {1}'s numbers"
     )
+
+
+def tied(d: Divergence) -> Finding | None:
+    """A's output map with the weights of A's embedding gives B's numbers."""
+    parts, table = operands(d.a, d.a_step), _embedding(d.a)
+    if parts is None or table is None or d.a.high[parts[1]].shape != d.a.high[table].shape:
+        return None
+    weight = d.a.numbers(parts[1])
+    if torch.equal(weight, d.a.numbers(table)) or not reproduces(d, {parts[1]: d.a.numbers(table)}):
+        return None
+    ours = "own weights, " + leaf_name(d.a, parts[1])
+    return Finding("tied head", ours, "the weights of the embedding", "{0} with its embedding's weights computes {1}'s numbers")
 
 
 def other_weights(d: Divergence) -> Finding | None:
@@ -107,7 +127,7 @@ def _named(d: Divergence, value: int, other: int) -> Finding:
 def _embedding(side: Side) -> int | None:
     """The table of the first embedding of tokens."""
     for node in side.nodes:
-        if node.op == "embedding" and node.value in side.moving:
+        if node.op in ("embedding", "Gather") and node.value in side.moving:
             return next((v for v in parameters_of(side, node) if side.high[v].ndim == 2), None)
     return None
 

@@ -40,6 +40,17 @@ def arguments(node: Node, *names: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def lookup(node: Node, side: Side) -> tuple[int, int] | None:
+    """Of an embedding, the values of its table and of its indices, in whichever order they were given."""
+    if node.op != "embedding" or node.step is None:
+        return None
+    given = [x.id for x in leaves_of((node.step.args, node.step.kwargs)) if isinstance(x, Ref)][:2]
+    if len(given) != 2:
+        return None
+    table, index = given if side.is_number(given[0]) else given[::-1]
+    return (table, index) if side.is_number(table) and not side.is_number(index) else None
+
+
 def number_of(side: Side, x: Any) -> Tensor | None:
     """The numbers of an argument that is a value of the program."""
     return side.numbers(x.id) if isinstance(x, Ref) else None

@@ -97,9 +97,9 @@ def _near(a: Tensor, b: Tensor) -> bool:
 
 def _rate(product: Tensor, s: AttentionScores) -> float | None:
     """The factor from a product to scores."""
-    x, y = product[s.visible], s.logits[s.visible]
+    x, y = product[s.visible], s.scores[s.visible]
     rate = ((x * y).sum() / x.square().sum()).item()
-    return rate if close(product * rate, s.logits, s.visible) else None
+    return rate if close(product * rate, s.scores, s.visible) else None
 
 
 def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -> Finding:

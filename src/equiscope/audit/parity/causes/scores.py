@@ -20,6 +20,7 @@ class AttentionScores:
     """All heads of all sequences on one axis G.
 
     logits, weights [G, N, M]: before and after the softmax; logits_value, weights_value: their values in the program
+    scores [G, N, M]: the logits before a soft-cap; cap: its bound, or None where there is none
     query [G, N, K], key [G, M, K]: the factors of the product; None where it was not found
     query_value, key_value  their values in the program; heads: on the axis of heads
     """
@@ -28,6 +29,8 @@ class AttentionScores:
     weights: Tensor
     logits_value: int
     weights_value: int
+    scores: Tensor
+    cap: float | None = None
     query: Tensor | None = None
     key: Tensor | None = None
     query_value: int = -1
@@ -54,10 +57,23 @@ def first_scores(side: Side, region: list[int]) -> AttentionScores | None:
             continue
         logits, weights = (_heads(side.numbers(v)) for v in (before, value))
         heads = side.high[before].shape[-3] if side.high[before].ndim > 2 else 1
-        found = _factors(side, before, logits)
-        if found is None:
-            return AttentionScores(logits, weights, before, value, heads=heads)
-        return AttentionScores(logits, weights, before, value, *found, heads=heads)
+        capped = _before_cap(side, before, logits)
+        found = _factors(side, before, logits) or (None, None, -1, -1)
+        return AttentionScores(logits, weights, before, value, *(capped or (logits, None)), *found, heads=heads)
+    return None
+
+
+def _before_cap(side: Side, logits_value: int, logits: Tensor) -> tuple[Tensor, float] | None:
+    """The scores whose cap · tanh(scores / cap) are these logits where they are visible, and the cap."""
+    visible = logits > HIDDEN
+    for value in side.ancestors(logits_value, EARLIER):
+        node = side.maker.get(value)
+        if node is None or node.op.lower() != "tanh" or side.high[value].numel() != logits.numel():
+            continue
+        bounded, before = (side.numbers(v).reshape(logits.shape) for v in (value, side.parents(value)[0]))
+        cap = ((logits * bounded)[visible].sum() / bounded[visible].square().sum()).item()
+        if close(bounded * cap, logits, visible):
+            return torch.where(visible, before * cap, logits), cap
     return None
 
 
