@@ -25,6 +25,7 @@ from equiscope.record import (
     Cost,
     Drawing,
     Explorable,
+    Guarded,
     Heads,
     InterventionEffect,
     Masks,
@@ -47,7 +48,7 @@ FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
     Molecule, Parity, Patches, Reach,
-    Computation, ProgramRecord, InterventionEffect, RankedHeads, Attribution,
+    Computation, ProgramRecord, InterventionEffect, RankedHeads, Attribution, Guarded,
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ An error is an object: code reads its fields; the sentence for people is compose
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 LISTED = 50  # of more names than these, a message has only those nearest to the unknown one
 OTHER_LIBRARIES = {  # names of fields elsewhere -> ours, where the two do not look alike
@@ -94,6 +95,9 @@ class Unwritable(InputError):
         return f"{printable(self.path)} cannot be written: {self.why}. {self.hint}"
 
 
+Leak = Literal["future", "batch", "state", "random", "sum"]
+
+
 class GuardFailed(EquiscopeError):
     """A language model, or a function that scores tokens, reads what it should predict (`equiscope.guard`).
 
@@ -105,11 +109,12 @@ class GuardFailed(EquiscopeError):
     """
 
     def __init__(
-        self, kind: str, sentence: str, calls: int, tokens: Sequence[int] = (), position: int | None = None,
-        changed: Sequence[int] = (), other: Sequence[int] = (),
+        self, kind: Leak, sentence: str, calls: int, tokens: Sequence[int] = (),
+        position: int | None = None, changed: Sequence[int] = (), other: Sequence[int] = (),
     ) -> None:  # fmt: skip
         super().__init__(kind, sentence, calls, tokens, position, changed, other)
-        self.kind, self.sentence, self.calls, self.position = kind, sentence, calls, position
+        self.kind: Leak = kind
+        self.sentence, self.calls, self.position = sentence, calls, position
         self.tokens, self.changed, self.other = list(tokens), list(changed), list(other)
 
     def __str__(self) -> str:

@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -145,3 +148,34 @@ def test_a_mask_by_documents_takes_texts_that_have_some(equi, tmp_path):  # noqa
     assert not [path for path in (tmp_path / "run", tmp_path / "both") if path.exists()]
     assert equi(*masked, "--set", r'data.separator="\n\n"')[0] == 0
     assert equi("predict", "run", "to be\n\nnot")[0] == 0
+
+
+LEAKY = """
+import equiscope as eq
+
+
+class Leaky(eq.attention.MultiHeadAttention):
+    name = "leaky"
+
+    def forward(self, *args, **kwargs):
+        return (y := super().forward(*args, **kwargs)) + y.mean(-2, keepdim=True)
+"""
+
+
+@pytest.mark.parametrize("verb", ["train", pytest.param("compare", marks=pytest.mark.thorough)])
+def test_a_leaking_model_ends_the_command_with_1_before_a_number_is_reported(tmp_path, verb):
+    (tmp_path / "sitecustomize.py").write_text(LEAKY)  # what Python imports at its start, in every process
+    recipe = WORDS.replace("causal = true", 'causal = true, kind = "leaky"').replace("every = 2", "every = 2, guard = true")
+    (tmp_path / "words.toml").write_text(recipe)
+    options = ["--vary", "heads=1,2", "--seeds", "1", "--processes", "2"] if verb == "compare" else []
+    command = [sys.executable, "-m", "equiscope.cli", verb, "words.toml", "--out", "run", *options]
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done.stderr
+    assert re.search(
+        r"the output at position \d+ changes by .* when token \d+ is replaced .*: it reads later tokens\.", done.stderr
+    )
+    assert "Traceback" not in done.stderr
+    assert done.stdout == "" or done.stdout.startswith("No run has a number yet, so nothing can be compared.")
+    assert not re.search(r"^step ", done.stderr, re.MULTILINE)

@@ -149,6 +149,31 @@ class Convolution(Base):
         return self.conv(F.pad(x.mT, (self.left, 4 - self.left))).mT
 
 
+class ExpertsChoose(Base):
+    """Each expert takes the quarter of all tokens that it scores highest, later ones included."""
+
+    def __init__(self):
+        super().__init__()
+        self.router, self.experts = nn.Linear(D, 4), nn.ModuleList(nn.Linear(D, D) for _ in range(4))
+
+    def mix(self, x):
+        y = super().mix(x)
+        out, score = torch.zeros_like(y), self.router(y)
+        for e, expert in enumerate(self.experts):
+            rows = score[..., e].topk(max(y.shape[1] // 4, 1), 1).indices[..., None].expand(-1, -1, D)
+            out = out.scatter(1, rows, expert(y.gather(1, rows)))
+        return y + out
+
+
+class CircularConvolution(Base):
+    """A convolution by the fast Fourier transform without padding: the end of the text reaches its beginning."""
+
+    def mix(self, x):
+        kernel = torch.exp(-torch.arange(x.shape[1], dtype=x.dtype)[:, None])
+        product = torch.fft.rfft(x, dim=1) * torch.fft.rfft(kernel, dim=0)
+        return torch.fft.irfft(product, x.shape[1], dim=1)
+
+
 def scorer(model):
     """nll of each token after the first."""
 

@@ -349,6 +349,32 @@ def parity(
     raise typer.Exit(run(a, b, processes, seed, html, junit, save, baseline, update_baseline, json))
 
 
+@app.command(short_help="Test that a language model, or a function that scores tokens, does not read what it should predict.")
+def guard(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="module:factory, FILE.py:factory, a checkpoint folder or a run, transformers:CLASS, a trained model, a preset or "
+            "a spec (.json); with --scorer, a function.",
+        ),
+    ],
+    scorer: Annotated[
+        bool,
+        typer.Option("--scorer", help="TARGET is a function: ids [N] to the negative log-probability of each token, in nats."),
+    ] = False,
+    vocab: Annotated[int | None, typer.Option(min=2, help="Number of ids (default: that of the model).")] = None,
+    longest: Annotated[int, typer.Option(min=2, max=520, help="Number of tokens of the longest input.")] = 520,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the weights and of the tokens.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Test, with at most 40 short calls, that no output of a language model depends on later tokens, on other sequences, on earlier
+    calls or on chance; and of a function that scores tokens, that no score depends on the scored token itself."""
+    from equiscope.cli.guard import run
+
+    raise typer.Exit(run(target, scorer, vocab, longest, seed, json))
+
+
 @app.command(short_help="Print the encoding table of a position scheme.")
 def table(
     scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],

@@ -27,8 +27,12 @@ def compare(
     changes: list[str], small: bool, equal: Equal, processes: int | None, threads: int | None, together: bool | None, way: str,
     redraw: bool, json: bool,
 ) -> int:  # fmt: skip
-    """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
+    """0, or 1 where the guard of the recipe ended a run.
+
+    way  "" for processes of this machine, "ray", or "jobs" for a list of commands
+    """
     from equiscope.comparison import outcome, tuning, workers
+    from equiscope.comparison.job import guarded
     from equiscope.comparison.plan import PLAN, Plan, write_plan
     from equiscope.comparison.question import parse_looks, parse_seeds
     from equiscope.comparison.verbs import Options, arranged, compare_runs, parts, plan_of
@@ -87,7 +91,10 @@ def compare(
             run(folder, part)
     comparison = outcome.of_folder(folder)
     _tell(comparison, folder, json)
-    return 0
+    if ended := [one.folder for one in plan.jobs() if guarded(folder / one.folder)]:
+        runs = f"{len(ended)} run{'s'[: len(ended) > 1]}"
+        print(f"equiscope: The guard ended {runs}: {', '.join(ended)}. Their models read what they predict.", file=sys.stderr)
+    return 1 if ended else 0
 
 
 def _ready(folder: Path | None) -> None:

@@ -8,18 +8,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import torch
 
 from equiscope import budgets, outputs
 from equiscope.comparison.measurements import MEASUREMENTS, measure_run, write_measurements
 from equiscope.comparison.plan import Job, Plan, read_plan
-from equiscope.errors import EquiscopeError, InputError, UnknownName
+from equiscope.errors import EquiscopeError, GuardFailed, InputError, UnknownName
 from equiscope.record import Run, read_run
 from equiscope.training import Recipe, Task, Watcher, fit, open_task
 from equiscope.training.together import NotTogether, fit_together
 
 PARENT = "EQUISCOPE_PARENT"  # variable: the process without which a job stops
+GUARDED = 4  # exit code of a job that the guard of its recipe ended
 OUTCOME = "outcome.json"  # in a run's folder: how the job ended, where it ended by itself
 
 
@@ -80,18 +82,31 @@ def _measure(folder: Path, job: Job, plan: Plan, run_record: Run, task: Task) ->
         write_measurements(measurements, folder / job.folder)
 
 
-def record_failure(folder_: Path, reason: str) -> None:
-    """Record that a job ended by itself without a whole run. This is a result: the job is not tried again."""
+def record_failure(folder_: Path, reason: str, guarded: bool = False) -> None:
+    """Record that a job ended by itself without a whole run. This is a result: the job is not tried again.
+
+    guarded  whether the guard of its recipe ended it
+    """
     outputs.make_folder(folder_)
-    outputs.write(folder_ / OUTCOME, json.dumps({"reason": reason}) + "\n")
+    outputs.write(folder_ / OUTCOME, json.dumps({"reason": reason, "guarded": guarded}) + "\n")
 
 
 def reason(folder_: Path) -> str:
     """Why a job ended by itself; empty if it did not."""
+    return str(_outcome(folder_).get("reason", ""))
+
+
+def guarded(folder_: Path) -> bool:
+    """Whether the guard of its recipe ended a job."""
+    return bool(_outcome(folder_).get("guarded"))
+
+
+def _outcome(folder_: Path) -> dict[str, Any]:
     try:
-        return str(budgets.parsed(budgets.text(folder_ / OUTCOME))["reason"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        found: dict[str, Any] = budgets.parsed(budgets.text(folder_ / OUTCOME))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def job_named(plan: Plan, name: str) -> Job:
@@ -123,10 +138,10 @@ def main(arguments: list[str]) -> int:
         results = [run(folder, jobs[0], plan)] if len(jobs) == 1 else run_together(folder, jobs, plan)
     except EquiscopeError as error:
         print(error, file=sys.stderr)
-        return 2
+        return GUARDED if isinstance(error, GuardFailed) else 2
     for job, result in zip(jobs, results, strict=True):
         if not isinstance(result, Run):
-            record_failure(folder / job.folder, str(result))
+            record_failure(folder / job.folder, str(result), isinstance(result, GuardFailed))
     return 0 if all(not isinstance(result, Run) or result.state == "finished" for result in results) else 3
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from equiscope import outputs
-from equiscope.comparison.job import PARENT, done, record_failure, state_of
+from equiscope.comparison.job import GUARDED, PARENT, done, record_failure, state_of
 from equiscope.comparison.plan import Job, Plan
 from equiscope.tokens.extra import needed
 
@@ -151,7 +151,8 @@ def _finish(folder: Path, group: Group, code: int) -> int:
             continue
         lines = [line for line in _last_lines(log(folder, group[0])) if line.strip()]
         message = lines[-1] if lines else "nothing was said"
-        record_failure(run_folder, message if code == 2 else f"the process ended with {_exit_text(code)}: {message}")
+        ended = f"the process ended with {_exit_text(code)}: {message}"
+        record_failure(run_folder, message if code in (2, GUARDED) else ended, code == GUARDED)
     return code
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import EquiscopeError, GuardFailed, InputError
+from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak
 from equiscope.symmetry.measure import shrinks
 
 LONGEST, MOST = 520, 40  # tokens of a call, and calls
@@ -118,7 +118,7 @@ def guard(
              the batch, on earlier calls or on chance, and for probabilities that sum to more than one; InputError where the model
              cannot be called
     """
-    size = _vocabulary(model) if vocab is None else vocab
+    size = vocabulary(model) if vocab is None else vocab
     if size < 2:
         raise InputError(f"vocab is the number of ids, 2 or more, but got {size}.")
     if not 2 <= longest <= LONGEST:
@@ -346,7 +346,7 @@ class _Search:
             self.guard.notes.append(f"The probabilities of the {size} ids after a prefix sum to {total:.3g}.")
 
     def _fail(
-        self, kind: str, sentence: str, tokens: Tensor, position: int | None = None, changed: list[int] | None = None,
+        self, kind: Leak, sentence: str, tokens: Tensor, position: int | None = None, changed: list[int] | None = None,
         other: Tensor | None = None,
     ) -> None:  # fmt: skip
         raise GuardFailed(
@@ -392,7 +392,7 @@ def _to(tokens: Tensor, model: Any) -> Tensor:
     return tokens.clone() if parameter is None else tokens.to(parameter.device, copy=True)
 
 
-def _vocabulary(model: Any) -> int:
+def vocabulary(model: Any) -> int:
     """The number of ids of a module. Raises InputError where it cannot be seen."""
     if isinstance(model, nn.Module):
         sizes = [

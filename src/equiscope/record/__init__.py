@@ -13,6 +13,7 @@ from equiscope.record.cost import Cost
 from equiscope.record.drawing import Box, Drawing, Frame, Link, ModelClaim
 from equiscope.record.evaluation import EvaluationRecord
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, SchemeProgram, SchemeVariant
+from equiscope.record.guarded import Guarded
 from equiscope.record.heads import (
     AttentionLayer,
     AttentionTensors,
@@ -61,6 +62,7 @@ __all__ = [
     "Extrapolation",
     "Fact",
     "Frame",
+    "Guarded",
     "HeadStatistics",
     "Heads",
     "InterventionEffect",

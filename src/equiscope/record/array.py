@@ -19,6 +19,7 @@ DECIMALS = 4  # numbers with at most so many decimals are written out: shorter t
 class Array(Struct, frozen=True):
     """Numbers of one dtype in row-major order.
 
+    shape   sizes of its axes; dtype: of its numbers
     data    the numbers themselves, or base64 of their little-endian bytes (8 of float64, int64; 4 of float32; 2 of float16; 1)
     """
 

@@ -20,7 +20,8 @@ CELLS = ("statement", "claimed", "verdict", "error", "module", "")
 class Mark(Struct, frozen=True, kw_only=True):
     """How far a module's output is from what the symmetry asks of it, on the way through the model.
 
-    error  relative; None where the output cannot be compared (it has no rows of tokens, say)
+    module  its path; depth: in how many modules it stands
+    error   relative; None where the output cannot be compared (it has no rows of tokens, say)
     """
 
     module: str
@@ -31,7 +32,7 @@ class Mark(Struct, frozen=True, kw_only=True):
 class Counterexample(Struct, frozen=True, kw_only=True):
     """The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.
 
-    text     in words, e.g. "exchange the tokens 3 and 4 of 7"
+    text     in words, e.g. "exchange the tokens 3 and 4 of 7"; error: the relative error there
     parameters  at which it was found: "given" or "random"
     element  the element of the action, or what a property changed, by the names of its fields
     inputs   what the model was given, by the names of its arguments; empty where that would be too large
@@ -50,6 +51,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     answer     proved, refuted or unknown
     operation  the one that refutes, or the first without a rule
     where      the module it stands in
+    reason     for which sizes it is proved, or why it is unknown
     """
 
     answer: Literal["proved", "refuted", "unknown"]
@@ -61,6 +63,7 @@ class Proof(Struct, frozen=True, kw_only=True):
 class OutputVerdict(Struct, frozen=True, kw_only=True):
     """What became of one of several outputs: a `pooler_output` beside a `last_hidden_state`.
 
+    name     of the output, or of a change or an engine; verdict: as of a row; error: as of a row
     decides  whether the verdict of the row follows from this output too
     note     what this output does, in words: "reads row 0, which is padding here"
     """
@@ -75,7 +78,7 @@ class OutputVerdict(Struct, frozen=True, kw_only=True):
 class Coverage(Struct, frozen=True, kw_only=True):
     """The part of the positions and lengths that was measured.
 
-    positions  of the given input that were tried, of so many
+    positions  of the given input that were tried; of: so many
     lengths    of inputs made longer or shorter than the given one at which it was asked too
     refused    why no longer ones were asked, where the model did not take them
     """
@@ -89,25 +92,29 @@ class Coverage(Struct, frozen=True, kw_only=True):
 class Row(Struct, frozen=True, kw_only=True):
     """One statement about a model, and its verdict.
 
-    name       of the action or property
+    name       of the action or property; kind: action or property; summary: what it states, in words
+    verdict    holds, approximate, broken, not applicable or undecided
     output     how the output transforms: "invariant", "permuted", "vector", ...: as requested, else as measured
     claimed    yes, no or unknown; reason: the part that decides
     error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
     errors     of every sample
     lie_derivative   of a continuous group: the rate of violation at the identity, relative to the output, per unit of the group's
                      direction
-    floor      the rounding error of one pass in that precision
+    error32    worst relative error in float32; floor: the rounding error of one pass in that precision
     samples    number of samples
     violation_bound  upper bound on the rate of violations at 95 % confidence: 3/samples where no sample shows one
     where      first module at which it breaks; cause: the operation there, in words
-    parameters at which the error is largest: "given" or "random"
+    parameters  at which the error is largest: "given" or "random"
     subgroup   that holds where the whole group does not: "shifts by 4"
     fails      whether this row makes the exit code 1: it is claimed, requested or expected of every model, and does not hold
     accepted   the reason in the baseline file for which a row that does not hold does not fail
     note       the reason of `undecided` or `not applicable`, or a remark: a constant model, a float32 table
     outputs    the verdict on each output of a model with several
     coverage   the positions and lengths that were measured, where they are part of the statement
-    passes     number of calls of the model
+    counterexample  the smallest input found for which it fails; null where none was found
+    trail      how far the output of each module is from what the statement asks, on the way through the model
+    proof      what the graph of operations says, where one was tried
+    passes     number of calls of the model; seconds: that it took
     """
 
     name: str
@@ -167,7 +174,8 @@ class ServedModel(Struct, frozen=True, kw_only=True):
     """How a served model was asked.
 
     api       completions or chat completions
-    requests  that were made, of the budget; prompt_tokens, completion_tokens: of them, as the server counts
+    requests  that were made; budget: how many might be made
+    prompt_tokens, completion_tokens  of the requests, as the server counts
     noise     by how much rounding typically changes a logprob on this server, in nats
     size      spread of the logprobs at one position, in nats; errors are relative to it
     """
@@ -184,6 +192,13 @@ class ServedModel(Struct, frozen=True, kw_only=True):
 class Audit(Struct, frozen=True, kw_only=True):
     """Everything one `equiscope check` found.
 
+    version    of the record; another version has other fields
+    target     as it was named; model: the class; parameters: their number
+    dtype, device  of the parameters
+    inputs     in words, with kinds and shapes
+    rows       a row for each statement
+    seed, effort, mode, tolerance  as requested
+    seconds    that the check took; versions: of equiscope, torch and Python; notes: in sentences
     served     how it was asked, where the model is one that a server runs: target is then its address
     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
     finished   False if the check ran out of time or was stopped: rows that it did not reach are undecided

@@ -32,6 +32,7 @@ class ParityStep(Struct, frozen=True, kw_only=True):
 class ParityRow(Struct, frozen=True, kw_only=True):
     """One comparison: an output of the two models, or the last pair of values that agree.
 
+    name     of the output; verdict: holds, approximate, broken, not applicable or undecided
     error    relative difference in float64, where both run in it; error32: in float32
     floor    the rounding error of one pass of A in float32
     a, b     the step on each side
@@ -66,8 +67,9 @@ class ParityRow(Struct, frozen=True, kw_only=True):
 
 
 class ParityPair(Struct, frozen=True, kw_only=True):
-    """A step of A beside that of B. a, b: the steps; None where the other side has none that belongs to it.
+    """A step of A beside that of B.
 
+    a, b               the steps; None where the other side has none that belongs to it
     state              equal up to rounding; "differs": the first step that differs; "unpaired": no equal value on the other side
     error              relative difference of the numbers, in the precision in which the sides were aligned
     row, column        of the first number that is printed: the last axis is a row of numbers, all other axes are rows
@@ -86,8 +88,9 @@ class ParityPair(Struct, frozen=True, kw_only=True):
 
 
 class ParityLayer(Struct, frozen=True, kw_only=True):
-    """A layer of A beside that of B, by the paths of their modules; empty for steps outside the layers.
+    """A layer of A beside that of B.
 
+    a, b    paths of the modules; empty for steps outside the layers
     paired  steps with an equal one on the other side; differs: whether the first difference is here; pairs: in order
     """
 
@@ -101,6 +104,7 @@ class ParityLayer(Struct, frozen=True, kw_only=True):
 class Parity(Struct, frozen=True, kw_only=True):
     """What `equiscope.parity` found.
 
+    version    of the record; another version has other fields
     a, b       titles of the two sides
     verdict    the worst of the outputs
     step_a     the first step whose result has no equal on the other side, of A; step_b: of B
@@ -108,7 +112,8 @@ class Parity(Struct, frozen=True, kw_only=True):
                listed cause reproduces it
     evidence   what was computed to confirm the cause
     rows       a comparison for each output
-    aligned    values of A with an equal value in B, of so many; ties: of these, values that order decided
+    aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided
+    seed       as requested; seconds: that it took; versions: of equiscope, torch and Python; notes: in sentences
     layers     both sides step by step, with blocks of their numbers; of long programs the first steps
     """
 

@@ -22,7 +22,8 @@ export type Contract =
   | ProgramRecord
   | InterventionEffect
   | RankedHeads
-  | Attribution;
+  | Attribution
+  | Guarded;
 
 /**
  * A page's content.
@@ -132,6 +133,7 @@ export interface LeafRecord {
 /**
  * Numbers of one dtype in row-major order.
  *
+ *     shape   sizes of its axes; dtype: of its numbers
  *     data    the numbers themselves, or base64 of their little-endian bytes (8 of float64, int64; 4 of float32; 2 of float16; 1)
  */
 export interface Array {
@@ -356,6 +358,13 @@ export interface Report {
 /**
  * Everything one `equiscope check` found.
  *
+ *     version    of the record; another version has other fields
+ *     target     as it was named; model: the class; parameters: their number
+ *     dtype, device  of the parameters
+ *     inputs     in words, with kinds and shapes
+ *     rows       a row for each statement
+ *     seed, effort, mode, tolerance  as requested
+ *     seconds    that the check took; versions: of equiscope, torch and Python; notes: in sentences
  *     served     how it was asked, where the model is one that a server runs: target is then its address
  *     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
  *     finished   False if the check ran out of time or was stopped: rows that it did not reach are undecided
@@ -390,25 +399,29 @@ export interface Audit {
 /**
  * One statement about a model, and its verdict.
  *
- *     name       of the action or property
+ *     name       of the action or property; kind: action or property; summary: what it states, in words
+ *     verdict    holds, approximate, broken, not applicable or undecided
  *     output     how the output transforms: "invariant", "permuted", "vector", ...: as requested, else as measured
  *     claimed    yes, no or unknown; reason: the part that decides
  *     error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
  *     errors     of every sample
  *     lie_derivative   of a continuous group: the rate of violation at the identity, relative to the output, per unit of the group's
  *                      direction
- *     floor      the rounding error of one pass in that precision
+ *     error32    worst relative error in float32; floor: the rounding error of one pass in that precision
  *     samples    number of samples
  *     violation_bound  upper bound on the rate of violations at 95 % confidence: 3/samples where no sample shows one
  *     where      first module at which it breaks; cause: the operation there, in words
- *     parameters at which the error is largest: "given" or "random"
+ *     parameters  at which the error is largest: "given" or "random"
  *     subgroup   that holds where the whole group does not: "shifts by 4"
  *     fails      whether this row makes the exit code 1: it is claimed, requested or expected of every model, and does not hold
  *     accepted   the reason in the baseline file for which a row that does not hold does not fail
  *     note       the reason of `undecided` or `not applicable`, or a remark: a constant model, a float32 table
  *     outputs    the verdict on each output of a model with several
  *     coverage   the positions and lengths that were measured, where they are part of the statement
- *     passes     number of calls of the model
+ *     counterexample  the smallest input found for which it fails; null where none was found
+ *     trail      how far the output of each module is from what the statement asks, on the way through the model
+ *     proof      what the graph of operations says, where one was tried
+ *     passes     number of calls of the model; seconds: that it took
  */
 export interface Row {
   name: string;
@@ -444,6 +457,7 @@ export interface Row {
 /**
  * What became of one of several outputs: a `pooler_output` beside a `last_hidden_state`.
  *
+ *     name     of the output, or of a change or an engine; verdict: as of a row; error: as of a row
  *     decides  whether the verdict of the row follows from this output too
  *     note     what this output does, in words: "reads row 0, which is padding here"
  */
@@ -457,7 +471,7 @@ export interface OutputVerdict {
 /**
  * The part of the positions and lengths that was measured.
  *
- *     positions  of the given input that were tried, of so many
+ *     positions  of the given input that were tried; of: so many
  *     lengths    of inputs made longer or shorter than the given one at which it was asked too
  *     refused    why no longer ones were asked, where the model did not take them
  */
@@ -470,7 +484,7 @@ export interface Coverage {
 /**
  * The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.
  *
- *     text     in words, e.g. "exchange the tokens 3 and 4 of 7"
+ *     text     in words, e.g. "exchange the tokens 3 and 4 of 7"; error: the relative error there
  *     parameters  at which it was found: "given" or "random"
  *     element  the element of the action, or what a property changed, by the names of its fields
  *     inputs   what the model was given, by the names of its arguments; empty where that would be too large
@@ -487,7 +501,8 @@ export interface Counterexample {
 /**
  * How far a module's output is from what the symmetry asks of it, on the way through the model.
  *
- *     error  relative; None where the output cannot be compared (it has no rows of tokens, say)
+ *     module  its path; depth: in how many modules it stands
+ *     error   relative; None where the output cannot be compared (it has no rows of tokens, say)
  */
 export interface Mark {
   module: string;
@@ -500,6 +515,7 @@ export interface Mark {
  *     answer     proved, refuted or unknown
  *     operation  the one that refutes, or the first without a rule
  *     where      the module it stands in
+ *     reason     for which sizes it is proved, or why it is unknown
  */
 export interface Proof {
   answer: "proved" | "refuted" | "unknown";
@@ -511,7 +527,8 @@ export interface Proof {
  * How a served model was asked.
  *
  *     api       completions or chat completions
- *     requests  that were made, of the budget; prompt_tokens, completion_tokens: of them, as the server counts
+ *     requests  that were made; budget: how many might be made
+ *     prompt_tokens, completion_tokens  of the requests, as the server counts
  *     noise     by how much rounding typically changes a logprob on this server, in nats
  *     size      spread of the logprobs at one position, in nats; errors are relative to it
  */
@@ -1650,6 +1667,7 @@ export interface SolverOutput {
 /**
  * What `equiscope.parity` found.
  *
+ *     version    of the record; another version has other fields
  *     a, b       titles of the two sides
  *     verdict    the worst of the outputs
  *     step_a     the first step whose result has no equal on the other side, of A; step_b: of B
@@ -1657,7 +1675,8 @@ export interface SolverOutput {
  *                listed cause reproduces it
  *     evidence   what was computed to confirm the cause
  *     rows       a comparison for each output
- *     aligned    values of A with an equal value in B, of so many; ties: of these, values that order decided
+ *     aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided
+ *     seed       as requested; seconds: that it took; versions: of equiscope, torch and Python; notes: in sentences
  *     layers     both sides step by step, with blocks of their numbers; of long programs the first steps
  */
 export interface Parity {
@@ -1685,6 +1704,7 @@ export interface Parity {
 /**
  * One comparison: an output of the two models, or the last pair of values that agree.
  *
+ *     name     of the output; verdict: holds, approximate, broken, not applicable or undecided
  *     error    relative difference in float64, where both run in it; error32: in float32
  *     floor    the rounding error of one pass of A in float32
  *     a, b     the step on each side
@@ -1716,8 +1736,9 @@ export interface ParityStep {
   shape?: number[];
 }
 /**
- * A layer of A beside that of B, by the paths of their modules; empty for steps outside the layers.
+ * A layer of A beside that of B.
  *
+ *     a, b    paths of the modules; empty for steps outside the layers
  *     paired  steps with an equal one on the other side; differs: whether the first difference is here; pairs: in order
  */
 export interface ParityLayer {
@@ -1728,8 +1749,9 @@ export interface ParityLayer {
   pairs?: ParityPair[];
 }
 /**
- * A step of A beside that of B. a, b: the steps; None where the other side has none that belongs to it.
+ * A step of A beside that of B.
  *
+ *     a, b               the steps; None where the other side has none that belongs to it
  *     state              equal up to rounding; "differs": the first step that differs; "unpaired": no equal value on the other side
  *     error              relative difference of the numbers, in the precision in which the sides were aligned
  *     row, column        of the first number that is printed: the last axis is a row of numbers, all other axes are rows
@@ -1957,4 +1979,43 @@ export interface AnswerCandidate {
   index: number;
   name: string;
   probability: number;
+}
+/**
+ * One run of the guard: how it looked, and the smallest counterexample.
+ *
+ *     version     of the record; another version has other fields
+ *     target      as it was named
+ *     scorer      whether it is a function that returns one number for each token
+ *     vocabulary  number of ids
+ *     verdict     holds where no counterexample was found
+ *     kind        of the counterexample: "future": an output depends on later tokens; "batch": on other sequences; "state": on earlier
+ *                 calls; "random": on chance; "sum": probabilities sum to more than one; empty where it holds
+ *     sentence    the counterexample in words; empty where it holds
+ *     calls       of the model; lengths: tokens of these calls; futures: at how many positions the later tokens were replaced
+ *     tokens      the input of the counterexample; changed: indices of the tokens that were replaced in it
+ *     other       the input with them replaced
+ *     position    whose output changes
+ *     seed        of the tokens; versions: of equiscope, torch and Python
+ *     notes       what could not be measured
+ */
+export interface Guarded {
+  version?: number;
+  target: string;
+  scorer: boolean;
+  vocabulary: number;
+  verdict: "broken" | "holds";
+  kind?: ("batch" | "future" | "random" | "state" | "sum") | "";
+  sentence?: string;
+  calls?: number;
+  lengths?: number[];
+  futures?: number;
+  tokens?: number[];
+  changed?: number[];
+  other?: number[];
+  position?: number | null;
+  seed?: number;
+  versions?: {
+    [k: string]: string;
+  };
+  notes?: string[];
 }
