@@ -180,7 +180,8 @@ class Experiment:
     def token_effects(self, tokens: Sequence[int] | None = None, metric: str | None = None, of: str = "") -> TokenEffects:
         """Which tokens decide a metric: rollout, attention, direct share and lens of each, beside the effect of its removal.
 
-        tokens  numbers of the tokens, by default all that can be removed; of a model with an encoder those of the source
+        tokens  numbers of the tokens, by default all that can be removed and reach the answer through attention; of a model with an
+                encoder those of the source
         metric  one of the experiment's metrics, by default the first; of: as in `lens`
         raises  InputError where tokens do not attend to each other
         """

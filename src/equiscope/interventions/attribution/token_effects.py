@@ -108,7 +108,9 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
     _check_tokens(experiment, source[0], own[0])
     weight = _read_rows(experiment, blocks[-1], name)
     read = [int(i) for i in weight.nonzero()[:, 0]]
-    chosen = [t % n for t in tokens] if tokens is not None else list(range(n))
+    scores = _attention_scores(experiment, own, cross, weight)
+    reaches = next(reversed(scores.values())) > 0  # through attention, in any number of layers; a causal mask hides later tokens
+    chosen = [t % n for t in tokens] if tokens is not None else [t for t in range(n) if bool(reaches[t])]
     if not cross and len(read) == 1:
         chosen = [t for t in chosen if t not in read]
     if not chosen:
@@ -125,7 +127,6 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
 
     start = Site("input", path=str(source[0].entry.key))
     removed = measured(start, removal)
-    scores = _attention_scores(experiment, own, cross, weight)
     notes = list(experiment.notes)
     try:
         shares = attribution(experiment, name, of)

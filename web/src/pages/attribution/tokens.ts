@@ -16,6 +16,12 @@ export const noun = ({ sequence, drawing }: Attribution): string =>
   drawing?.length ? "atom" : sequence.kind === "patches" ? "patch" : "token";
 const plural = (record: Attribution): string => noun(record) + (noun(record) === "patch" ? "es" : "s");
 
+/** Why some tokens are dotted; empty where none is. */
+const dotted = ({ sequence, tokens }: Attribution): string =>
+  tokens.length < sequence.labels.length - (sequence.kind === "patches" ? (sequence.prefix_tokens ?? 0) : 0)
+    ? "; dotted: not removed, as the answer is read there or nothing from there can reach it"
+    : "";
+
 export const correlated = (value: number | null | undefined): string =>
   value === null || value === undefined ? "–" : number(value, 2);
 
@@ -35,7 +41,10 @@ export function tokens(page: AttributionPage): Section {
     h(
       "section.part",
       h("h2", `Which ${plural(record)} decide?`),
-      h("p.quiet", `Blue: the ${noun(record)} raises the ${record.metric}; orange: it lowers it. ${record.removal}`),
+      h(
+        "p.quiet",
+        `Blue: the ${noun(record)} raises the ${record.metric}; orange: it lowers it${dotted(record)}. ${record.removal}`,
+      ),
       h("div.fields", left.element, right.element),
       status,
       h("h3", "How well does each score predict the measured effect?"),
