@@ -101,3 +101,75 @@ def test_a_folder_that_lists_another_module_is_refused(tmp_path):
     (tmp_path / "modules.json").write_text(json.dumps([{"type": "a.Transformer"}, {"type": "a.Pooling"}, {"type": "a.Dense"}]))
     with pytest.raises(eq.errors.InputError, match="lists Transformer, Pooling, Dense"):
         load_sentence_encoder(tmp_path)
+
+
+class Cuts(SentenceEncoder):
+    """Cuts a text as `side` says."""
+
+    side = "end"
+
+    def tokens(self, texts):
+        rows = [self.tokenizer.encode(text).ids for text in texts]
+        if self.side == "start":
+            rows = [row[:1] + row[1 - self.limit :] if len(row) > self.limit else row for row in rows]
+        if self.side == "closing":
+            rows = [row[: self.limit] for row in rows]
+        if self.side == "middle":
+            rows = [row[:4] + row[4 - self.limit :] if len(row) > self.limit else row for row in rows]
+        length = max(map(len, rows))
+        mask = (torch.arange(length) < torch.tensor([len(row) for row in rows])[:, None]).long()
+        return {"input_ids": torch.tensor([row + [0] * (length - len(row)) for row in rows]), "attention_mask": mask}
+
+
+def letters():
+    """A tokenizer of 37 words, with a special token at both ends."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2} | {f"w{i}": i for i in range(3, 40)}
+    inner = Tokenizer(models.WordLevel(words, unk_token="[PAD]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+    return inner
+
+
+def cut(kind, limit=12, side="end"):
+    torch.manual_seed(0)
+    encoder = kind(Roberta(bert()), "mean", True, letters(), limit)
+    encoder.side = side
+    found = row(encoder)
+    return found, {o.name: o for o in found.outputs}
+
+
+def test_a_text_longer_than_the_limit_keeps_its_beginning_and_its_closing_token():
+    found, outputs = cut(SentenceEncoder)
+    assert found.holds
+    assert outputs["truncation"].verdict == "holds"
+    beyond = outputs["beyond the limit"]
+    assert not beyond.decides
+    assert beyond.error > 1e-3
+    assert "are cut at 12 without an error: cosines change by up to" in beyond.note
+
+
+@pytest.mark.parametrize(
+    ("side", "words"),
+    [
+        ("closing", "is cut with its last special token"),
+        ("start", "the last 12 are kept, not the first"),
+        ("middle", "other 12 tokens are kept than the first 12"),
+        ("nowhere", "more than the limit of 12"),
+    ],
+)
+def test_a_text_that_is_cut_elsewhere_is_found(side, words):
+    found, outputs = cut(Cuts, side=side)
+    assert found.verdict == "broken"
+    assert found.cause == "a long text is cut in another place than its end"
+    assert words in outputs["truncation"].note
+    assert "searches" in outputs["truncation"].note
+
+
+def test_a_model_that_takes_no_more_tokens_than_its_limit_is_said():
+    found, outputs = cut(SentenceEncoder, limit=30)
+    assert found.holds
+    assert outputs["truncation"].verdict == "holds"
+    assert outputs["beyond the limit"].verdict == "undecided"
+    assert outputs["beyond the limit"].note.endswith("the model takes no more tokens")

@@ -2,12 +2,16 @@
 
 The sequences of the given batch are the texts; their ranks by cosine are what a search returns. bfloat16 and float16 round, so
 their change of cosines and ranks is reported and decides nothing.
+
+An encoder with a tokenizer cuts texts that are longer than its limit. What it keeps has to be the special tokens at both ends, and
+between them the beginning of the text. What the cut does to cosines and ranks is reported too.
 """
 
 from dataclasses import replace
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
@@ -65,13 +69,18 @@ class EmbeddingVectors(MeasuredProperty):
                     note=_effect(exact, vectors),
                 )
             )  # fmt: skip
+        cut = _truncated(subject, runs, inputs)
+        outputs += cut
+        errors += [o.error for o in cut if o.decides and o.error is not None]
         decided = [o for o in outputs if o.decides and o.verdict != "undecided"]
         if not decided:
             raise Undecided("; ".join(o.note for o in outputs))
         verdict = max((o.verdict for o in decided), key=SEVERITY.__getitem__)
         wrong = [o.name for o in decided if o.verdict != "holds"]
         note = "; ".join(f"{o.name}: {o.note}" for o in outputs if o.note)
-        cause = f"the vector depends on: {', '.join(wrong)}" if wrong else ""
+        changes = [name for name in wrong if name != "truncation"]
+        causes = [f"the vector depends on: {', '.join(changes)}"] if changes else []
+        cause = "; ".join(causes + ["a long text is cut in another place than its end"] * ("truncation" in wrong))
         return self.row(verdict, errors, cause=cause, note=note, outputs=outputs)
 
 
@@ -140,6 +149,93 @@ def _padded(inputs: Inputs, extra: int, left: bool, subject: Subject) -> Inputs:
             wide = torch.stack([row.roll(wide.shape[-1] - int(m.sum())) for row, m in zip(wide, mask, strict=True)])
         values[n] = wide
     return inputs.with_values(values)
+
+
+# --- texts that are longer than the limit
+def _truncated(subject: Subject, runs: dict[torch.dtype, Pass], inputs: Inputs) -> list[OutputVerdict]:
+    """What an encoder with a tokenizer keeps of a text that is too long, and what the cut changes. Empty for other models."""
+    encoder: Any = subject.model
+    if not all(hasattr(encoder, name) for name in ("tokens", "limit", "tokenizer")) or encoder.tokenizer is None:
+        return []
+    whole = Tokenizer.from_str(encoder.tokenizer.to_str())
+    whole.no_truncation()
+    whole.no_padding()
+    texts = _long_texts(whole, inputs, encoder.limit)
+    encodings = [whole.encode(text) for text in texts]
+    full = [e.ids for e in encodings]
+    right = [_cut(e.ids, e.special_tokens_mask, encoder.limit) for e in encodings]
+    given = encoder.tokens(texts)
+    ids, mask = given["input_ids"], given["attention_mask"].bool()
+    kept = [row[keep].tolist() for row, keep in zip(ids, mask, strict=True)]
+    run, length = runs[torch.float64], max(map(len, full))
+    try:
+        expected, found = (_vectors(run, _of_ids(inputs, rows, subject)) for rows in (right, kept))
+        error = _distance(expected, found)
+    except (ModelError, Undecided) as crash:
+        return [OutputVerdict(name="truncation", verdict="undecided", note=str(crash)[:120])]
+    if kept == right:
+        result = OutputVerdict(name="truncation", verdict="holds", error=error)
+    else:
+        what = next(_difference(k, r, f) for k, r, f in zip(kept, right, full, strict=True) if k != r)
+        result = OutputVerdict(name="truncation", verdict="broken", error=error, note=f"{what}; {_effect(expected, found)}")
+    name = "beyond the limit"
+    try:
+        uncut = _vectors(run, _of_ids(inputs, full, subject))
+    except (ModelError, Undecided):
+        note = f"texts of {length} tokens are cut at {encoder.limit} without an error; the model takes no more tokens"
+        return [result, OutputVerdict(name=name, verdict="undecided", decides=False, note=note)]
+    note = f"texts of up to {length} tokens are cut at {encoder.limit} without an error: {_effect(uncut, expected)}"
+    cut_error = _distance(uncut, expected)
+    return [result, OutputVerdict(name=name, verdict="approximate", error=cut_error, decides=False, note=note)]
+
+
+def _long_texts(whole: Tokenizer, inputs: Inputs, limit: int) -> list[str]:
+    """Each given text, followed by the others, until it has about 1.4 times as many tokens as the limit."""
+    ids: Any = next(iter(inputs.of("ids").values()))
+    texts = [whole.decode(row.tolist()) or "a" for row in ids]
+    found = []
+    for number in range(len(texts)):
+        text, others = texts[number], [*texts[number + 1 :], *texts[: number + 1]]
+        while len(whole.encode(text).ids) <= 1.4 * limit:
+            text = " ".join([text, *others])
+        words = text.split()
+        while len(words) > 1 and len(whole.encode(" ".join(words[: -max(len(words) // 10, 1)])).ids) > 1.2 * limit:
+            words = words[: -max(len(words) // 10, 1)]
+        found.append(" ".join(words))
+    return found
+
+
+def _cut(ids: list[int], special: list[int], limit: int) -> list[int]:
+    """The special tokens at both ends, and between them as many tokens from the beginning as the limit allows."""
+    opening = next((i for i, flag in enumerate(special) if not flag), len(ids))
+    closing = next((i for i, flag in enumerate(reversed(special)) if not flag), 0)
+    end = ids[len(ids) - closing :] if closing else []
+    return ids[: max(limit - closing, opening)] + end
+
+
+def _difference(kept: list[int], right: list[int], full: list[int]) -> str:
+    """How what is kept differs from what should be, in words."""
+    if len(kept) > len(right):
+        return f"a text of {len(full)} tokens keeps {len(kept)} of them, more than the limit of {len(right)}"
+    if kept[-1:] != right[-1:] and kept[: len(right) - 1] == right[: len(kept[: len(right) - 1])]:
+        return f"a text of {len(full)} tokens is cut with its last special token"
+    if len(kept) > 2 and kept[1:-1] == full[-len(kept) + 1 : -1]:
+        return f"of a text of {len(full)} tokens the last {len(kept)} are kept, not the first"
+    return f"of a text of {len(full)} tokens other {len(kept)} tokens are kept than the first {len(right)}"
+
+
+def _of_ids(inputs: Inputs, rows: list[list[int]], subject: Subject) -> Inputs:
+    """Inputs with these ids, padded on the right."""
+    length, pad = max(map(len, rows)), inputs.extra.get("pad") or 0
+    ids = torch.tensor([row + [pad] * (length - len(row)) for row in rows])
+    mask = (torch.arange(length) < torch.tensor([len(row) for row in rows])[:, None]).long()
+    first = next(iter(inputs.of("ids")))
+    others = {
+        n: v.new_zeros(ids.shape)
+        for n, v in inputs.values.items()
+        if isinstance(v, Tensor) and n not in (first, mask_name(subject))
+    }
+    return inputs.with_values({first: ids, mask_name(subject): mask} | others)
 
 
 def _distance(a: Tensor, b: Tensor) -> float:
