@@ -16,6 +16,7 @@ from torch import nn
 
 from equiscope import __version__
 from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, align, difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.casts import casts
 from equiscope.audit.parity.causes import Finding, find
 from equiscope.audit.parity.divergence import divergence
 from equiscope.audit.parity.drift import at_lower_precision, drift
@@ -73,6 +74,8 @@ def parity(
             return drift(comparison, (models[0], models[1]), args, named_inputs, seed)
         note = "The two have weights in different precisions. They were compared at those of the lower one."
         return msgspec.structs.replace(at_narrow, notes=[*at_narrow.notes, note])
+    if comparison.holds and len(models) == 2:
+        return casts(comparison, (models[0], models[1]), args, named_inputs, seed)
     training = [s.model for s in sources if s.model is not None and any(part.training for part in s.model.modules())]
     if comparison.holds or not training:
         return comparison
@@ -129,13 +132,14 @@ def compare_sides(a: Side, b: Side, seed: int = 0) -> Parity:
     if verdict != "holds":
         where = divergence(a, b, alignment, first, second)
         finding = find(where) if where is not None else finding
+    at = (None, finding.at) if a.program is None else (finding.at, None)
     notes = [*a.notes, *b.notes]
     if alignment.ties:
         notes.append(f"{alignment.ties} values had several equals in B; the order of computation decided.")
     return Parity(
         a=a.title, b=b.title, verdict=verdict, rows=rows, kind=finding.kind, cause=finding.text, evidence=finding.proof,
-        step_a=None if where is None else a.describe(where.a_step.value if finding.at is None else finding.at),
-        step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value),
+        step_a=None if where is None else a.describe(where.a_step.value if at[0] is None else at[0]),
+        step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value if at[1] is None else at[1]),
         aligned=len(alignment.pairs), values=alignment.candidates, ties=alignment.ties, seed=seed,
         seconds=time.perf_counter() - start, notes=notes,
         layers=layers(a, b, alignment, where),

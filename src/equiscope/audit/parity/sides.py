@@ -31,6 +31,7 @@ MOVEMENT = {
     "Cast", "Neg",
 }  # fmt: skip
 CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "alias", "half", "bfloat16", "convert_element_type"}
+STORED = (torch.bfloat16, torch.float16, torch.float32)  # precisions of tables
 INFINITE = 1e30  # a masked score is minus infinity or the largest number of the dtype
 
 
@@ -233,7 +234,7 @@ def _cast(dtype: torch.dtype, x: Any) -> Any:
 
 
 def with_tables_of(b: Side, a: Side) -> Side:
-    """B with each table of float32 numbers replaced by the equal one of A that is not rounded, and a note that names it.
+    """B with each table of float32 or half-precision numbers replaced by the equal one of A that is not rounded; a note names it.
 
     Rotary frequencies that one side stores in float32 and the other computes in float64 are the same numbers.
     """
@@ -246,18 +247,19 @@ def with_tables_of(b: Side, a: Side) -> Side:
     changes, names = {}, []
     for leaf in b.program.leaves:
         t = leaf.value
-        if leaf.kind not in ("buffer", "constant") or not t.is_floating_point() or not torch.equal(t, t.float().to(t.dtype)):
+        if leaf.kind not in ("buffer", "constant") or not t.is_floating_point():
             continue
-        for other in fixed:
-            if other.numel() == t.numel() and _is_rounded(t.double().flatten(), other.double().flatten()):
+        dtypes = [dtype for dtype in STORED if torch.equal(t, t.to(dtype).to(t.dtype))]
+        for other in fixed if dtypes else ():
+            if other.numel() == t.numel() and any(_is_rounded(t.flatten(), other.flatten(), dtype) for dtype in dtypes):
                 changes[leaf.id] = other.reshape(t.shape)
-                names.append(leaf.name)
+                names.append(f"{leaf.name} in {str(dtypes[0]).removeprefix('torch.')}")
                 break
     if not changes:
         return b
     with promote_float64():
         run = b.program.run(dict(changes), strict=False)
-    note = f"{b.title} stores {', '.join(names[:4])} in float32; the numbers are those of {a.title}, rounded."
+    note = f"{b.title} stores {', '.join(names[:4])}; the numbers are those of {a.title}, rounded."
     return Side(
         b.title, b.nodes, {v: run.values.get(v, t) for v, t in b.high.items()}, b.low, b.moving, b.outputs, b.leaves, b.program,
         b.single, [*b.notes, note], changes,
@@ -276,9 +278,12 @@ def _floats(x: Any) -> Iterator[float]:
             yield from _floats(part)
 
 
-def _is_rounded(t: Tensor, exact: Tensor) -> bool:
-    """Whether t is the other tensor up to two units in the last place of float32, and not equal to it."""
+def _is_rounded(t: Tensor, exact: Tensor, dtype: torch.dtype) -> bool:
+    """Whether t is the other tensor rounded to a dtype, and not equal to it; in float32 up to two units in the last place."""
+    t, exact = t.double(), exact.double()
     error = (t - exact).abs()
+    if dtype != torch.float32:
+        return torch.equal(t, exact.to(dtype).double()) and bool(error.any())
     return bool((error <= 2.0**-22 * exact.abs()).all()) and bool(error.any())
 
 

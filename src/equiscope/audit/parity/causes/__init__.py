@@ -30,6 +30,8 @@ def find(divergence: Divergence) -> Finding:
         return Finding("", "")
     if divergence.b.program is None and not divergence.b_step.op:
         return _of_recorded(divergence)
+    if divergence.a.program is None and not divergence.a_step.op:
+        return _of_recorded(divergence.mirrored()).mirrored()
     return _first(divergence)
 
 

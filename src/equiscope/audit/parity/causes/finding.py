@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 CAUSES = {  # what `Parity.kind` can be -> in words
-    "precision": "lower precision",
+    "precision": "lower precision", "cast": "cast before the weight",
     "mode": "dropout or training mode", "weights": "a parameter differs", "bias": "bias missing", "transposed": "weight transposed",
     "tied head": "tied head", "activation": "activation", "epsilon": "epsilon of the norm", "norm kind": "kind of norm",
     "norm weight": "weight of the norm", "norm bias": "bias of the norm", "norm placement": "placement of the norm",
@@ -26,7 +26,7 @@ class Finding:
     """kind: a key of CAUSES; empty where no cause was confirmed. a, b: what each side does.
 
     evidence  what confirmed it; {0} stands for the first side and {1} for the second
-    at        the value of A whose step it explains, where that is not the first step that differs
+    at        beside recorded activations: the value of the other side whose step it explains
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Finding:
 
     def mirrored(self) -> "Finding":
         """The same with A and B exchanged."""
-        return Finding(self.kind, self.b, self.a, self.evidence.format("{1}", "{0}"))
+        return Finding(self.kind, self.b, self.a, self.evidence.format("{1}", "{0}"), self.at)
 
     @property
     def proof(self) -> str:

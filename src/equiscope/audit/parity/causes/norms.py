@@ -168,13 +168,24 @@ def _solve_at(side: Side, region: list[int], inputs: list[int]) -> tuple[SolvedN
         if native is not None:
             return native, node
         y = side.numbers(node.value)
+        results = [y, *(y / w for w in _factors(side, node))]  # the weight may come before the division
         for value in [*inputs, *side.ancestors(node.value, 8)]:
             x = side.numbers(value)
             if x.shape == y.shape and x.ndim and x.shape[-1] > 2 and side.is_number(value):
-                solved = _from_numbers(x, y)
+                solved = next(filter(None, (_from_numbers(x, result) for result in results)), None)
                 if solved is not None:
                     return solved, node
     return None
+
+
+def _factors(side: Side, node: Node) -> list[Tensor]:
+    """Of a division, the constant vectors that multiply what is divided."""
+    if node.op not in ("div", "Div") or not node.inputs or (before := side.maker.get(node.inputs[0])) is None:
+        return []
+    if before.op not in ("mul", "Mul", "rmul"):
+        return []
+    vectors = [side.numbers(v) for v in before.inputs if v not in side.moving and side.is_number(v)]
+    return [w for w in vectors if w.numel() == side.high[node.value].shape[-1] and bool(w.all())]
 
 
 def _native(side: Side, node: Node) -> SolvedNorm | None:
