@@ -95,6 +95,8 @@ def norm_parameters(d: Divergence) -> Finding | None:
         for bias in vectors:
             if bias is not weight and bool(bias.any()) and d.hit(z * weight) is not None and _is(d, z * weight + bias):
                 return Finding("norm bias", "weight and bias", "no bias", "{0}'s norm without its bias gives {1}'s numbers")
+    if solved.weight is not None and solved.bias is not None and d.hit(z + solved.bias) is not None:
+        return Finding("norm weight", "a weight", "no weight", "{0}'s norm without its weight gives {1}'s numbers")
     if vectors and d.hit(z) is not None and any(_is(d, z * weight) for weight in vectors) and _next_differs(d, z):
         return Finding("norm weight", "a weight", "no weight", "{0}'s norm without its weight gives {1}'s numbers")
     return None

@@ -1,5 +1,7 @@
 """Parameters: a bias that one side lacks, a weight read as its transpose, other weights, a head tied to the embedding or not."""
 
+from itertools import permutations
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,7 @@ from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import Node, Side
 from equiscope.program.program import Ref
 
+NORM = 14  # steps of a norm that is written out
 LINEAR = {"linear", "addmm", "matmul", "mm", "rmatmul"}
 
 
@@ -109,6 +112,18 @@ def other_weights(d: Divergence) -> Finding | None:
             for candidate in (given, given.mT if given.ndim == 2 else given):
                 if candidate.shape == mine.shape and reproduces(d, {value: candidate}):
                     return _named(d, value, other)
+    return _all_others(d, ours) if len(ours) > 1 else None
+
+
+def _all_others(d: Divergence, ours: list[int]) -> Finding | None:
+    """All parameters of A's step, as the weight and the bias of a norm, with those of B's first steps."""
+    near = [value for node in first_nodes(d.b, d.b_region, NORM) for value in parameters_of(d.b, node)]
+    theirs = [v for v in dict.fromkeys(near) if not any(_equal(d.a.numbers(x), d.b.numbers(v)) for x in ours)]
+    for chosen in permutations(theirs[: len(ours) + 1], len(ours)):
+        changes = {x: d.b.numbers(v) for x, v in zip(ours, chosen, strict=True)}
+        if all(d.a.high[x].numel() == t.numel() for x, t in changes.items()) and reproduces(d, changes):
+            names = [", ".join(leaf_name(side, v) for v in values) for side, values in ((d.a, ours), (d.b, chosen))]
+            return Finding("weights", names[0], names[1], "{0} with {1}'s weights computes {1}'s numbers")
     return None
 
 
