@@ -81,7 +81,7 @@ def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | N
     both = _common(a, b)
     order = matched_heads(a.scores, b.scores, both)
     if order is None:
-        return _scale_beside_a_bias(a, b)
+        return _scale_with_bias(a, b)
     scores, visible = b.scores[order], b.visible[order]
     both = a.visible & visible
     rate = (a.scores * scores)[both].sum() / a.scores[both].square().sum()
@@ -110,7 +110,7 @@ def _scale_of(s: AttentionScores) -> float | None:
     return rate if close(product * rate, s.scores, s.visible) else None
 
 
-def _scale_beside_a_bias(a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _scale_with_bias(a: AttentionScores, b: AttentionScores) -> Finding | None:
     """The scores differ by a multiple of the product of queries and keys: one is scaled, and the same bias is added to both."""
     if a.query is None or a.key is None or not torch.equal(a.visible, b.visible):
         return None

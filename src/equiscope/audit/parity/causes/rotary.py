@@ -1,6 +1,7 @@
 """Rotary embeddings: layout, base, scaling, width, direction and offset, read from queries before and after the rotation."""
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 import torch
@@ -145,7 +146,7 @@ def _fit(r: Rotation) -> tuple[float, float]:
     return math.exp(-slope * r.width / 2), math.exp(-logs[0].item())
 
 
-def _solve(side: Side, explained: set[int], y: Tensor, value: int, s: AttentionScores) -> Rotation | None:
+def _solve(side: Side, explained: Set[int], y: Tensor, value: int, s: AttentionScores) -> Rotation | None:
     """How an operand of the scores was rotated from the nearest explained value of its size."""
     for source in [value, *side.ancestors(value, PATH)]:
         if source not in explained or not side.is_number(source):

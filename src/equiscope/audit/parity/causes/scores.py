@@ -58,8 +58,9 @@ def first_scores(side: Side, region: list[int]) -> AttentionScores | None:
         logits, weights = (_heads(side.numbers(v)) for v in (before, value))
         heads = side.high[before].shape[-3] if side.high[before].ndim > 2 else 1
         capped = _before_cap(side, before, logits)
+        scores, cap = capped or (logits, None)
         found = _factors(side, before, logits) or (None, None, -1, -1)
-        return AttentionScores(logits, weights, before, value, *(capped or (logits, None)), *found, heads=heads)
+        return AttentionScores(logits, weights, before, value, scores, cap, *found, heads)
     return None
 
 

@@ -1,6 +1,6 @@
 """Sums of several terms, whatever the order in which the two sides add them: a term that is missing, or other rows of a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 import torch
 from torch import Tensor
@@ -36,8 +36,8 @@ def changed_term(d: Divergence) -> Finding | None:
         for shift, rows in _other_rows(d.a, term):
             if _is_sum(d, top, total - added + rows.expand(total.shape)):
                 return offset(shift, _named(d.a, term))
-        if (shift := _own_rows(d, total, added)) is not None:
-            return offset(shift, _named(d.a, term))
+        if (step := _own_rows(d, total, added)) is not None:
+            return offset(step, _named(d.a, term))
         if (found := _rows_read(d, total, term, added)) is not None:
             return found
     return None
@@ -66,7 +66,7 @@ def _whole(side: Side, value: int) -> int:
     return value
 
 
-def _terms(side: Side, value: int, done: set[int], first: bool = True) -> Iterator[int]:
+def _terms(side: Side, value: int, done: Set[int], first: bool = True) -> Iterator[int]:
     node = side.maker.get(value)
     if node is not None and node.op in ADDITIONS and (first or value not in done):
         for part in node.inputs:
