@@ -258,7 +258,7 @@ def with_tables_of(b: Side, a: Side) -> Side:
     if not changes:
         return b
     with promote_float64():
-        run = b.program.run({**changes}, strict=False)
+        run = b.program.run({v: t for v, t in changes.items()}, strict=False)
     note = f"{b.title} stores {', '.join(names[:4])}; the numbers are those of {a.title}, rounded."
     return Side(
         b.title, b.nodes, {v: run.values.get(v, t) for v, t in b.high.items()}, b.low, b.moving, b.outputs, b.leaves, b.program,
@@ -292,7 +292,7 @@ def rerun(side: Side, changes: dict[int, Tensor], wanted: Iterable[int]) -> dict
     if side.program is None:
         return {}  # a file cannot run again
     with promote_float64():
-        run = side.program.run({**side.tables, **changes}, strict=False)
+        run = side.program.run({v: t for v, t in (side.tables | changes).items()}, strict=False)
     return {value: canonical(run.values[value]) for value in wanted if value in run.values}
 
 

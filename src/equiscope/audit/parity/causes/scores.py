@@ -60,7 +60,8 @@ def first_scores(side: Side, region: list[int]) -> AttentionScores | None:
         capped = _before_cap(side, before, logits)
         scores, cap = capped or (logits, None)
         found = _factors(side, before, logits) or (None, None, -1, -1)
-        return AttentionScores(logits, weights, before, value, scores, cap, *found, heads)
+        query, key, query_value, key_value = found
+        return AttentionScores(logits, weights, before, value, scores, cap, query, key, query_value, key_value, heads)
     return None
 
 
