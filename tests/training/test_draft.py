@@ -221,7 +221,7 @@ def test_a_budget_is_one_of_minutes():
     draft = RecipeDraft("x", {}, {}, examples=1000, epochs=100, batch=10, understood=[])
     assert fit_budget(draft, StepTime(0.1, 1.0, 5, []), 60) == "about 17 minutes here, 100 epochs (100 ms a step)"
     assert "30,000" not in fit_budget(draft, StepTime(0.1, 1.0, 5, []), 5)
-    assert draft.steps == 2890
+    assert (draft.steps, draft.recipe()["budget"]["minutes"]) == (2890, 5)
     with pytest.raises(InputError, match="A step takes 60 s here, so 5 minutes are 4 steps"):
         fit_budget(draft, StepTime(60, 1.0, 5, []), 5)
 
@@ -234,7 +234,8 @@ def test_the_printed_commands_work_as_they_stand(equi, here):  # noqa: F811
     code, out, _ = equi("new", "pets", "--minutes", 0.2, "--json")
     facts = json.loads(out)
     assert (code, facts["recipe"]) == (0, "pets.toml")
-    assert read_recipe(Path("pets.toml")).budget.steps == facts["steps"]
+    budget = read_recipe(Path("pets.toml")).budget
+    assert (budget.steps, budget.minutes) == (facts["steps"], 0.2)
     refused(equi("new", "pets"), "pets.toml is there already", "--force")
     train, evaluate, predict = (command.split()[1:] for command in facts["commands"])
     assert equi(*train, "--set", "budget.steps=3", "--set", "warmup=1", "--out", "runs/pets")[0] == 0

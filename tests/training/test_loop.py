@@ -1,5 +1,6 @@
 """What a run says and keeps when it is stopped, when its numbers are none, and when it is given again."""
 
+import json
 import os
 import shutil
 import signal
@@ -54,6 +55,49 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
 
 
 @pytest.mark.quick
+def test_a_run_ends_by_its_minutes_with_the_whole_schedule(tmp_path):
+    budget = {"steps": 100_000, "minutes": 0.02}
+    found, task = small(tmp_path, budget=budget, optimiser={"warmup": 10_000, "floor": 0.0}, evaluation={"every": 25_000})
+    made = fit(found, task, tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    assert (made.state, made.reason) == ("finished", f"0.02 minutes were over after step {made.steps} of 100000")
+    assert len(run.points) == made.steps < 100_000
+    rates = [point.rate for point in run.points]
+    top = rates.index(max(rates))
+    assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
+    assert min(rates[-1], rates[0]) < 0.5 * max(rates)
+    assert run.scores[-1].step == made.steps  # measured at the end, whatever `every`
+    again = fit(
+        *small(tmp_path, budget=budget, optimiser={"warmup": 10_000, "floor": 0.0}, evaluation={"every": 25_000}), tmp_path / "run"
+    )
+    assert (again.state, again.steps) == ("finished", made.steps)
+
+
+def test_minutes_that_are_enough_change_nothing(tmp_path):
+    for name, budget in (("without", {}), ("with", {"minutes": 600})):
+        assert fit(*small(tmp_path, budget=budget), tmp_path / name).state == "finished"
+    assert told(tmp_path / "with") == told(tmp_path / "without")
+    assert files(tmp_path / "with") == files(tmp_path / "without")
+
+
+def test_a_run_that_goes_on_has_the_minutes_that_were_left(tmp_path):
+    budget = {"steps": 100_000, "minutes": 0.1}
+
+    def stopping(entry):
+        if isinstance(entry, Point) and entry.step == 30:  # the signal is seen after the next step
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stopped = fit(*small(tmp_path, budget=budget), tmp_path / "run", Watcher(entry=stopping))
+    assert stopped.state == "stopped"
+    done = len(read_run(tmp_path / "run").points)
+    before = read_run(tmp_path / "run").points[-1].rate
+    spent = json.loads((checkpoints(tmp_path / "run")[0] / "checkpoint.json").read_text())["facts"]["elapsed"]
+    finished = fit(*small(tmp_path, budget=budget), tmp_path / "run")
+    assert finished.state == "finished"
+    assert 0 < spent < 6
+    assert read_run(tmp_path / "run").points[done].rate <= before
+
+
 def test_a_step_with_sharpness_counts_two_passes(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "best_rate", lambda *_: 1e9)  # the rate of this machine varies
     work = []

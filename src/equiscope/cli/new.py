@@ -51,7 +51,7 @@ def new(names: list[str], start: Path | None, out: Path | None, minutes: float, 
         f"equiscope predict {shlex.quote(os.fspath(run))} {' '.join(map(shlex.quote, draft.example))}",
     ]
     if json:
-        seconds = timing.seconds(draft.steps)
+        seconds = timing.seconds(draft.steps, draft.evaluations)
         facts: dict[str, object] = {
             "recipe": str(path),
             "files": list(map(str, written)),

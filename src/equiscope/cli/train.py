@@ -37,7 +37,8 @@ def train(
     recorded = "" if small or changes else recorded_time(source)
     if alone and recorded:
         print(recorded, file=sys.stderr)
-    with TrainingProgress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty()), recorded=recorded) as progress, monitor:
+    quiet = not (alone and sys.stderr.isatty())
+    with TrainingProgress(recipe.budget.steps, quiet, recorded=recorded, minutes=recipe.budget.minutes) as progress, monitor:
 
         def entry(entry: Entry) -> None:
             progress.entry(entry)
@@ -217,10 +218,13 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
 
     quiet  no bar: a line for each evaluation, and every so many seconds one about the last step
     recorded  a sentence about the recorded run, beside the time that this one is expected to take
+    minutes   after which the run ends, if the recipe says so
     """
 
-    def __init__(self, steps: int, quiet: bool = False, every: float = 15.0, recorded: str = "") -> None:
-        self.steps, self.quiet, self.every, self.recorded = steps, quiet, every, recorded
+    def __init__(
+        self, steps: int, quiet: bool = False, every: float = 15.0, recorded: str = "", minutes: float | None = None
+    ) -> None:  # fmt: skip
+        self.steps, self.quiet, self.every, self.recorded, self.minutes = steps, quiet, every, recorded, minutes
         self.expected = False  # whether the time of the whole was said
         self.began = self.said = perf_counter()
         self.first: Point | None = None
@@ -276,7 +280,9 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
             self.expected = True
             each = (point.seconds - self.first.seconds) / (point.step - self.first.step)
             rest = clock(each * (self.steps - point.step))
-            self.message(f"The other steps take about {rest} here, and evaluations besides. {self.recorded}".rstrip())
+            ends = f"The run ends after {self.minutes:g} minutes (budget.minutes)." if self.minutes else ""
+            said = f"The other steps take about {rest} here, and evaluations besides."
+            self.message(" ".join(filter(None, (said, ends, self.recorded))))
         busy = f", {point.busy:.0%} busy" if point.busy is not None else ""
         state = f"loss {point.loss:.3f}, {point.tokens:,.0f} tokens/s{busy}"
         if self.bar is not None:
@@ -289,4 +295,7 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
         done = point.step - self.first.step if self.first else 0
         if not done or self.first is None:
             return ""
-        return f", about {clock((point.seconds - self.first.seconds) / done * (self.steps - point.step))} left"
+        left = (point.seconds - self.first.seconds) / done * (self.steps - point.step)
+        if self.minutes is not None:
+            left = min(left, max(0.0, 60 * self.minutes - (perf_counter() - self.began)))
+        return f", about {clock(left)} left"

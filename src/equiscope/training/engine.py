@@ -113,9 +113,11 @@ class TrainingEngine:
         """Whether this process writes files."""
         return self.processes.first
 
-    def step(self, task: Task, step: int, stop_signal: Callable[[], int] = lambda: 0) -> StepResult:
-        """One step, counted from 0. asked: returns a signal number; if it is not 0, all processes stop after this step.
+    def step(self, task: Task, step: int, stop_signal: Callable[[], int] = lambda: 0, position: int | None = None) -> StepResult:
+        """One step, counted from 0.
 
+        stop_signal  returns a signal number; if it is not 0, all processes stop after this step
+        position     in the schedule of the learning rate; by default the step
         raises  Diverged if the loss or the gradient is NaN or infinite; the weights are then those before the step
         """
         recipe, began = self.recipe, time.perf_counter()
@@ -135,7 +137,7 @@ class TrainingEngine:
         if not (_finite(loss) and _finite(length)):
             self._clear()
             raise Diverged(self._divergence_message(task, step, loss, length))
-        rate = set_rates(self.optimisers, share(recipe.optimiser, step, recipe.budget.steps))
+        rate = set_rates(self.optimisers, share(recipe.optimiser, step if position is None else position, recipe.budget.steps))
         for optimiser in self.optimisers:
             optimiser.step()
         self._clear()

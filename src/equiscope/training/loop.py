@@ -1,7 +1,8 @@
 """The training loop: batches, steps, evaluation, checkpoints.
 
 A step depends only on the recipe and the number of the step. A run that is killed at any moment and resumed therefore equals an
-uninterrupted run; on a CPU, bit for bit.
+uninterrupted run; on a CPU, bit for bit. With `budget.minutes` the learning rate depends on the clock too: such a run resumes with
+the weights and the minutes of its last checkpoint.
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any, cast
 
 import msgspec
@@ -86,7 +88,7 @@ def _alone(loop: "TrainingLoop", stop_signal: Callable[[], int]) -> Run:
         while True:
             try:
                 with loop.compilation() if compiles else nullcontext():
-                    done = loop.engine.step(loop.task, step, stop_signal)
+                    done = loop.engine.step(loop.task, step, stop_signal, loop.position)
                 compiles = False
             except Exception as error:
                 step = steps.throw(error)
@@ -169,6 +171,7 @@ class TrainingLoop:
     until  newest checkpoint to resume from; None: the newest one
     spare  checkpoints that are kept beyond those of the recipe, until the run is finished
     compiling  whether the current step compiles the model: Ctrl-C ends that at once
+    position   in the schedule: steps done, or more where a larger share of `budget.minutes` is over
     """
 
     until: int | None = None
@@ -187,6 +190,7 @@ class TrainingLoop:
         self.identity = identity(run)
         self.best: float | None = None
         self.seconds = 0.0
+        self.position, self.elapsed, self.began = 0, 0.0, perf_counter()
         self.saved = -1  # the step of the newest checkpoint
         self.entries: Entries | None = None
         self.costs: dict[tuple[int, int], float] = {}
@@ -198,8 +202,10 @@ class TrainingLoop:
         returns  the run
         """
         step = self._resume()
-        if step == self.steps and self.run.state == "finished":
-            self.watcher.message(f"{self.out} is finished: {self.steps} steps.")
+        self.began = perf_counter()
+        self.position = self._position(step)
+        if self.position >= self.steps and self.run.state == "finished":
+            self.watcher.message(f"{self.out} is finished: {step} steps.")
             return self.run
         self._restore_best(step)
         try:
@@ -223,24 +229,41 @@ class TrainingLoop:
         peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
         if self.saved < 0:
             self._evaluate(0)
-        while step < self.steps:
+        while self.position < self.steps:
             try:
                 done = yield step
             except Diverged as error:
                 raise self._diverged(error, step) from error
             self._note(done, step, peak)
-            step += 1
-            if step % self.every == 0 or step == self.steps:
+            step, before = step + 1, self.position
+            self.position = self._position(step)
+            if self._due(self.every, before):
                 self._evaluate(step)
-            if step % self.save_every == 0 or step == self.steps or done.stop:
+            if self._due(self.save_every, before) or done.stop:
                 self._save(step)
-            if done.stop and step < self.steps:
+            if done.stop and self.position < self.steps:
                 name = signal.Signals(done.stop).name
                 return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
         if stop := stop_signal():
             name = signal.Signals(stop).name
             return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
-        return self._finish()
+        return self._finish(step)
+
+    def _position(self, step: int) -> int:
+        """In the schedule after some steps, the same in all processes: the share of the time if that is larger."""
+        minutes = self.recipe.budget.minutes
+        if minutes is None:
+            return step
+        elapsed = self.engine.processes.gather_objects(self._clock())[0]
+        return min(self.steps, max(step, int(elapsed / (60 * minutes) * self.steps)))
+
+    def _clock(self) -> float:
+        """Seconds since the first step, without those between a stop and resuming."""
+        return self.elapsed + perf_counter() - self.began
+
+    def _due(self, every: int, before: int) -> bool:
+        """Whether an evaluation or a checkpoint is due: at the end, and whenever the position passes a multiple of `every`."""
+        return self.position >= self.steps or self.position // every > before // every
 
     @contextmanager
     def compilation(self) -> Iterator[None]:
@@ -304,6 +327,8 @@ class TrainingLoop:
         if self.saved == step:
             return
         facts = {"best": self.best, "seconds": self.seconds, "versions": folder.versions()}
+        if self.recipe.budget.minutes is not None:
+            facts["elapsed"] = self._clock()
         try:
             self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep + self.spare)
         except Diverged as error:
@@ -326,6 +351,7 @@ class TrainingLoop:
         def fits(checkpoint: Checkpoint) -> int:
             self.engine.restore(checkpoint.tensors)
             self.best, self.seconds = checkpoint.facts["best"], checkpoint.facts["seconds"]
+            self.elapsed = checkpoint.facts["elapsed"] if self.recipe.budget.minutes is not None else 0.0
             return checkpoint.step
 
         self.engine.processes.on_first(lambda: run_folder.restore(self.out))
@@ -362,9 +388,12 @@ class TrainingLoop:
             self.best = first if first == first else None
             self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
 
-    def _finish(self) -> Run:
+    def _finish(self, step: int) -> Run:
         """Evaluate the best weights on every part except the training data."""
-        result = {}
+        result, reason = {}, ""
+        if step < self.steps:
+            reason = f"{self.recipe.budget.minutes:g} minutes were over after step {step} of {self.steps}"
+            self.watcher.message(f"The {reason} (budget.minutes).")
         if self.engine.first:
             model = load_run(self.out).to(self.engine.device)
             with forked_rng():
@@ -375,8 +404,8 @@ class TrainingLoop:
                     metric, value = next(iter(values.items()))
                     self.watcher.message(f"{part}: the simple model {name!r} has {metric} {value:.4g}.")
             for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a killed run may have left more
-                run_folder.prune(self.out, keep, self.steps, kind)
-        return self._record(state="finished", result=result)
+                run_folder.prune(self.out, keep, step, kind)
+        return self._record(state="finished", reason=reason, steps=step, result=result)
 
     def _diverged(self, error: Diverged, step: int) -> Diverged:
         """Save the last finite state in addition to the other checkpoints, and return an error with advice."""

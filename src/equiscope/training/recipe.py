@@ -27,11 +27,15 @@ class Budget(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
     steps       of the optimiser
     batch       examples of a step, over all processes
     accumulate  gradient accumulation: each batch is computed in this many parts, to save memory
+    minutes     by the clock, evaluations and checkpoints included, after which the run ends before its last step; the schedule and
+                the evaluations then follow whichever share is larger, that of the steps or that of the time. A run that is stopped
+                and resumed has the minutes that were left. Such a run is not the same bit for bit when it is repeated
     """
 
     steps: Size
     batch: Size
     accumulate: Size = 1
+    minutes: Positive | None = None
 
 
 class Optimiser(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):

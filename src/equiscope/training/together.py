@@ -56,6 +56,7 @@ def unsupported(recipe: Recipe, task: type[Task]) -> str:
         return f"the batches of the task {task.name} differ in shape from seed to seed"
     fields = {
         "engine.compile": recipe.engine.compile, "engine.recompute": recipe.engine.recompute,
+        "budget.minutes": recipe.budget.minutes is not None,
         "optimiser.sharpness": recipe.optimiser.sharpness > 0,
     }  # fmt: skip
     if wrong := [name for name, set_ in fields.items() if set_]:

@@ -19,6 +19,7 @@ class RecipeDraft:
     comments    a remark behind a field, by its dotted name
     files       further files that are written beside the recipe, by name: lists of the parts
     example     inputs of the command `predict`
+    minutes     after which the run ends; evaluations: of a run, that before the first step included
     """
 
     title: str
@@ -35,6 +36,8 @@ class RecipeDraft:
     files: dict[str, str] = field(default_factory=dict)
     example: list[str] = field(default_factory=list)
     steps: int = 0
+    minutes: float | None = None
+    evaluations: int = 11
 
     def __post_init__(self) -> None:
         self.steps = self.steps or max(300, -(-self.examples * self.epochs // self.batch))
@@ -44,8 +47,9 @@ class RecipeDraft:
         optimiser = self.optimiser | {"warmup": max(1, min(200, self.steps // 20))}
         if "average" in optimiser and self.steps < 500:
             optimiser["average"] = 0.9
-        budget = {"steps": self.steps, "batch": self.batch}
-        tables = {"data": self.data, "model": self.model, "budget": budget, "optimiser": optimiser, "evaluation": self.evaluation}
+        budget = {"steps": self.steps, "batch": self.batch} | ({"minutes": self.minutes} if self.minutes else {})
+        evaluation = self.evaluation | ({} if self.evaluations == 11 else {"every": -(-self.steps // (self.evaluations - 1))})
+        tables = {"data": self.data, "model": self.model, "budget": budget, "optimiser": optimiser, "evaluation": evaluation}
         return {"title": self.title, **{name: table for name, table in tables.items() if table}}
 
 

@@ -62,8 +62,9 @@ def _draft(
         name, most = max(counts.items(), key=lambda both: both[1])
         understood.append(f"Always to say {name!r} would be right in {most / sum(counts.values()):.0%}.")
     if not parted:
-        data |= {"test_held_out": 0.1, "held_out": 0.1}
-        understood.append("A tenth of the texts, drawn at random, is the test part; a tenth of the others chooses the weights.")
+        held = 0.1 if start is None else min(0.1, max(0.01, round(1000 / count, 2)))  # a checkpoint takes long to evaluate
+        data |= {"test_held_out": 0.1, "held_out": held}
+        understood.append(f"A tenth of the texts, drawn at random, is the test part; {held:.0%} of the others choose the weights.")
     lengths = sorted(map(len, texts))
     usual = lengths[min(len(lengths) - 1, round(0.98 * len(lengths)))]
     length = max(16, min(256, 8 * round(usual / LETTERS / 8 + 0.5)))
@@ -80,11 +81,11 @@ def _draft(
         "model.start": "fine-tuned: its output layer is new",
     }
     if start:
-        optimiser: dict[str, Any] = {"rate": 1e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
+        optimiser: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
         model: dict[str, Any] = {"start": str(Path(start).absolute()), "readout": "mean"}
         return RecipeDraft(
-            title, data, model, train, 4 if count < 5000 else 2, 16, understood, optimiser, warnings=warnings, comments=comments,
-            example=example,
+            title, data, model, train, 4 if count < 5000 else 2, 16, understood, optimiser, {"samples": 0},
+            warnings, comments, example=example, evaluations=3,
         )  # fmt: skip
     epochs, batch = (30, 32) if train < 5000 else (8, 64)
     width, layers = (64, 2) if train < 50_000 else (128, 3)

@@ -14,7 +14,6 @@ from equiscope.training.registry import open_task
 from equiscope.training.task import resolve_spec
 
 STEPS = 10  # that are timed, after two that are not
-EVALUATIONS = 11  # of a run: before the first step, and ten more
 LEAST = 50  # steps of a budget
 
 
@@ -27,9 +26,9 @@ class StepTime:
     parameters: int
     notes: list[str]
 
-    def seconds(self, steps: int) -> float:
+    def seconds(self, steps: int, evaluations: int) -> float:
         """Of a whole run."""
-        return steps * self.step + EVALUATIONS * self.evaluation
+        return steps * self.step + evaluations * self.evaluation
 
 
 def timed(draft: RecipeDraft, folder: Path) -> StepTime:
@@ -52,18 +51,19 @@ def timed(draft: RecipeDraft, folder: Path) -> StepTime:
 
 
 def fit_budget(draft: RecipeDraft, timing: StepTime, minutes: float) -> str:
-    """Set the steps so that a run takes no longer than some minutes. Returns a sentence; raises InputError where no run does."""
-    wanted = draft.steps
-    most = int((60 * minutes - EVALUATIONS * timing.evaluation) / timing.step)
+    """Set the steps, and the minutes after which a run ends. Returns a sentence; raises InputError where they are too few."""
+    wanted, draft.minutes = draft.steps, minutes
+    most = int((60 * minutes - draft.evaluations * timing.evaluation) / timing.step)
     if most < LEAST:
         raise InputError(
             f"A step takes {timing.step:.2g} s here, so {minutes:g} minutes are {max(0, most)} steps: too few. Give more --minutes."
         )
     draft.steps = min(wanted, most)
     epochs = draft.steps * draft.batch / draft.examples
-    said = f"about {spoken(timing.seconds(draft.steps))} here, {epochs:.3g} epochs ({1000 * timing.step:.3g} ms a step)"
+    lasts, best = (spoken(timing.seconds(steps, draft.evaluations)) for steps in (draft.steps, wanted))
+    said = f"about {lasts} here, {epochs:.3g} epochs ({1000 * timing.step:.3g} ms a step)"
     if draft.steps < wanted:
-        said += f"; {wanted:,} steps would be better, and take {spoken(timing.seconds(wanted))}: --minutes"
+        said += f"; {wanted:,} steps would be better, and take {best}: --minutes"
     return said
 
 
