@@ -1,9 +1,13 @@
-"""Engines: compiled, exported, and with each kernel for attention, a model computes what it computes as it is.
+"""Engines: compiled, exported, with each kernel for attention and each kind of cache, a model computes what it computes as it is.
+
+Gradients are compared too: compiled against as it is, and with each kernel. A cache is one of transformers, filled in pieces; a
+rewound one has read other tokens, which `crop` removed, as in speculative decoding.
 
 Both precisions are compared: rounding shrinks with the precision, another computation does not. torch.compile does not compile
 under a mode that promotes casts, so here casts inside the model stay; their rounding is measured and taken into account.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +19,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from equiscope.audit.inputs.variations import resampled
 from equiscope.audit.statements.measured_property import MeasuredProperty, max_error, verdict_of
-from equiscope.audit.subject import ModelError, Outputs, Pass, Subject, copy_in_dtype
+from equiscope.audit.statements.sequences.cache import run_transformers
+from equiscope.audit.subject import ModelError, Outputs, Pass, Subject, arguments, copy_in_dtype
+from equiscope.audit.subject.outputs import SelectedOutputs
 from equiscope.audit.verdict import SEVERITY
 from equiscope.record import OutputVerdict, Row
 from equiscope.symmetry import Inputs
@@ -24,19 +30,20 @@ KERNELS = {
     "math kernel": SDPBackend.MATH, "flash kernel": SDPBackend.FLASH_ATTENTION,
     "efficient kernel": SDPBackend.EFFICIENT_ATTENTION, "cudnn kernel": SDPBackend.CUDNN_ATTENTION,
 }  # fmt: skip
+REWOUND = "rewound cache"
 HIDDEN = 32  # times the rounding of casts inside the model: a smaller error in float64 is rounding
 Forward = Callable[..., Any]
 Engine = Callable[[Forward], Forward]
 
 
 class Engines(MeasuredProperty):
-    """The same outputs from torch.compile, torch.export and every kernel of scaled_dot_product_attention.
+    """The same outputs from torch.compile, torch.export, every kernel of scaled_dot_product_attention and every kind of cache.
 
     backend  of torch.compile
     """
 
     name = "engines"
-    summary = "compiled, exported and with other attention kernels, the outputs are the same"
+    summary = "compiled, exported, with other attention kernels and kinds of caches, outputs and gradients are the same"
     by_default = False
 
     def __init__(self, backend: str = "inductor") -> None:
@@ -49,7 +56,10 @@ class Engines(MeasuredProperty):
             engines |= {name: using_kernel(kernel) for name, kernel in KERNELS.items()}
         found = {name: bench.compared(engine) for name, engine in engines.items()}
         found = {name: measured for name, measured in found.items() if "No viable backend" not in measured[2]}  # of this device
+        same = [name for name, measured in found.items() if measured[0] == "holds" and bench.trainable]
+        found |= {f"gradient, {name}": bench.gradients(engines[name]) for name in same}
         found["exported"] = bench.exported()
+        found |= {name: bench.cached(make, name == REWOUND) for name, make in cache_kinds(subject).items()}
         outputs = [OutputVerdict(name=name, verdict=v, error=error, note=note) for name, (v, error, note) in found.items()]
         decided = [o for o in outputs if o.verdict != "undecided"]
         notes = [f"{o.name}: {o.note}" for o in outputs if o.note]
@@ -78,6 +88,21 @@ def using_kernel(kernel: SDPBackend) -> Engine:
         return run
 
     return engine
+
+
+def cache_kinds(subject: Subject) -> dict[str, Callable[[Any, int], Any]]:
+    """The caches of transformers that a model takes: a function of its config and of a length for each; empty for other models."""
+    library, model = sys.modules.get("transformers"), subject.model
+    config = getattr(model, "config", None)
+    is_decoder = "past_key_values" in arguments(model) and subject.inputs.has("ids") and (subject.inputs.length or 0) > 3
+    if library is None or config is None or not is_decoder or getattr(config, "is_encoder_decoder", False):
+        return {}
+    return {
+        "dynamic cache": lambda config, _: library.DynamicCache(config=config),
+        "static cache": lambda config, length: library.StaticCache(config=config, max_cache_len=length),
+        "offloaded cache": lambda config, _: library.DynamicCache(config=config, offloading=True),
+        REWOUND: lambda config, _: library.DynamicCache(config=config),
+    }
 
 
 def _copy(subject: Subject, dtype: torch.dtype) -> Pass:
@@ -144,7 +169,59 @@ class _Bench:
 
         return self._judged(outputs)
 
-    def _judged(self, outputs: Callable[[Pass], list[Outputs]]) -> Measured:
+    def cached(self, make: Callable[[Any, int], Any], rewound: bool) -> Measured:
+        """The same from tokens that are read in pieces with a cache."""
+
+        def outputs(run: Pass) -> list[Outputs]:
+            first, other = self._inputs(run)
+            return [self._cached(run, inputs, make, other if rewound else None) for inputs in (first, other)]
+
+        return self._judged(outputs)
+
+    def _cached(self, run: Pass, inputs: Inputs, make: Callable[[Any, int], Any], rewound: Inputs | None) -> Outputs:
+        length = inputs.length or 0
+        sizes = [length - 2, 1, 1] if rewound is None else [length // 2, length - length // 2 - 1, 1]
+        if rewound is not None:  # the other tokens, in another order where they are the same
+            rewound = rewound.each(lambda ids: ids.flip(-1), "ids")
+        cache = make(run.model.config, length)
+        return run.outputs_of(lambda model: run_transformers(model, inputs, sizes, self.subject, cache, rewound))
+
+    @property
+    def trainable(self) -> bool:
+        """Whether there are parameters with a gradient."""
+        return any(p.requires_grad for p in self.runs[torch.float64].model.parameters())
+
+    def gradients(self, engine: Engine) -> Measured:
+        """The same for the gradients of a random sum of the outputs with respect to every parameter."""
+        plain = {dtype: [self._gradients(run, None)] for dtype, run in self.runs.items()}
+        return self._judged(lambda run: [self._gradients(run, engine)], plain)
+
+    def _gradients(self, run: Pass, engine: Engine | None) -> Outputs:
+        parameters = {n: p for n, p in run.model.named_parameters() if p.requires_grad and p.is_floating_point()}
+
+        def call(model: Any) -> Any:
+            with torch.enable_grad():
+                outputs = self.subject.select_outputs(run.inputs.call(model))
+                generator = Generator().manual_seed(self.subject.seed + 41)
+                loss = sum(
+                    (t * torch.randn(t.shape, dtype=torch.float64, generator=generator).to(t)).sum()
+                    for t in outputs.values()
+                    if t.is_floating_point()
+                )
+                found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)  # type: ignore[arg-type]
+            parts = (torch.zeros_like(p) if g is None else g for p, g in zip(parameters.values(), found, strict=True))
+            # one vector: the gradient of a bias of keys is zero but for rounding, and has no size of its own
+            return SelectedOutputs({"": torch.cat([part.flatten() for part in parts])})
+
+        forward = run.model.forward
+        if engine is not None:
+            run.model.forward = engine(forward)
+        try:
+            return run.outputs_of(call)
+        finally:
+            run.model.__dict__.pop("forward", None)
+
+    def _judged(self, outputs: Callable[[Pass], list[Outputs]], plain: dict[torch.dtype, list[Outputs]] | None = None) -> Measured:
         errors: dict[torch.dtype, float] = {}
         for dtype, run in self.runs.items():
             try:
@@ -154,7 +231,7 @@ class _Bench:
             except (ModelError, RuntimeError) as crash:
                 text = " ".join(str(crash).split())
                 return "undecided", None, text if len(text) <= 120 else text[:117] + "..."
-            errors[dtype] = max(map(max_error, self.plain[dtype], found))
+            errors[dtype] = max(map(max_error, (plain or self.plain)[dtype], found))
         error = errors[torch.float64]
         if error <= HIDDEN * self.hidden:
             return "holds", error, ""

@@ -166,7 +166,7 @@ def _cached_run(model: nn.Module) -> CachedRun | None:
         return _run_ours
     names = arguments(model)
     if any(name in names for name in CACHE_ARGUMENTS) and ("use_cache" in names or hasattr(model, "config")):
-        return _run_transformers
+        return run_transformers
     return None
 
 
@@ -196,34 +196,49 @@ def _slice(tokens: Any, start: int, end: int) -> Any:
     )
 
 
-def _run_transformers(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
-    """transformers: the mask grows with the tokens so far, other arguments come in pieces."""
-    cache_argument = next(name for name in CACHE_ARGUMENTS if name in arguments(model))
-    past, own_cache, results, start = None, None, list[dict[str, Tensor]](), 0
+def _part(inputs: Inputs, start: int, end: int) -> dict[str, Any]:
+    """The arguments for the tokens from `start` to `end`; a mask is of all tokens so far."""
+    part: dict[str, Any] = {}
+    for name, value in inputs.values.items():
+        kind = inputs.kinds[name]
+        if (
+            name in ("attention_mask", "decoder_attention_mask")
+            and kind != "other"
+            and isinstance(value, Tensor)
+            and value.ndim == 2
+        ):
+            part[name] = value[:, :end]
+        elif kind in ("ids", "flags", "position_ids") and isinstance(value, Tensor):
+            part[name] = value[..., start:end]
+        elif kind == "features":
+            part[name] = value[..., start:end, :]
+        else:
+            part[name] = value
+    return part
+
+
+def run_transformers(
+    model: Any, inputs: Inputs, sizes: list[int], subject: Subject, cache: Any = None, rewound: Inputs | None = None
+) -> dict[str, Tensor]:
+    """transformers: the mask grows with the tokens so far, other arguments come in pieces.
+
+    cache    to write into; by default the one that the model returns
+    rewound  other tokens that are read after the first piece, and then removed from the cache by `crop`
+    """
+    cache_argument = next(name for name in CACHE_ARGUMENTS if name in arguments(subject.model))
+    past, own_cache, results, start = cache, cache, list[dict[str, Tensor]](), 0
     for size in sizes:
         end = start + size
-        part: dict[str, Any] = {}
-        for name, value in inputs.values.items():
-            kind = inputs.kinds[name]
-            if (
-                name in ("attention_mask", "decoder_attention_mask")
-                and kind != "other"
-                and isinstance(value, Tensor)
-                and value.ndim == 2
-            ):
-                part[name] = value[:, :end]
-            elif kind in ("ids", "flags", "position_ids") and isinstance(value, Tensor):
-                part[name] = value[..., start:end]
-            elif kind == "features":
-                part[name] = value[..., start:end, :]
-            else:
-                part[name] = value
+        part = _part(inputs, start, end)
         output = model(**part, **{cache_argument: past}, use_cache=True)
         past = getattr(output, cache_argument, None) if own_cache is None else own_cache
         if past is None:  # some return none and write into the cache that is passed
             past = own_cache = _empty_cache(model, cache_argument)
             output = model(**part, **{cache_argument: past}, use_cache=True)
         results.append(subject.select_outputs(output))
+        if rewound is not None and start == 0:
+            model(**_part(rewound, end, inputs.length or end), **{cache_argument: past}, use_cache=True)
+            past.crop(end - (inputs.length or end))  # a negative number: so many tokens are removed
         start = end
     rows, joined = subject.axes(subject.in_dtype(subject.dtype)), SelectedOutputs()
     for name in results[0]:

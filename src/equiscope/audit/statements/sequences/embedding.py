@@ -166,17 +166,17 @@ def _truncated(subject: Subject, runs: dict[torch.dtype, Pass], inputs: Inputs) 
     right = [_cut(e.ids, e.special_tokens_mask, encoder.limit) for e in encodings]
     given = encoder.tokens(texts)
     ids, mask = given["input_ids"], given["attention_mask"].bool()
-    kept = [row[keep].tolist() for row, keep in zip(ids, mask, strict=True)]
+    cut_ids = [row[keep].tolist() for row, keep in zip(ids, mask, strict=True)]
     run, length = runs[torch.float64], max(map(len, full))
     try:
-        expected, found = (_vectors(run, _of_ids(inputs, rows, subject)) for rows in (right, kept))
+        expected, found = (_vectors(run, _of_ids(inputs, rows, subject)) for rows in (right, cut_ids))
         error = _distance(expected, found)
     except (ModelError, Undecided) as crash:
         return [OutputVerdict(name="truncation", verdict="undecided", note=str(crash)[:120])]
-    if kept == right:
+    if cut_ids == right:
         result = OutputVerdict(name="truncation", verdict="holds", error=error)
     else:
-        what = next(_difference(k, r, f) for k, r, f in zip(kept, right, full, strict=True) if k != r)
+        what = next(_difference(k, r, f) for k, r, f in zip(cut_ids, right, full, strict=True) if k != r)
         result = OutputVerdict(name="truncation", verdict="broken", error=error, note=f"{what}; {_effect(expected, found)}")
     name = "beyond the limit"
     try:
@@ -213,15 +213,15 @@ def _cut(ids: list[int], special: list[int], limit: int) -> list[int]:
     return ids[: max(limit - closing, opening)] + end
 
 
-def _difference(kept: list[int], right: list[int], full: list[int]) -> str:
+def _difference(cut_ids: list[int], right: list[int], full: list[int]) -> str:
     """How what is kept differs from what should be, in words."""
-    if len(kept) > len(right):
-        return f"a text of {len(full)} tokens keeps {len(kept)} of them, more than the limit of {len(right)}"
-    if kept[-1:] != right[-1:] and kept[: len(right) - 1] == right[: len(kept[: len(right) - 1])]:
+    if len(cut_ids) > len(right):
+        return f"a text of {len(full)} tokens keeps {len(cut_ids)} of them, more than the limit of {len(right)}"
+    if cut_ids[-1:] != right[-1:] and cut_ids[: len(right) - 1] == right[: len(cut_ids[: len(right) - 1])]:
         return f"a text of {len(full)} tokens is cut with its last special token"
-    if len(kept) > 2 and kept[1:-1] == full[-len(kept) + 1 : -1]:
-        return f"of a text of {len(full)} tokens the last {len(kept)} are kept, not the first"
-    return f"of a text of {len(full)} tokens other {len(kept)} tokens are kept than the first {len(right)}"
+    if len(cut_ids) > 2 and cut_ids[1:-1] == full[-len(cut_ids) + 1 : -1]:
+        return f"of a text of {len(full)} tokens the last {len(cut_ids)} are kept, not the first"
+    return f"of a text of {len(full)} tokens other {len(cut_ids)} tokens are kept than the first {len(right)}"
 
 
 def _of_ids(inputs: Inputs, rows: list[list[int]], subject: Subject) -> Inputs:
