@@ -238,7 +238,7 @@ def with_tables_of(b: Side, a: Side) -> Side:
 
     Rotary frequencies that one side stores in float32 and the other computes in float64 are the same numbers.
     """
-    if a.program is None or b.program is None:
+    if a.program is None or b.program is None or b.single:  # what runs in float32 alone has no exact tables
         return b
     fixed = [t for v, t in a.high.items() if v not in a.moving and t.is_floating_point() and t.numel() > 1]
     fixed += [1 / t for t in fixed]  # one side multiplies by frequencies, the other divides by their reciprocals
