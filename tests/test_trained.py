@@ -43,7 +43,7 @@ def test_a_name_loads_a_model_whose_weights_are_small_and_whose_data_may_be_shar
     folder = trained.path_of(name)
     model = eq.load(name)
     assert not model.training
-    (weights,) = folder.rglob("*.safetensors")
+    (weights,) = folder.rglob("model.safetensors")
     assert weights.stat().st_size == card(name)["bytes"] <= LARGEST
     assert sum(p.numel() for p in model.parameters()) == read_run(folder).parameters
     assert catalogue()[script.DATA[name]].share

@@ -113,6 +113,7 @@ def pack(source: Path, commit: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "examples").mkdir(parents=True)
     task.save(folder)
+    task.store_domain(folder)
     (best,) = run_folder.checkpoints(source, run_folder.BEST)
     shutil.copytree(best, folder / run_folder.BEST / best.name)
     licence(name, folder)

@@ -3,20 +3,24 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 
 import equiscope as eq
 from equiscope.checkpoints import read_spec
+from equiscope.data.frame_files import FrameFormat, Keys, frames
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.training import fit, load_run, load_task, open_task, read_recipe, recipe, resolve_spec
+from equiscope.training import atom_domain, fit, load_run, load_task, open_task, read_recipe, recipe, resolve_spec
 from equiscope.training.loop import initial_model
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import merged
@@ -402,3 +406,60 @@ def test_the_unit_of_length_follows_the_kind_of_file_not_its_name(run, tmp_path)
         (tmp_path / name).write_text(sdf)
     answers = task.predict(model, [str(tmp_path / name) for name in ("from_xyz.sdf", "w.sdf")])
     assert len({answer.answer for answer in answers}) == 1
+
+
+# --- frames unlike the training part --------------------------------------------------------------------------------------
+def stretched(path, by):
+    """The example of the trained ethanol with its last hydrogen `by` Å farther from the oxygen."""
+    lines = (eq.trained.path_of("ethanol") / "examples" / "ethanol.xyz").read_text().splitlines()
+    oxygen, hydrogen = (np.array(lines[i].split()[1:], dtype=float) for i in (4, 10))
+    moved = hydrogen + by * (hydrogen - oxygen) / np.linalg.norm(hydrogen - oxygen)
+    path.write_text("\n".join([*lines[:10], "H " + " ".join(f"{x:.8f}" for x in moved)]) + "\n")
+    return str(path)
+
+
+def test_a_stretched_bond_is_unlike_the_training_part_and_the_farther_the_more(tmp_path):
+    near, far, farther = eq.predict("ethanol", [stretched(tmp_path / f"{by}.xyz", by) for by in (0.0, 0.4, 0.8)])
+    assert near.arrays["distance"] < 1 < far.arrays["distance"] < farther.arrays["distance"]
+    assert not near.warning
+    assert "0.4.xyz is unlike the training part" in far.warning
+
+
+def test_the_distance_ignores_rotations_and_the_order_of_atoms(run):
+    task = MoleculesTask.for_evaluation(recipe(plain()), run[1], [str(ETHANOL)])
+    (domain, frame), order = (atom_domain.AtomDomain.read(run[1]), task.frames.parts["data"][0]), torch.randperm(9)
+    turned = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q.to(frame.positions.dtype)
+    moved = replace(frame, numbers=frame.numbers[order], positions=frame.positions[order] @ turned)
+    assert domain.distances([moved]) == pytest.approx(domain.distances([frame]), abs=1e-4)
+
+
+def test_an_evaluation_says_how_far_frames_are_and_a_run_without_the_file_says_nothing(run, tmp_path):
+    part = eq.evaluate(run[1], part="validation")["validation"]
+    distances = [one.more["distance"] for one in part.examples]
+    assert max(distances) == pytest.approx(1), "the limit of a small validation part is its farthest frame"
+    assert not part.warnings
+    old = shutil.copytree(run[1], tmp_path / "old")
+    (old / atom_domain.FILE).unlink()
+    assert "distance" not in eq.evaluate(old, part="validation")["validation"].examples[0].more
+    assert "distance" not in eq.predict(old, [str(ETHANOL)])[0].arrays
+
+
+def test_training_frames_are_within_and_a_damaged_file_is_refused(run, tmp_path):
+    task = open_task(recipe(plain()))
+    assert atom_domain.AtomDomain.read(run[1]).distances(task.frames.parts["train"]).max() < 0.01, "only rounding of what is stored"
+    (tmp_path / atom_domain.FILE).write_bytes(b"nothing")
+    with pytest.raises(InputError, match="Delete it"):
+        atom_domain.AtomDomain.read(tmp_path)
+
+
+@pytest.mark.parametrize(("axis", "turned"), [((0, 2), [8]), ((0, 1), [5, 6, 7])], ids=["hydroxyl", "methyl"])
+def test_torsions_that_the_simulation_shows_are_within(axis, turned):
+    path = eq.trained.path_of("ethanol")
+    (frame,), _ = frames(str(path / "examples" / "ethanol.xyz"), FrameFormat(Keys()), labelled=False)
+    domain, at = atom_domain.AtomDomain.read(path), frame.positions.double().numpy()
+    start, end = at[list(axis)]
+    unit = (end - start) / np.linalg.norm(end - start)
+    for angle in range(0, 360, 30):
+        positions = at.copy()
+        positions[turned] = end + Rotation.from_rotvec(np.deg2rad(angle) * unit).apply(at[turned] - end)
+        assert domain.distances([replace(frame, positions=torch.from_numpy(positions))])[0] < 1

@@ -100,6 +100,7 @@ def _evaluation_lines(one: PartEvaluation, other: str) -> list[str]:
     for metric in one.metrics:
         interval = between(metric.low, metric.high)
         lines.append(f"  {metric.name.ljust(wide)}  {number(metric.value, metric.unit)}{f'  ({interval})' if interval else ''}")
+    lines += [f"Warning: {warning}" for warning in one.warnings]
     shared = {metric.name for metric in one.metrics}
     lines += [
         f"Simple model, {name}: {numbers({key: value for key, value in values.items() if key in shared})}"
@@ -151,6 +152,9 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
             file=sys.stderr,
         )
     answers = task.predict(load_run(folder), _lines() if inputs == ["-"] else inputs, **options)
+    if far := [answer for answer in answers if answer.warning]:
+        count = f" This concerns {len(far)} of the {len(answers)} inputs." if len(far) > 1 else ""
+        print(f"Warning: {far[0].warning} The answer may be far off.{count}", file=sys.stderr)
     if out is not None:
         put_predictions(out, answers)
         if not json:

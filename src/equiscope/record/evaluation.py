@@ -57,6 +57,7 @@ class PartEvaluation(Struct, frozen=True, kw_only=True):
     classes, confusion  how often an example of class i (row) is answered with class j (column)
     differences  from a second run on the same examples
     simple     metrics of simple models on the same examples, by their name: the majority, a linear model
+    warnings   such as examples that are far from the training part
     """
 
     part: str
@@ -67,6 +68,7 @@ class PartEvaluation(Struct, frozen=True, kw_only=True):
     confusion: list[list[int]] = field(default_factory=list)
     differences: list[MetricDifference] = field(default_factory=list)
     simple: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> MetricValue:
         """The metric of this name. Raises KeyError if there is none."""

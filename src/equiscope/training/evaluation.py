@@ -1,6 +1,8 @@
 """Evaluation: a task's outcomes on a part become metrics with intervals, the worst examples, a confusion matrix."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +33,10 @@ def evaluated(
         for name, value in values.items()
         for low, high in [spread.get(name) or (None, None)]
     ]
-    more = found.more or [{}] * len(found.names)
+    more: Sequence[Mapping[str, Any]] = found.more or [{}] * len(found.names)
+    far = task.far(part, folder, found.errors) if folder is not None else None
+    if far is not None:
+        more = [dict(one) | {"distance": distance} for one, distance in zip(more, far[0].tolist(), strict=True)]
     examples = [
         AnsweredExample(name=name, answer=answer, target=target, error=error, more=extra)
         for name, answer, target, error, extra in zip(
@@ -43,6 +48,7 @@ def evaluated(
         part=part, metrics=metrics, worst=worst, examples=examples, classes=list(found.classes), confusion=_confusion(found),
         differences=_differences(found, other, part) if other is not None else [],
         simple=simple_model.values(task, part, folder) if folder is not None else {},
+        warnings=[far[1]] if far is not None and far[1] else [],
     )  # fmt: skip
 
 

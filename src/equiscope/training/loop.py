@@ -399,6 +399,7 @@ class TrainingLoop:
             with forked_rng():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
             simple_model.fit(self.task, self.out)
+            self.task.store_domain(self.out)
             for part in result:
                 for name, values in simple_model.values(self.task, part, self.out).items():
                     metric, value = next(iter(values.items()))

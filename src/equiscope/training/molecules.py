@@ -21,9 +21,10 @@ from equiscope.geometry.forces import ForceLoss
 from equiscope.models import Built, Model
 from equiscope.record import Sample
 from equiscope.tokens.elements import SYMBOLS
+from equiscope.training.atom_domain import AtomDomain
 from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
 from equiscope.training.folder import read_settings, write_settings
-from equiscope.training.measures import Outcomes, TrueAndPredicted, mean, root_mean_square
+from equiscope.training.measures import Outcomes, TrueAndPredicted, mean, root_mean_square, wilson
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches
 from equiscope.units import electronvolts
@@ -49,6 +50,7 @@ class MoleculesTask(Task):
         self.config, self.statistics, self.frames = recipe.data, statistics, frames
         self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
         self.force_loss: ForceLoss | None = None
+        self.domain: AtomDomain | None = None  # of a run
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -62,7 +64,9 @@ class MoleculesTask(Task):
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, read_settings(folder / STATISTICS, EnergyStatistics, "what atoms this run knows"))
+        task = cls(recipe, read_settings(folder / STATISTICS, EnergyStatistics, "what atoms this run knows"))
+        task.domain = AtomDomain.read(folder)
+        return task
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -71,6 +75,26 @@ class MoleculesTask(Task):
 
     def save(self, folder: Path) -> None:
         write_settings(folder / STATISTICS, self.statistics)
+
+    def store_domain(self, folder: Path) -> None:
+        assert self.frames is not None
+        if (domain := AtomDomain.of(self.frames)) is not None:
+            domain.write(folder)
+
+    def far(self, part: str, folder: Path, errors: np.ndarray) -> tuple[np.ndarray, str] | None:
+        assert self.frames is not None
+        if self.frames.periodic or (domain := AtomDomain.read(folder)) is None:
+            return None
+        distances = domain.distances(self.frames.parts[part])
+        far = distances > 1
+        if not far.any():
+            return distances, ""
+        low, high = wilson(int(far.sum()), len(far))
+        others = "" if far.all() else f", of the others {errors[~far].mean():.3g} meV"
+        return distances, (
+            f"{far.sum()} of {len(far)} frames are unlike the training part (distance above 1; {far.mean():.1%}, {low:.1%} to "
+            f"{high:.1%}). The mean error of their energies is {errors[far].mean():.3g} meV{others}."
+        )
 
     @property
     def forceful(self) -> bool:
@@ -286,22 +310,28 @@ class MoleculesTask(Task):
             for few in batches([len(frame.numbers) for frame in group], AT_ONCE, PAIRS):
                 t = {name: x.to(device) for name, x in joined(group[few]).items()}
                 predicted = space.energy_and_forces(t["numbers"], t["positions"], t.get("cell"))
-                predictions += map(self._prediction, group[few], predicted.energy.tolist(), predicted.forces.cpu())
+                known = self.domain if group[0].cell is None else None
+                far = known.distances(group[few]) if known is not None else np.full(len(group[few]), np.nan)
+                predictions += map(self._prediction, group[few], predicted.energy.tolist(), predicted.forces.cpu(), far.tolist())
         return predictions
 
-    def _prediction(self, frame: MoleculeFrame, energy: float, forces: Tensor) -> Prediction:
-        """forces [N, 3], with padding after those of the frame."""
+    def _prediction(self, frame: MoleculeFrame, energy: float, forces: Tensor, distance: float) -> Prediction:
+        """forces [N, 3], with padding after those of the frame; distance: from the training part, NaN where it is unknown."""
         forces = forces[: len(frame.numbers)]
         if not (math.isfinite(energy) and bool(forces.isfinite().all())):
             raise InputError(f"{frame.name}: the model's prediction is NaN or infinite. Its atoms are too far apart.")
+        far = {"distance": distance} if math.isfinite(distance) else {}
+        warning = f"{frame.name} is unlike the training part (distance {distance:.3g}, limit 1)." if distance > 1 else ""
         if not self.forceful:
-            return Prediction(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
+            each = {"eV an atom": energy / len(forces)}
+            return Prediction(frame.name, f"{energy:.6f} eV", each, arrays={"energy": energy, **far}, warning=warning)
         largest = float(forces.norm(dim=-1).max())
         return Prediction(
             frame.name,
             f"{energy:.6f} eV",
             {"largest force": largest},
-            arrays={"energy": energy, "forces": forces.tolist(), **_geometry(frame)},
+            arrays={"energy": energy, "forces": forces.tolist(), **far, **_geometry(frame)},
+            warning=warning,
         )
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -72,6 +73,7 @@ class Prediction:
 
     more    numbers with it, e.g. the probability of each class
     alone   whether the output is shown without the input, as a translation is
+    warning  a sentence on why the output may be far off; empty where nothing is known against it
     arrays  large values, by name: only in JSON
     """
 
@@ -80,6 +82,7 @@ class Prediction:
     more: dict[str, float] = field(default_factory=dict)
     alone: bool = False
     arrays: dict[str, Any] = field(default_factory=dict)
+    warning: str = ""
 
     def text(self) -> str:
         """As a person reads it."""
@@ -193,6 +196,17 @@ class Task(ABC):
 
     def outcomes(self, model: Built, part: str) -> Outcomes | None:
         """What the model answers on a part, example by example; None where a task has metrics of the whole part only."""
+        return None
+
+    def store_domain(self, folder: Path) -> None:
+        """Store in a run's folder what recognises inputs that are far from the training part; nothing for most tasks."""
+        return
+
+    def far(self, part: str, folder: Path, errors: np.ndarray) -> tuple[np.ndarray, str] | None:
+        """How far each example of a part lies from the training part, far above 1, and a sentence; None where that is unknown.
+
+        errors  of the examples
+        """
         return None
 
     @property
