@@ -63,7 +63,8 @@ def record(folder: Path) -> Path:
             sys.exit(f"{folder} has the seeds {plan.seeds} and looks at {plan.looks}, and {path.name} others.")
         if plan.smallest_effect not in (None, question.smallest_effect):  # a plan may be older than this field
             sys.exit(f"{folder} has the smallest effect {plan.smallest_effect}, and {path.name} {question.smallest_effect}.")
-        kept = with_answer(msgspec.structs.replace(found, smallest_effect=question.smallest_effect))
+        trials = [msgspec.structs.replace(t, reason=t.reason.replace(f"{folder.resolve()}/", "")) for t in found.trials]
+        kept = with_answer(msgspec.structs.replace(found, trials=trials, smallest_effect=question.smallest_effect))
         kept = msgspec.structs.replace(kept, command=f"equiscope compare recipes/questions/{path.name}")
         out = RESULTS / f"{path.stem}.json"
         out.parent.mkdir(exist_ok=True)

@@ -21,14 +21,26 @@ def notes(comparison: Comparison, left: int = 0) -> Iterator[str]:
             f"{left} run{'s are' if left > 1 else ' is'} not done yet: the same command goes on. "
             "Until then the verdicts are preliminary."
         )
-    for trial in comparison.trials:
-        if trial.value is None and trial.reason:
-            yield f"{trial.candidate} with seed {trial.seed} has no result: {trial.reason}"
+    yield from _failed(comparison)
     yield from _fairness(comparison)
     yield from notes_of_looks(comparison, left)
     yield from _more_seeds(comparison)
     yield from _extrapolation(comparison)
     yield from _symmetry(comparison)
+
+
+def _failed(comparison: Comparison) -> Iterator[str]:
+    """Runs without a result: of each candidate the seeds, and the reason of the first."""
+    failed = defaultdict(list)
+    for trial in comparison.trials:
+        if trial.value is None and trial.reason:
+            failed[trial.candidate].append(trial)
+    for candidate, (first, *others) in failed.items():
+        if others:
+            seeds = listed([str(trial.seed) for trial in (first, *others)])
+            yield f"{candidate} with the seeds {seeds} has no result. Seed {first.seed}: {first.reason}"
+        else:
+            yield f"{candidate} with seed {first.seed} has no result: {first.reason}"
 
 
 def _more_seeds(comparison: Comparison) -> Iterator[str]:
