@@ -9,6 +9,7 @@ from pathlib import Path
 from .cases import CASES
 from .healthy import HEALTHY
 from .judged import judge, judge_healthy
+from .small_models import SMALL
 
 KNOWN = Path(__file__).with_name("known_failures.json")
 
@@ -19,7 +20,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help=f"write {KNOWN.name}")
     options = parser.parse_args()
     rows, failures, start = defaultdict(lambda: [0, 0, 0]), {}, time.process_time()
-    for case in CASES:
+    for case in CASES + SMALL:
         if options.only in case.name:
             answer = judge(case)
             for key in (case.cause, f"form {case.form}", "all planted"):

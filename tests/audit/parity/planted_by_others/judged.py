@@ -6,6 +6,7 @@ import equiscope as eq
 
 from .cases import CASES, Case
 from .healthy import HEALTHY
+from .small_models import SMALL
 
 
 @dataclass
@@ -45,4 +46,4 @@ def sentence(parity) -> str:
 
 def everything() -> dict:
     """All answers, planted ones and healthy ones."""
-    return {"planted": {c.name: asdict(judge(c)) for c in CASES}, "healthy": {n: asdict(judge_healthy(n)) for n in HEALTHY}}
+    return {"planted": {c.name: asdict(judge(c)) for c in CASES + SMALL}, "healthy": {n: asdict(judge_healthy(n)) for n in HEALTHY}}

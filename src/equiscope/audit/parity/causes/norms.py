@@ -1,21 +1,25 @@
 """Norms: their kind, epsilon, weight, bias and placement, solved from the numbers before and after."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import arguments, first_nodes, references, reproduces
+from equiscope.audit.parity.causes.replayed import arguments, downstream, first_nodes, references, reproduces
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side
+from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref
 
 ELEMENTWISE = {"add", "radd", "mul", "rmul", "Mul", "Add", *CASTS}  # a weight and a bias behind a norm
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 NEAR = 14  # steps after the divergence that may belong to the norm
-KINDS = ("RMSNorm", "LayerNorm", "LayerNorm with an unbiased variance", "LayerNorm divided by the standard deviation plus epsilon")
+KINDS = (
+    "RMSNorm", "LayerNorm", "LayerNorm with an unbiased variance",
+    "LayerNorm divided by the unbiased standard deviation plus epsilon", "LayerNorm divided by the standard deviation plus epsilon",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class SolvedNorm:
         if self.kind == KINDS[0]:
             return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
         centered = x - x.mean(-1, keepdim=True)
-        if self.kind == KINDS[3]:
-            return centered / (x.std(-1, keepdim=True) + self.eps)
+        if self.kind in KINDS[3:]:
+            return centered / (x.std(-1, correction=int(self.kind == KINDS[3]), keepdim=True) + self.eps)
         variance = x.var(-1, correction=int(self.kind == KINDS[2]), keepdim=True)
         return centered * (variance + self.eps).rsqrt()
 
@@ -132,7 +136,47 @@ def placement(d: Divergence) -> Finding | None:
             return Finding(
                 "norm placement", f"{solved.kind} in {where}", "no norm at this step", "{0} without it computes {1}'s numbers"
             )
+    return _both_missing(d, solved, node) or _moved(d, solved, node)
+
+
+def _both_missing(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
+    """B lacks this norm and the next one, as those of queries and keys, which only their product shows."""
+    start = d.a_region.index(node.value)
+    for value in d.a_region[start + 1 : start + NEAR]:
+        found = _solve_at(d.a, [value], d.a.ancestors(value, NEAR))
+        if found is None or torch.equal(found[0].x, solved.x):
+            continue
+        second, after = found
+        for one, other in product(_ends(d.a, node), _ends(d.a, after)):
+            if reproduces(d, {one.value: solved.x, other.value: second.x}):
+                where = " and ".join(step.module or "the model" for step in (node, after))
+                evidence = "{0} without both computes {1}'s numbers"
+                return Finding("norm placement", f"{solved.kind} in {where}", "no norm at these steps", evidence)
+        return None
     return None
+
+
+def _moved(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
+    """B normalises later, behind a rotation for example: A without this norm computes the numbers before B's norm."""
+    other = _solve_at(d.b, d.b_region, d.mirrored().explained_inputs())
+    if other is None or other[0].kind != solved.kind:
+        return None
+    before = sorted_numbers(other[0].x)
+    if before is None or _same(before, solved.x):
+        return None
+    for skipped in _ends(d.a, node):
+        later = [v for v in downstream(d.a, {skipped.value}) if d.a.high[v].numel() == before.numel()][:NEAR]
+        values = rerun(d.a, {skipped.value: solved.x.to(d.a.high[skipped.value].dtype)}, later)
+        if any(_same(before, t) for t in values.values()):
+            says = [f"{solved.kind} in {one.module or 'the model'}" for one in (node, other[1])]
+            return Finding("norm placement", says[0], f"{says[1]}, later", "{0} without it computes the input of {1}'s norm")
+    return None
+
+
+def _same(ordered: Tensor, t: Tensor) -> bool:
+    """Whether a tensor has these sorted numbers."""
+    numbers = sorted_numbers(t)
+    return numbers is not None and numbers.shape == ordered.shape and is_rounding(difference(ordered, numbers))
 
 
 def _is_output(d: Divergence, t: Tensor) -> bool:
@@ -214,8 +258,8 @@ def _from_numbers(x: Tensor, y: Tensor) -> SolvedNorm | None:
         if not bool((rate > 0).all()) or difference(y, start * rate.unsqueeze(-1)) > 1e-12:
             continue
         for kind in kinds:
-            size = x.square().mean(-1) if kind == KINDS[0] else x.var(-1, correction=int(kind != KINDS[1]))
-            values = 1 / rate - size.sqrt() if kind == KINDS[3] else rate.pow(-2) - size
+            size = x.square().mean(-1) if kind == KINDS[0] else x.var(-1, correction=int(kind in KINDS[2:4]))
+            values = 1 / rate - size.sqrt() if kind in KINDS[3:] else rate.pow(-2) - size
             eps, scale = values.median().item(), size.max().item() + 1e-300
             if bool(((values - eps).abs() <= 1e-11 * scale).all()) and -1e-12 * scale <= eps < 0.2 * scale:
                 return SolvedNorm(kind, max(eps, 0.0), x)
