@@ -187,7 +187,9 @@ def _seeds(comparison: Comparison, pair: PairedDifference) -> str:
     look = current_look(comparison)
     if look is not None and not look.planned:
         return f"{count} seeds, {look.seeds - planned[-1]} of them not planned"
-    return f"{count} of at most {planned[-1]} seeds" if len(planned) > 1 and count < planned[-1] else f"{count} seeds"
+    if len(planned) > 1 and count < planned[-1]:
+        return f"{count} of at most {planned[-1]} seeds"
+    return f"{count} seed{'s' * (count != 1)}"
 
 
 def _unit(comparison: Comparison) -> str:
