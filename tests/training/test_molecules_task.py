@@ -444,6 +444,14 @@ def test_an_evaluation_says_how_far_frames_are_and_a_run_without_the_file_says_n
     assert "distance" not in eq.predict(old, [str(ETHANOL)])[0].arrays
 
 
+def test_a_validation_part_that_repeats_the_training_part_gives_a_limit_above_rounding():
+    task = open_task(recipe(plain()))
+    task.frames.parts["validation"] = task.frames.parts["train"][:4]
+    domain = atom_domain.AtomDomain.of(task.frames)
+    assert domain.limit == atom_domain.SMALLEST
+    assert domain.distances(task.frames.parts["train"]).max() < 1
+
+
 def test_training_frames_are_within_and_a_damaged_file_is_refused(run, tmp_path):
     task = open_task(recipe(plain()))
     assert atom_domain.AtomDomain.read(run[1]).distances(task.frames.parts["train"]).max() < 0.01, "only rounding of what is stored"

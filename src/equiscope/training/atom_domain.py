@@ -29,6 +29,7 @@ CENTRES = 1024  # training atoms of each element that are stored
 FRAMES = 2000  # of the training part, at most, from which they are chosen
 NEIGHBOURS = 32  # of each element, at most, that describe an atom
 HEALTHY = 0.99  # of the validation part that is within the limit
+SMALLEST = 1e-3  # limit in 1/Å, above the rounding of what is stored: for a validation part that repeats the training part
 
 
 class AtomDomain:
@@ -54,7 +55,8 @@ class AtomDomain:
         rows = torch.cat(found)
         centres = {e: _spread_out(rows[numbers == e]).half().float() for e in elements if bool((numbers == e).any())}
         known = cls(centres, 1.0)
-        return cls(centres, float(np.quantile(known.distances(validation), HEALTHY, method="higher")))
+        limit = float(np.quantile(known.distances(validation), HEALTHY, method="higher"))
+        return cls(centres, max(limit, SMALLEST))
 
     def distances(self, frames: Sequence[MoleculeFrame]) -> np.ndarray:
         """Of each frame, in units of the limit: above 1 it lies far from the training part."""
@@ -85,6 +87,8 @@ class AtomDomain:
         try:
             tensors = load(budgets.read(folder / FILE))
             limit = float(tensors.pop("limit"))
+            if not (tensors and limit > 0):
+                raise ValueError("it needs atoms and a limit above 0")
             return cls({int(name.removeprefix("centres.")): rows.float() for name, rows in tensors.items()}, limit)
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise InputError(
