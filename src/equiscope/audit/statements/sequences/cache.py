@@ -238,7 +238,7 @@ def run_transformers(
         results.append(subject.select_outputs(output))
         if rewound is not None and start == 0:
             model(**_part(rewound, end, inputs.length or end), **{cache_argument: past}, use_cache=True)
-            past.crop(end - (inputs.length or end))  # a negative number: so many tokens are removed
+            past.crop(end - (inputs.length or end))  # negative: the number of tokens to remove
         start = end
     rows, joined = subject.axes(subject.in_dtype(subject.dtype)), SelectedOutputs()
     for name in results[0]:
