@@ -354,7 +354,10 @@ def test_the_command_measures_new_data_and_says_what_was_learned_from(equi, text
     assert "was trained on texts/text.txt" in err
     refused(equi("evaluate", run, base / "new.txt", "--part", "test"), "New data has no parts, but --part test asks for one")
     refused(equi("evaluate", run, "nowhere.txt"), "There is no nowhere.txt")
-    assert "is taken as a text, though a file has that name" in equi("predict", run, base / "new.txt", "--steps", 2)[2]
+    (base / "lines.txt").write_text("The cat\nThe dog\n")
+    code, out, err = equi("predict", run, base / "lines.txt", "--steps", 2, "--json")
+    assert [one["input"] for one in json.loads(out)] == ["The cat", "The dog"]
+    assert "lines.txt is a file: its 2 texts are the inputs." in err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from PIL import Image
 
 from equiscope.training import fit, open_task, recipe
 from equiscope.training.reading import merged
-from equiscope.training.verbs import predict
+from equiscope.training.verbs import evaluate, predict
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "data.md"
@@ -83,3 +83,9 @@ def test_a_recipe_of_the_page_is_complete(shown, tmp_path, monkeypatch):
     assert run.state == "finished"
     assert not [note for note in run.notes if "ignores the order" in note]
     assert predict(tmp_path / "run", inputs)
+    part, task = evaluate(tmp_path / "run").parts[0], shown["data"]["task"]
+    assert any(one.low is not None for one in part.metrics)
+    if task != "language":
+        pytest.importorskip("sklearn")
+        shared = {one.name for one in part.metrics}
+        assert [bool(shared & set(values)) for values in part.simple.values()] == [True] * (1 if task == "translation" else 2)

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 
 from equiscope.data import Translation
-from equiscope.data.translation import EncodedPair
+from equiscope.data.translation import EncodedPair, SentencePair
 from equiscope.errors import InputError
 from equiscope.models import Beams, Mixed, build, describe
 from equiscope.record import Point, read_run
 from equiscope.training import Watcher, bleu, fit, load_run, load_task, open_task, read_recipe, recipe, translation
+from equiscope.training.measures import edits
 from equiscope.training.task import resolve_spec
 from equiscope.training.translation import TranslationTask, most, rdrop_loss
 
@@ -32,7 +33,9 @@ def asked(folder: Path, **changes):
         (folder / name).write_text("".join(pair[side] + "\n" for pair in PAIRS), encoding="utf-8")
     names = [str(folder / "a.en"), str(folder / "a.de")]
     block = {"attention": {"heads": 2, "position": "rope"}, "norm": {"kind": "rms"}, "feedforward": {"inner": 64}}
-    data = {"task": "translation", "train": names, "validation": names, "vocabulary": 300} | changes.pop("data", {})
+    data = {"task": "translation", "train": names, "validation": names, "vocabulary": 300, "languages": ["en", "de"]} | changes.pop(
+        "data", {}
+    )
     decoder = block | {"attention": {"heads": 2, "position": "rope", "causal": True}, "cross": {"heads": 2}}
     model = {
         "width": 32, "layers": 2, "tied": True, "shared": True, "block": decoder,
@@ -304,6 +307,33 @@ def test_costs_of_a_batch_are_those_of_the_description(task):
     for length, source in ((1, 1), (5, 30), (17, 4)):
         batch = replace(batch, length=length, source=source, size=3)
         assert task.multiply_adds(spec, batch) == pytest.approx(3 * describe(spec, length, source).multiply_adds)
+
+
+def test_pairs_have_exact_match_and_edits_to_the_nearest_of_several_targets():
+    rows = [("record", "R EH K ER D"), ("record", "R IH K AO R D"), ("cat", "K AE T"), ("dog", "D AO G")]
+    pairs = [SentencePair(*row, "") for row in rows]
+    answers = {"record": "R IH K AO R D", "cat": "K AH T S", "dog": "D AO"}
+    found, unit = translation.pair_outcomes(pairs, [answers[pair.source] for pair in pairs])
+    assert (unit, found.names, found.errors.tolist()) == ("word", ["record", "cat", "dog"], [0, 2, 1])
+    assert found.values == {"exact match": pytest.approx(1 / 3), "edit distance": pytest.approx(3 / (6 + 3 + 3))}
+    assert found.targets[0] == "R EH K ER D or R IH K AO R D"
+    spelled = [SentencePair("R EH D", "read", "")]
+    found, unit = translation.pair_outcomes(spelled, ["red"])
+    assert (unit, found.values["edit distance"]) == ("character", 1 / 4)
+
+
+@pytest.mark.parametrize(("a", "b", "count"), [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("abc", "abc", 0)])
+def test_edits_are_levenshteins(a, b, count):
+    assert edits(a, b) == edits(b, a) == count
+
+
+def test_pairs_without_languages_count_what_stands_between_spaces(tmp_path):
+    task = open_task(asked(tmp_path, data={"languages": None}))
+    task.final(build(resolve_spec(task)).eval())
+    assert "tok:none" in task.signatures["bleu"]
+    assert not [name for name in task.signatures if name.startswith("bleu ")]
+    said, wanted = ["a b c d e."], ["a b c d e ."]  # equal by 13a
+    assert bleu.greedy(said, wanted, None) < bleu.greedy(wanted, wanted, None) == pytest.approx(100)
 
 
 def test_bleu_of_known_texts_is_what_sacrebleu_and_moses_say():

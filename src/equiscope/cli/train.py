@@ -146,12 +146,11 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
         check(out)
         outputs.check(out, "Choose another file with --out.")
     _, task = load_task(folder)
-    if isinstance(task, TextTask) and task.name != "texts" and (file := next((text for text in inputs if _is_file(text)), None)):
-        print(
-            f"{file} is taken as a text, though a file has that name. Its lines: equiscope predict {folder} - < {file}",
-            file=sys.stderr,
-        )
-    answers = task.predict(load_run(folder), _lines() if inputs == ["-"] else inputs, **options)
+    if inputs == ["-"]:
+        inputs = _lines()
+    elif isinstance(task, TextTask) and task.name != "texts":
+        inputs = [line for text in inputs for line in (_lines_of(text, task.column) if _is_file(text) else [text])]
+    answers = task.predict(load_run(folder), inputs, **options)
     if far := [answer for answer in answers if answer.warning]:
         count = f" This concerns {len(far)} of the {len(answers)} inputs." if len(far) > 1 else ""
         print(f"Warning: {far[0].warning} The answer may be far off.{count}", file=sys.stderr)
@@ -182,6 +181,15 @@ def _lines() -> list[str]:
         "\n"
     )  # only "\n" ends a line, as in parallel files
     return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
+
+
+def _lines_of(name: str, column: str) -> list[str]:
+    """The inputs in a file; a sentence says so, since a text may have the name of a file."""
+    from equiscope.data.texts import inputs_of
+
+    lines = inputs_of(Path(name), column)
+    print(f"{name} is a file: its {len(lines)} texts are the inputs.", file=sys.stderr)
+    return lines
 
 
 def run_summary(run: Run, folder: Path) -> dict[str, Any]:

@@ -77,6 +77,15 @@ def stretches(paths: Iterable[Path], field: str = "text", separator: str | None 
         yield from document
 
 
+def inputs_of(path: Path, field: str) -> list[str]:
+    """The inputs in a file: a column of a table, a field of lines of JSON, or the lines of a plain text."""
+    if kind_of(path.name) in (".csv", ".tsv", ".jsonl", ".ndjson"):
+        return list(texts([path], field))
+    with open_file(path) as file:
+        lines = decoded(file.read(), str(path)).split("\n")  # only "\n" ends a line, as in parallel files
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
 def documents(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH) -> Iterator[Iterator[str]]:
     """The documents of files, in order, each in stretches: read one before you ask for the next.
 

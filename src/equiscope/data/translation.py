@@ -42,7 +42,8 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     test        pairs that are evaluated once, at the end
     held_out    share of the training pairs for the validation part, if `validation` names no files
     fields      columns, or fields of a line of JSONL: [source, target]
-    languages   of source and target, two letters each; the target language determines how the tokenised BLEU counts words
+    languages   of source and target, two letters each, such as ["en", "de"]: BLEU then counts their words. Without them, what
+                stands between spaces is counted, such as the phonemes of a word
     tokens      "pieces" (byte pair encoding, trained on both sides of the training part), "checkpoint" (of model.start), or a
                 tokenizer.json
     vocabulary  size of the vocabulary of "pieces"
@@ -59,7 +60,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     test: tuple[str, str] | str | None = None
     held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     fields: tuple[str, str] = ("source", "target")
-    languages: tuple[Letters, Letters] = ("en", "de")
+    languages: tuple[Letters, Letters] | None = None
     tokens: str = "pieces"
     vocabulary: Size = 8000
     lower: bool = False

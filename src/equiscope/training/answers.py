@@ -6,7 +6,7 @@ A run stores its answer as `answer.json`. Tasks that read texts, pictures or sou
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ class OneClass(Struct, frozen=True, kw_only=True, tag="class"):
 
     classes: list[str]
     counts: list[int] = []
+    without_input: ClassVar[str] = "majority"
 
     def __post_init__(self) -> None:
         """Check values from a file."""
@@ -90,6 +91,7 @@ class SeveralLabels(Struct, frozen=True, kw_only=True, tag="labels"):
     labels: list[str]
     counts: list[int] = []
     examples: int = 0
+    without_input: ClassVar[str] = "most frequent labels"
 
     def __post_init__(self) -> None:
         """Check values from a file."""
@@ -155,6 +157,7 @@ class Numbers(Struct, frozen=True, kw_only=True, tag="numbers"):
     names: list[str]
     mean: list[float]
     deviation: list[float]
+    without_input: ClassVar[str] = "mean"
 
     def __post_init__(self) -> None:
         """Check values from a file."""

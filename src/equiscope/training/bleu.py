@@ -2,14 +2,18 @@
 
 Three numbers, because papers mean different ones: cased and lower-cased with WMT's tokenisation (13a, sacrebleu's default), and
 tokenised, as papers on Multi30k report it: Moses' words after normalising punctuation, lower-cased, no further tokenisation.
+Pairs that are no translations, such as words and their phonemes, have one: of what stands between spaces.
 Sources: Papineni et al. 2002; Post 2018, "A Call for Clarity in Reporting BLEU Scores".
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import Any
 
 from equiscope.tokens.extra import needed
+
+BETWEEN_SPACES: dict[str, Any] = {"tokenize": "none", "force": True}
 
 
 @dataclass(frozen=True)
@@ -21,16 +25,16 @@ class Scores:
     words: int | None = None
 
 
-def greedy(answers: Sequence[str], references: Sequence[str]) -> float:
-    """Cased, 13a: the one score that is computed during training."""
-    metric = needed("sacrebleu", "train", "BLEU").metrics.BLEU()
+def greedy(answers: Sequence[str], references: Sequence[str], language: str | None) -> float:
+    """Cased, 13a: the one score that is computed during training. language: None counts what stands between spaces."""
+    metric = needed("sacrebleu", "train", "BLEU").metrics.BLEU(**({} if language else BETWEEN_SPACES))
     return float(metric.corpus_score(list(answers), [list(references)]).score)
 
 
-def scores(answers: Sequence[str], references: Sequence[str], language: str, lowered: bool = False) -> Scores:
+def scores(answers: Sequence[str], references: Sequence[str], language: str | None, lowered: bool = False) -> Scores:
     """All three scores; the tokenised one only if sacremoses is installed.
 
-    language  of the translations, two letters
+    language  of the translations, two letters; None: one score, of what stands between spaces
     lowered   whether both sides are lower-cased already: then no score is cased, and every signature says so
     """
     result = _scores(answers, references, language)
@@ -42,8 +46,12 @@ def scores(answers: Sequence[str], references: Sequence[str], language: str, low
     return replace(result, signatures=signatures)
 
 
-def _scores(answers: Sequence[str], references: Sequence[str], language: str) -> Scores:
+def _scores(answers: Sequence[str], references: Sequence[str], language: str | None) -> Scores:
     BLEU = needed("sacrebleu", "train", "BLEU").metrics.BLEU
+    if language is None:
+        metric = BLEU(**BETWEEN_SPACES)
+        value = float(metric.corpus_score(list(answers), [list(references)]).score)
+        return Scores({"bleu": value}, {"bleu": str(metric.get_signature())})
     values, signatures = {}, {}
     for name, metric in (("bleu", BLEU()), ("bleu lower-cased", BLEU(lowercase=True))):
         values[name] = float(metric.corpus_score(list(answers), [list(references)]).score)

@@ -155,6 +155,16 @@ def scaled(name: str, of: Measure, scale: float) -> Measure:
     return Measure(name, of.sums, lambda sums: of.value(sums) * scale)
 
 
+def edits(a: Sequence[str], b: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions that make one sequence of the other (Levenshtein 1966)."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+    return row[-1]
+
+
 # --- intervals ------------------------------------------------------------------------------------------------------------
 def wilson(right: float, count: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a rate, `right` of `count`."""

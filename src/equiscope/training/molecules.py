@@ -20,7 +20,8 @@ from equiscope.geometry import SpaceModel
 from equiscope.geometry.forces import ForceLoss
 from equiscope.models import Built, Model
 from equiscope.record import Sample
-from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.elements import NUMBERS, SYMBOLS
+from equiscope.training.answers import Numbers
 from equiscope.training.atom_domain import AtomDomain
 from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
 from equiscope.training.folder import read_settings, write_settings
@@ -35,6 +36,19 @@ STATISTICS = "elements.json"
 MILLI = 1e3
 LEVELLED = 500  # frames, at most, of the training part that say where energies lie on average
 NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to absolute
+
+
+class BeyondAtoms(Numbers, frozen=True, kw_only=True):
+    """Energies in eV beyond that of a molecule's atoms and their mean binding, of which the metrics are those of the task."""
+
+    without_input: ClassVar[str] = "energies of atoms"
+
+    def outcomes(self, names: Sequence[str], outputs: Tensor, targets: Tensor, of: str) -> Outcomes:
+        """energy: mean absolute error; energy rms: root of the mean square, in meV."""
+        missed = MILLI * (outputs - targets).double().abs()[:, 0].numpy()
+        found = [mean("energy", missed, unit="meV"), root_mean_square("energy rms", missed**2, unit="meV")]
+        predicted, true = ([f"{x:.4f} eV" for x in one[:, 0].tolist()] for one in (outputs, targets))
+        return Outcomes(names, predicted, true, missed, found, {of: float(len(missed))})
 
 
 class MoleculesTask(Task):
@@ -295,6 +309,19 @@ class MoleculesTask(Task):
             {"frames": float(len(names))}, parity=[TrueAndPredicted("energy", "eV", np.array(true), np.array(predicted))],
             more=[{"energy": x, "true energy": y} for x, y in zip(predicted, true, strict=True)], whole=False,
         )  # fmt: skip
+
+    @property
+    def simple_answer(self) -> Numbers:
+        return BeyondAtoms(names=["energy"], mean=[0.0], deviation=[1.0])
+
+    def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
+        """How many atoms of each element a molecule has; its energy beyond those of its atoms and their mean binding."""
+        assert self.frames is not None
+        known = [NUMBERS[symbol] for symbol in self.statistics.elements]
+        counts = np.array([[(frame.numbers == n).sum() for n in known] for frame in self.frames.parts[part]], dtype=np.float64)
+        energies = np.array([frame.energy for frame in self.frames.parts[part]])
+        beyond = energies - counts @ np.array(self.statistics.references) - counts.sum(-1) * self.statistics.offset
+        return counts, torch.from_numpy(beyond)[:, None].float()
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:

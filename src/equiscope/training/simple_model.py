@@ -22,37 +22,40 @@ STEPS = 1000  # of the optimiser of a linear model, at most
 
 
 def fit(task: Task, folder: Path) -> None:
-    """Fit the linear model on the training part, and store it; nothing for a task without simple features."""
-    try:
-        import sklearn  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError:
-        return
+    """Fit the simple models on the training part, and store them; nothing for a task without simple features."""
     if task.simple_answer is None or (features := task.simple_features("train")) is None:
         return
-    x, targets = features
-    weight, bias = _fitted(task, x, targets)
-    content = tensors_to_bytes({"weight": torch.from_numpy(weight).float().contiguous(), "bias": torch.from_numpy(bias).float()})
-    outputs.put(folder / FILE, content)
+    stored = {"constant": task.simple_answer.constant()}
+    try:
+        import sklearn  # type: ignore[import-untyped]  # noqa: F401
+
+        weight, bias = _fitted(task, *features)
+        stored |= {"weight": torch.from_numpy(weight).float().contiguous(), "bias": torch.from_numpy(bias).float()}
+    except ImportError:
+        pass
+    outputs.put(folder / FILE, tensors_to_bytes(stored))
 
 
 def values(task: Task, part: str, folder: Path) -> dict[str, dict[str, float]]:
-    """The metrics of the simple models on a part, by their name: "without input" and "linear"."""
+    """The metrics of the simple models on a part, by their name: `without_input` of the answer, and "linear"."""
     answer = task.simple_answer
-    if answer is None or (features := task.simple_features(part)) is None:
+    if answer is None:
+        return task.simple_metrics(part)
+    if not (folder / FILE).is_file() or (features := task.simple_features(part)) is None:
         return {}
     x, targets = features
-    constant = answer.constant().expand(len(targets), -1)
     names = [""] * len(targets)
-    found = {"majority" if isinstance(answer, OneClass) else "without input": answer.outcomes(names, constant, targets, "examples")}
-    if (folder / FILE).is_file():
-        try:
-            from safetensors.torch import load
+    try:
+        from safetensors.torch import load
 
-            stored = load((folder / FILE).read_bytes())
-            predicted = torch.from_numpy(np.asarray(x @ stored["weight"].double().numpy().T)) + stored["bias"]
-            found["linear"] = answer.outcomes(names, predicted.float(), targets, "examples")
-        except Exception as error:
-            raise InputError(f"{folder / FILE} cannot be used: {error}. Delete it: the linear model is then left out.") from error
+        stored = load((folder / FILE).read_bytes())
+        predicted = {answer.without_input: stored["constant"].expand(len(targets), -1)}
+        if "weight" in stored:
+            linear = torch.from_numpy(np.asarray(x @ stored["weight"].double().numpy().T)) + stored["bias"]
+            predicted["linear"] = linear.float()
+        found = {name: answer.outcomes(names, one, targets, "examples") for name, one in predicted.items()}
+    except Exception as error:
+        raise InputError(f"{folder / FILE} cannot be used: {error}. Delete it: the simple models are then left out.") from error
     return {name: {one.name: one.point for one in outcome.measures} for name, outcome in found.items()}
 
 

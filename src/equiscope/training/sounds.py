@@ -1,5 +1,6 @@
 """Sounds: classification of recordings. The metric is accuracy."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -189,6 +190,24 @@ class SoundsTask(Task):
             wanted.append(targets)
         names = [r.name for r in self.recordings.parts[part]]
         return OneClass(classes=self.format.classes).outcomes(names, torch.cat(outputs), torch.cat(wanted), "recordings")
+
+    @property
+    def simple_answer(self) -> OneClass:
+        counts = self.class_counts("train")
+        return OneClass(classes=self.format.classes, counts=[counts.get(name, 0) for name in self.classes])
+
+    def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
+        """The mean of the tokens of each third of a recording, and the logarithm of its length."""
+        assert self.recordings is not None
+        rows, wanted = [], []
+        for tokens, targets, _ in self.recordings.recordings(part, AT_ONCE):
+            assert tokens.valid is not None
+            for x, valid in zip(tokens.x, tokens.valid, strict=True):
+                count = int(valid.sum())
+                thirds = [x[i * count // 3 : max((i + 1) * count // 3, i * count // 3 + 1)].mean(0) for i in range(3)]
+                rows.append(torch.cat([*thirds, torch.tensor([math.log(max(count, 1))])]).double())
+            wanted.append(targets)
+        return torch.stack(rows).numpy(), torch.cat(wanted)
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:

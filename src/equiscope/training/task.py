@@ -218,6 +218,10 @@ class Task(ABC):
         """Simple features of a part [N, F], dense or sparse, and its targets; None where scikit-learn is needed and missing."""
         return None
 
+    def simple_metrics(self, part: str) -> dict[str, dict[str, float]]:
+        """Metrics of simple answers that are no linear model, by their name; empty without the training part."""
+        return {}
+
     @property
     @abstractmethod
     def parts(self) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """Text: the part common to tasks on texts. Their runs store the tokenizer."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from equiscope.errors import InputError
 from equiscope.tokens.tokenizer import FILE, Tokenizer
@@ -21,6 +21,12 @@ class TextTask(Task):
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, Tokenizer.read(folder))
+
+    @property
+    def column(self) -> str:
+        """The column of a table that has the inputs."""
+        data: Any = self.recipe.data
+        return str(data.fields[0] if hasattr(data, "fields") else data.field)
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / FILE)

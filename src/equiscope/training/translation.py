@@ -5,7 +5,9 @@ Metrics: nats per token during training, and BLEU: of greedy decoding during tra
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -16,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data.files import overlap_notes
-from equiscope.data.translation import END, PADDING, START, EncodedPair, Pairs, Translation, encoded, padded, special
+from equiscope.data.translation import END, PADDING, START, EncodedPair, Pairs, SentencePair, Translation, encoded, padded, special
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Beams, Built, CPUDecoder, Model, ModelSpec, describe, generate
 from equiscope.record import Sample, TokenSequence
@@ -24,6 +26,7 @@ from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training import bleu
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
+from equiscope.training.measures import Outcomes, edits, mean, rate
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 from equiscope.training.text import TextTask, of_start
@@ -150,25 +153,65 @@ class TranslationTask(TextTask):
         assert self.pairs is not None
         pairs = self.pairs.texts[part][:FOLLOWED]
         translations = self.translated(model, [pair.source for pair in pairs], beams=1)
-        return {"greedy bleu": bleu.greedy(translations, [pair.target for pair in pairs]), **self.lost(model, part)}
+        score = bleu.greedy(translations, [pair.target for pair in pairs], self.language)
+        return {"greedy bleu": score, **self.lost(model, part)}
 
     def final(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """BLEU of the whole part with 5 beams, computed in three ways (see `signatures`); and the loss.
+        """BLEU of the whole part with 5 beams, in three ways if the recipe names languages (see `signatures`); exact match and edit
+        distance; and the loss.
 
         Writes the translations and signatures into the run's folder, if there is one.
         """
         assert self.pairs is not None
+        return self._measured(model, part)[0]
+
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        """Of each source once: its answer, right if it is one of the targets of this source, and the edits to the nearest one."""
+        values, found = self._measured(model, part)
+        first = {one.name for one in found.measures}
+        return replace(found, extra={name: value for name, value in values.items() if name not in first})
+
+    def _measured(self, model: Built, part: str) -> tuple[dict[str, float], Outcomes]:
+        assert self.pairs is not None
         pairs = self.pairs.texts[part]
         translations = self.translated(model, [pair.source for pair in pairs])
-        scores = bleu.scores(translations, [pair.target for pair in pairs], self.data.languages[1], self.data.lower)
+        scores = bleu.scores(translations, [pair.target for pair in pairs], self.language, self.data.lower)
         searched = f"{BEAMS} beams, length penalty {self.data.length_penalty:g}"
-        self.signatures = {name: f"{how}; {searched}" for name, how in scores.signatures.items()}
-        values = scores.values | self.lost(model, part)
+        found, unit = pair_outcomes(pairs, translations, self.data.lower)
+        how = {
+            "exact match": "share of the sources whose answer is one of their targets",
+            "edit distance": f"insertions, deletions and substitutions for each {unit} of the nearest target",
+        }
+        self.signatures = {name: f"{way}; {searched}" for name, way in (scores.signatures | how).items()}
+        values = scores.values | {one.name: one.point for one in found.measures} | self.lost(model, part)
         if self.folder is not None:
             (self.folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
             report = {"values": values, "signatures": self.signatures, "words": scores.words}
             (self.folder / f"{part}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        return values
+        return values, found
+
+    def simple_metrics(self, part: str) -> dict[str, dict[str, float]]:
+        """Of answers that are the target of the most similar training source, by its one to three characters."""
+        try:
+            from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
+        except ImportError:
+            return {}
+        if self.pairs is None or "train" not in self.pairs.texts:
+            return {}
+        train, pairs = self.pairs.texts["train"], self.pairs.texts[part]
+        vector = HashingVectorizer(analyzer="char", ngram_range=(1, 3), n_features=2**16)
+        known, wanted = vector.transform([pair.source for pair in train]).T, list(dict.fromkeys(pair.source for pair in pairs))
+        answer_of: dict[str, str] = {}
+        for some in (wanted[first : first + AT_ONCE] for first in range(0, len(wanted), AT_ONCE)):
+            near = np.asarray((vector.transform(some) @ known).argmax(axis=1)).ravel()
+            answer_of |= {source: train[i].target for source, i in zip(some, near.tolist(), strict=True)}
+        found, _ = pair_outcomes(pairs, [answer_of[pair.source] for pair in pairs], self.data.lower)
+        return {"most similar source": found.values}
+
+    @property
+    def language(self) -> str | None:
+        """Of the targets, if they are of one."""
+        return None if self.data.languages is None else self.data.languages[1]
 
     @torch.no_grad()
     def lost(self, model: Built, part: str) -> dict[str, float]:
@@ -266,6 +309,31 @@ class TranslationTask(TextTask):
     def _sign(self, token: int) -> str:
         """A token as a person reads it; special tokens by their names."""
         return self.tokenizer.decode([token]) or str(self.tokenizer.inner.id_to_token(token))
+
+
+def pair_outcomes(pairs: Sequence[SentencePair], answers: Sequence[str], lowered: bool = False) -> tuple[Outcomes, str]:
+    """Exact match and edit distance of answers to pairs; pairs with one source are one example with several targets.
+
+    returns  the outcomes, and the unit of edits: "word", of what stands between spaces; "character" where few targets have a space
+    """
+    targets: dict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        targets[pair.source].append(pair.target.lower() if lowered else pair.target)
+    answer_of = {pair.source: answer for pair, answer in zip(pairs, answers, strict=True)}
+    spaced = sum(" " in pair.target for pair in pairs) * 2 > len(pairs)
+    distances, lengths = [], []
+    for source, some in targets.items():
+        cut = [one.split() if spaced else list(one) for one in (answer_of[source], *some)]
+        distance, near = min(((edits(cut[0], one), one) for one in cut[1:]), key=lambda both: both[0] / max(1, len(both[1])))
+        distances.append(distance)
+        lengths.append(max(1, len(near)))
+    missed = np.array(distances, dtype=np.float64)
+    found = Outcomes(
+        list(targets), [answer_of[source] for source in targets], [" or ".join(some) for some in targets.values()], missed,
+        [rate("exact match", [answer_of[source] in some for source, some in targets.items()]),
+         mean("edit distance", missed, lengths)],
+    )  # fmt: skip
+    return found, "word" if spaced else "character"
 
 
 def most(read: int) -> int:

@@ -10,7 +10,7 @@ from equiscope.data.texts import files, is_text_file
 from equiscope.errors import InputError
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
 
-LETTERS = 3.5  # characters of a piece, roughly
+LETTERS = 2.5  # characters of a piece, of texts with many short or rare words
 
 
 def of_folders(path: Path, start: str | None) -> RecipeDraft:
@@ -71,7 +71,11 @@ def _draft(
     understood.append(f"They have {lengths[0]} to {lengths[-1]} characters; at most {length} tokens of each are read.")
     train = round(count * (1 if parted else 0.81))
     example = [texts[-1][:60]]
-    data |= {"tokens": "checkpoint"} if start else {"tokens": "pieces", "vocabulary": 1000 if count < 3000 else 4000}
+    data |= (
+        {"tokens": "checkpoint"}
+        if start
+        else {"tokens": "pieces", "vocabulary": 1000 if count < 3000 else 4000 if count < 20_000 else 8000}
+    )
     data |= {"length": length} | ({"smoothing": 0.1} if counts else {})
     comments = {
         "data.tokens": "those of the checkpoint" if start else "byte pairs, learned from the training part",

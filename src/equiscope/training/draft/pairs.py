@@ -1,9 +1,11 @@
 """Pairs: a text and the text that is made of it: translation, spelling and sound, question and answer."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from equiscope.budgets import OPENERS
 from equiscope.data.files import open_file
 from equiscope.data.sampler import derived_seed
 from equiscope.data.texts import decoded
@@ -23,7 +25,15 @@ def of_files(source: Path, target: Path) -> RecipeDraft:
             f"{source} has {len(sides[0])} lines, but {target} has {len(sides[1])}. Each line of one has to be the translation of "
             "the same line of the other."
         )
-    return of_pairs(list(zip(*sides, strict=True)), title_of(source), f"{source} and {target} are parallel")
+    draft = of_pairs(list(zip(*sides, strict=True)), title_of(source), f"{source} and {target} are parallel")
+    languages = [
+        next((s[1:] for s in reversed(path.suffixes) if re.fullmatch(r"\.[a-z]{2}", s) and s not in OPENERS), "")
+        for path in (source, target)
+    ]
+    if all(languages):
+        draft.data["languages"] = languages
+        draft.comments["data.languages"] = "by the names of the files: how BLEU counts words"
+    return draft
 
 
 def of_pairs(pairs: Sequence[Pair], title: str, what: str) -> RecipeDraft:
