@@ -6,10 +6,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from .cases import CASES
-from .healthy import HEALTHY
-from .judged import judge, judge_healthy
-from .small_models import SMALL
+from .judged import CASES, HEALTHY, judge, judge_healthy
 
 KNOWN = Path(__file__).with_name("known_failures.json")
 
@@ -20,7 +17,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help=f"write {KNOWN.name}")
     options = parser.parse_args()
     rows, failures, start = defaultdict(lambda: [0, 0, 0]), {}, time.process_time()
-    for case in CASES + SMALL:
+    for case in CASES:
         if options.only in case.name:
             answer = judge(case)
             for key in (case.cause, f"form {case.form}", "all planted"):

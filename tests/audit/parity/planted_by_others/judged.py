@@ -4,9 +4,13 @@ from dataclasses import asdict, dataclass
 
 import equiscope as eq
 
-from .cases import CASES, Case
-from .healthy import HEALTHY
+from . import cases, healthy
+from .cases import Case
+from .further import FURTHER, FURTHER_HEALTHY
 from .small_models import SMALL
+
+CASES = (*cases.CASES, *SMALL, *FURTHER)
+HEALTHY = healthy.HEALTHY | FURTHER_HEALTHY
 
 
 @dataclass
@@ -46,4 +50,4 @@ def sentence(parity) -> str:
 
 def everything() -> dict:
     """All answers, planted ones and healthy ones."""
-    return {"planted": {c.name: asdict(judge(c)) for c in CASES + SMALL}, "healthy": {n: asdict(judge_healthy(n)) for n in HEALTHY}}
+    return {"planted": {c.name: asdict(judge(c)) for c in CASES}, "healthy": {n: asdict(judge_healthy(n)) for n in HEALTHY}}

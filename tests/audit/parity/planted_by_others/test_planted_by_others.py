@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .cases import CASES
-from .healthy import HEALTHY
-from .judged import judge, judge_healthy
-from .small_models import SMALL
+from .judged import CASES, HEALTHY, judge, judge_healthy
 
 KNOWN = json.loads(Path(__file__).with_name("known_failures.json").read_text())
 DEFAULT = {
@@ -38,14 +35,14 @@ def params(names):
 
 
 def test_names_are_distinct_and_the_lists_know_them():
-    names = [c.name for c in CASES + SMALL] + list(HEALTHY)
+    names = [c.name for c in CASES] + list(HEALTHY)
     assert len(set(names)) == len(names)
     assert set(KNOWN) | DEFAULT <= set(names)
 
 
-@pytest.mark.parametrize("name", params([c.name for c in CASES + SMALL]))
+@pytest.mark.parametrize("name", params([c.name for c in CASES]))
 def test_the_first_differing_step_and_its_cause_are_found(name):
-    answer = judge(next(c for c in CASES + SMALL if c.name == name))
+    answer = judge(next(c for c in CASES if c.name == name))
     assert (answer.step and answer.cause) != (name in KNOWN), answer
 
 
