@@ -262,6 +262,7 @@ def check(
     html: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the full record to this file, as JSON.")] = None,
+    badge: Annotated[Path | None, typer.Option(help="Write the JSON of a shields.io badge to this file.")] = None,
     model: Annotated[str | None, typer.Option(help="Of a server: the name of the model, if it has several.")] = None,
     requests: Annotated[
         int | None, typer.Option(min=10, help="Of a server: how many requests may be made (default: 150, 250 or 600 by effort).")
@@ -299,7 +300,7 @@ def check(
         own = {"--action": action, "--output": output, "--all": everything, "--mode": mode != "eval"}
         others = [name for name, is_set in own.items() if is_set]
         served = Served(model, requests, key, 60.0 if timeout is None else timeout, proxy, reproduce)
-        files = Files(html, junit, save)
+        files = Files(html, junit, save, badge)
         raise typer.Exit(
             run_served(
                 target, served, property or None, others, effort, tolerance, seed, seconds, files, baseline, update_baseline, json
@@ -309,7 +310,7 @@ def check(
         raise InputError(f"{given[0]} is for a served model. Give its address: equiscope check http://HOST:PORT/v1.")
     code = run(
         target, action or [], property or [], everything, output, effort, mode, tolerance, seed, seconds, listed,
-        Files(html, junit, save), baseline, update_baseline, json,
+        Files(html, junit, save, badge), baseline, update_baseline, json,
     )  # fmt: skip
     raise typer.Exit(code)
 

@@ -19,6 +19,7 @@ from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
 from equiscope.audit.baseline import AnyRecord, BaselineFile, read_baseline
 from equiscope.audit.inputs.targets import target
+from equiscope.audit.integrations.badge import badge
 from equiscope.audit.integrations.junit import junit
 from equiscope.audit.served.checking import Progress, check_served
 from equiscope.audit.served.statements import SERVED
@@ -38,10 +39,12 @@ class Files:
     html: Path | None = None
     junit: Path | None = None
     save: Path | None = None
+    badge: Path | None = None
 
     def checked(self) -> "Files":
         """Itself. Raises Unwritable, before anything is measured, for what cannot be written."""
-        for option, path in (("--html", self.html), ("--junit", self.junit), ("--save", self.save)):
+        named = (("--html", self.html), ("--junit", self.junit), ("--save", self.save), ("--badge", self.badge))
+        for option, path in named:
             if path is not None:
                 outputs.check(path, f"Choose another file with {option}.")
         return self
@@ -51,7 +54,8 @@ class Files:
         from equiscope.explore import html
 
         wrong: InputError | None = None
-        for path, text_of in ((self.html, lambda audit: html(report(audit))), (self.junit, junit), (self.save, _record)):
+        pages = (self.html, lambda audit: html(report(audit))), (self.badge, badge)
+        for path, text_of in (*pages, (self.junit, junit), (self.save, _record)):
             if path is None:
                 continue
             try:

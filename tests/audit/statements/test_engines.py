@@ -44,7 +44,7 @@ def test_the_default_backend_of_compile_is_the_same_too():
     assert row(decoder(), "inductor").holds
 
 
-@pytest.mark.parametrize("engine", ["compiled", "exported", "flash kernel"])
+@pytest.mark.parametrize("engine", [pytest.param("compiled", marks=pytest.mark.thorough), "exported", "flash kernel"])
 def test_a_branch_of_one_engine_is_named(engine):
     model = decoder()
     model.blocks[1].norm2 = nn.Sequential(nn.Identity(), Branch(engine))
@@ -142,7 +142,7 @@ def test_a_cache_that_is_stale_after_a_rewind_is_named():
     assert found.cause == "another computation: rewound cache"
 
 
-@pytest.mark.parametrize("engine", ["compiled", "flash kernel"])
+@pytest.mark.parametrize("engine", [pytest.param("compiled", marks=pytest.mark.thorough), "flash kernel"])
 def test_a_gradient_that_one_engine_detaches_is_named(engine):
     model = decoder()
     model.blocks[1].norm2 = nn.Sequential(nn.Identity(), Detached(engine))

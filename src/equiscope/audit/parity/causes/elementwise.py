@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.causes.activations import CANDIDATES
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import offset, shifts
@@ -48,9 +49,25 @@ def factor(d: Divergence) -> Finding | None:
     """B's numbers are a constant multiple of A's."""
     for value in d.a_region[:NEAR]:
         found = _factor(d, value)
+        if found is not None and (gate := _gate(d, found[0])) is not None:
+            return gate
         if found is not None:
             words = _words(found[0], d.a.high[value].shape[-1])
             return Finding("scale", "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
+    return None
+
+
+def _gate(d: Divergence, rate: float) -> Finding | None:
+    """A factor that is one learned number: B multiplies by it as it is, and A by a function of it, or the other way round."""
+    for leaf in d.a.program.leaves if d.a.program else ():
+        if leaf.kind != "parameter" or leaf.value.numel() != 1:
+            continue
+        number = d.a.numbers(leaf.id).reshape(1)
+        for name, function in CANDIDATES.items():
+            ratio = (function(number) / number).item()
+            for says, expected in (((name, "as it is"), 1 / ratio if ratio else 0.0), (("as it is", name), ratio)):
+                if abs(rate - expected) <= 1e-9 * rate:
+                    return Finding("activation", f"{leaf.name}: {says[0]}", says[1], "this gives the ratio of the two factors")
     return None
 
 

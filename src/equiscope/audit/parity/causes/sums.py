@@ -8,12 +8,14 @@ from torch import Tensor
 from equiscope.audit.parity.alignment import difference, is_rounding
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import kind_of, leaf_name, lookup, reproduces
+from equiscope.audit.parity.causes.scores import SOFTMAX
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT, Side
 
 ADDITIONS = {"add", "radd", "iadd", "add_", "Add"}
 SHIFTS = 64  # offsets of positions that are tried
 TERMS = 8
+FORBIDDEN = -50.0  # a number that hides a pair when it is added to its score
 NEAR = 6  # values of B that may be the sum
 
 
@@ -31,6 +33,10 @@ def changed_term(d: Divergence) -> Finding | None:
     constant = [(t, n) for t, n in zip(terms, numbers, strict=True) if t not in d.a.moving]
     for term, added in constant:
         if bool(added.any()) and _is_sum(d, top, total - added):
+            if _before_softmax(d.a, top):
+                hides = bool((added < FORBIDDEN).any())
+                says = ["a mask", "no mask"] if hides else [f"{_named(d.a, term)} is added to the scores", "it is not"]
+                return Finding("mask" if hides else "position bias", says[0], says[1], "the scores of {0} without it are {1}'s")
             return Finding("bias", f"{_named(d.a, term)} is added", "it is not added", "the sum of {0} without it is {1}'s")
     for term, added in constant:
         for shift, rows in _other_rows(d.a, term):
@@ -47,6 +53,18 @@ def offset(shift: int, table: str) -> Finding:
     """The finding that the rows of a table are read so many later."""
     says = f"{abs(shift)} {'later' if shift > 0 else 'earlier'}"
     return Finding("position offset", f"the rows of {table} as they are", says, f"{{0}}'s table read {says} gives {{1}}'s numbers")
+
+
+def _before_softmax(side: Side, value: int) -> bool:
+    """Whether these are scores: a softmax reads them, perhaps after they were moved or a mask was added."""
+    for _ in range(6):
+        users = side.users.get(value, [])
+        if any(node.op in SOFTMAX for node in users):
+            return True
+        if len(users) != 1 or users[0].op not in MOVEMENT | ADDITIONS:
+            return False
+        value = users[0].value
+    return False
 
 
 def _is_sum(d: Divergence, top: int, t: Tensor) -> bool:
