@@ -82,7 +82,7 @@ def trained(name: str) -> Callable[[], Made]:
     """A trained model that comes along."""
 
     def make() -> Made:
-        images = torch.rand(2, 28, 28, 1, generator=torch.Generator().manual_seed(0))
+        images = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
         words = torch.tensor([list(b"The king is dead, long live")])
         return eq.load(name).eval(), (words if name == "characters" else images,), {}
 
