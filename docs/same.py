@@ -5,7 +5,8 @@
 
 Forms: eager attention against SDPA; the module against its export, against its ONNX graph in onnxruntime, and against
 equiscope's own model with the same weights. `parity` compares each pair in float64 and float32; a form that does not run in
-float64, in float32 alone.
+float64, in float32 alone. `parity` looks at the module inside a compiled one; `equiscope check --property engines` compares what
+the compiler made of it.
 """
 
 import copy
