@@ -93,8 +93,9 @@ def proofs_agree_with_runs(names: list[str], pooled: bool):
     model = Steps(names, pooled)
     found = proofs(model, words(width=W))
     errors = shown(model, words(width=W))
+    vanishes = bool(model.double()(words(width=W).double()).abs().max() < 1e-12)  # the mean of what has no mean: rounding alone
     for statement, proof in found.items():
-        if proof.answer == "proved":
+        if proof.answer == "proved" and not vanishes:
             assert errors[statement] < 1e-9, (statement, proof)  # float64: rounding only
         if proof.answer == "refuted":
             assert errors[statement] > 1e-9, (statement, proof)
