@@ -195,7 +195,7 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
         found = list(fields.misfits(data, Recipe)) or [("", "it is no recipe.")]
         mistakes = [f"{origin.of(path)}: {sentence}" for path, sentence in found]
         model, task = data.get("model"), (data["data"].get("task") if isinstance(data.get("data"), dict) else None)
-        if isinstance(model, dict) and task in TASKS and TASKS[str(task)] is not Molecules:
+        if isinstance(model, dict) and isinstance(task, str) and task in TASKS and TASKS[task] is not Molecules:
             try:
                 _check_model(model, origin)
             except InputError as other:
