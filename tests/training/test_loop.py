@@ -196,10 +196,10 @@ def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch
     (tmp_path / "recipe.toml").write_text(as_toml(plain(tmp_path)))
     step = TrainingEngine.step
 
-    def interrupted(self, task, number_of_step, asked):
+    def interrupted(self, task, number_of_step, *rest):
         if number_of_step == 3:
             os.kill(os.getpid(), number)
-        return step(self, task, number_of_step, asked)
+        return step(self, task, number_of_step, *rest)
 
     monkeypatch.setattr(TrainingEngine, "step", interrupted)
     assert command(tmp_path / "recipe.toml", tmp_path / "run", [], False, 1, False) == code
