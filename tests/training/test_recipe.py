@@ -120,7 +120,7 @@ WRONG = [
     ("steps = 20", "steps = 0", "line 17: budget.steps is 0, but takes a whole number of 1 or more."),
     ("steps = 20", 'steps = "many"', 'line 17: budget.steps is "many", but takes a whole number of 1 or more.'),
     ("steps = 20", "steps = 2.5", "line 17: budget.steps is 2.5, but takes a whole number of 1 or more."),
-    ("steps = 20", "stepz = 20", "line 17: there is no field budget.stepz. Did you mean steps? Known: steps, batch, accumulate, minutes."),
+    ("steps = 20", "stepz = 20", "line 17: there is no field budget.stepz. Did you mean steps? Known: steps, batch,"),
     ("batch = 4", "", "line 16: budget.batch is missing: it takes a whole number of 1 or more."),
     ("batch = 4", "batch = 4\naccumulate = 5", "line 19: budget.accumulate is 5, but budget.batch is 4: a turn"),
     ("warmup = 5", "warmup = 20", "line 22: optimiser.warmup is 20, but budget.steps is 20: the rate"),
