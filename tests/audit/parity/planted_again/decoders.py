@@ -277,7 +277,7 @@ class AlibiAttention(nn.Module):
         self.h, self.queries, self.qkv, self.o = h, queries, nn.Linear(d, 3 * d), nn.Linear(d, d)
 
     def forward(self, x):
-        b, t, d = x.shape
+        b, t, _ = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.h, -1).permute(2, 0, 3, 1, 4)
         gap = torch.arange(t)[:, None] - torch.arange(t)
         slopes = 2.0 ** -torch.arange(8 / self.h, 8.5, 8 / self.h)

@@ -1,4 +1,4 @@
-"""Other models in two hands: encoder and decoder, ViT with a stem of convolutions, experts, a diffusion block, BERT with segments."""
+"""Other models in two hands: encoder-decoder, ViT with a convolution stem, experts, a diffusion block, BERT with segments."""
 
 import math
 
@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from .decoders import Mat, Std
-
 
 # Encoder and decoder --------------------------------------------------------------------------------------------------------------
 
