@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from equiscope.training import open_task, predict, read_recipe
+from equiscope.training.measures import edits
 
 KINDS = ("digits", "sounds", "words", "tweets")
 
@@ -135,19 +136,9 @@ def words_baseline() -> str:
 def scored(found: dict[str, str], answers: dict[str, list[str]]) -> str:
     """How many words are right, by any of their pronunciations, and the edits a phoneme to the nearest of them."""
     right = sum(found[word] in some for word, some in answers.items())
-    edits = sum(min(distance(found[word].split(), one.split()) for one in some) for word, some in answers.items())
+    wrong = sum(min(edits(found[word].split(), one.split()) for one in some) for word, some in answers.items())
     phonemes = sum(len(some[0].split()) for some in answers.values())
-    return f"{right / len(answers):.4f} of {len(answers)} words right, {edits / phonemes:.4f} errors a phoneme"
-
-
-def distance(a: list[str], b: list[str]) -> int:
-    """Edits (Levenshtein) between two lists."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        last, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
-    return row[-1]
+    return f"{right / len(answers):.4f} of {len(answers)} words right, {wrong / phonemes:.4f} errors a phoneme"
 
 
 def tweets_baseline() -> str:

@@ -37,7 +37,7 @@ from equiscope.explore.pages.attribution import attribution as page_of_answer
 from equiscope.explore.pages.attribution import attribution_response
 from equiscope.explore.pages.heads import RUNS, UNTRAINED, HeadsPage
 from equiscope.explore.pages.run import POLICY
-from equiscope.models import PRESETS, Model, folder_of
+from equiscope.models import PRESETS, Built, Model, folder_of
 from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.record import Attribution, TokenSequence
@@ -183,12 +183,7 @@ def numbers(
 
     raises  InputError without a model, for options of other pages, and for a model with more numbers than a page holds
     """
-    if source is None:
-        raise InputError("--numbers needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
-    if options:
-        raise InputError(f"--numbers shows one model without {' and '.join(options)}. Leave that out.")
-    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
-        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    source = _alone("--numbers", source, request, options)
     ready = _prepare(source, request, seed)
     many = sum(p.numel() for p in ready.model.parameters())
     if many > NUMBERS:
@@ -202,6 +197,17 @@ def numbers(
     show(msgspec.structs.replace(program, notes=notes), export, port, open_browser, json)
 
 
+def _alone(option: str, source: str | None, request: ModelInput, others: list[str]) -> str:
+    """The model of a page that shows one model on one input. Raises InputError for anything else."""
+    if source is None:
+        raise InputError(f"{option} needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
+    if others:
+        raise InputError(f"{option} shows one model without {' and '.join(others)}. Leave that out.")
+    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
+        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    return source
+
+
 def attribution(
     source: str | None, request: ModelInput, options: list[str], token: int | None, export: Path | None, seed: int, port: int,
     open_browser: bool, json: bool,
@@ -210,12 +216,7 @@ def attribution(
 
     raises  InputError without a model, for options of other pages, and for a model whose output is no logits
     """
-    if source is None:
-        raise InputError("--attribution needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
-    if options:
-        raise InputError(f"--attribution shows one model without {' and '.join(options)}. Leave that out.")
-    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
-        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    source = _alone("--attribution", source, request, options)
     ready = _prepare(source, request, seed)
     name = Path(source).resolve().name if folder_of(source) else source
     notes = [*([ready.warning] if ready.warning else []), *ready.origin, *ready.notes]
@@ -311,9 +312,9 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
     return ready
 
 
-def _task_inputs(task: Task, model: nn.Module, given: str) -> LabelledInputs:
+def _task_inputs(task: Task, model: Built, given: str) -> LabelledInputs:
     with torch.no_grad():
-        inputs = task.model_inputs(model, given)  # type: ignore[arg-type]
+        inputs = task.model_inputs(model, given)
     return LabelledInputs(inputs.args, inputs.kwargs, inputs.sequences)
 
 

@@ -30,7 +30,7 @@ def holder(some: Any, name: str) -> str:
 
 
 def with_main_tensor(some: Any, value: Tensor) -> Any:
-    """The same with that tensor with_main_tensor."""
+    """The same with another tensor in the place of the main one."""
     return _with_main_tensor(some, value)[0]
 
 

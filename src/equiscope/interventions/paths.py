@@ -43,7 +43,7 @@ class Edge:
 
 
 @dataclass(repr=False)
-class TokenPath:
+class TokenPath(display.Printed):
     """The widest path from a token to the token of an answer.
 
     edges   in the order of the layers; together: the effect of removing all of them at once
@@ -61,11 +61,9 @@ class TokenPath:
     calls: int
     limits: str = LIMITS
 
-    def __repr__(self) -> str:
-        return f"{display.text(self._heading, self._rows)}\n{self.limits}"
-
-    def _repr_html_(self) -> str:
-        return display.html(f"{self._heading} {self.limits}", self._rows[0], self._rows[1:])
+    @property
+    def _remarks(self) -> list[str]:
+        return [self.limits]
 
     @property
     def _heading(self) -> str:

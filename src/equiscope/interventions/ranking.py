@@ -47,7 +47,7 @@ class SiteEffect:
 
 
 @dataclass(repr=False)
-class Ranking:
+class Ranking(display.Printed):
     """Sites by the size of their effect on a metric, the largest first.
 
     rows     a SiteEffect for each site
@@ -96,12 +96,6 @@ class Ranking:
     def _both(self) -> list[tuple[float, float]]:
         return [(row.estimate, row.effect) for row in self.rows if row.estimate is not None and row.effect is not None]
 
-    def __repr__(self) -> str:
-        return display.text(self._heading, self._printed)
-
-    def _repr_html_(self) -> str:
-        return display.html(self._heading, self._printed[0], self._printed[1:])
-
     @property
     def _heading(self) -> str:
         backward = f" and {self.backward} backward" if self.backward else ""
@@ -114,7 +108,7 @@ class Ranking:
         return text
 
     @property
-    def _printed(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> list[tuple[str, ...]]:
         estimated = any(row.estimate is not None for row in self.rows)
         rows = [("site", "change", *(("estimate",) if estimated else ()))]
         for row in self.rows[:PRINTED]:

@@ -15,6 +15,7 @@ from equiscope.errors import InputError, wrong_choice
 from equiscope.explore.heads.model_inputs import LabelledInputs
 from equiscope.explore.heads.predictions import MOST, PredictionReader
 from equiscope.interventions import Change, Effect, Experiment, Move, Site, head, log_probability, move, stream
+from equiscope.interventions.sites import OF_HEADS as QUANTITIES
 from equiscope.program.attended.attended import Attended
 from equiscope.record import TokenSequence
 from equiscope.record.heads import Predictions
@@ -223,8 +224,8 @@ class HeadsInterventions:
                 return (site.on(*tokens) if tokens else site).patch(source)
             case "cut" if quantity == "weights":
                 return site.cut(*tokens)
-            case "set" if quantity in ("q", "k", "v", "weights") and site.index is not None:
-                return site.on(tokens[0], entry=tokens[1]).set(value)  # type: ignore[arg-type]
+            case "set" if quantity in ("q", "k", "v", "weights") and site.index is not None and value is not None:
+                return site.on(tokens[0], entry=tokens[1]).set(value)
         raise InputError(f"{text!r} is no change. {USAGE}")
 
     def _site(self, quantity: str, where: Sequence[int]) -> Site:
@@ -238,7 +239,7 @@ class HeadsInterventions:
             raise InputError(f"Layer {where[0]} has {one.heads} heads, counted from 0, but head {index} was requested.")
         if index is not None and quantity in ("k", "v"):
             index = index * one.kv_heads // one.heads  # the head of keys that this head reads
-        return with_(head(where[0], index), quantity=quantity)  # type: ignore[arg-type]
+        return with_(head(where[0], index), quantity=next(q for q in QUANTITIES if q == quantity))
 
     def _stack(self, layer: int) -> str:
         """The part of the path of a layer that says whether its tokens are those of an encoder or of a decoder; empty: neither."""

@@ -52,7 +52,7 @@ class LogitPart:
 
 
 @dataclass(repr=False)
-class LogitAttribution:
+class LogitAttribution(display.Printed):
     """A logit as a sum of shares.
 
     parts    in the order of the forward pass
@@ -90,11 +90,9 @@ class LogitAttribution:
             raise InputError(f"There is no part {name!r}. Parts: {', '.join(part.name for part in self.parts)}.")
         return found
 
-    def __repr__(self) -> str:
-        return "\n".join([display.text(self._heading, self._rows), self.limits, *self.notes])
-
-    def _repr_html_(self) -> str:
-        return display.html(" ".join([self._heading, self.limits, *self.notes]), self._rows[0], self._rows[1:])
+    @property
+    def _remarks(self) -> list[str]:
+        return [self.limits, *self.notes]
 
     @property
     def _heading(self) -> str:

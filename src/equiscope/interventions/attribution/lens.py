@@ -27,7 +27,7 @@ LIMITS = (
 
 
 @dataclass(repr=False)
-class LogitLens:
+class LogitLens(display.Printed):
     """The answers of a model's last part to the residual stream of every layer.
 
     logits   [L + 1, ...], like the output of the model: of the embeddings, then after each of L blocks; the last is the output
@@ -68,11 +68,9 @@ class LogitLens:
         rows = self.logits[:, 0] if self.logits.ndim == 3 else self.logits[:, 0, token]
         return [int(i) for i in rows.argmax(-1)]
 
-    def __repr__(self) -> str:
-        return f"{display.text(self._heading, self._rows)}\n{self.limits}"
-
-    def _repr_html_(self) -> str:
-        return display.html(f"{self._heading} {self.limits}", self._rows[0], self._rows[1:])
+    @property
+    def _remarks(self) -> list[str]:
+        return [self.limits]
 
     @property
     def _heading(self) -> str:

@@ -42,7 +42,7 @@ PRINTED = 40
 
 
 @dataclass(repr=False)
-class TokenEffects:
+class TokenEffects(display.Printed):
     """Scores of what each token does to a metric, and the measured effect.
 
     tokens   numbers of the tokens, of the source in a model of two stacks
@@ -73,11 +73,9 @@ class TokenEffects:
             name: spearman(score, drop if name in SIGNED else [abs(x) for x in self.removed]) for name, score in self.scores.items()
         }
 
-    def __repr__(self) -> str:
-        return "\n".join([display.text(self._heading, self._rows), self.limits, *self.notes])
-
-    def _repr_html_(self) -> str:
-        return display.html(" ".join([self._heading, self.limits, *self.notes]), self._rows[0], self._rows[1:])
+    @property
+    def _remarks(self) -> list[str]:
+        return [self.limits, *self.notes]
 
     @property
     def _heading(self) -> str:

@@ -1,6 +1,7 @@
 """Runs `equiscope.parity` on the planted and the healthy pairs and judges its answers."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import equiscope as eq
 
@@ -33,9 +34,9 @@ def judge(case: Case) -> Answer:
     return Answer(case.name, case.right_step(parity), case.right_cause(parity), sentence(parity))
 
 
-def judge_healthy(name: str) -> Answer:
+def judge_healthy(name: str, make: Callable[[], tuple]) -> Answer:
     """Compare the two models of a healthy pair."""
-    a, b, inputs, kwargs = HEALTHY[name]()
+    a, b, inputs, kwargs = make()
     try:
         parity = eq.parity(a, b, *inputs, kwargs=kwargs)
     except Exception as error:
@@ -46,8 +47,3 @@ def judge_healthy(name: str) -> Answer:
 def sentence(parity) -> str:
     """Verdict, step and cause in one line."""
     return "; ".join(part for part in (parity.verdict, parity.where, parity.cause) if part)
-
-
-def everything() -> dict:
-    """All answers, planted ones and healthy ones."""
-    return {"planted": {c.name: asdict(judge(c)) for c in CASES}, "healthy": {n: asdict(judge_healthy(n)) for n in HEALTHY}}

@@ -203,12 +203,10 @@ class _Bench:
             with torch.enable_grad():
                 outputs = self.subject.select_outputs(run.inputs.call(model))
                 generator = Generator().manual_seed(self.subject.seed + 41)
-                loss = sum(
-                    (t * torch.randn(t.shape, dtype=torch.float64, generator=generator).to(t)).sum()
-                    for t in outputs.values()
-                    if t.is_floating_point()
-                )
-                found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)  # type: ignore[arg-type]
+                numbers = [t for t in outputs.values() if t.is_floating_point()]
+                random = [torch.randn(t.shape, dtype=torch.float64, generator=generator).to(t) for t in numbers]
+                loss = torch.stack([(t * r).sum() for t, r in zip(numbers, random, strict=True)]).sum()
+                found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
             parts = (torch.zeros_like(p) if g is None else g for p, g in zip(parameters.values(), found, strict=True))
             # one vector: the gradient of a bias of keys is zero but for rounding, and has no size of its own
             return SelectedOutputs({"": torch.cat([part.flatten() for part in parts])})
