@@ -20,7 +20,7 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
     parameters.bias, parameters.transposed, parameters.tied, parameters.other_weights, elementwise.embedding_scale, norms.norm,
     norms.norm_parameters, activations.activation, elementwise.position_offset, sums.changed_term, rotary.rotation,
     attention.attention, attention.value_heads, elementwise.cap, norms.placement, exchanged.fused_layout, elementwise.residual,
-    exchanged.other_input, elementwise.factor,
+    elementwise.factor, exchanged.other_input,
 )  # fmt: skip
 
 

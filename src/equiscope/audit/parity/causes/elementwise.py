@@ -11,7 +11,7 @@ from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import offset, shifts
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT
+from equiscope.audit.parity.sides import MOVEMENT, rerun
 
 NEAR = 6
 
@@ -46,15 +46,22 @@ def _is_embedding(d: Divergence, value: int) -> bool:
 
 
 def factor(d: Divergence) -> Finding | None:
-    """B's numbers are a constant multiple of A's."""
-    for value in d.a_region[:NEAR]:
+    """B's numbers are a constant multiple of A's, or of what A's step reads."""
+    for value in [*d.a_region[:NEAR], *d.explained_inputs(3)]:
         found = _factor(d, value)
-        if found is not None and (gate := _gate(d, found[0])) is not None:
+        if found is None or (value in d.a_explained and not _carries_on(d, value, found[0])):
+            continue
+        if (gate := _gate(d, found[0])) is not None:
             return gate
-        if found is not None:
-            words = _words(found[0], d.a.high[value].shape[-1])
-            return Finding("scale", "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
+        words = _words(found[0], d.a.high[value].shape[-1])
+        return Finding("scale", "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
+
+
+def _carries_on(d: Divergence, value: int, rate: float) -> bool:
+    """Whether A's step computes numbers of B from this multiple of what it reads: a factor that moved elsewhere does not."""
+    result = rerun(d.a, {value: (d.a.numbers(value) * rate).to(d.a.high[value].dtype)}, [d.a_step.value])
+    return any(d.hit(t) is not None for t in result.values())
 
 
 def _gate(d: Divergence, rate: float) -> Finding | None:

@@ -6,11 +6,13 @@ from torch import Tensor
 
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import reproduces
+from equiscope.audit.parity.causes.scores import first_scores
 from equiscope.audit.parity.causes.sums import ADDITIONS
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT, Side, rerun
 
 NEAR = 96  # steps before the divergence among which the other value is sought
+MASKING = {"masked_fill", "masked_fill_", "where"}
 MOST = 32  # values that are tried
 
 
@@ -24,6 +26,8 @@ def other_input(d: Divergence) -> Finding | None:
                 return _named(d, value, other)
     for other in _alike(d, d.a_step.value):
         if reproduces(d, {d.a_step.value: d.a.numbers(other)}):
+            if d.a_step.op in MASKING and other in d.a.parents(d.a_step.value):
+                return Finding("mask", "a mask", "no mask", "{0} without the mask computes {1}'s numbers")
             ours, theirs = (_described(d.a, v) for v in (d.a_step.value, d.a.source(other)))
             return Finding("exchanged", ours, f"{theirs} in its place", "{0} with this value in its place computes {1}'s numbers")
     return None
@@ -73,10 +77,16 @@ def _named(d: Divergence, value: int, other: int) -> Finding:
     one, two = d.a.source(value), d.a.source(other)
     reads = [_described(d.a, v) for v in (one, two)]
     evidence = "{0}'s step with this value computes {1}'s numbers"
-    near = {*d.a.ancestors(one, 8), *d.a.ancestors(two, 8)}
-    if d.a_step.op in ADDITIONS or one in near or two in near:
+    follow = one in d.a.ancestors(two, 8) or two in d.a.ancestors(one, 8)
+    if (d.a_step.op in ADDITIONS and follow) or _is_term(d.a, one, two) or _is_term(d.a, two, one):
         return Finding("residual", f"{d.a_step.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
     return Finding("exchanged", f"{d.a_step.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
+
+
+def _is_term(side: Side, value: int, total: int) -> bool:
+    """Whether this is one of the terms of a sum."""
+    node = side.maker.get(total)
+    return node is not None and node.op in ADDITIONS and value in node.inputs
 
 
 def _described(side: Side, value: int) -> str:
@@ -86,6 +96,9 @@ def _described(side: Side, value: int) -> str:
 
 def fused_layout(d: Divergence) -> Finding | None:
     """One projection holds queries, keys and values: one side splits it by head first, the other by kind first."""
+    scores = first_scores(d.a, d.a_region)
+    if scores is None:
+        return None
     for value in d.explained_inputs():
         node = d.a.maker.get(value)
         if node is None or node.op not in ("linear", "addmm", "matmul", "conv1d"):

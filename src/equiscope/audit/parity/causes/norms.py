@@ -65,7 +65,12 @@ def norm(d: Divergence) -> Finding | None:
 
 
 def _recorded(d: Divergence, ours: SolvedNorm) -> SolvedNorm | None:
-    """The norm of recorded activations, which may hold its result alone: another kind or a usual epsilon that gives it."""
+    """The norm of recorded activations, which may hold its result alone: another kind or a usual epsilon that gives it.
+
+    None where the same norm gives it, for instance without its bias.
+    """
+    if any(d.hit(y) is not None for y in _weighted(ours.normalised(ours.x), [ours])):
+        return None
     for kind in KINDS:
         for eps in (ours.eps, *EPSILONS):
             other = replace(ours, kind=kind, eps=eps)
@@ -86,11 +91,16 @@ def _weighted(z: Tensor, norms: list[SolvedNorm]) -> list[Tensor]:
 
 def norm_parameters(d: Divergence) -> Finding | None:
     """B adds 1 to the weight of the norm, leaves the weight out, or has no bias."""
-    solved = _solve(d.a, d.a_region, d.explained_inputs()) or _solve(d.a, _back(d), d.explained_inputs())
+    here = _solve_at(d.a, d.a_region, d.explained_inputs()) or _solve_at(d.a, _back(d), d.explained_inputs())
+    if here is None:
+        return None
+    found = _of_parameters(d, here[0])
+    return replace(found, at=here[1].value) if found is not None and d.b.program is None else found
+
+
+def _of_parameters(d: Divergence, solved: SolvedNorm) -> Finding | None:
     weights = [v for node in first_nodes(d.a, d.a_region, NEAR) for v in references(node) if v not in d.a.moving]
     vectors = [d.a.numbers(v) for v in dict.fromkeys(weights) if d.a.is_number(v) and d.a.numbers(v).squeeze().ndim == 1]
-    if solved is None:
-        return None
     z = solved.normalised(solved.x)
     vectors = [v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[-1]]
     for weight in vectors:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.scores import AttentionScores, close, first_scores
+from equiscope.audit.parity.causes.scores import AttentionScores, arranged, close, first_scores
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import Side
 
@@ -151,35 +151,11 @@ def _solve(side: Side, explained: Set[int], y: Tensor, value: int, s: AttentionS
     for source in [value, *side.ancestors(value, PATH)]:
         if source not in explained or not side.is_number(source):
             continue
-        for x in _arranged(side.numbers(source), y, s.heads):
+        for x in arranged(side.numbers(source), tuple(y.shape), s.heads):
             found = _between(x, y)
             if found is not None:
                 return found
     return None
-
-
-def _arranged(t: Tensor, like: Tensor, heads: int) -> list[Tensor]:
-    """A value as [G, N, K], in each way that its shape allows; fewer key heads are repeated."""
-    g, n, k = like.shape
-    found = []
-    for groups in {g, *(g * own // heads for own in range(1, heads) if heads % own == 0)}:
-        if t.numel() != groups * n * k:
-            continue
-        own = groups * heads // g
-        forms = []
-        if t.shape[-2:] == (n, k):
-            forms.append(t.reshape(groups, n, k))
-        if t.shape[-1] == own * k:
-            forms.append(t.reshape(-1, n, own, k).transpose(1, 2).reshape(groups, n, k))
-        if t.ndim >= 3 and t.shape[-2:] == (own, k) and t.shape[-3] == n:
-            forms.append(t.reshape(-1, n, own, k).transpose(1, 2).reshape(groups, n, k))
-        for form in forms:
-            if own == heads:
-                found.append(form)
-            else:
-                split, times = form.unflatten(0, (-1, own)), heads // own
-                found += [split.repeat_interleave(times, 1).flatten(0, 1), split.repeat(1, times, 1, 1).flatten(0, 1)]
-    return found
 
 
 def _between(x: Tensor, y: Tensor) -> Rotation | None:

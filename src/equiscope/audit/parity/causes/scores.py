@@ -1,5 +1,6 @@
 """The scores of an attention as a program computes them: logits before the softmax, weights after it, and the queries and keys."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -56,10 +57,10 @@ def first_scores(side: Side, region: list[int]) -> AttentionScores | None:
         if before is None or side.high[before].shape != side.high[value].shape:
             continue
         logits, weights = (_heads(side.numbers(v)) for v in (before, value))
-        heads = side.high[before].shape[-3] if side.high[before].ndim > 2 else 1
+        heads = math.prod(side.high[before].shape[1 if side.high[before].ndim > 3 else 0 : -2])
         capped = _before_cap(side, before, logits)
         scores, cap = capped or (logits, None)
-        found = _factors(side, before, logits) or (None, None, -1, -1)
+        found = _factors(side, before, logits, heads) or (None, None, -1, -1)
         query, key, query_value, key_value = found
         return AttentionScores(logits, weights, before, value, scores, cap, query, key, query_value, key_value, heads)
     return None
@@ -96,7 +97,7 @@ def _heads(t: Tensor) -> Tensor:
     return t.reshape(-1, *t.shape[-2:])
 
 
-def _factors(side: Side, logits_value: int, logits: Tensor) -> tuple[Tensor, Tensor, int, int] | None:
+def _factors(side: Side, logits_value: int, logits: Tensor, heads: int) -> tuple[Tensor, Tensor, int, int] | None:
     """Queries and keys: the factors of the product with the shape of the logits, each with one row a token."""
     g, n, m = logits.shape
     for value in [logits_value, *side.ancestors(logits_value, PATH)]:
@@ -108,12 +109,36 @@ def _factors(side: Side, logits_value: int, logits: Tensor) -> tuple[Tensor, Ten
             continue
         product = _heads(side.numbers(value)) if side.high[value].ndim > 2 else None
         product = side.numbers(value).reshape(g, n, m) if product is None or product.shape != logits.shape else product
-        found = [_rows(side.numbers(x), g, size) for x, size in zip(moving, (n, m), strict=True)]
-        for queries in found[0]:
-            for keys in found[1]:
+        query, key = (side.numbers(x) for x in moving)
+        for queries in _rows(query, g, n):
+            for keys in [*_rows(key, g, m), *arranged(key, (g, m, queries.shape[-1]), heads)]:
                 if queries.shape[-1] == keys.shape[-1] and _is_multiple(queries @ keys.mT, product):
                     return queries, keys, moving[0], moving[1]
     return None
+
+
+def arranged(t: Tensor, shape: tuple[int, ...], heads: int) -> list[Tensor]:
+    """A value as [G, N, K], in each way that its shape allows; fewer key heads are repeated."""
+    g, n, k = shape
+    found = []
+    for groups in {g, *(g * own // heads for own in range(1, heads) if heads % own == 0)}:
+        if t.numel() != groups * n * k:
+            continue
+        own = groups * heads // g
+        forms = []
+        if t.shape[-2:] == (n, k):
+            forms.append(t.reshape(groups, n, k))
+        if t.shape[-1] == own * k:
+            forms.append(t.reshape(-1, n, own, k).transpose(1, 2).reshape(groups, n, k))
+        if t.ndim >= 3 and t.shape[-2:] == (own, k) and t.shape[-3] == n:
+            forms.append(t.reshape(-1, n, own, k).transpose(1, 2).reshape(groups, n, k))
+        for form in forms:
+            if own == heads:
+                found.append(form)
+            else:
+                split, times = form.unflatten(0, (-1, own)), heads // own
+                found += [split.repeat_interleave(times, 1).flatten(0, 1), split.repeat(1, times, 1, 1).flatten(0, 1)]
+    return found
 
 
 def _rows(t: Tensor, g: int, n: int) -> list[Tensor]:
@@ -126,6 +151,8 @@ def _rows(t: Tensor, g: int, n: int) -> list[Tensor]:
         found.append(t.reshape(g, n, k))
     if t.shape[-2:] == (k, n):
         found.append(t.reshape(g, k, n).mT)
+    if t.ndim == 5 and t.shape[-4] == n and t.shape[-1] == k:  # [B, N, H, R, K]: R query heads for each key head
+        found.append(t.permute(0, 2, 3, 1, 4).reshape(g, n, k))
     if t.ndim >= 3 and t.shape[-3] == n and t.shape[-1] == k:  # [B, N, H, K]
         batch = t.numel() // (n * t.shape[-2] * k)
         found.append(t.reshape(batch, n, t.shape[-2], k).transpose(1, 2).reshape(g, n, k))
