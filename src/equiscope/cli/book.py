@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from threading import Lock, Thread
 
 import msgspec
 
@@ -110,7 +111,18 @@ def pages(words: str, home: str = "") -> book.Pages:
     home  address of the book on these pages, which then link to one another; empty: they stand alone
     """
     links = {"book": home, **{name: f"{name}.html" for name in book.figure_names()}} if home else {}
-    return {name: cache(partial(_page, make, words, links)) for name, make in FIGURES.items()}
+    return {name: _once(partial(_page, make, words, links)) for name, make in FIGURES.items()}
+
+
+def _once(make: Callable[[], str]) -> Callable[[], str]:
+    """Made by the first thread that asks; others wait for it."""
+    lock, made = Lock(), cache(make)
+
+    def get() -> str:
+        with lock:
+            return made()
+
+    return get
 
 
 def _page(make: Callable[[str], Content], words: str, links: dict[str, str]) -> str:
@@ -126,9 +138,9 @@ def other_pages(content: Content) -> tuple[dict[str, str], dict[str, Callable[[]
     own = NAMES.get(bundle, bundle)
     words = " ".join(content.words) if isinstance(content, Explorable) else " ".join(book.WORDS)
     links = {"book": BOOK, **{name: f"/{book.FOLDER}/{name}.html" for name in FIGURES}, own: "/"}
-    frames: dict[str, Callable[[], str]] = {BOOK: cache(partial(book.html, split(words)))}
+    frames: dict[str, Callable[[], str]] = {BOOK: _once(partial(book.html, split(words)))}
     for name, make in FIGURES.items():
-        frames[f"/{book.FOLDER}/{name}.html"] = cache(partial(_page, make, words, links))
+        frames[f"/{book.FOLDER}/{name}.html"] = _once(partial(_page, make, words, links))
     return links, frames
 
 
@@ -138,6 +150,7 @@ def run(out: Path | None, words: str, port: int, open_browser: bool) -> None:
     if out is None:
         made = pages(words, "../")
         frames = {f"/{book.FOLDER}/{name}.html": made[name] for name in book.figure_names()}
+        Thread(target=next(iter(frames.values())), daemon=True).start()  # the first figure, while the browser opens
         serve(book.html(names), port, open_browser, frames=frames)
     elif out.suffix.lower() in KINDS:
         outputs.check(out, HINT)
