@@ -193,7 +193,12 @@ function header(record: Heads): HTMLElement {
     ["attention", `${layers.length} layers, ${count.toLocaleString("en")} heads`],
     [
       "input",
-      lines.map(({ labels, kind, name }) => `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind}`).join("; "),
+      lines
+        .map(
+          ({ labels, kind, name }) =>
+            `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind === "words" ? "tokens" : kind}`,
+        )
+        .join("; "),
     ],
     ["ran in", record.dtype],
     [
