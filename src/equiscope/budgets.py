@@ -14,9 +14,11 @@ import select
 import stat
 import tarfile
 import time
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +41,9 @@ ENTRIES = 2_000_000  # files of a folder
 PATIENCE = 10.0  # seconds in which a pipe says nothing
 PIECE = 2**20  # bytes that are read at a time
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
+DAMAGED = (  # what readers of damaged files raise
+    EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 @contextmanager
@@ -187,31 +191,58 @@ class Limited(io.RawIOBase):
         )
 
 
-class Archive:
-    """A tar file, compressed or not, read up to its budget. Nothing is extracted to the disk."""
+@dataclass(frozen=True)
+class ArchiveMember:
+    """A file of an archive: its name, its bytes when it is unfolded, and what the archive's reader calls it."""
 
-    def __init__(self, inner: tarfile.TarFile, title: str, most: int) -> None:
+    name: str
+    size: int
+    info: tarfile.TarInfo | zipfile.ZipInfo
+
+
+class Archive:
+    """A tar file, compressed or not, or a zip file, read up to its budget. Nothing is extracted to the disk."""
+
+    def __init__(self, inner: tarfile.TarFile | zipfile.ZipFile, title: str, most: int) -> None:
         self.inner, self.title, self.left = inner, title, most
 
-    def __iter__(self) -> Iterator[tarfile.TarInfo]:
+    def __iter__(self) -> Iterator[ArchiveMember]:
         """Its files; folders, links and devices are left out."""
-        return listed((one for one in self.inner if one.isfile()), self.title)
+        if isinstance(self.inner, zipfile.ZipFile):
+            members = (ArchiveMember(one.filename, one.file_size, one) for one in self.inner.infolist() if not one.is_dir())
+        else:
+            members = (ArchiveMember(one.name, one.size, one) for one in self.inner if one.isfile())
+        return listed(members, self.title)
 
-    def open(self, one: tarfile.TarInfo) -> Any:
-        """A file of it. Raises OverBudget where all that were opened say that they hold more than is read."""
+    def open(self, one: ArchiveMember) -> Any:
+        """A file of it.
+
+        raises  OverBudget where all that were opened say that they hold more than is read; InputError for one with a password
+        """
         self.left -= one.size
         if self.left < 0:
             raise OverBudget(f"{self.title} holds more than is read of an archive of its size. Unpack it first.")
-        return self.inner.extractfile(one)
+        if isinstance(self.inner, tarfile.TarFile):
+            assert isinstance(one.info, tarfile.TarInfo)
+            return self.inner.extractfile(one.info)
+        assert isinstance(one.info, zipfile.ZipInfo)
+        if one.info.flag_bits & 1:
+            raise InputError(f"{self.title}: {printable(one.name)} is locked by a password. Unpack the archive first.")
+        try:
+            return self.inner.open(one.info)
+        except NotImplementedError as error:
+            raise InputError(
+                f"{self.title}: {printable(one.name)} is compressed in a way that is not read. Pack it again."
+            ) from error
 
-    def read(self, one: tarfile.TarInfo) -> bytes:
+    def read(self, one: ArchiveMember) -> bytes:
         content: bytes = self.open(one).read()
         return content
 
 
 @contextmanager
 def archive(path: str | os.PathLike[str]) -> Iterator[Archive]:
-    """A tar file by its path.
+    """A tar or zip file by its path; its first bytes say which.
 
     raises  what its readers raise where it is damaged (DAMAGED), OverBudget for one that unfolds to too much
     """
@@ -220,6 +251,10 @@ def archive(path: str | os.PathLike[str]) -> Iterator[Archive]:
     with open(path, "rb") as file:
         start = file.read(6)
         file.seek(0)
+        if start.startswith(b"PK"):
+            with zipfile.ZipFile(file) as zipped:
+                yield Archive(zipped, title, most)
+            return
         signs = ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open), (b"BZh", bz2.open))
         opener: Any = next((opener for sign, opener in signs if start.startswith(sign)), None)
         inner: Any = file if opener is None else Limited(opener(file, "rb"), title, most)
@@ -232,7 +267,7 @@ def listed(paths: Iterable[T], where: object) -> Iterator[T]:
     for number, path in enumerate(paths):
         if number >= ENTRIES:
             raise OverBudget(f"{printable(where)} has more than {ENTRIES:,} files, which are looked at most. Name a folder in it.")
-        name = path.name if isinstance(path, tarfile.TarInfo) else str(path)
+        name = path.name if isinstance(path, ArchiveMember) else str(path)
         try:
             name.encode()
         except UnicodeEncodeError as error:

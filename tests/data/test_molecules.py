@@ -240,7 +240,7 @@ WRONG = [
         lambda t: Molecules(train=written(t / "a.xyz", water()), keys=Keys(forces="F")),
         r"no forces 'F'; its values are:.*forces",
     ),
-    (lambda t: Molecules(train=written(t / "a.xyz", water(at="nan 0 0"))), r"coordinates that are no numbers.*data\.drop names 0"),
+    (lambda t: Molecules(train=written(t / "a.xyz", water(at="nan 0 0"))), r"coordinates that are no numbers.*train = \[0\]"),
     (lambda t: Molecules(train=written(t / "a.xyz", water(energy="nan"))), r"energies that are no numbers"),
     (lambda t: Molecules(train=written(t / "a.xyz", water(third="Xx"))), r"Xx"),
     (lambda t: Molecules(train=written(t / "a.xyz", "")), r"holds no points"),

@@ -18,7 +18,7 @@ from equiscope.errors import InputError, printable, reason
 from equiscope.record import DataFile
 
 MANY = 50  # files of a part that are named one by one
-SHORT = (".tgz", ".tbz", ".tbz2", ".txz")  # endings of archives that say how these are compressed
+ARCHIVES = (".tgz", ".tbz", ".tbz2", ".txz", ".zip")  # endings of archives, beside .tar in any place
 
 
 class Missing(InputError):
@@ -75,8 +75,8 @@ def _lasting(path: Path) -> Path:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a name is that of a tar file, compressed or not."""
-    return path.suffix.lower() in SHORT or ".tar" in map(str.lower, path.suffixes)
+    """Whether a name is that of a tar file, compressed or not, or of a zip file."""
+    return path.suffix.lower() in ARCHIVES or ".tar" in map(str.lower, path.suffixes)
 
 
 def member_name(where: str) -> str:

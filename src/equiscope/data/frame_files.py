@@ -6,8 +6,9 @@ All values are converted to eV, Å and eV/Å; names and units are never guessed.
 import math
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, archive, undamaged
+from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, member_name, open_file
 from equiscope.data.frame import MoleculeFrame
 from equiscope.data.isolated_atoms import charge, is_isolated
@@ -28,6 +30,7 @@ from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
 from equiscope.units import Energy, Length, angstrom, electronvolts
 
+LISTED = 20  # frames that are named by number
 ENDINGS = (".npz", ".xyz", ".extxyz", ".sdf", ".cjson")
 
 
@@ -77,19 +80,27 @@ def frames(
     paths = [file for path in find_files(name, recipe_folder) for file in (molecule_files(path) if path.is_dir() else [path])]
     read: list[MoleculeFrame] = []
     energies: dict[str, float] | None = None
+    faults = Faults()
     for path in paths:
         if path.suffix.lower() == ".npz":
-            read += _arrays(path, frame_format, len(read), labelled)
+            with faults.caught(str(path)):
+                read += _arrays(path, frame_format, len(read), labelled)
             continue
         if labelled and frame_format.table is not None and (energies is None or is_archive(path)):
             energies = _table(path, frame_format, recipe_folder)
-        for where, points in _points(path):
-            for row, one in enumerate(points):
-                label = f"{where}, frame {row}" if len(points) > 1 else where
-                number = len(read) if energies is None else _number_of(where)
-                read.append(_frame(one, label, number, where, frame_format, energies, labelled))
+        for where, content in _points(path):
+            with faults.caught(where):
+                points = content()
+                for row, one in enumerate(points):
+                    label = f"{where}, frame {row}" if len(points) > 1 else where
+                    number = len(read) if energies is None else _number_of(where)
+                    with faults.caught(label):
+                        read.append(_frame(one, label, number, where, frame_format, energies, labelled))
+    faults.check()
     if not read:
-        raise InputError(f"{name} holds no frames. Frames are in files that end in .npz, .xyz or .extxyz.")
+        raise InputError(
+            f"{name} holds no frames. Frames are in files that end in {', '.join(ENDINGS)}; in an archive, in .xyz or .extxyz."
+        )
     return read, paths
 
 
@@ -107,16 +118,16 @@ def _kind(path: Path) -> str:
     return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
 
 
-def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
-    """Each molecule file with its points."""
+def _points(path: Path) -> Iterator[tuple[str, Callable[[], list[Points]]]]:
+    """Each molecule file, and a function that reads its points."""
     if not is_archive(path):
-        yield str(path), read_frames(path)
+        yield str(path), lambda: read_frames(path)
         return
     with undamaged(path), archive(path) as held:
         for one in held:
-            if Path(one.name).suffix.lower() in (".xyz", ".extxyz"):
+            if Path(one.name).suffix.lower() in (".xyz", ".extxyz") and not is_hidden(Path(one.name)):
                 where = f"{path}: {one.name}"
-                yield where, xyz(Path(where), held.read(one))
+                yield where, partial(xyz, Path(where), held.read(one))
 
 
 def _frame(
@@ -249,14 +260,18 @@ def check_memory(path: Path) -> None:
         )
 
 
-def finite(frame: MoleculeFrame) -> MoleculeFrame:
-    """The frame. Raises InputError if it has NaN or infinite values."""
-    for what, values in (("coordinates", frame.positions), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
-        if values is not None and not bool(values.isfinite().all()):
-            raise InputError(
-                f"{frame.name} has {what} that are no numbers (NaN or infinite). Leave it out: data.drop names {frame.number}."
-            )
-    return frame
+def all_finite(some: Sequence[MoleculeFrame], part: str = "") -> list[MoleculeFrame]:
+    """The frames. Raises InputError if there are NaN or infinite values in them. part: of a recipe, which can leave frames out."""
+    faults, odd = Faults(), []
+    for frame in some:
+        values = {"coordinates": frame.positions, "energies": torch.tensor(frame.energy), "forces": frame.forces}
+        if what := [name for name, one in values.items() if one is not None and not bool(one.isfinite().all())]:
+            odd.append(frame.number)
+            faults.add(f"{frame.name} has {' and '.join(what)} that are no numbers (NaN or infinite).", frame.name)
+    listed = ", ".join(map(str, odd[:LISTED])) + ", ..." * (len(odd) > LISTED)
+    faults.advice = f"Leave them out: data.drop = {{ {part} = [{listed}] }}." if part else "Take them out of the file."
+    faults.check()
+    return list(some)
 
 
 def _number_of(where: str) -> int:

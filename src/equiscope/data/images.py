@@ -8,7 +8,7 @@ import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from torch import Tensor
 
 from equiscope.data.augment import Augment, Draws, augmented, mixture
+from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, sources
 from equiscope.data.picture_files import (
     LABELS,
@@ -190,9 +191,7 @@ class Pictures:
         if self.classes is None:
             self.classes = tuple(sorted(set(given.labels), key=_in_order))
         numbers = {label: number for number, label in enumerate(self.classes)}
-        for where, label in zip(given.names, given.labels, strict=True):
-            if label not in numbers:
-                raise InputError(f"{where} has the class {label!r}, which is none of: {', '.join(self.classes)}.")
+        _check_classes(given, self.classes)
         return _whole(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]), given.names)
 
     def _read_pair(self, part: str, paths: list[Path]) -> ImageSet:
@@ -216,23 +215,27 @@ class Pictures:
         from PIL import Image
 
         names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
-        return _whole(self._fitted(PictureList(paths, names, [], lambda: map(Image.fromarray, images))), numbers)
+        return _whole(self._fitted(PictureList(paths, names, [], lambda i: Image.fromarray(images[i]))), numbers)
 
     def _fitted(self, given: "PictureList") -> Tensor:
         """Pictures of one size and number of channels: those of the first picture, if the recipe has none."""
         block: np.ndarray | None = None
-        for i, (where, picture) in enumerate(zip(given.names, given.pictures(), strict=True)):
-            shape = (picture.height, picture.width)
-            self.channels = self.channels or (1 if picture.mode in ("1", "L", "LA") else 3)
-            self.size = self.size or shape
-            if self.config.size is None and shape != self.size:
-                raise InputError(
-                    f"{where} has {shape[0]}×{shape[1]} pixels, but those before it {self.size[0]}×{self.size[1]}. "
-                    f"Set data.size = [{self.size[0]}, {self.size[1]}] to bring all to one size."
-                )
-            if block is None:
-                block = _block(len(given.names), self.channels, *self.size, in_memory=self.bytes_in_memory)
-            block[i] = converted(picture, self.size, self.channels)
+        faults = Faults()
+        for i, where in enumerate(given.names):
+            with faults.caught(where):
+                picture = given.read(i)
+                shape = (picture.height, picture.width)
+                self.channels = self.channels or (1 if picture.mode in ("1", "L", "LA") else 3)
+                self.size = self.size or shape
+                if self.config.size is None and shape != self.size:
+                    raise InputError(
+                        f"{where} has {shape[0]}×{shape[1]} pixels, but those before it {self.size[0]}×{self.size[1]}. "
+                        f"Set data.size = [{self.size[0]}, {self.size[1]}] to bring all to one size."
+                    )
+                if block is None:
+                    block = _block(len(given.names), self.channels, *self.size, in_memory=self.bytes_in_memory)
+                block[i] = converted(picture, self.size, self.channels)
+        faults.check()
         assert block is not None
         return torch.from_numpy(block)
 
@@ -275,14 +278,27 @@ def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int)
     given = [unlabelled(path) for name in names for path in find_files(name)]
     called = [where for one in given for where in one.names]
     block = _block(len(called), channels, *size)
-    for i, picture in enumerate(chain.from_iterable(one.pictures() for one in given)):
-        block[i] = converted(picture, size, channels)
+    faults = Faults()
+    readers = [partial(one.read, number) for one in given for number in range(len(one.names))]
+    for i, read in enumerate(readers):
+        with faults.caught(called[i]):
+            block[i] = converted(read(), size, channels)
+    faults.check()
     return called, torch.from_numpy(block)
 
 
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """Bytes [B, C, H, W] to normalised floats."""
     return (images.to(torch.float32) / 255 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
+
+
+def _check_classes(given: PictureList, classes: Sequence[str]) -> None:
+    """Raise InputError for classes that are none of these."""
+    faults, known = Faults(), set(classes)
+    for where, label in zip(given.names, given.labels, strict=True):
+        if label not in known:
+            faults.add(f"{where} has the class {label!r}, which is none of: {', '.join(classes)}.", where)
+    faults.check()
 
 
 def _one(name: str, recipe_folder: Path | None) -> Path:

@@ -8,19 +8,19 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 from msgspec import Struct
 
-from equiscope.data.files import find_files, sources
+from equiscope.data.faults import Faults
+from equiscope.data.files import find_files, member_name, sources
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import records, separator_notes
 from equiscope.data.texts import decoded, files, is_text_file, kind_of, lines_of, members, parsed
-from equiscope.errors import InputError, sentences
+from equiscope.errors import InputError
 from equiscope.record import DataFile
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 CELL = 2**31 - 1  # characters of a text in a table
-SHOWN = 5  # faults that are named one by one
 
 
 class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="texts", tag_field="task"):
@@ -133,27 +133,29 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
 
     raises  InputError that names the first faults, and how many there are
     """
-    faults: list[str] = []
+    faults = Faults("Correct these lines, or take them out.")
     found: list[LabelledText] = []
     for path in files(paths):
         for name, content in members(path):
             kind = kind_of(name)
             if kind not in TABLES:
                 text = decoded(content.read(), name)
-                target = Path(name).parent.name if labelled else None
+                target = Path(member_name(name)).parent.name if labelled else None
                 if labelled and config.kind != "class":
                     raise InputError(
                         f"{name} is a text alone, but {config.kind} are columns of a table. Give .csv, .tsv or .jsonl."
                     )
+                if target == "":
+                    faults.add(f"{name} lies in no folder that could be its class. Give a table, or a folder for each class.", name)
                 found.append(LabelledText(text, target, name))
                 continue
             for where, row in _rows(content, name, kind, config, labelled):
                 one = _example(where, row, config, labelled)
-                faults.append(one) if isinstance(one, str) else found.append(one)
-    faults += [f"{row.where} has an empty text." for row in found if not row.text.strip()]
-    if faults:
-        more = f"And {len(faults) - SHOWN} more faults." if len(faults) > SHOWN else ""
-        raise InputError(sentences(*faults[:SHOWN], more, "Correct these lines, or take them out."))
+                faults.add(one, where) if isinstance(one, str) else found.append(one)
+    for row in found:
+        if not row.text.strip():
+            faults.add(f"{row.where} has an empty text.", row.where)
+    faults.check()
     if not found:
         raise InputError(f"{', '.join(map(str, paths))} has no text in it.")
     return found

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from equiscope.data.files import sources
 from equiscope.data.frame import MoleculeFrame
-from equiscope.data.frame_files import FrameFormat, Keys, finite, frames
+from equiscope.data.frame_files import FrameFormat, Keys, all_finite, frames
 from equiscope.data.isolated_atoms import energies, fit_bonds
 from equiscope.data.length_unit import check_length_unit
 from equiscope.data.random_rotation import random_rotation, rotated
@@ -50,7 +50,7 @@ class LossWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="molecules", tag_field="task"):
     """Molecules with their energies and forces.
 
-    train       a file of frames (.npz, .xyz or .extxyz, also .gz or .xz), many with *, or an archive (.tar) of .xyz files
+    train       a file of frames (.npz, .xyz or .extxyz, also .gz or .xz), many with *, or an archive (.tar, .zip) of .xyz files
     validation  frames that choose the best weights; by default some frames of `train` are held out
     test        frames that are evaluated once, at the end
     keys        names of the energies, forces, positions and atomic numbers in the files
@@ -132,7 +132,7 @@ class Frames:
         for part, name in named.items():
             if name is not None:
                 read, paths[part] = frames(name, config.frame_format, recipe_folder)
-                some = [finite(frame) for frame in without_dropped(config, part, read)]
+                some = all_finite(without_dropped(config, part, read), part)
                 whole[part], alone[part] = [f for f in some if not f.isolated], [f for f in some if f.isolated]
                 if not whole[part]:
                     raise InputError(f"{name} has isolated atoms and no molecule. They are references: data.references.")
@@ -163,7 +163,7 @@ class Frames:
         read, paths = [], []  # type: list[MoleculeFrame], list[Path]
         for name in names:
             some, files = frames(name, config.frame_format)
-            read, paths = [*read, *map(finite, some)], [*paths, *files]
+            read, paths = [*read, *all_finite(some)], [*paths, *files]
         isolated = [frame for frame in read if frame.isolated]
         frames_.parts = {part: [frame for frame in read if not frame.isolated]}
         if not frames_.parts[part]:
@@ -382,7 +382,7 @@ def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[Mol
     for frame in alone:
         if len(frame.numbers) != 1:
             raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references needs isolated atoms.")
-    return [finite(frame) for frame in alone], paths
+    return all_finite(alone), paths
 
 
 def _partial_forces(config: Molecules, part: str, some: Sequence[MoleculeFrame]) -> bool:

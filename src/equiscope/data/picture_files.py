@@ -5,7 +5,7 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, archive, undamaged
+from equiscope.data.faults import Faults
 from equiscope.data.files import digest, is_archive, is_hidden, open_file, sources
 from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
@@ -91,7 +92,7 @@ def address(pixels: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class PictureList:
-    """Pictures that are not loaded yet: their names, class names, and an iterator that reads them in order.
+    """Pictures that are not loaded yet: their names, class names, and a function that reads one by its number.
 
     files  that are read for them
     """
@@ -99,7 +100,7 @@ class PictureList:
     files: list[Path]
     names: list[str]
     labels: list[str]
-    pictures: "Callable[[], Iterator[Image.Image]]"
+    read: "Callable[[int], Image.Image]"
 
 
 def list_pictures(path: Path) -> PictureList:
@@ -110,7 +111,7 @@ def list_pictures(path: Path) -> PictureList:
     if _is_table(path):
         return _table(path)
     raise InputError(
-        f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz) or table (.csv, .tsv, .jsonl). "
+        f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz, .zip) or table (.csv, .tsv, .jsonl). "
         'A pair of idx files is given as ["images", "labels"].'
     )
 
@@ -121,12 +122,12 @@ def unlabelled(path: Path) -> PictureList:
         files = _pictures(path)
         if not files:
             raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
-        return PictureList(files, [str(f) for f in files], [], lambda: (picture(f, str(f)) for f in files))
+        return PictureList(files, [str(f) for f in files], [], lambda i: picture(files[i], str(files[i])))
     if is_archive(path):
-        names, pictures = _archived(path)
+        names, read = _archived(path)
         if not names:
             raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
-        return PictureList([path], [f"{path}: {name}" for name in names], [], pictures)
+        return PictureList([path], [f"{path}: {name}" for name in names], [], read)
     if _is_table(path):
         return _table(path, ("path",))
     if _is_idx(path):
@@ -134,9 +135,9 @@ def unlabelled(path: Path) -> PictureList:
 
         images = read_idx(path, PICTURES)
         return PictureList(
-            [path], [f"{path}, picture {i + 1}" for i in range(len(images))], [], lambda: map(Image.fromarray, images)
+            [path], [f"{path}, picture {i + 1}" for i in range(len(images))], [], lambda i: Image.fromarray(images[i])
         )
-    return PictureList([path], [str(path)], [], lambda: iter([picture(path, str(path))]))
+    return PictureList([path], [str(path)], [], lambda i: picture(path, str(path)))
 
 
 def _is_idx(path: Path) -> bool:
@@ -176,7 +177,7 @@ def _folder(path: Path) -> PictureList:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
         labels += [folder.name] * len(own)
-    return PictureList(files, [str(f) for f in files], labels, lambda: (picture(f, str(f)) for f in files))
+    return PictureList(files, [str(f) for f in files], labels, lambda i: picture(files[i], str(files[i])))
 
 
 def is_picture(path: Path) -> bool:
@@ -185,8 +186,8 @@ def is_picture(path: Path) -> bool:
 
 
 def _archive(path: Path) -> PictureList:
-    """The same in a tar file, in any folder above the classes."""
-    names, pictures = _archived(path)
+    """The same in an archive, in any folder above the classes."""
+    names, read = _archived(path)
     no_parts(path, names)
     tops = sorted({str(Path(name).parent.parent) for name in names})
     if len(tops) != 1 or not Path(names[0]).parent.name:
@@ -194,18 +195,18 @@ def _archive(path: Path) -> PictureList:
             f"{path} has {'no pictures' if not names else 'pictures in classes of several folders: ' + ', '.join(tops)}. "
             "It takes one folder for each class, side by side; unpack it, and name the folder that has them."
         )
-    return PictureList([path], [f"{path}: {name}" for name in names], [Path(name).parent.name for name in names], pictures)
+    return PictureList([path], [f"{path}: {name}" for name in names], [Path(name).parent.name for name in names], read)
 
 
-def _archived(path: Path) -> "tuple[list[str], Callable[[], Iterator[Image.Image]]]":
-    """The names of the pictures in a tar file, sorted, and a function that reads them."""
+def _archived(path: Path) -> "tuple[list[str], Callable[[int], Image.Image]]":
+    """The names of the pictures in an archive, sorted, and a function that reads one by its number."""
     content: dict[str, bytes] = {}
     with undamaged(path), archive(path) as held:
         for member in held:
             if is_picture(Path(member.name)):
                 content[member.name] = held.read(member)
     names = sorted(content)
-    return names, lambda: (picture(content[name], f"{path}: {name}") for name in names)
+    return names, lambda i: picture(content[names[i]], f"{path}: {names[i]}")
 
 
 def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> PictureList:
@@ -221,24 +222,28 @@ def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> PictureLis
                 rows.append((number, parsed(line, f"{path}, line {number}")))
     if not rows:
         raise InputError(f"{path} is empty: it has no line with a {' and a '.join(columns)}.")
-    files, names, labels = [], [], []
+    files, names, labels, faults = [], [], [], Faults()  # type: list[Path], list[str], list[str], Faults
     classes: dict[Path, str] = {}
     for number, row in rows:
         if not isinstance(row, dict) or not all(
             isinstance(row.get(name), (str, int)) and not isinstance(row[name], bool) and str(row[name]).strip() for name in columns
         ):
             known = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
-            raise InputError(f"{path}, line {number} has no {' and '.join(columns)}; it has: {known}.")
-        files.append(path.parent / str(row["path"]))
-        if not files[-1].is_file():
-            raise InputError(f"{path}, line {number}: there is no {files[-1]}. A path is seen from the table's folder.")
+            faults.add(f"{path}, line {number} has no {' and '.join(columns)}; it has: {known}.", f"{path}, line {number}")
+            continue
+        file = path.parent / str(row["path"])
+        if not file.is_file():
+            faults.add(f"{path}, line {number}: there is no {file}. A path is seen from the table's folder.")
+            continue
+        files.append(file)
         names.append(f"{path}, line {number}: {row['path']}")
         if "label" not in columns:
             continue
         labels.append(str(row["label"]).strip())
-        if (known := classes.setdefault(files[-1].resolve(), labels[-1])) != labels[-1]:
-            raise InputError(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")
-    return PictureList([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
+        if (known := classes.setdefault(file.resolve(), labels[-1])) != labels[-1]:
+            faults.add(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")
+    faults.check()
+    return PictureList([path, *files], names, labels, lambda i: picture(files[i], names[i]))
 
 
 def source_of(path: Path, files: list[Path], part: str) -> DataFile:

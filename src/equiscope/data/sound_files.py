@@ -7,6 +7,7 @@ from pathlib import Path
 
 from equiscope import budgets
 from equiscope.budgets import archive, undamaged
+from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, member_name
 from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
@@ -51,13 +52,17 @@ def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
 def _listed(path: Path, labelled: bool) -> Iterator[tuple[str, str, bytes]]:
     columns = ("path", "label") if labelled else ("path",)
     way = f"A table of sounds names a {' and a '.join(columns)} in each line."
+    listed, faults = [], Faults()  # type: list[tuple[Path, str]], Faults
     for line, row in records(io.StringIO(decoded(_bytes(path), str(path))), str(path), columns, way):
-        file = path.parent / row.get("path", "")
+        file, where = path.parent / row.get("path", ""), f"{path}, line {line}"
         label = row.get("label", "").strip()
         if labelled and not label:
-            raise InputError(f"{path}, line {line} gives {row.get('path', 'its file')} no label.")
-        if not file.is_file():
-            raise InputError(f"{path}, line {line}: there is no file {file}. Paths are beside the table.")
+            faults.add(f"{where} gives {row.get('path', 'its file')} no label.", where)
+        elif not file.is_file():
+            faults.add(f"{where}: there is no file {file}. Paths are beside the table.", where)
+        listed.append((file, label))
+    faults.check()
+    for file, label in listed:
         yield str(file), label, _bytes(file)
 
 

@@ -19,6 +19,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from equiscope.data.faults import Faults
 from equiscope.data.files import find_files
 from equiscope.data.gaps import remaining_windows, sound_generator
 from equiscope.data.sampler import Sampler, derived_seed, generator
@@ -43,8 +44,8 @@ FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyt
 class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sounds", tag_field="task"):
     """Recordings and their classes.
 
-    train       a folder, an archive (.tar, compressed or not), files with * for many, a CSV with the columns path and label, or a
-                folder of parts: train, val, test
+    train       a folder, an archive (.tar, compressed or not, or .zip), files with * for many, a CSV with the columns path and
+                label, or a folder of parts: train, val, test
     validation  recordings that choose the best weights; test: recordings that are evaluated once, at the end
     pattern     of file names, e.g. "{label}_{speaker}_{index}"; without one, the name of the folder is the class
     where       which recordings of `train` belong to another part, by the fields of their file names: a word, a list of words, or a
@@ -176,13 +177,13 @@ class Recordings:
         classes = sorted({r.label for r in self.parts["train"]})
         if len(classes) < 2:
             raise InputError(f"All recordings of {config.train} are of the class {classes[0]!r}. Give two classes or more.")
+        faults = Faults("Add training data of that class, or leave the file out.")
         for part, recordings in self.parts.items():
             for r in recordings:
                 if r.label not in classes:
-                    raise InputError(
-                        f"{r.name} of the {part} part is of the class {r.label!r}, but training has only {', '.join(classes)}. "
-                        "Add training data of that class, or leave the file out."
-                    )
+                    only = f"is of the class {r.label!r}, but training has only {', '.join(classes)}."
+                    faults.add(f"{r.name} of the {part} part {only}", r.name)
+        faults.check()
         mean, deviation = band_statistics(config, self.rate, self.parts["train"])
         self.format = SoundFormat(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
         self.sampler = Sampler(len(self.parts["train"]), seed)
@@ -197,9 +198,11 @@ class Recordings:
                 one_part(path, is_sound, config.pattern is None)
             read += recordings._read(part, name, None)
         recordings.parts = {part: read}
+        faults = Faults()
         for r in read:
             if r.label not in sound_format.classes:
-                raise InputError(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(sound_format.classes)}.")
+                faults.add(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(sound_format.classes)}.", r.name)
+        faults.check()
         return recordings
 
     @classmethod
@@ -207,13 +210,16 @@ class Recordings:
         """Recordings without classes, resampled to the rate of a run. names: files, folders, archives, tables."""
         recordings = cls._of_run(config, sound_format)
         read: list[LabelledRecording] = []
+        faults = Faults()
         for name in names:
-            before = len(read)
+            before = len(read) + len(faults.found)
             for where, _, content in contents(name, labelled=False):
-                wave, rate = read_sound(where, content=content)
-                read.append(LabelledRecording(where, "", recordings.waves.put(recordings._checked(wave, rate, where))))
-            if len(read) == before:
+                with faults.caught(where):
+                    wave, rate = read_sound(where, content=content)
+                    read.append(LabelledRecording(where, "", recordings.waves.put(recordings._checked(wave, rate, where))))
+            if len(read) + len(faults.found) == before:
                 raise no_recording(name)
+        faults.check()
         return read
 
     @classmethod
@@ -256,13 +262,16 @@ class Recordings:
     def _read(self, part: str, name: str, recipe_folder: Path | None) -> list[LabelledRecording]:
         """All recordings of a name, sorted by name."""
         size, digests, read = 0, {}, []
+        faults = Faults()
         for where, given, content in contents(name, recipe_folder):
-            fields_of_name = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
-            label = given or fields_of_name.get("label") or folder_of(where)
-            wave, rate = read_sound(where, content=content)
-            read.append(LabelledRecording(where, label, self.waves.put(self._checked(wave, rate, where)), fields_of_name))
-            digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
-            size += len(content)
+            with faults.caught(where):
+                fields_of_name = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
+                label = given or fields_of_name.get("label") or folder_of(where)
+                wave, rate = read_sound(where, content=content)
+                read.append(LabelledRecording(where, label, self.waves.put(self._checked(wave, rate, where)), fields_of_name))
+                digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
+                size += len(content)
+        faults.check()
         if not read:
             raise no_recording(name)
         digest = hashlib.sha256("".join(digests[where] for where in sorted(digests)).encode()).hexdigest()

@@ -6,14 +6,14 @@ A document is read in stretches, so that a file can be larger than memory; only 
 import codecs
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from xml.etree import ElementTree
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
-from equiscope.data.files import is_archive, is_hidden, open_file
+from equiscope.data.files import find_files, is_archive, is_hidden, open_file
 from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
 from equiscope.errors import InputError, did_you_mean, sentences
@@ -21,7 +21,7 @@ from equiscope.errors import InputError, did_you_mean, sentences
 TEI = "{http://www.tei-c.org/ns/1.0}"
 BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
-UNREAD = (".zip", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
+UNREAD = (".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
 BETWEEN = "\n\n"  # two documents
 
@@ -77,13 +77,31 @@ def stretches(paths: Iterable[Path], field: str = "text", separator: str | None 
         yield from document
 
 
-def inputs_of(path: Path, field: str) -> list[str]:
-    """The inputs in a file: a column of a table, a field of lines of JSON, or the lines of a plain text."""
-    if kind_of(path.name) in (".csv", ".tsv", ".jsonl", ".ndjson"):
-        return list(texts([path], field))
-    with open_file(path) as file:
-        lines = decoded(file.read(), str(path)).split("\n")  # only "\n" ends a line, as in parallel files
-    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+def named_files(text: str) -> list[Path]:
+    """The files that a person names, where a text could be meant as well: a file, a folder, or a pattern like a/*.txt; else none.
+
+    raises  Missing for a pattern that no file fits
+    """
+    if "*" in text and ("/" in text or "." in text) and not any(map(str.isspace, text)):
+        return find_files(text)
+    try:
+        path = Path(text)
+        return [path] if path.is_file() or path.is_dir() else []
+    except (OSError, ValueError):  # too long for a name, or a zero byte
+        return []
+
+
+def inputs_of(paths: Sequence[Path], field: str) -> list[str]:
+    """The inputs in files: a column of a table, a field of lines of JSON, or the lines of a plain text. Raises as `documents`."""
+    found: list[str] = []
+    for path in files(paths):
+        for name, content in members(path):
+            if kind_of(name) in (".csv", ".tsv", ".jsonl", ".ndjson"):
+                found += map("".join, _documents(name, content, field, STRETCH))
+                continue
+            lines = decoded(content.read(), name).split("\n")  # only "\n" ends a line, as in parallel files
+            found += [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+    return found
 
 
 def documents(paths: Iterable[Path], field: str = "text", stretch: int = STRETCH) -> Iterator[Iterator[str]]:
@@ -197,7 +215,9 @@ def _documents(name: str, file: Readable, field: str, stretch: int) -> Iterator[
         for text in _rows(name, field):
             yield iter([text])
     elif kind in UNREAD:
-        raise InputError(f"{name} is a {kind}, which is not read. Unpack it, or give .txt, .jsonl, .csv, .tar or a folder of them.")
+        raise InputError(
+            f"{name} is a {kind}, which is not read. Unpack it, or give .txt, .jsonl, .csv, .tar, .zip or a folder of them."
+        )
     elif kind == ".json":
         raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
     else:

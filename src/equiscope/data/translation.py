@@ -16,6 +16,7 @@ from torch import Tensor
 
 from equiscope.budgets import OPENERS, undamaged
 from equiscope.data.bpe_dropout import BpeDropout
+from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, open_file, sources
 from equiscope.data.sampler import derived_seed, generator
 from equiscope.data.tables import separator_notes, table
@@ -202,11 +203,13 @@ class Pairs:
         """Refuse or leave out pairs with an empty side, and refuse parts without pairs, or with two equal sides."""
         for part, pairs in parts.items():
             whole = [pair for pair in pairs if pair.source and pair.target]
-            if (empty := next((p for p in pairs if not (p.source and p.target)), None)) is not None:
+            if empty := [pair for pair in pairs if not (pair.source and pair.target)]:
                 if part != "train":
-                    raise InputError(f"{empty.where}: a side is empty, so nothing is measured. Take the line out of both sides.")
-                left = len(pairs) - len(whole)
-                self.notes.append(f"{left} training pairs with an empty side are left out; the first: {empty.where}.")
+                    faults = Faults("Take the lines out of both sides.")
+                    for pair in empty:
+                        faults.add(f"{pair.where}: a side is empty, so nothing is measured.", pair.where)
+                    faults.check()
+                self.notes.append(f"{len(empty)} training pairs with an empty side are left out; the first: {empty[0].where}.")
             if not whole:
                 raise InputError(f"The {part} part has no pair of texts{f': {pairs[0].where} is empty' if pairs else ''}.")
             if all(pair.source == pair.target for pair in whole):
@@ -317,21 +320,28 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[SentencePair]:
     """Rows of TSV or CSV with a first line of names, or lines of JSON."""
     kind = next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
     text = _content(path)
+    faults = Faults()
     if kind in (".jsonl", ".ndjson"):
         for number, row in enumerate(text.split("\n"), 1):
             if row.strip():
-                yield _fields(row, fields, f"{path}, line {number}")
+                pair = None
+                with faults.caught(f"{path}, line {number}"):
+                    pair = _fields(row, fields, f"{path}, line {number}")
+                if pair is not None:
+                    yield pair
+        faults.check()
         return
     if kind not in (".tsv", ".csv"):
         raise InputError(f"{path} is no .tsv, .csv or .jsonl. Parallel text files are named as a pair: [source, target].")
     names, whole, _ = table(io.StringIO(text), str(path), fields, "Set data.fields = [source, target].")
     a, b = (names.index(name) for name in fields)
     for line, cells in whole:
-        if not cells:  # an empty line
-            continue
-        if len(cells) != len(names):
-            raise InputError(f"{path}, line {line} has {len(cells)} columns, but the first line names {len(names)}.")
-        yield SentencePair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
+        if len(cells) == len(names):
+            yield SentencePair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
+        elif cells:  # no empty line
+            where = f"{path}, line {line}"
+            faults.add(f"{where} has {len(cells)} columns, but the first line names {len(names)}. Correct the line.", where)
+    faults.check()
 
 
 def _fields(line: str, fields: tuple[str, str], where: str) -> SentencePair:

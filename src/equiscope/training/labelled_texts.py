@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from equiscope.data.files import find_files, overlap_notes
 from equiscope.data.labelled_texts import LabelledText, LabelledTexts, Texts, read
-from equiscope.data.texts import is_text_file
+from equiscope.data.texts import named_files
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence
@@ -27,6 +27,7 @@ from equiscope.training.text import TextTask, of_start
 AT_ONCE, PAIRS = 64, 2**22  # texts that are answered together, and pairs of their tokens
 UNKNOWN = "<unknown>"
 HASHED = 2**12  # features of each kind
+SHOWN = 1000  # characters of a text that is shown, at most
 
 
 class TextsTask(TextTask):
@@ -141,6 +142,10 @@ class TextsTask(TextTask):
             [excerpt(row) for row in rows], self._outputs(model, self.ids[part]), self.targets[part], "texts"
         )
 
+    def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
+        assert self.texts is not None
+        return [{"text": excerpt(self.texts.parts[part][row], SHOWN)} for row in rows]
+
     @property
     def simple_answer(self) -> Answer:
         return self.answer
@@ -222,13 +227,8 @@ class TextsTask(TextTask):
 
     def _read(self, text: str) -> list[LabelledText]:
         """A text itself, or those of a file or folder of this name."""
-        path = Path(text) if len(text) < 4096 and "\0" not in text else None
-        try:
-            there = path is not None and (path.is_dir() or (path.is_file() and is_text_file(path)))
-        except OSError:
-            there = False
-        if there or ("*" in text and not any(map(str.isspace, text))):
-            return read(find_files(text), self.config, labelled=False)
+        if paths := named_files(text):
+            return read(paths, self.config, labelled=False)
         return [LabelledText(text, None, f"The text {text[:40]!r}")]
 
     @torch.no_grad()

@@ -29,7 +29,7 @@ def of_folder(path: Path) -> RecipeDraft:
     parts = part_folders(path, is_picture, True)
     listing = list_pictures(parts["train"] if parts else path)
     sizes, modes, small = Counter[tuple[int, int]](), Counter[str](), []
-    for picture in listing.pictures():
+    for picture in map(listing.read, range(len(listing.names))):
         sizes[(picture.height, picture.width)] += 1
         modes[picture.mode] += 1
         small.append(np.asarray(picture.convert("L").resize((SHADES, SHADES)), np.int16).ravel())
