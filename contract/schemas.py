@@ -24,6 +24,7 @@ from equiscope.record import (
     Computation,
     Cost,
     Drawing,
+    EvaluationRecord,
     Explorable,
     Guarded,
     Heads,
@@ -48,7 +49,7 @@ FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, RunReport, RunUpdate, Comparison, Heads, AttentionTensors, Masks, Messages, Cost, Tokenised,
     Molecule, Parity, Patches, Reach,
-    Computation, ProgramRecord, InterventionEffect, RankedHeads, Attribution, Guarded,
+    Computation, ProgramRecord, InterventionEffect, RankedHeads, Attribution, Guarded, EvaluationRecord,
 ]  # fmt: skip
 
 

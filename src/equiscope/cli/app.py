@@ -577,13 +577,17 @@ def evaluate(
     part: Annotated[str | None, typer.Option(help="Only this split: validation, test, ...")] = None,
     last: Annotated[bool, typer.Option("--last", help="Use the last weights instead of the best on the validation split.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write every answer beside its target: .csv, .json or .jsonl.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the report as one offline page: intervals, confusions, the worst examples as they are."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Evaluate a run on the validation split of its data and on other splits of its recipe, or on new data. Intervals are of 95 %,
     over the examples."""
     from equiscope.cli.train import evaluate as run
 
-    run(words, part, last, out, json)
+    run(words, part, last, out, json, html)
 
 
 @app.command(short_help="Predict with a run.")

@@ -65,7 +65,7 @@ def recorded_time(source: Path) -> str:
 
 
 def evaluate(
-    words: list[str], part: str | None, last: bool, out: Path | None, json: bool
+    words: list[str], part: str | None, last: bool, out: Path | None, json: bool, html: Path | None = None
 ) -> None:  # fmt: skip
     """words: a run, perhaps a second one, and files of new examples, which are measured on instead of the run's own."""
     from equiscope import outputs, trained
@@ -77,15 +77,19 @@ def evaluate(
     if out is not None:
         check(out)
         outputs.check(out, "Choose another file with --out.")
+    if html is not None:
+        outputs.check(html, "Choose another file with --html.")
     found = verbs.evaluate(run, data, other=other, part=part, weights="last" if last else "best")
     for note in found.notes:
         print(note, file=sys.stderr)
     if out is not None:
         put(out, [example for one in found.parts for example in one.examples])
+    if html is not None:
+        from equiscope.explore import write
+
+        print(f"wrote {write(found.short, html)}", file=sys.stderr)
     if json:
-        short = [msgspec.structs.replace(one, examples=[]) for one in found.parts]
-        record = msgspec.to_builtins(msgspec.structs.replace(found, parts=short))
-        print(encoded(record | {"result": found.result}))
+        print(encoded(msgspec.to_builtins(found.short) | {"result": found.result}))
         return
     for one in found.parts:
         print("\n".join(_evaluation_lines(one, found.other)))
@@ -101,6 +105,7 @@ def _evaluation_lines(one: PartEvaluation, other: str) -> list[str]:
         interval = between(metric.low, metric.high)
         lines.append(f"  {metric.name.ljust(wide)}  {number(metric.value, metric.unit)}{f'  ({interval})' if interval else ''}")
     lines += [f"Warning: {warning}" for warning in one.warnings]
+    lines += [one.summary] if one.simple else []
     shared = {metric.name for metric in one.metrics}
     lines += [
         f"Simple model, {name}: {numbers({key: value for key, value in values.items() if key in shared})}"
@@ -149,7 +154,7 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
     if inputs == ["-"]:
         inputs = _lines()
     elif isinstance(task, TextTask) and task.name != "texts":
-        inputs = [line for text in inputs for line in (_lines_of(text, task.column) if _is_file(text) else [text])]
+        inputs = [line for text in inputs for line in _lines_of(text, task.column, task.name == "translation")]
     answers = task.predict(load_run(folder), inputs, **options)
     if far := [answer for answer in answers if answer.warning]:
         count = f" This concerns {len(far)} of the {len(answers)} inputs." if len(far) > 1 else ""
@@ -168,13 +173,6 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
         print(answer.text())
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # too long for a name, or a zero byte
-        return False
-
-
 def _lines() -> list[str]:
     """The lines of standard input."""
     lines = read_standard_input("inputs", "equiscope predict RUN - < FILE").split(
@@ -183,12 +181,15 @@ def _lines() -> list[str]:
     return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
 
 
-def _lines_of(name: str, column: str) -> list[str]:
-    """The inputs in a file; a sentence says so, since a text may have the name of a file."""
-    from equiscope.data.texts import inputs_of
+def _lines_of(text: str, column: str, empty: bool) -> list[str]:
+    """A text itself; or the inputs in the files that it names, and a sentence says so. empty: whether empty lines are inputs."""
+    from equiscope.data.texts import inputs_of, named_files
 
-    lines = inputs_of(Path(name), column)
-    print(f"{name} is a file: its {len(lines)} texts are the inputs.", file=sys.stderr)
+    if not (paths := named_files(text)):
+        return [text]
+    lines = [line for line in inputs_of(paths, column) if empty or line.strip()]
+    kind = "a folder" if paths[0].is_dir() else "a file" if paths == [Path(text)] else f"the name of {len(paths)} files"
+    print(f"{text} is {kind}: its {len(lines)} texts are the inputs.", file=sys.stderr)
     return lines
 
 

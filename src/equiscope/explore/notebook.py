@@ -37,7 +37,7 @@ from equiscope.interventions import Experiment
 from equiscope.models import Model, ModelSpec
 from equiscope.program import Program
 from equiscope.program.lower import lowered
-from equiscope.record import AttentionLayer, Audit, Comparison, Heads, Run, read_run, report, run_report
+from equiscope.record import AttentionLayer, Audit, Comparison, EvaluationRecord, Heads, Run, read_run, report, run_report
 from equiscope.record.run import RUN
 
 HEIGHT = 760  # pixels up to which a cell grows with its page
@@ -222,6 +222,8 @@ class PageCell:
 
 
 def _content(what: Any, title: str) -> page.Content:
+    if isinstance(what, EvaluationRecord):
+        return what.short
     if isinstance(what, get_args(page.Content)):
         content: page.Content = what
         if isinstance(content, Heads) and content.served:

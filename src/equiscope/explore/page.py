@@ -16,6 +16,7 @@ from equiscope.record import (
     Comparison,
     Cost,
     Drawing,
+    EvaluationRecord,
     Explorable,
     Heads,
     Masks,
@@ -32,7 +33,7 @@ from equiscope.record import (
 
 Content = (
     Explorable | Drawing | Report | RunReport | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | Patches
-    | Reach | ProgramRecord | Parity | Attribution
+    | Reach | ProgramRecord | Parity | Attribution | EvaluationRecord
 )  # fmt: skip
 
 BUNDLES = Path(__file__).parent / "page"
@@ -40,14 +41,14 @@ NAMES: dict[type, str] = {  # of the bundle, which is that of the file in `pages
     Explorable: "sentence", Drawing: "drawing", Report: "report", RunReport: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule",
     Patches: "image", Reach: "reach", ProgramRecord: "watched", Parity: "parity",
-    Attribution: "attribution",
+    Attribution: "attribution", EvaluationRecord: "evaluation",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
 # Pages with tables for browsers without JavaScript:
-TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule, Patches, Reach, Parity, Attribution)
+TABLES = (Report, RunReport, Comparison, Masks, Messages, Cost, Molecule, Patches, Reach, Parity, Attribution, EvaluationRecord)
 WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute in a worker
 TEMPLATE = """<!doctype html>
 <html lang="en">

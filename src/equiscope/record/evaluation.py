@@ -1,15 +1,18 @@
 """Evaluation: metrics of a run on parts of its data or on new data, with intervals and the worst examples. Plain data, no torch."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from equiscope.record import display
 from equiscope.record.program import VERSION
 from equiscope.record.run import DataFile
 
 WORST = 10  # examples that are shown
+DRAWN = 5000  # predicted numbers that are shown
 
 
 class MetricValue(Struct, frozen=True, kw_only=True):
@@ -41,6 +44,7 @@ class AnsweredExample(Struct, frozen=True, kw_only=True):
     """An example: what it is, what the model answers, what is right, and how wrong that is.
 
     more  further values, such as probabilities by class
+    text, picture  the input where it is shown: a text, or the data: URL of a PNG; of a sound, its spectrogram
     """
 
     name: str
@@ -48,24 +52,39 @@ class AnsweredExample(Struct, frozen=True, kw_only=True):
     target: str
     error: float
     more: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    picture: str = ""
+
+
+class PredictedNumber(Struct, frozen=True, kw_only=True):
+    """A number that is predicted: true and predicted values of each example, in `unit`."""
+
+    name: str
+    unit: str = ""
+    true: list[float]
+    predicted: list[float]
 
 
 class PartEvaluation(Struct, frozen=True, kw_only=True):
     """The metrics of one part of the data.
 
+    summary    the decisive metric beside the simple models, in a sentence
     worst      the examples with the largest errors; examples: all of them, in the order of the data
     classes, confusion  how often an example of class i (row) is answered with class j (column)
+    numbers    true and predicted numbers of all examples
     differences  from a second run on the same examples
     simple     metrics of simple models on the same examples, by their name: the majority, a linear model
     warnings   such as examples that are far from the training part
     """
 
     part: str
+    summary: str = ""
     metrics: list[MetricValue]
     worst: list[AnsweredExample] = field(default_factory=list)
     examples: list[AnsweredExample] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)
+    numbers: list[PredictedNumber] = field(default_factory=list)
     differences: list[MetricDifference] = field(default_factory=list)
     simple: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -105,6 +124,16 @@ class EvaluationRecord(Struct, frozen=True, kw_only=True):
         raise KeyError(f"There is no part {part!r}; there are: {', '.join(one.part for one in self.parts)}.")
 
     @property
+    def title(self) -> str:
+        """The title of its page."""
+        return f"Evaluation of {Path(self.run).name}{f' beside {Path(self.other).name}' if self.other else ''}"
+
+    @property
+    def short(self) -> "EvaluationRecord":
+        """Without the answers that are not shown, and with at most `DRAWN` predicted numbers, at regular intervals."""
+        return replace(self, parts=[replace(one, examples=[], numbers=[*map(_thinned, one.numbers)]) for one in self.parts])
+
+    @property
     def result(self) -> dict[str, dict[str, float | None]]:
         """The values of the metrics by part and name."""
         return {part.part: {one.name: one.value for one in part.metrics} for part in self.parts}
@@ -127,6 +156,11 @@ class EvaluationRecord(Struct, frozen=True, kw_only=True):
             (part.part, one.name, number(one.value, one.unit), between(one.low, one.high))
             for part in self.parts for one in part.metrics
         ]  # fmt: skip
+
+
+def _thinned(one: PredictedNumber) -> PredictedNumber:
+    stride = -(-len(one.true) // DRAWN) or 1
+    return replace(one, true=one.true[::stride], predicted=one.predicted[::stride])
 
 
 def number(value: float | None, unit: str = "") -> str:

@@ -5,10 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from equiscope.errors import InputError
 from equiscope.models import Built
-from equiscope.record.evaluation import WORST, AnsweredExample, MetricDifference, MetricValue, PartEvaluation
+from equiscope.record.evaluation import (
+    WORST,
+    AnsweredExample,
+    MetricDifference,
+    MetricValue,
+    PartEvaluation,
+    PredictedNumber,
+    between,
+    number,
+)
 from equiscope.training import measures, simple_model
 from equiscope.training.measures import Outcomes
 from equiscope.training.task import Task
@@ -43,13 +53,33 @@ def evaluated(
             found.names, found.answers, found.targets, found.errors.tolist(), more, strict=True
         )
     ]
-    worst = [examples[i] for i in np.argsort(-found.errors, kind="stable")[:WORST]]
+    rows = np.argsort(-found.errors, kind="stable")[:WORST].tolist()
+    worst = [replace(examples[i], **seen) for i, seen in zip(rows, task.visible_inputs(part, rows), strict=True)]
+    simple = simple_model.values(task, part, folder) if folder is not None else {}
     return PartEvaluation(
-        part=part, metrics=metrics, worst=worst, examples=examples, classes=list(found.classes), confusion=_confusion(found),
-        differences=_differences(found, other, part) if other is not None else [],
-        simple=simple_model.values(task, part, folder) if folder is not None else {},
+        part=part, summary=_summary(metrics[0], simple, task.better), metrics=metrics, worst=worst, examples=examples,
+        classes=list(found.classes), confusion=_confusion(found),
+        numbers=[
+            PredictedNumber(name=one.name, unit=one.unit, true=one.true.tolist(), predicted=one.predicted.tolist())
+            for one in found.parity
+        ],
+        differences=_differences(found, other, part) if other is not None else [], simple=simple,
         warnings=[far[1]] if far is not None and far[1] else [],
     )  # fmt: skip
+
+
+def _summary(first: MetricValue, simple: Mapping[str, Mapping[str, float]], better: str) -> str:
+    """Whether the decisive metric is better than those of the simple models, beyond its interval."""
+    interval = between(first.low, first.high)
+    text = f"{first.name} {number(first.value, first.unit)}{f' (95 % interval {interval})' if interval else ''}"
+    beside = {name: values[first.name] for name, values in simple.items() if first.name in values}
+    if not beside or first.value is None:
+        return f"{text}."
+    best, value = (max if better == "more" else min)(beside.items(), key=lambda one: one[1])
+    ahead = first.value > value if better == "more" else first.value < value
+    within = first.low is not None and first.high is not None and first.low <= value <= first.high
+    where = "not clearly different from" if within else "ahead of" if ahead else "behind"
+    return f"{text}, {where} the best simple model ({best}: {number(value, first.unit)})."
 
 
 def _confusion(outcomes: Outcomes) -> list[list[int]]:

@@ -33,6 +33,7 @@ AT_ONCE = 250  # pictures that are evaluated together, at most
 PAIRS = 2**24  # pairs of their patches, at most
 SMALL, MANY = 16, 5000  # rows and columns, and training pictures, of the simple model
 ALONE = "accuracy (one view)"
+SHOWN = 256  # pixels of the longer side of a picture that is shown, at most
 
 
 class ImagesTask(Task):
@@ -203,6 +204,13 @@ class ImagesTask(Task):
         if len(views) == 1:
             return whole
         return replace(whole, measures=[*whole.measures, rate(ALONE, (views[0].argmax(-1) == labels).numpy())])
+
+    def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
+        assert self.pictures is not None
+        images = self.pictures.parts[part][torch.tensor(rows)][0]
+        if max(images.shape[-2:]) > SHOWN:
+            images = F.interpolate(images.float(), scale_factor=SHOWN / max(images.shape[-2:]), mode="area").round().byte()
+        return [{"picture": address(image.numpy())} for image in images]
 
     @property
     def simple_answer(self) -> OneClass:

@@ -165,6 +165,14 @@ class LanguageTask(TextTask):
             [f"{one:.4g} nats a token" for one in each_loss], [""] * len(total), each_loss, found, {"passages": float(len(total))},
         )  # fmt: skip
 
+    def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
+        assert self.passages is not None
+        wanted, texts, first = set(rows), dict[int, str](), 0
+        for inputs, _ in self.passages.passages(part, AT_ONCE // self.config.context + 1):
+            texts |= {row: self.tokenizer.decode(inputs[row - first].tolist()) for row in wanted if 0 <= row - first < len(inputs)}
+            first += len(inputs)
+        return [{"text": texts[row]} for row in rows]
+
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """Continue each text.
 

@@ -23,6 +23,7 @@ from equiscope.record import Sample
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 from equiscope.training.answers import Numbers
 from equiscope.training.atom_domain import AtomDomain
+from equiscope.training.atom_drawing import drawn
 from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
 from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.measures import Outcomes, TrueAndPredicted, mean, root_mean_square, wilson
@@ -309,6 +310,10 @@ class MoleculesTask(Task):
             {"frames": float(len(names))}, parity=[TrueAndPredicted("energy", "eV", np.array(true), np.array(predicted))],
             more=[{"energy": x, "true energy": y} for x, y in zip(predicted, true, strict=True)], whole=False,
         )  # fmt: skip
+
+    def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
+        assert self.frames is not None
+        return [{"picture": drawn(self.frames.parts[part][row])} for row in rows]
 
     @property
     def simple_answer(self) -> Numbers:

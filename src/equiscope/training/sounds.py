@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Sounds
+from equiscope.data.picture_files import address
 from equiscope.data.sound_augment import most_samples
 from equiscope.data.sounds import Recordings, SoundFormat, bands, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError, UnknownName
@@ -28,6 +30,7 @@ AT_ONCE = 64  # recordings that are evaluated together
 PAIRS = 2**22  # of tokens that are answered together
 SOUND_FORMAT = "sound_format.json"
 LOOKED = 60.0  # seconds of a sound whose attention is looked at
+WINDOW, COLUMNS, LOUD = 256, 320, 70.0  # samples, columns at most, and decibels of a spectrogram that is shown
 
 
 class SoundsTask(Task):
@@ -191,6 +194,11 @@ class SoundsTask(Task):
         names = [r.name for r in self.recordings.parts[part]]
         return OneClass(classes=self.format.classes).outcomes(names, torch.cat(outputs), torch.cat(wanted), "recordings")
 
+    def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
+        """Spectrograms: time to the right, frequency upwards, darker for more energy."""
+        assert self.recordings is not None
+        return [{"picture": address(spectrogram(self.recordings.parts[part][row].wave))} for row in rows]
+
     @property
     def simple_answer(self) -> OneClass:
         counts = self.class_counts("train")
@@ -277,3 +285,13 @@ class SoundsTask(Task):
         before = model.spec.prefix_tokens  # rows that the read-out adds
         rows = slice(before, None)
         return {"tokens": names, "attention": attention_of(model, excerpt, rows=rows, columns=rows)}
+
+
+def spectrogram(wave: Tensor) -> np.ndarray:
+    """A picture of a sound [T]: bytes [1, frequencies, columns], the loudest black, what is LOUD softer white."""
+    padded = F.pad(wave.float(), (0, max(0, WINDOW - len(wave))))
+    hop = max(WINDOW // 4, -(-len(padded) // COLUMNS))
+    energy = torch.stft(padded, WINDOW, hop, window=torch.hann_window(WINDOW), center=False, return_complex=True).abs().square()
+    decibels = 10 * energy.clamp(min=1e-10).log10()
+    share = ((decibels.max() - decibels) / LOUD).clamp(max=1)
+    return (255 * share).round().byte().flip(0)[None].numpy()

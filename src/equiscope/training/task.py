@@ -198,6 +198,14 @@ class Task(ABC):
         """What the model answers on a part, example by example; None where a task has metrics of the whole part only."""
         return None
 
+    def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
+        """The inputs of examples of a part as a person sees them: `text`, or `picture`, the data: URL of a PNG; empty where the
+        name of an example says all.
+
+        rows  places in `outcomes`
+        """
+        return [{} for _ in rows]
+
     def store_domain(self, folder: Path) -> None:
         """Store in a run's folder what recognises inputs that are far from the training part; nothing for most tasks."""
         return

@@ -23,7 +23,8 @@ export type Contract =
   | InterventionEffect
   | RankedHeads
   | Attribution
-  | Guarded;
+  | Guarded
+  | EvaluationRecord;
 
 /**
  * A page's content.
@@ -2018,4 +2019,101 @@ export interface Guarded {
     [k: string]: string;
   };
   notes?: string[];
+}
+/**
+ * The evaluation of a run.
+ *
+ *     run, other  the folder of the run, and of a second one on the same data
+ *     weights     "best" on the validation part, or "last"
+ *     data        files that were measured on, where they are not those of the run
+ *     signatures  how a metric was computed, where its name does not say it
+ */
+export interface EvaluationRecord {
+  version?: number;
+  run: string;
+  other?: string;
+  task: string;
+  weights: string;
+  parts: PartEvaluation[];
+  data?: DataFile[];
+  notes?: string[];
+  signatures?: {
+    [k: string]: string;
+  };
+}
+/**
+ * The metrics of one part of the data.
+ *
+ *     summary    the decisive metric beside the simple models, in a sentence
+ *     worst      the examples with the largest errors; examples: all of them, in the order of the data
+ *     classes, confusion  how often an example of class i (row) is answered with class j (column)
+ *     numbers    true and predicted numbers of all examples
+ *     differences  from a second run on the same examples
+ *     simple     metrics of simple models on the same examples, by their name: the majority, a linear model
+ *     warnings   such as examples that are far from the training part
+ */
+export interface PartEvaluation {
+  part: string;
+  summary?: string;
+  metrics: MetricValue[];
+  worst?: AnsweredExample[];
+  examples?: AnsweredExample[];
+  classes?: string[];
+  confusion?: number[][];
+  numbers?: PredictedNumber[];
+  differences?: MetricDifference[];
+  simple?: {
+    [k: string]: {
+      [k: string]: number;
+    };
+  };
+  warnings?: string[];
+}
+/**
+ * A metric. low, high: its 95 % interval over the examples; None where it has none. unit: empty for a plain number.
+ */
+export interface MetricValue {
+  name: string;
+  value: number | null;
+  low?: number | null;
+  high?: number | null;
+  unit?: string;
+}
+/**
+ * An example: what it is, what the model answers, what is right, and how wrong that is.
+ *
+ *     more  further values, such as probabilities by class
+ *     text, picture  the input where it is shown, as a text and as the data: URL of a PNG: that of a picture, the spectrogram of a sound
+ */
+export interface AnsweredExample {
+  name: string;
+  answer: string;
+  target: string;
+  error: number;
+  more?: {};
+  text?: string;
+  picture?: string;
+}
+/**
+ * A number that is predicted: true and predicted values of each example, in `unit`.
+ */
+export interface PredictedNumber {
+  name: string;
+  unit?: string;
+  true: number[];
+  predicted: number[];
+}
+/**
+ * The metric of the first run minus that of the second, on the same examples, with its 95 % interval.
+ *
+ *     p  McNemar's exact p-value that two rates are equal; None for other metrics
+ */
+export interface MetricDifference {
+  name: string;
+  first: number;
+  second: number;
+  difference: number;
+  low?: number | null;
+  high?: number | null;
+  p?: number | null;
 }

@@ -20,6 +20,7 @@ const PAGES = {
   check: ["Check", "equiscope check MODEL --html check.html"],
   parity: ["Parity", "equiscope parity A B --html parity.html"],
   run: ["Run", "equiscope explore RUN"],
+  evaluation: ["Evaluation", "equiscope evaluate RUN --html evaluation.html"],
   compare: ["Compare", "equiscope compare RECIPE.toml --vary position=none,rope"],
   docs: ["Documentation", ""],
 } as const;
