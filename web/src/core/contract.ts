@@ -2083,7 +2083,7 @@ export interface MetricValue {
  * An example: what it is, what the model answers, what is right, and how wrong that is.
  *
  *     more  further values, such as probabilities by class
- *     text, picture  the input where it is shown, as a text and as the data: URL of a PNG: that of a picture, the spectrogram of a sound
+ *     text, picture  the input where it is shown: a text, or the data: URL of a PNG; of a sound, its spectrogram
  */
 export interface AnsweredExample {
   name: string;
