@@ -12,6 +12,7 @@ from equiscope.record.program import VERSION
 from equiscope.record.run import DataFile
 
 WORST = 10  # examples that are shown
+COUNTED = 1e12  # below it, whole numbers are written in full
 DRAWN = 5000  # predicted numbers that are shown
 
 
@@ -164,8 +165,11 @@ def _thinned(one: PredictedNumber) -> PredictedNumber:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """A value with its unit, to four digits."""
-    return "no number" if value is None or value != value else f"{value:.4g}{f' {unit}' if unit else ''}"
+    """A value with its unit, to four digits; a count in full."""
+    if value is None or value != value:
+        return "no number"
+    text = f"{value:,.0f}" if value.is_integer() and abs(value) < COUNTED else f"{value:.4g}"
+    return f"{text}{f' {unit}' if unit else ''}"
 
 
 def between(low: float | None, high: float | None) -> str:

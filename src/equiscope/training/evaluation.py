@@ -71,7 +71,8 @@ def evaluated(
 def _summary(first: MetricValue, simple: Mapping[str, Mapping[str, float]], better: str) -> str:
     """Whether the decisive metric is better than those of the simple models, beyond its interval."""
     interval = between(first.low, first.high)
-    text = f"{first.name} {number(first.value, first.unit)}{f' (95 % interval {interval})' if interval else ''}"
+    text = f"{first.name[:1].upper()}{first.name[1:]} {number(first.value, first.unit)}"
+    text += f" (95 % interval {interval})" if interval else ""
     beside = {name: values[first.name] for name, values in simple.items() if first.name in values}
     if not beside or first.value is None:
         return f"{text}."

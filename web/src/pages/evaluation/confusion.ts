@@ -32,7 +32,7 @@ function matrix(counts: number[][], classes: string[]): HTMLElement {
       h("caption.spoken", "Confusion matrix: rows are true classes, columns are answers"),
       h(
         "thead",
-        h("tr", h("th", { scope: "col" }, h("span.quiet", "true ↓ answer →")), classes.map((name) => h("th", { scope: "col" }, h("span", name))), h("th", { scope: "col" }, h("span", "right"))), // prettier-ignore
+        h("tr", h("th", { scope: "col" }, "true class"), classes.map((name) => h("th", { scope: "col" }, h("span", name))), h("th", { scope: "col" }, h("span", "right"))), // prettier-ignore
       ),
       h(
         "tbody",

@@ -9,10 +9,11 @@ import { named } from "./page";
 const HEIGHT = 30; // pixels of a row of the plot
 const MINUS = "−";
 
-/** Four digits, as the terminal prints them. */
+/** Four digits, and counts in full, as the terminal prints them. */
 export function value(x: number | null | undefined, unit = ""): string {
   if (x === null || x === undefined || Number.isNaN(x)) return "no number";
   const rounded = Number(x.toPrecision(4));
+  if (Number.isInteger(x) && Math.abs(x) < 1e12) return `${x.toLocaleString("en").replace("-", MINUS)}${unit ? ` ${unit}` : ""}`;
   const text = rounded !== 0 && Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded);
   return `${text.replace(/^-/, MINUS)}${unit ? ` ${unit}` : ""}`;
 }

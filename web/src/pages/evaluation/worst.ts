@@ -1,7 +1,6 @@
 // The examples with the largest errors, as a person sees them.
 import type { AnsweredExample, PartEvaluation } from "../../core/contract";
 import { asPart, h } from "../../core/dom";
-import { value } from "./metrics";
 
 export function worst(part: PartEvaluation): HTMLElement {
   return asPart(
@@ -16,12 +15,8 @@ export function worst(part: PartEvaluation): HTMLElement {
 }
 
 function card(example: AnsweredExample): HTMLElement {
-  const { name, answer, target, error, text, picture } = example;
-  const lines: [string, string][] = [
-    ["answer", answer],
-    ...(target ? [["true", target] as [string, string]] : []),
-    ["error", value(error)],
-  ];
+  const { name, answer, target, text, picture } = example;
+  const lines: [string, string][] = [["answer", answer], ...(target ? [["true", target] as [string, string]] : [])];
   return h(
     "li",
     picture && h("img", { src: picture, alt: `Input of the example ${name}` }),
