@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 
 from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
-from equiscope.audit.baseline import AnyRecord, BaselineFile, read_baseline
+from equiscope.audit.baseline import AnyRecord, BaselineFile, read_baseline, target_of
 from equiscope.audit.inputs.targets import target
 from equiscope.audit.integrations.badge import badge
 from equiscope.audit.integrations.junit import junit
@@ -152,15 +152,22 @@ def baseline_of(path: Path | None, update: bool) -> BaselineFile | None:
     return None if path is None else read_baseline(path, update=update)
 
 
-def accept(accepted: BaselineFile | None, update: bool, record: AnyRecord) -> AnyRecord:
-    """The record with the rows of the baseline file accepted. update: write the rows that fail into it, and say so."""
+def accept(accepted: BaselineFile | None, update: bool, record: AnyRecord, complete: bool = False) -> AnyRecord:
+    """The record with the rows of the baseline file accepted, and notes on entries that no longer fit.
+
+    update    write the rows that fail into the file, and say so
+    complete  the record has every row that this target has
+    """
     if accepted is None:
         return record
+    targets: list[str] = [target_of(record)] if complete else []
+    accepted.add(record)
     if update:
-        missing, count = accepted.update(record), len(accepted.entries)
+        missing, count = accepted.update(complete=targets), len(accepted.entries)
         advice = f", {len(missing)} without a reason. Write the reasons into the file." if missing else ""
         print(f"wrote {accepted.path}: {count} row{'s' * (count != 1)}{advice}", file=sys.stderr)
-    return accepted.accept(record)
+    notes = accepted.notes(targets)
+    return msgspec.structs.replace(accepted.accept(record), notes=record.notes + notes)
 
 
 def _informative(audit: Audit) -> Audit:

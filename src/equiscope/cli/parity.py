@@ -24,7 +24,7 @@ def run(
         if path is not None:
             outputs.check(path, f"Choose another file with {option}.")
     accepted = baseline_of(baseline, update)
-    found = accept(accepted, update, parity(a, b, seed=seed, processes=processes))
+    found = accept(accepted, update, parity(a, b, seed=seed, processes=processes), complete=True)
     if json:
         print(msgspec.json.encode(msgspec.structs.replace(found, layers=[])).decode())
     else:

@@ -7,9 +7,11 @@ tolerance has to be chosen: what holds up to rounding passes. An undecided state
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
 from torch import nn
 
 from equiscope.audit.checking import check
+from equiscope.audit.listeners import accepted
 from equiscope.audit.statements.statement import ActionChoice, Output, PropertyChoice
 from equiscope.record import Row
 from equiscope.record.report import finding
@@ -66,16 +68,21 @@ def assert_holds(
     tolerance: float | None = None,
     **settings: Any,
 ) -> Row:
-    """Each of these statements holds: for actions and properties without an assert of their own. Returns the last row."""
+    """Each of these statements holds: for actions and properties without an assert of their own. Returns the last row.
+
+    A row that the baseline file of a pytest session accepts need not hold: its `accepted` has the reason.
+    """
     limits: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
     audit = check(model, *inputs, actions=list(actions), properties=list(properties), **limits, **settings)
     passing = ("holds",) if tolerance is None else ("holds", "approximate")
     requested = audit.rows[: len(actions) + len(properties)]  # `pure`, which is always measured, comes after them
-    failing = [row for row in requested if row.verdict not in passing]
+    judged = [replace(row, fails=row.verdict not in passing) for row in requested]
+    judged = accepted(replace(audit, rows=judged)).rows
+    failing = [row for row in judged if row.fails]
     if failing:
         messages = [_message(row, finding(audit, row)) for row in failing]
         raise AssertionError("\n".join(messages))
-    return requested[-1]
+    return judged[-1]
 
 
 def _message(row: Row, sentences: list[str]) -> str:
