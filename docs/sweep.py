@@ -401,7 +401,7 @@ def findings(file: str, library: str) -> Iterator[str]:
     for function in module.FINDINGS:
         title, _, text = inspect.getdoc(function).partition("\n\n")
         numbers = ", ".join(f"{name} **{error:.0e}**" if error else f"{name} 0" for name, error in function().items())
-        yield f"**{title}** {' '.join(text.split())} Measured (`{function.__name__}`): {numbers}.\n\n"
+        yield f"### {title.rstrip('.')}\n\n{' '.join(text.split())} Measured (`{function.__name__}`): {numbers}.\n\n"
 
 
 def versions() -> str:
