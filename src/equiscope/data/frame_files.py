@@ -30,8 +30,8 @@ from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
 from equiscope.units import Energy, Length, angstrom, electronvolts
 
-LISTED = 20  # frames that are named by number
 ENDINGS = (".npz", ".xyz", ".extxyz", ".sdf", ".cjson")
+FRAMES = f"Frames are in files that end in {', '.join(ENDINGS)}; in an archive, in .xyz or .extxyz."
 
 
 class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,38 +69,44 @@ class FrameFormat:
 
 
 def frames(
-    name: str, frame_format: FrameFormat, recipe_folder: Path | None = None, labelled: bool = True
+    name: str, frame_format: FrameFormat, recipe_folder: Path | None = None, labelled: bool = True, faults: Faults | None = None
 ) -> tuple[list[MoleculeFrame], list[Path]]:  # fmt: skip
     """All frames of the files of a name, including folders and archives, and those files.
 
     A frame without forces records why: whether that is an error depends on the other frames.
     labelled  whether to read energies and forces; otherwise an energy is NaN
+    faults    to which those of the files are added; by default they are raised
     raises  InputError with the file and frame that has no energy, unequal lengths or NaN
     """
     paths = [file for path in find_files(name, recipe_folder) for file in (molecule_files(path) if path.is_dir() else [path])]
     read: list[MoleculeFrame] = []
     energies: dict[str, float] | None = None
-    faults = Faults()
+    own = Faults() if faults is None else faults
+    known, count = bool(own.found), 0
     for path in paths:
+        if not is_archive(path) and _kind(path) not in ENDINGS:
+            own.add(f"{path} is no file of frames. {FRAMES}", str(path))
+            continue
         if path.suffix.lower() == ".npz":
-            with faults.caught(str(path)):
-                read += _arrays(path, frame_format, len(read), labelled)
+            with own.caught(str(path)):
+                some = _arrays(path, frame_format, count, labelled)
+                read, count = [*read, *some], count + len(some)
             continue
         if labelled and frame_format.table is not None and (energies is None or is_archive(path)):
             energies = _table(path, frame_format, recipe_folder)
         for where, content in _points(path):
-            with faults.caught(where):
+            with own.caught(where):
                 points = content()
                 for row, one in enumerate(points):
                     label = f"{where}, frame {row}" if len(points) > 1 else where
-                    number = len(read) if energies is None else _number_of(where)
-                    with faults.caught(label):
+                    number = count if energies is None else _number_of(where)
+                    count += 1
+                    with own.caught(label):
                         read.append(_frame(one, label, number, where, frame_format, energies, labelled))
-    faults.check()
-    if not read:
-        raise InputError(
-            f"{name} holds no frames. Frames are in files that end in {', '.join(ENDINGS)}; in an archive, in .xyz or .extxyz."
-        )
+    if not read and bool(own.found) == known:
+        own.add(f"{name} holds no frames. {FRAMES}")
+    if faults is None:
+        own.check()
     return read, paths
 
 
@@ -151,7 +157,9 @@ def _frame(
             raise InputError(f"{name} has no value {keys.energy!r}; its values are: {names}. {next_step}")
         energy = one.values[keys.energy]
         if isinstance(energy, bool) or not isinstance(energy, int | float):
-            raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
+            raise InputError(
+                f"{name}: {keys.energy} is {energy!r}, but an energy is one number. Correct it, or set data.keys.energy."
+            )
     forces = None if keys.forces is None else one.values.get(keys.forces)
     missing_forces = ""
     if keys.forces is not None and not isinstance(forces, Tensor):
@@ -187,8 +195,12 @@ def _checked(
     name: str, number: int, numbers: Tensor, at: Tensor, energy: float, forces: Tensor | None, cell: Tensor | None,
     frame_format: FrameFormat,
 ) -> MoleculeFrame:  # fmt: skip
-    if not len(numbers) >= 1 or not bool(((numbers >= 1) & (numbers <= len(SYMBOLS))).all()):
-        raise InputError(f"{name} has atoms with numbers {numbers.tolist()[:8]}, but elements are 1 to {len(SYMBOLS)}.")
+    if not len(numbers):
+        raise InputError(f"{name} has no atom: none of its atomic numbers is above 0. Correct it, or leave it out.")
+    if not bool(((numbers >= 1) & (numbers <= len(SYMBOLS))).all()):
+        raise InputError(
+            f"{name} has atoms with numbers {numbers.tolist()[:8]}, but elements are 1 to {len(SYMBOLS)}. Correct them."
+        )
     if forces is not None and forces.shape != at.shape:
         raise InputError(f"{name} has {len(at)} atoms, but forces of shape {tuple(forces.shape)}.")
     by, long = frame_format.energy, frame_format.angstrom
@@ -219,10 +231,13 @@ def _arrays(path: Path, frame_format: FrameFormat, begin: int, labelled: bool) -
     except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
+        why = "it holds Python objects, which are not read" if "allow_pickle" in str(error) else str(error).rstrip(".")
+        raise InputError(f"{path} cannot be read: {why}. Give an .npz file of numbers.") from error
     for field, array in arrays.items():
         if array.dtype.kind not in "iuf":
-            raise InputError(f"{path}: {getattr(keys, field)} holds {array.dtype}, and no numbers.")
+            raise InputError(
+                f"{path}: {getattr(keys, field)} has values of the type {array.dtype}, and real numbers are needed. Save those."
+            )
     at = arrays["positions"]
     shape = at.shape
     if at.ndim != 3 or shape[2] != 3:
@@ -260,18 +275,13 @@ def check_memory(path: Path) -> None:
         )
 
 
-def all_finite(some: Sequence[MoleculeFrame], part: str = "") -> list[MoleculeFrame]:
-    """The frames. Raises InputError if there are NaN or infinite values in them. part: of a recipe, which can leave frames out."""
-    faults, odd = Faults(), []
+def check_finite(some: Sequence[MoleculeFrame], faults: Faults, part: str = "") -> None:
+    """Add a fault for each frame with NaN or infinite values. part: of a recipe, which can leave frames out."""
+    way = f"Leave it out by its number: data.drop.{part}." if part else "Take it out of the file."
     for frame in some:
         values = {"coordinates": frame.positions, "energies": torch.tensor(frame.energy), "forces": frame.forces}
         if what := [name for name, one in values.items() if one is not None and not bool(one.isfinite().all())]:
-            odd.append(frame.number)
-            faults.add(f"{frame.name} has {' and '.join(what)} that are no numbers (NaN or infinite).", frame.name)
-    listed = ", ".join(map(str, odd[:LISTED])) + ", ..." * (len(odd) > LISTED)
-    faults.advice = f"Leave them out: data.drop = {{ {part} = [{listed}] }}." if part else "Take them out of the file."
-    faults.check()
-    return list(some)
+            faults.add(f"{frame.name} has {' and '.join(what)} that are no numbers (NaN or infinite). {way}", frame.name)
 
 
 def _number_of(where: str) -> int:

@@ -15,9 +15,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from equiscope.data.faults import Faults
 from equiscope.data.files import sources
 from equiscope.data.frame import MoleculeFrame
-from equiscope.data.frame_files import FrameFormat, Keys, all_finite, frames
+from equiscope.data.frame_files import FrameFormat, Keys, check_finite, frames
 from equiscope.data.isolated_atoms import energies, fit_bonds
 from equiscope.data.length_unit import check_length_unit
 from equiscope.data.random_rotation import random_rotation, rotated
@@ -129,13 +130,17 @@ class Frames:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         whole, paths, alone = {}, {}, {}  # type: dict[str, list[MoleculeFrame]], dict[str, list[Path]], dict[str, list[MoleculeFrame]]
+        read, faults = {}, Faults()  # type: dict[str, list[MoleculeFrame]], Faults
         for part, name in named.items():
             if name is not None:
-                read, paths[part] = frames(name, config.frame_format, recipe_folder)
-                some = all_finite(without_dropped(config, part, read), part)
-                whole[part], alone[part] = [f for f in some if not f.isolated], [f for f in some if f.isolated]
-                if not whole[part]:
-                    raise InputError(f"{name} has isolated atoms and no molecule. They are references: data.references.")
+                read[part], paths[part] = frames(name, config.frame_format, recipe_folder, faults=faults)
+                check_finite([frame for frame in read[part] if frame.number not in _dropped(config, part)], faults, part)
+        faults.check()
+        for part, some in read.items():
+            some = without_dropped(config, part, some)
+            whole[part], alone[part] = [f for f in some if not f.isolated], [f for f in some if f.isolated]
+            if not whole[part]:
+                raise InputError(f"{named[part]} has isolated atoms and no molecule. They are references: data.references.")
         _partial_forces(config, "train", whole["train"])
         self.parts = split_frames(config, whole, seed)
         _check_no_overlap(self.parts, set(whole))
@@ -160,10 +165,13 @@ class Frames:
         """
         frames_ = cls.__new__(cls)
         frames_.config, frames_.statistics = config, statistics
-        read, paths = [], []  # type: list[MoleculeFrame], list[Path]
+        read, paths, faults = [], [], Faults()  # type: list[MoleculeFrame], list[Path], Faults
         for name in names:
-            some, files = frames(name, config.frame_format)
-            read, paths = [*read, *all_finite(some)], [*paths, *files]
+            some, files = frames(name, config.frame_format, faults=faults)
+            check_finite(some, faults)
+            read, paths = [*read, *some], [*paths, *files]
+        _check_elements(part, [frame for frame in read if not frame.isolated], statistics, faults)
+        faults.check()
         isolated = [frame for frame in read if frame.isolated]
         frames_.parts = {part: [frame for frame in read if not frame.isolated]}
         if not frames_.parts[part]:
@@ -229,7 +237,7 @@ def joined(some: Sequence[MoleculeFrame], partial: bool = False) -> dict[str, Te
 # --- parts ------------------------------------------------------------------------------------------------------------
 def without_dropped(config: Molecules, part: Part | str, read: list[MoleculeFrame]) -> list[MoleculeFrame]:
     """The frames of a file without those that the recipe drops."""
-    dropped = set(next((rows for name, rows in config.drop.items() if name == part), ()))
+    dropped = _dropped(config, part)
     if unknown := sorted(dropped - {frame.number for frame in read}):
         raise InputError(
             f"data.drop.{part} leaves {unknown[0]} out, but the frames are {read[0].number} to {read[-1].number}. Correct it."
@@ -238,6 +246,10 @@ def without_dropped(config: Molecules, part: Part | str, read: list[MoleculeFram
     if not kept:
         raise InputError(f"data.drop.{part} leaves no frame of the {part} part. Drop fewer.")
     return kept
+
+
+def _dropped(config: Molecules, part: Part | str) -> set[int]:
+    return set(next((rows for name, rows in config.drop.items() if name == part), ()))
 
 
 def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed: int) -> dict[str, list[MoleculeFrame]]:
@@ -382,7 +394,10 @@ def _references(config: Molecules, recipe_folder: Path | None) -> tuple[list[Mol
     for frame in alone:
         if len(frame.numbers) != 1:
             raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references needs isolated atoms.")
-    return all_finite(alone), paths
+    faults = Faults()
+    check_finite(alone, faults)
+    faults.check()
+    return alone, paths
 
 
 def _partial_forces(config: Molecules, part: str, some: Sequence[MoleculeFrame]) -> bool:
@@ -417,12 +432,10 @@ def _check_unit(
     reference = {NUMBERS[symbol]: value for symbol, value in zip(statistics.elements, statistics.references, strict=True)}
     comparable = _spanned(train, list(reference)) if train else lambda frame: False
     shares: list[tuple[float, float, MoleculeFrame]] = []
+    faults = Faults()
+    _check_elements(part, some, statistics, faults)
+    faults.check()
     for frame in some:
-        if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
-            raise InputError(
-                f"{frame.name} of the {part} part has an atom of {SYMBOLS[unknown[0] - 1]}, but training has only "
-                f"{', '.join(statistics.elements)}. Add training data with that element, or leave the frame out."
-            )
         wanted = sum(reference[n] for n in frame.numbers.tolist()) + statistics.offset * len(frame.numbers)
         if abs(wanted) >= 10 * statistics.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
             shares.append((frame.energy / wanted, wanted, frame))
@@ -435,6 +448,17 @@ def _check_unit(
                 f"{share:.3g} times as much, as if it were in {unit or 'another unit, or computed with another method'}. "
                 "Bring all files to one unit, and say it as data.unit."
             )
+
+
+def _check_elements(part: str, some: Sequence[MoleculeFrame], statistics: EnergyStatistics, faults: Faults) -> None:
+    """Add a fault for each frame with an element that the training part does not have."""
+    known = {NUMBERS[symbol] for symbol in statistics.elements}
+    for frame in some:
+        if unknown := sorted({n for n in frame.numbers.tolist() if n not in known}):
+            faults.add(
+                f"{frame.name} of the {part} part has an atom of {SYMBOLS[unknown[0] - 1]}, but training has only "
+                f"{', '.join(statistics.elements)}. Add training data with that element, or leave the frame out.", frame.name,
+            )  # fmt: skip
 
 
 def _other_unit(share: float, own: Energy) -> str:

@@ -15,6 +15,8 @@ class Lines:
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.path = path
+        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # as some programs write "Unicode"
+            raise InputError(f"{path} is UTF-16, and text files are UTF-8. Convert it: iconv -f UTF-16 -t UTF-8.")
         text = content.decode("utf-8-sig", "replace").rstrip()
         self.lines = re.split(r"\r\n|\n|\r", text) if text else []
         self.number = 0
@@ -33,7 +35,7 @@ class Lines:
 
     def fail(self, problem: str, line: int | None = None) -> NoReturn:
         """Raise InputError with the file, the line and the problem."""
-        raise InputError(f"{self.path}, line {self.number if line is None else line}: {problem}")
+        raise InputError(f"{self.path}, line {self.number if line is None else line}: {problem} Correct the line.")
 
     def floats(self, words: Sequence[str], count: int, what: str, finite: bool = False) -> list[float]:
         """Parse `count` numbers; finite: raise for NaN and infinity, instead of leaving that to the caller."""

@@ -104,10 +104,10 @@ def read_frames(path: str | Path) -> list[Points]:
     except InputError:
         raise
     except DAMAGED as error:  # also of a path with a zero byte
-        raise InputError(f"{printable(path)} cannot be read: {reason(error)}.") from error
+        raise InputError(f"{printable(path)} cannot be read: {reason(error)}. Fetch it again, or unpack it.") from error
     frames: list[Points] = reader(path, content)
     if not frames:
-        raise InputError(f"{path} holds no points.")
+        raise InputError(f"{path} holds no points. Give a file that has some.")
     return frames
 
 

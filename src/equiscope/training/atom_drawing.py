@@ -20,14 +20,14 @@ COLOURS = {
     "Cl": "#37c837", "Br": "#a83232",
 }  # fmt: skip
 OTHER, OTHER_RADIUS, BOND = "#b08fd0", 1.3, 1.25  # and how much longer than both radii a bond is at most
-MOST = 400  # atoms that are drawn
+MOST, FAR = 400, 1e6  # atoms that are drawn, and Å from the origin, at most
 
 
 def drawn(frame: MoleculeFrame) -> str:
-    """The data: URL of a PNG with a transparent ground; empty for very many atoms."""
+    """The data: URL of a PNG with a transparent ground; empty for very many atoms, and for atoms that are far away."""
     from PIL import Image, ImageDraw
 
-    if len(frame.numbers) > MOST:
+    if len(frame.numbers) > MOST or not float(frame.positions.abs().max()) < FAR:
         return ""
     places, symbols = in_plane(frame.positions), [SYMBOLS[n - 1] for n in frame.numbers.tolist()]
     low, high = places[:, :2].amin(0) - MARGIN, places[:, :2].amax(0) + MARGIN

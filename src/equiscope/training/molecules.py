@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.data.faults import Faults
 from equiscope.data.frame_files import frames
 from equiscope.data.molecules import EnergyStatistics, Frames, MoleculeFrame, Molecules, joined
 from equiscope.data.random_rotation import random_rotation
@@ -36,6 +37,7 @@ PAIRS = 2**18  # of atoms that are answered together
 STATISTICS = "elements.json"
 MILLI = 1e3
 LEVELLED = 500  # frames, at most, of the training part that say where energies lie on average
+NOT_FINITE = "the model's prediction is NaN or infinite. Its atoms are too far apart, or too near: correct it, or leave it out."
 NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to absolute
 
 
@@ -280,6 +282,11 @@ class MoleculesTask(Task):
         assert self.frames is not None
         space, device = _in_space(model, self.statistics), next(model.parameters()).device
         true, predicted, atoms, forces = [], [], [], []  # type: list[float], list[float], list[int], list[tuple[float, float, int]]
+        faults = Faults()
+        for frame in self.frames.parts[part] if part == NEW else ():
+            with faults.caught(frame.name):
+                _check(frame, space)
+        faults.check()
         for t in self.frames.groups(part, AT_ONCE):
             t = {name: tensor.to(device) for name, tensor in t.items()}
             there = t["numbers"] > 0
@@ -293,6 +300,10 @@ class MoleculesTask(Task):
             else:
                 energy = space(t["numbers"], t["positions"], t.get("cell"))
             true, predicted, atoms = true + t["energy"].tolist(), predicted + energy.tolist(), atoms + there.sum(-1).tolist()
+        for frame, energy in zip(self.frames.parts[part], predicted, strict=True) if part == NEW else ():
+            if not math.isfinite(energy):
+                faults.add(f"{frame.name}: {NOT_FINITE}", frame.name)
+        faults.check()
         missed_energy = MILLI * np.abs(np.array(predicted) - np.array(true))
         found_measures = [
             mean("energy", missed_energy, unit="meV"), mean("energy an atom", missed_energy / np.array(atoms), unit="meV"),
@@ -334,9 +345,14 @@ class MoleculesTask(Task):
         if options:
             raise UnknownName("option of the task molecules", next(iter(options)), [], "It has none.")
         space, device, predictions = _in_space(model, self.statistics), next(model.parameters()).device, []  # type: Any, Any, list[Prediction]
-        inputs_read = [frame for name in inputs for frame in frames(name, self.config.frame_format, labelled=False)[0]]
+        faults = Faults()
+        inputs_read = [
+            frame for name in inputs for frame in frames(name, self.config.frame_format, labelled=False, faults=faults)[0]
+        ]
         for frame in inputs_read:
-            _check(frame, space)
+            with faults.caught(frame.name):
+                _check(frame, space)
+        faults.check()
         for _, alike in groupby(inputs_read, lambda frame: frame.cell is None):
             group = list(alike)
             for few in batches([len(frame.numbers) for frame in group], AT_ONCE, PAIRS):
@@ -351,7 +367,7 @@ class MoleculesTask(Task):
         """forces [N, 3], with padding after those of the frame; distance: from the training part, NaN where it is unknown."""
         forces = forces[: len(frame.numbers)]
         if not (math.isfinite(energy) and bool(forces.isfinite().all())):
-            raise InputError(f"{frame.name}: the model's prediction is NaN or infinite. Its atoms are too far apart.")
+            raise InputError(f"{frame.name}: {NOT_FINITE}")
         far = {"distance": distance} if math.isfinite(distance) else {}
         warning = f"{frame.name} is unlike the training part (distance {distance:.3g}, limit 1)." if distance > 1 else ""
         if not self.forceful:

@@ -8,12 +8,13 @@ interface StillOptions {
   label: string; // for a screen reader
   width: number;
   height: number;
+  left?: number; // pixels of the numbers beside the y axis
   x: ScaleOptions & { range: [number, number] };
   y: ScaleOptions & { range: [number, number] };
 }
 
-export function still({ label, width, height, x, y }: StillOptions, marks: (space: Space) => SVGElement[]): SVGElement {
-  const box = { left: 50, right: width - 10, top: 10, bottom: height - 44 };
+export function still({ label, width, height, left = 50, x, y }: StillOptions, marks: (space: Space) => SVGElement[]): SVGElement {
+  const box = { left, right: width - 10, top: 10, bottom: height - 44 };
   const space = { x: scale(x.range, [box.left, box.right], 5, x), y: scale(y.range, [box.bottom, box.top], 4, y), box };
   return svg(
     "svg.plot",

@@ -11,10 +11,13 @@ export function numbers({ name, unit, true: wanted, predicted }: PredictedNumber
   const range = paddedRange([...wanted, ...predicted], false, 0.04);
   const of = (kind: string) => `${kind} ${name}${unit ? `, in ${unit}` : ""}`;
   const label = `${wanted.length} examples: ${of("predicted")} above ${of("true")}, with the diagonal on which they are equal`;
-  const picture = still({ label, width: SIZE[0], height: SIZE[1], x: { range, title: of("true") }, y: { range } }, (space) => [
-    segment("line.equal", at(space, [range[0], range[0]]), at(space, [range[1], range[1]])),
-    svg("path.dots", { d: wanted.map((x, i) => at(space, [x, predicted[i]])).filter(([, y]) => Number.isFinite(y)).map(([x, y]) => `M${n(x)} ${n(y)}h0`).join("") }), // prettier-ignore
-  ]);
+  const picture = still(
+    { label, width: SIZE[0], height: SIZE[1], left: 72, x: { range, title: of("true") }, y: { range } },
+    (space) => [
+      segment("line.equal", at(space, [range[0], range[0]]), at(space, [range[1], range[1]])),
+      svg("path.dots", { d: wanted.map((x, i) => at(space, [x, predicted[i]])).filter(([, y]) => Number.isFinite(y)).map(([x, y]) => `M${n(x)} ${n(y)}h0`).join("") }), // prettier-ignore
+    ],
+  );
   return asPart(
     "numbers",
     h(
