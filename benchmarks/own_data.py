@@ -82,11 +82,10 @@ def task(name: str):
 def digits_baseline() -> str:
     from sklearn.linear_model import LogisticRegression
 
-    parts = task("digits").pictures.parts
+    digits = task("digits")
     x, y = {}, {}
-    for part, pictures in parts.items():
-        images, labels = pictures[:]
-        x[part], y[part] = images.flatten(1).numpy() / 255, labels.numpy()
+    for part, pictures in digits.pictures.parts.items():
+        x[part], y[part] = pictures.images.flatten(1).numpy() / 255, digits.targets[part].numpy()
     model = LogisticRegression(max_iter=2000).fit(x["train"], y["train"])
     return f"logistic regression on pixels: test accuracy {model.score(x['test'], y['test']):.4f}"
 
@@ -96,16 +95,15 @@ def sounds_baseline() -> str:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    recordings = task("sounds").recordings
+    sounds = task("sounds")
     x, y = {}, {}
     for part in ("train", "test"):
-        rows, labels = [], []
-        for tokens, wanted, _ in recordings.recordings(part, 64):
+        rows = []
+        for tokens, _ in sounds.recordings.recordings(part, 64):
             for row, valid in zip(tokens.x, tokens.valid, strict=True):
                 heard = row[valid].numpy()
                 rows.append(np.concatenate([third.mean(0) for third in np.array_split(heard, 3)]))
-            labels += wanted.tolist()
-        x[part], y[part] = np.array(rows), np.array(labels)
+        x[part], y[part] = np.array(rows), sounds.targets[part].numpy()
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(x["train"], y["train"])
     return (
         f"logistic regression on the mean log-mel energies of three thirds: test accuracy {model.score(x['test'], y['test']):.4f}"

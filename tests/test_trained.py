@@ -88,7 +88,7 @@ def test_clothes_classifies_its_examples_as_its_card_records():
     for path in trained.examples("clothes"):
         (prediction,) = eq.predict("clothes", [str(path)], top=10)
         recorded = card("clothes")["predictions"][path.name]
-        classes = json.loads((trained.path_of("clothes") / "image_format.json").read_text(encoding="utf-8"))["classes"]
+        classes = json.loads((trained.path_of("clothes") / "answer.json").read_text(encoding="utf-8"))["answer"]["classes"]
         assert [prediction.more[c] for c in classes] == pytest.approx(recorded["probabilities"], abs=NEAR)
 
 

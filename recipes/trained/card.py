@@ -248,8 +248,8 @@ def untrained(model: Any) -> Any:
 def everything(model: Any, task: ImagesTask, part: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Images [N, 1, 28, 28] of bytes, labels [N] and logits [N, 10] of a part."""
     assert task.pictures is not None
-    images, labels = task.pictures.parts[part][torch.arange(len(task.pictures.parts[part]))]
-    return images, labels, torch.cat([model(task.format.normalise(some)).float() for some in images.split(AT_ONCE)])
+    images = task.pictures.parts[part].images
+    return images, task.targets[part], torch.cat([model(task.format.normalise(some)).float() for some in images.split(AT_ONCE)])
 
 
 def on_object(model: Model, task: ImagesTask, images: torch.Tensor) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_recordings_in_folders_of_parts(tmp_path):
     index = sorted({path.stem.rpartition("_")[2] for path in DIGITS.glob("0_theo_*.wav")})
     places = {f"{part}/{digit}/{i}.wav": (digit, i) for digit in (0, 1) for part, i in zip(("train", "val"), index, strict=False)}
     found = Recordings(Sounds(train=str(recordings(tmp_path / "a", places))))
-    assert found.format.classes == ["0", "1"]
+    assert {r.target for r in found.parts["train"]} == {"0", "1"}
     assert {part: len(some) for part, some in found.parts.items()} == {"train": 2, "validation": 2}
     recordings(
         tmp_path / "b", {f"{part}/{d}_{i}.wav": (d, i) for part, i in zip(("train", "val"), index, strict=False) for d in (0, 1)}

@@ -124,7 +124,7 @@ def test_one_of_our_runs_says_the_garment_and_where_it_looks(watched, equi, tmp_
         asked = task.model_inputs(model, str(file))
         chances = model(*asked.args).double().softmax(-1)[0]
     tab = read(watched(1280), page, "head=0.0&query=0")
-    wanted = {task.format.classes[int(i)]: float(chances[i]) for i in chances.topk(5).indices}
+    wanted = {task.classes[int(i)]: float(chances[i]) for i in chances.topk(5).indices}
     assert told(tab) == pytest.approx(wanted, rel=1e-5)
     assert tab.locator(".predictions img").is_visible()
     looked = HeadsPage(model, asked.args, {}, asked.sequences, "a run", "run")

@@ -83,7 +83,7 @@ def test_it_is_loaded_measured_and_asked(runs, name):
         assert answer == task.predict(model, ["To be"], steps=30)[0]
         assert len(answer.answer) == 30
     elif name == "mlp of a sound":
-        assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.format.classes
+        assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.classes
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -155,18 +155,18 @@ def test_evaluation_counts_every_picture_once(tmp_path):
     model = model_of(made)
     assert tuple(made.parts) == ("train", "test", "validation")
     for part, many in (("validation", 6), ("test", 3)):
-        pictures = made.pictures.parts[part]
+        pictures, labels = made.pictures.parts[part], made.targets[part]
         answers = model(made.format.normalise(pictures.images))
         found = made.evaluate(model, part)
-        assert list(found) == ["accuracy", "loss", "pictures"]
+        assert list(found) == ["accuracy", "f1", "loss", "pictures"]
         assert found["pictures"] == many
-        assert found["accuracy"] == pytest.approx(float((answers.argmax(-1) == pictures.labels).float().mean()))
-        assert found["loss"] == pytest.approx(float(F.cross_entropy(answers, pictures.labels)), rel=1e-5)
+        assert found["accuracy"] == pytest.approx(float((answers.argmax(-1) == labels).float().mean()))
+        assert found["loss"] == pytest.approx(float(F.cross_entropy(answers.detach(), labels)), rel=1e-5)
 
 
 def test_a_finished_run_answers_by_all_views_and_says_what_one_alone_would(tmp_path):
     made = task(tmp_path, data={"views": {"flip": True, "shift": 1}})
-    model, pictures = model_of(made), made.pictures.parts["validation"]
+    model, pictures, labels = model_of(made), made.pictures.parts["validation"], made.targets["validation"]
     looks = [
         torch.roll(F.pad(images, (1, 1, 1, 1)), (down, across), (-2, -1))[..., 1:-1, 1:-1]
         for images in (pictures.images, pictures.images.flip(-1))
@@ -175,9 +175,9 @@ def test_a_finished_run_answers_by_all_views_and_says_what_one_alone_would(tmp_p
     ]
     answers = torch.stack([model(made.format.normalise(one)) for one in looks]).mean(0)
     found, alone = made.final(model, "validation"), made.evaluate(model, "validation")
-    assert list(found) == ["accuracy", "loss", "pictures", "accuracy (one view)"]
-    assert found["accuracy"] == pytest.approx(float((answers.argmax(-1) == pictures.labels).float().mean()))
-    assert found["loss"] == pytest.approx(float(F.cross_entropy(answers.detach(), pictures.labels)), rel=1e-5)
+    assert list(found) == ["accuracy", "f1", "loss", "accuracy (one view)", "pictures"]
+    assert found["accuracy"] == pytest.approx(float((answers.argmax(-1) == labels).float().mean()))
+    assert found["loss"] == pytest.approx(float(F.cross_entropy(answers.detach(), labels)), rel=1e-5)
     assert found["accuracy (one view)"] == alone["accuracy"]
     assert abs(found["loss"] - alone["loss"]) > 1e-4
 
@@ -265,7 +265,7 @@ def test_samples_show_the_picture_and_what_the_class_token_drew_from_it(tmp_path
     first, second = made.samples(model_of(made), step=4)
     image = made.pictures.parts["validation"].images[0, 0]
     assert np.array_equal(unpack(first.picture), image.numpy())
-    assert (first.target, second.prompt) == (STRIPES[int(made.pictures.parts["validation"].labels[0])], "validation picture 4")
+    assert (first.target, second.prompt) == (made.pictures.parts["validation"].targets[0], "validation picture 4")
     assert (first.tokens, first.source, first.grid) == (["class"], ["0,0", "0,1", "1,0", "1,1"], [2, 2])
     weights = unpack(first.attention)
     assert weights.shape == (1, 2, 1, 4)
@@ -289,7 +289,7 @@ def test_the_small_form_of_a_recipe_needs_only_the_samples(name, monkeypatch, tm
     monkeypatch.delenv("EQUISCOPE_DATA", raising=False)
     path = SAMPLES.parent / f"{name}.toml"
     found = open_task(read_recipe(path, small=True), path.parent)
-    assert {part: len(p.labels) for part, p in found.pictures.parts.items()} == {"train": 600, "validation": 100, "test": 100}
+    assert {part: len(p) for part, p in found.pictures.parts.items()} == {"train": 600, "validation": 100, "test": 100}
     assert resolve_spec(found).outputs == 10
 
 

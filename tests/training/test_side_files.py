@@ -13,17 +13,17 @@ from equiscope.data.sounds import SoundFormat
 pytestmark = pytest.mark.quick
 
 GOOD = {
-    SoundFormat: {"classes": ["a", "b"], "rate": 8000, "mean": [0.0, 1.0], "deviation": [1.0, 2.0]},
-    ImageFormat: {"classes": ["a", "b"], "size": [8, 8], "channels": 1, "mean": [0.5], "std": [0.5]},
+    SoundFormat: {"rate": 8000, "mean": [0.0, 1.0], "deviation": [1.0, 2.0]},
+    ImageFormat: {"size": [8, 8], "channels": 1, "mean": [0.5], "std": [0.5]},
     EnergyStatistics: {"elements": ["H", "O"], "references": [-1.0, -2.0], "scale": 1.0, "offset": 0.0},
 }
 WRONG = [
     *((SoundFormat, name, value) for name, value in (
-        ("classes", []), ("classes", "ab"), ("rate", 0), ("rate", 10**9), ("mean", [0.0]), ("mean", []), ("deviation", [0.0, 1.0]),
+        ("rate", 0), ("rate", 10**9), ("mean", [0.0]), ("mean", []), ("deviation", [0.0, 1.0]),
         ("deviation", [-1.0, 1.0]), ("mean", None),
     )),
     *((ImageFormat, name, value) for name, value in (
-        ("classes", []), ("size", [0, 8]), ("size", [10**6, 10**6]), ("size", [8]), ("channels", 2), ("channels", 3),
+        ("size", [0, 8]), ("size", [10**6, 10**6]), ("size", [8]), ("channels", 2), ("channels", 3),
         ("mean", [0.5, 0.5]),
         ("std", [0.0]), ("std", []),
     )),

@@ -64,9 +64,9 @@ def test_a_run_answers_files_without_its_data(run):
 
     _, folder = run
     _, task = load_task(folder)
-    assert task.format.classes == list("0123456789")
+    assert list(task.classes) == list("0123456789")
     answer = task.predict(load_run(folder), [str(DIGITS / "3_theo_5.wav")])[0]
-    assert answer.answer in task.format.classes
+    assert answer.answer in task.classes
     assert next(iter(answer.more)) == answer.answer
     assert len(answer.more) == 3
     every = task.predict(load_run(folder), [str(DIGITS / "3_theo_5.wav")], top=99)[0].more
@@ -88,7 +88,7 @@ def test_a_file_of_another_rate_is_brought_to_the_runs(run, tmp_path):
     _, task = load_task(folder)
     samples, _ = soundfile.read(DIGITS / "3_theo_5.wav", dtype="float32")
     soundfile.write(tmp_path / "fast.wav", samples.repeat(2), 16000)
-    assert task.predict(build(resolve_spec(task)), [str(tmp_path / "fast.wav")])[0].answer in task.format.classes
+    assert task.predict(build(resolve_spec(task)), [str(tmp_path / "fast.wav")])[0].answer in task.classes
 
 
 def test_what_cannot_be_answered_is_refused(run, tmp_path):
@@ -232,7 +232,7 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
     _, task = load_task(tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert (model.spec.input.patch, model.spec.input.features, model.spec.input.channels) == ((64,), 12, 1)
-    assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.format.classes
+    assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.classes
     begun = recipe(found.to_dict() | {"model": {"start": str(tmp_path / "run")}})
     assert resolve_spec(open_task(begun)) == model.spec
     other = recipe(digits(data=FRAMES | {"hop_ms": 4}).to_dict() | {"model": {"start": str(tmp_path / "run")}})

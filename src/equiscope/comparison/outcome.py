@@ -16,8 +16,9 @@ from equiscope.errors import InputError
 from equiscope.models import describe
 from equiscope.record import Candidate, Claim, Comparison, Look, Run, Trial, read_run
 from equiscope.record.comparison import Equal
-from equiscope.training import TASKS, recipe
+from equiscope.training import recipe
 from equiscope.training.reading import differences
+from equiscope.training.registry import task_of
 
 BITS = "bits per character"
 LEFT_OUT = ("title", "seed", "evaluation")  # of recipes, when runs are distinguished
@@ -137,7 +138,7 @@ def _sign(better: str) -> int:
 
 def _metric(runs: Sequence[Run], part: str, varied: Sequence[str]) -> tuple[str, Literal["less", "more"]]:
     """The first metric of the task; bits per character if the tokens differ, since it does not depend on them."""
-    better = next(kind.better for kind in TASKS if kind.name == runs[0].task)
+    better = task_of(first := recipe(runs[0].recipe)).better_for(first)
     finished = [run.result[part] for run in runs if part in run.result]
     if not finished:
         return "loss", better

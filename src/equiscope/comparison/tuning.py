@@ -15,7 +15,8 @@ from equiscope.comparison.plan import Plan, make_plan, write_plan
 from equiscope.comparison.vary import combinations
 from equiscope.errors import InputError
 from equiscope.record import read_run
-from equiscope.training import TASKS, recipe
+from equiscope.training import recipe
+from equiscope.training.registry import task_of
 
 FOLDER = "tuning"  # for these runs, inside the folder of the comparison
 SEEDS = 2  # for each candidate and combination of values
@@ -62,7 +63,7 @@ def chosen(folder: Path, plan: Plan, trials: Plan) -> Plan:
     A combination counts only if the runs with all seeds finished.
     raises  InputError for a candidate without such a combination
     """
-    less = next(kind.better for kind in TASKS if kind.name == plan.recipe["data"]["task"]) == "less"
+    less = task_of(first := recipe(plan.recipe)).better_for(first) == "less"
     values_of = combinations(plan.tune)
     candidates = {}
     for name, change in plan.candidates.items():

@@ -8,6 +8,7 @@ from equiscope.data.molecules import Molecules
 from equiscope.data.sampler import Sampler, generator
 from equiscope.data.sounds import Sounds
 from equiscope.data.synthetic import Synthetic
+from equiscope.data.tagged_texts import Tags
 from equiscope.data.translation import Translation
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Sampler",
     "Sounds",
     "Synthetic",
+    "Tags",
     "Texts",
     "Translation",
     "digest",

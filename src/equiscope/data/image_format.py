@@ -14,9 +14,8 @@ FILE = "image_format.json"
 
 
 class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run reads a picture: class names, size, channels and normalisation."""
+    """How a run reads a picture: size, channels and normalisation."""
 
-    classes: tuple[str, ...]
     size: tuple[int, int]
     channels: Literal[1, 3]
     mean: tuple[float, ...]
@@ -24,8 +23,8 @@ class ImageFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def __post_init__(self) -> None:
         """Check values from a file: msgspec turns a ValueError into a DecodeError."""
-        if not self.classes or min(self.size) < 1 or math.prod(self.size) > budgets.PIXELS:
-            raise ValueError("classes and a size are needed")
+        if min(self.size) < 1 or math.prod(self.size) > budgets.PIXELS:
+            raise ValueError("a size is needed")
         if {len(self.mean), len(self.std)} != {self.channels} or not all(map(math.isfinite, self.mean)):
             raise ValueError("each channel has a mean and a std")
         if not all(0 < one < math.inf for one in self.std):

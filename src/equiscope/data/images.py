@@ -1,4 +1,4 @@
-"""Images: pictures and their classes, from a pair of idx files, folders, an archive or a table, as one block of bytes.
+"""Images: pictures and their targets, from a pair of idx files, folders, an archive or a table, as one block of bytes.
 
 All pictures are brought to one size and number of channels when they are read; bytes become floats when a batch is made. A block
 larger than memory should hold is a memory-mapped file.
@@ -6,6 +6,7 @@ larger than memory should hold is a memory-mapped file.
 
 import math
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 import torch
-from msgspec import Struct, field
+from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.augment import Augment, Draws, augmented, mixture
@@ -32,9 +33,10 @@ from equiscope.data.picture_files import (
     source_of,
     unlabelled,
 )
-from equiscope.data.sampler import Sampler
+from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
+from equiscope.data.targets import check_targets, only_classes, target_columns, target_kind
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import DataFile
@@ -46,15 +48,21 @@ LEAST = 1e-4  # of a std that is given: a fortieth of one step of 256
 
 
 class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="images", tag_field="task"):
-    """Pictures and their classes.
+    """Pictures, each with a class, with several labels, or with numbers.
 
     train       a pair of idx files [pictures, labels]; a folder with one folder for each class; an archive of such a folder; a
-                table (CSV or JSONL) with the columns path (relative to the table) and label; or a folder of parts: train, val, test
+                table (CSV, TSV or JSONL) with a column of file names, relative to the table, and others for the target; or a
+                folder of parts: train, val, test
     validation  pictures that choose the best weights; by default the last `held_out` pictures of train
     test        pictures that are evaluated once, at the end
     test_held_out  count of pictures at the end of train that become the test part, before `held_out` is counted; per class, except
-                for idx files, where the count is over all classes
+                for idx files, where the count is over all classes; of labels and numbers, drawn at random
     held_out    share or count of train that becomes the validation part; per class, except for idx files
+    field       column of a table with the file names
+    label       column with the class of a picture; in folders of classes, the folder's name is the class
+    labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
+    separator   between two labels of a cell
+    numbers     columns with the numbers that are predicted; instead of `label`
     classes     names, in the order of the labels; by default the sorted names of folders and tables, and 0, 1, ... for idx files
     size        [rows, columns] to which pictures are resized and cropped; by default they must all have one size
     channels    1 (grey) or 3 (colour); by default as in the first picture
@@ -69,35 +77,40 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     test: str | FilePair | None = None
     held_out: Size | Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     test_held_out: Annotated[int, msgspec.Meta(ge=0)] = 0
+    field: str = "path"
+    label: str = "label"
+    labels: str | None = None
+    separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
+    numbers: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     size: tuple[Size, Size] | None = None
     channels: Literal[1, 3] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
-    augment: Augment = field(default_factory=Augment)
+    augment: Augment = msgspec.field(default_factory=Augment)
     smoothing: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
-    views: Views = field(default_factory=Views)
+    views: Views = msgspec.field(default_factory=Views)
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Pictures uint8 [N, C, H, W] and their labels [N]: some rows of a block, which is not copied. all_names: of its rows."""
+    """Pictures uint8 [N, C, H, W] and the target of each: some rows of a block, which is not copied. all_names: of its rows."""
 
     block: Tensor
-    labels: Tensor
+    targets: Sequence[Any]
     rows: Tensor
     all_names: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, which: Any) -> tuple[Tensor, Tensor]:
-        """Pictures and labels at these indices, copied."""
-        return self.block[self.rows[which]], self.labels[which]
+    def __getitem__(self, which: Any) -> Tensor:
+        """Pictures at these indices, copied."""
+        return self.block[self.rows[which]]
 
     @property
     def images(self) -> Tensor:
-        return self[:][0]
+        return self[:]
 
     @property
     def names(self) -> list[str]:
@@ -105,7 +118,7 @@ class ImageSet:
         return [self.all_names[i] if self.all_names else f"picture {i + 1}" for i in self.rows.tolist()]
 
     def cut(self, which: Tensor) -> "ImageSet":
-        return ImageSet(self.block, self.labels[which], self.rows[which], self.all_names)
+        return ImageSet(self.block, [self.targets[i] for i in which.tolist()], self.rows[which], self.all_names)
 
 
 class Pictures:
@@ -118,6 +131,9 @@ class Pictures:
         self, config: Images, seed: int = 0, recipe_folder: Path | None = None, bytes_in_memory: int = IN_MEMORY
     ) -> None:  # fmt: skip
         self.config, self.seed, self.bytes_in_memory = config, seed, bytes_in_memory
+        check_targets(config)
+        if config.classes is not None and target_kind(config) != "class":
+            raise InputError(f"data.classes names classes, but {target_kind(config)} are predicted. Leave one of them out.")
         if twice := sorted({name for name in config.classes or () if (config.classes or ()).count(name) > 1}):
             raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
         if config.test is not None and config.test_held_out:
@@ -145,10 +161,13 @@ class Pictures:
 
     @classmethod
     def from_files(
-        cls, config: Images, classes: tuple[str, ...], size: tuple[int, int], channels: Literal[1, 3], part: str,
+        cls, config: Images, classes: tuple[str, ...] | None, size: tuple[int, int], channels: Literal[1, 3], part: str,
         names: Sequence[str],
     ) -> Self:  # fmt: skip
-        """New pictures as the one part, converted to the size and channels of a run; their classes must be those of the run."""
+        """New pictures as the one part, converted to the size and channels of a run.
+
+        classes  of the run, of which theirs must be; None where labels or numbers are predicted
+        """
         pictures = cls.__new__(cls)
         pictures.bytes_in_memory = IN_MEMORY
         pictures.config = msgspec.structs.replace(config, size=size)
@@ -163,39 +182,48 @@ class Pictures:
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The pictures share, share + shares, ... of a step, as inputs of a model.
 
-        returns  inputs [B, C, H, W], targets [B]; in a step with mixing also other [B], the second target, and part [B], the
-                 weight of `targets`
+        returns  inputs [B, C, H, W], rows [B] of the training part; in a step with mixing also other [B], the row of the second
+                 picture, and part [B], the weight of the first
         """
         config = self.config.augment
         examples = self.sampler.batch(step, size)
         own = list(range(share, size, shares))
         mixed = mixture(config, self.seed, step, size, *self.parts["train"].block.shape[-2:]) if config.mixes else None
-        x, targets = self._augmented([examples[i] for i in own])
+        x, rows = self._augmented([examples[i] for i in own])
         if mixed is None:
-            return {"inputs": x, "targets": targets}
+            return {"inputs": x, "rows": rows}
         other, keep, part = (t[own] for t in mixed)
         y, others = self._augmented([examples[int(i)] for i in other])
-        return {"inputs": keep * x + (1 - keep) * y, "targets": targets, "other": others, "part": part}
+        return {"inputs": keep * x + (1 - keep) * y, "rows": rows, "other": others, "part": part}
 
     def _augmented(self, examples: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        images, labels = self.parts["train"][torch.tensor([example for _, example in examples])]
-        return augmented(images, self.draws.of(examples), self.config.augment, self.mean, self.std), labels
+        rows = torch.tensor([example for _, example in examples])
+        return augmented(self.parts["train"][rows], self.draws.of(examples), self.config.augment, self.mean, self.std), rows
 
     def _read(self, part: str, name: str | FilePair, recipe_folder: Path | None) -> ImageSet:
         if not isinstance(name, str):
             return self._read_pair(part, [_one(n, recipe_folder) for n in name])
         path = _one(name, recipe_folder)
-        given = list_pictures(path)
-        self.notes += separator_notes([path], ("path", "label"))
+        given = list_pictures(path, self.config)
+        self.notes += separator_notes([path], (self.config.field, *target_columns(self.config)))
         self.sources.append(source_of(path, given.files, part))
+        if target_kind(self.config) == "class":
+            self._check_classes(given)
+        return _whole(self._fitted(given), given.targets, given.names)
+
+    def _check_classes(self, given: PictureList) -> None:
+        """Check that the classes of a part are known; of the first part, they become known."""
         if self.classes is None:
-            self.classes = tuple(sorted(set(given.labels), key=_in_order))
-        numbers = {label: number for number, label in enumerate(self.classes)}
-        _check_classes(given, self.classes)
-        return _whole(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]), given.names)
+            self.classes = tuple(sorted(set(given.targets), key=_in_order))
+        faults, known = Faults(), set(self.classes)
+        for where, name in zip(given.names, given.targets, strict=True):
+            if name not in known:
+                faults.add(f"{where} has the class {name!r}, which is none of: {', '.join(self.classes)}.", where)
+        faults.check()
 
     def _read_pair(self, part: str, paths: list[Path]) -> ImageSet:
         """idx files: pictures and labels."""
+        only_classes(self.config, f"{paths[0]} and {paths[1]} are idx files")
         self.sources += sources({part: paths})
         images, labels = read_idx(paths[0], PICTURES), read_idx(paths[1], LABELS)
         if len(images) != len(labels):
@@ -208,14 +236,14 @@ class Pictures:
                 f"{paths[1]}: label {wrong[0] + 1} is {labels[wrong[0]]}, but there are {len(self.classes)} classes, "
                 f"0 to {len(self.classes) - 1}. Name them all in data.classes, or mend the file."
             )
-        numbers = torch.from_numpy(labels.astype(np.int64))
+        names_of_classes = [self.classes[label] for label in labels.tolist()]
         if self.channels in (None, 1) and self.size in (None, images.shape[1:]):  # as they are
             self.channels, self.size = 1, (images.shape[1], images.shape[2])
-            return _whole(torch.from_numpy(images).unsqueeze(1), numbers)
+            return _whole(torch.from_numpy(images).unsqueeze(1), names_of_classes)
         from PIL import Image
 
         names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
-        return _whole(self._fitted(PictureList(paths, names, [], lambda i: Image.fromarray(images[i]))), numbers)
+        return _whole(self._fitted(PictureList(paths, names, [], lambda i: Image.fromarray(images[i]))), names_of_classes)
 
     def _fitted(self, given: "PictureList") -> Tensor:
         """Pictures of one size and number of channels: those of the first picture, if the recipe has none."""
@@ -240,15 +268,23 @@ class Pictures:
         return torch.from_numpy(block)
 
     def _split(self, held: float, what: str) -> tuple[ImageSet, ImageSet]:
-        """The training part without its last pictures, and these; per class, except for idx files."""
-        train, groups, of = self.parts["train"], [torch.arange(len(self.parts["train"]))], "the training part"
-        if isinstance(self.config.train, str):
-            groups, of = [torch.nonzero(train.labels == c).flatten() for c in train.labels.unique()], "the class {!r}"
+        """The training part without some pictures, and these: the last ones, per class, except for idx files; of labels and
+        numbers, random ones.
+        """
+        train, of = self.parts["train"], "the training part"
+        groups = [torch.arange(len(train))]
+        if target_kind(self.config) != "class":  # a table may be sorted by its numbers
+            groups = [torch.tensor(sorted(range(len(train)), key=lambda i: derived_seed(self.seed, what, i)))]
+        elif isinstance(self.config.train, str):
+            of, rows = "the class {!r}", defaultdict[str, list[int]](list)
+            for i, name in enumerate(train.targets):
+                rows[name].append(i)
+            groups = [torch.tensor(rows[name]) for name in self.classes or () if name in rows]
         first, last = [], []
         for group in groups:
             count = max(1, round(len(group) * held)) if isinstance(held, float) else held
             if count >= len(group):
-                of = of.format((self.classes or ())[int(train.labels[group[0]])])
+                of = of.format(train.targets[int(group[0])])
                 raise InputError(f"data.{what} = {held} takes {count} of {len(group)} pictures of {of}. Hold fewer out.")
             first.append(group[: len(group) - count])
             last.append(group[len(group) - count :])
@@ -256,14 +292,12 @@ class Pictures:
 
     def _check(self) -> None:
         """Check that every class has training pictures, and that the sizes fit."""
-        assert self.classes is not None
-        counts = torch.bincount(self.parts["train"].labels, minlength=len(self.classes))
-        if len(empty := torch.nonzero(counts == 0).flatten()):
+        there = set(self.parts["train"].targets) if self.classes is not None else set()
+        if empty := [name for name in self.classes or () if name not in there]:
             raise InputError(
-                f"The training part has no picture of the class {self.classes[int(empty[0])]!r}. "
-                "Leave it out of data.classes, or give pictures of it."
+                f"The training part has no picture of the class {empty[0]!r}. Leave it out of data.classes, or give pictures of it."
             )
-        if len(self.classes) < 2:
+        if self.classes is not None and len(self.classes) < 2:
             raise InputError(f"There is one class, {self.classes[0]!r}, so there is nothing to learn. Give two or more.")
         assert self.size is not None
         if self.config.views.shift >= min(self.size):
@@ -273,9 +307,11 @@ class Pictures:
             )
 
 
-def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int) -> tuple[list[str], Tensor]:
-    """Pictures without classes, converted to one size: their names, and bytes [N, C, H, W]. names: as for `unlabelled`."""
-    given = [unlabelled(path) for name in names for path in find_files(name)]
+def unlabelled_block(
+    config: Images, names: Sequence[str], size: tuple[int, int], channels: int
+) -> tuple[list[str], Tensor]:  # fmt: skip
+    """Pictures without targets, converted to one size: their names, and bytes [N, C, H, W]. names: as for `unlabelled`."""
+    given = [unlabelled(path, config) for name in names for path in find_files(name)]
     called = [where for one in given for where in one.names]
     block = _block(len(called), channels, *size)
     faults = Faults()
@@ -290,15 +326,6 @@ def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int)
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """Bytes [B, C, H, W] to normalised floats."""
     return (images.to(torch.float32) / 255 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
-
-
-def _check_classes(given: PictureList, classes: Sequence[str]) -> None:
-    """Raise InputError for classes that are none of these."""
-    faults, known = Faults(), set(classes)
-    for where, label in zip(given.names, given.labels, strict=True):
-        if label not in known:
-            faults.add(f"{where} has the class {label!r}, which is none of: {', '.join(classes)}.", where)
-    faults.check()
 
 
 def _one(name: str, recipe_folder: Path | None) -> Path:
@@ -318,8 +345,8 @@ def _block(*shape: int, in_memory: int = IN_MEMORY) -> np.ndarray:
         return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
-def _whole(block: Tensor, labels: Tensor, names: Sequence[str] = ()) -> ImageSet:
-    return ImageSet(block, labels, torch.arange(len(labels)), names)
+def _whole(block: Tensor, targets: Sequence[Any], names: Sequence[str] = ()) -> ImageSet:
+    return ImageSet(block, targets, torch.arange(len(targets)), names)
 
 
 def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:
@@ -332,7 +359,7 @@ def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -
             )
     counts = torch.zeros(channels, 256, dtype=torch.float64)
     for first in range(0, len(train), at_once):
-        for c, images in enumerate(train[first : first + at_once][0].unbind(1)):
+        for c, images in enumerate(train[first : first + at_once].unbind(1)):
             counts[c] += torch.bincount(images.flatten(), minlength=256)
     levels, many = torch.arange(256).double() / 255, counts.sum(-1)
     mean = (counts @ levels) / many

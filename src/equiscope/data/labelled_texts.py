@@ -1,6 +1,5 @@
 """Labelled texts: each text with a class, with several labels, or with numbers, from tables or from folders of classes."""
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
@@ -13,13 +12,13 @@ from equiscope.data.files import find_files, member_name, sources
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import records, separator_notes
+from equiscope.data.targets import ADVICE, TABLES, WAY, check_targets, only_classes, target_columns, target_kind, target_of
 from equiscope.data.texts import decoded, files, is_text_file, kind_of, lines_of, members, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 CELL = 2**31 - 1  # characters of a text in a table
 
 
@@ -59,21 +58,15 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     length: Annotated[int, msgspec.Meta(ge=2)] = 256
     smoothing: Share = 0.0
 
-    @property
-    def kind(self) -> str:
-        """What is predicted: "class", "labels" or "numbers"."""
-        return "numbers" if self.numbers else "labels" if self.labels is not None else "class"
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of a table that hold the target."""
-        return list(self.numbers) or [self.labels or self.label]
-
 
 class LabelledText(NamedTuple):
-    """A text. target: a class, a list of labels, or a list of numbers; None where it is unknown. where: its file and line."""
+    """A text, or a tuple of words, and what is predicted for it.
 
-    text: str
+    target  a class, a list of labels, or a list of numbers; of words, a label of each; None where it is unknown
+    where   its file and line
+    """
+
+    text: Any
     target: Any
     where: str
 
@@ -84,19 +77,18 @@ class LabelledTexts:
     raises  InputError with every fault that was found: file, line, column
     """
 
-    def __init__(self, config: Texts, seed: int = 0, recipe_folder: Path | None = None) -> None:
-        if config.numbers and config.labels is not None:
-            raise InputError("data.labels and data.numbers both say what is predicted. Leave one of them out.")
+    def __init__(self, config: Any, seed: int = 0, recipe_folder: Path | None = None) -> None:
+        self.config = config
+        self._check()
         if config.test is not None and config.test_held_out:
             raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
-        self.config = config
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
-        classes = _has_classes(find_files(config.train, recipe_folder), config)
-        named, self.notes = spread(named, recipe_folder, is_text_file, classes, ("test",) if config.test_held_out else ())
+        classes = self._has_classes(find_files(config.train, recipe_folder))
+        named, self.notes = spread(named, recipe_folder, self.is_text, classes, ("test",) if config.test_held_out else ())
         paths = {part: find_files(name, recipe_folder) for part, name in named.items() if name is not None}
-        self.notes += separator_notes((p for some in paths.values() for p in files(some)), [config.field, *config.columns])
-        self.sources: list[DataFile] = sources({part: files(some) for part, some in paths.items()})
-        self.parts = {part: read(some, config) for part, some in paths.items()}
+        self.notes += separator_notes((p for some in paths.values() for p in self._files(some)), self._columns)
+        self.sources: list[DataFile] = sources({part: self._files(some) for part, some in paths.items()})
+        self.parts = {part: self._read(some) for part, some in paths.items()}
         for part, share in (("test", config.test_held_out), ("validation", 0.0 if "validation" in paths else config.held_out)):
             if share:
                 self.parts["train"], self.parts[part] = _split(self.parts["train"], share, seed, part)
@@ -110,20 +102,39 @@ class LabelledTexts:
         self.sampler = Sampler(len(self.parts["train"]), seed)
 
     @classmethod
-    def from_files(cls, config: Texts, part: str, names: Sequence[str]) -> Self:
+    def from_files(cls, config: Any, part: str, names: Sequence[str]) -> Self:
         """New texts as the one part."""
         texts = cls.__new__(cls)
+        texts.config = config
         paths = [path for name in names for path in find_files(name)]
         for path in paths:
-            one_part(path, is_text_file, _has_classes([path], config))
-        texts.config, texts.parts, texts.sources = config, {part: read(paths, config)}, sources({part: files(paths)})
-        texts.notes = separator_notes(files(paths), [config.field, *config.columns])
+            one_part(path, cls.is_text, texts._has_classes([path]))
+        texts.parts, texts.sources = {part: texts._read(paths)}, sources({part: texts._files(paths)})
+        texts.notes = separator_notes(texts._files(paths), texts._columns)
         return texts
+
+    is_text = staticmethod(is_text_file)
+
+    def _check(self) -> None:
+        check_targets(self.config)
+
+    @property
+    def _columns(self) -> list[str]:
+        return [self.config.field, *target_columns(self.config)]
+
+    def _files(self, paths: Sequence[Path]) -> list[Path]:
+        return files(paths)
+
+    def _read(self, paths: Sequence[Path]) -> list[LabelledText]:
+        return read(paths, self.config)
+
+    def _has_classes(self, paths: Sequence[Path]) -> bool:
+        return _has_classes(paths, self.config)
 
 
 def _has_classes(paths: Sequence[Path], config: Texts) -> bool:
     """Whether the files of a folder are texts in folders of classes, and not tables."""
-    if config.kind != "class" or len(paths) != 1 or not paths[0].is_dir():
+    if target_kind(config) != "class" or len(paths) != 1 or not paths[0].is_dir():
         return False
     return not any(kind_of(path.name) in TABLES for path in files(paths))
 
@@ -133,7 +144,7 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
 
     raises  InputError that names the first faults, and how many there are
     """
-    faults = Faults("Correct these lines, or take them out.")
+    faults = Faults(ADVICE)
     found: list[LabelledText] = []
     for path in files(paths):
         for name, content in members(path):
@@ -141,10 +152,8 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
             if kind not in TABLES:
                 text = decoded(content.read(), name)
                 target = Path(member_name(name)).parent.name if labelled else None
-                if labelled and config.kind != "class":
-                    raise InputError(
-                        f"{name} is a text alone, but {config.kind} are columns of a table. Give .csv, .tsv or .jsonl."
-                    )
+                if labelled:
+                    only_classes(config, f"{name} is a text alone")
                 if target == "":
                     faults.add(f"{name} lies in no folder that could be its class. Give a table, or a folder for each class.", name)
                 found.append(LabelledText(text, target, name))
@@ -163,8 +172,8 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
 
 def _rows(content: Any, name: str, kind: str, config: Texts, labelled: bool) -> Iterator[tuple[str, Any]]:
     if kind in (".csv", ".tsv"):
-        wanted = [config.field, *(config.columns if labelled else [])]
-        way = "Set data.field, data.label, data.labels or data.numbers to the columns of your table."
+        wanted = [config.field, *(target_columns(config) if labelled else [])]
+        way = WAY.format(what="the text")
         for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL):
             yield f"{name}, line {line}", row
         return
@@ -180,25 +189,10 @@ def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledTex
         return f"{where} has no text {config.field!r}; it has: {has}."
     if not labelled:
         return LabelledText(row[config.field], None, where)
-    if missing := [name for name in config.columns if row.get(name) is None]:
-        return f"{where} has no {missing[0]!r}."
-    if config.kind == "numbers":
-        values = []
-        for name in config.numbers:
-            try:
-                values.append(float(row[name]))
-            except (TypeError, ValueError):
-                return f"{where}: {name} is {str(row[name])[:40]!r}, and no number."
-            if not math.isfinite(values[-1]):
-                return f"{where}: {name} is {row[name]}, and no finite number."
-        return LabelledText(row[config.field], values, where)
-    cell = row[config.columns[0]]
-    if config.kind == "labels":
-        labels = cell if isinstance(cell, list) else str(cell).split(config.separator)
-        return LabelledText(row[config.field], [label for one in labels if (label := str(one).strip())], where)
-    if isinstance(cell, list | dict) or not str(cell).strip():
-        return f"{where} has no class in {config.label!r}."
-    return LabelledText(row[config.field], str(cell).strip(), where)
+    try:
+        return LabelledText(row[config.field], target_of(config, row, where), where)
+    except InputError as error:
+        return str(error)
 
 
 def _split(rows: list[LabelledText], share: float, seed: int, part: str) -> tuple[list[LabelledText], list[LabelledText]]:

@@ -5,7 +5,7 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,9 @@ import numpy as np
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, archive, undamaged
-from equiscope.data.faults import Faults
 from equiscope.data.files import digest, is_archive, is_hidden, open_file, sources
 from equiscope.data.split_folders import no_parts
-from equiscope.data.tables import records
-from equiscope.data.texts import decoded, parsed
+from equiscope.data.targets import TargetColumns, is_table, listed_files, only_classes
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 from equiscope.tokens.images import picture, without_warnings
@@ -92,32 +90,36 @@ def address(pixels: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class PictureList:
-    """Pictures that are not loaded yet: their names, class names, and a function that reads one by its number.
+    """Pictures that are not loaded yet: their names, targets, and a function that reads one by its number.
 
-    files  that are read for them
+    files    that are read for them
+    targets  of each: the name of its class, a list of labels, or a list of numbers; empty where none are read
     """
 
     files: list[Path]
     names: list[str]
-    labels: list[str]
+    targets: list[Any]
     read: "Callable[[int], Image.Image]"
 
 
-def list_pictures(path: Path) -> PictureList:
+def list_pictures(path: Path, config: TargetColumns) -> PictureList:
+    """Pictures and their targets: of a table, or of folders whose names are classes."""
+    if is_table(path):
+        return _table(path, config)
     if path.is_dir():
+        only_classes(config, f"{path} is a folder")
         return _folder(path)
     if is_archive(path):
+        only_classes(config, f"{path} is an archive")
         return _archive(path)
-    if _is_table(path):
-        return _table(path)
     raise InputError(
         f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz, .zip) or table (.csv, .tsv, .jsonl). "
         'A pair of idx files is given as ["images", "labels"].'
     )
 
 
-def unlabelled(path: Path) -> PictureList:
-    """Pictures without classes: one file; all of a folder or an archive; those of a table's column path; those of an idx file."""
+def unlabelled(path: Path, config: TargetColumns) -> PictureList:
+    """Pictures without targets: one file; all of a folder or an archive; those that a table names; those of an idx file."""
     if path.is_dir():
         files = _pictures(path)
         if not files:
@@ -128,8 +130,8 @@ def unlabelled(path: Path) -> PictureList:
         if not names:
             raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
         return PictureList([path], [f"{path}: {name}" for name in names], [], read)
-    if _is_table(path):
-        return _table(path, ("path",))
+    if is_table(path):
+        return _table(path, config, labelled=False)
     if _is_idx(path):
         from PIL import Image
 
@@ -158,10 +160,6 @@ def _pictures(folder: Path) -> list[Path]:
         for f in budgets.listed(folder.rglob("*"), folder)
         if f.is_file() and is_picture(f) and not is_hidden(f.relative_to(folder))
     )
-
-
-def _is_table(path: Path) -> bool:
-    return path.suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 def _folder(path: Path) -> PictureList:
@@ -209,41 +207,14 @@ def _archived(path: Path) -> "tuple[list[str], Callable[[int], Image.Image]]":
     return names, lambda i: picture(content[names[i]], f"{path}: {names[i]}")
 
 
-def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> PictureList:
-    """A table with these columns."""
-    text = decoded(budgets.read(path, budgets.UNFOLDED), str(path))
-    rows: list[tuple[int, Any]] = []
-    if path.suffix in (".csv", ".tsv"):
-        way = f"A table of pictures names a {' and a '.join(columns)} in each line."
-        rows = list(records(io.StringIO(text), str(path), columns, way))
-    else:
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                rows.append((number, parsed(line, f"{path}, line {number}")))
-    if not rows:
-        raise InputError(f"{path} is empty: it has no line with a {' and a '.join(columns)}.")
-    files, names, labels, faults = [], [], [], Faults()  # type: list[Path], list[str], list[str], Faults
-    classes: dict[Path, str] = {}
-    for number, row in rows:
-        if not isinstance(row, dict) or not all(
-            isinstance(row.get(name), (str, int)) and not isinstance(row[name], bool) and str(row[name]).strip() for name in columns
-        ):
-            known = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
-            faults.add(f"{path}, line {number} has no {' and '.join(columns)}; it has: {known}.", f"{path}, line {number}")
-            continue
-        file = path.parent / str(row["path"])
-        if not file.is_file():
-            faults.add(f"{path}, line {number}: there is no {file}. A path is seen from the table's folder.")
-            continue
-        files.append(file)
-        names.append(f"{path}, line {number}: {row['path']}")
-        if "label" not in columns:
-            continue
-        labels.append(str(row["label"]).strip())
-        if (known := classes.setdefault(file.resolve(), labels[-1])) != labels[-1]:
-            faults.add(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")
-    faults.check()
-    return PictureList([path, *files], names, labels, lambda i: picture(files[i], names[i]))
+def _table(path: Path, config: TargetColumns, labelled: bool = True) -> PictureList:
+    """The pictures that a table names in its column `field`."""
+    rows = listed_files(path, config, labelled)
+    targets = [row.target for row in rows] if labelled else []
+    return PictureList(
+        [path, *(row.file for row in rows)], [row.where for row in rows], targets,
+        lambda i: picture(rows[i].file, rows[i].where),
+    )  # fmt: skip
 
 
 def source_of(path: Path, files: list[Path], part: str) -> DataFile:

@@ -1,4 +1,4 @@
-"""Sounds: recordings and their classes become tokens at times in seconds, padded to the longest of a batch.
+"""Sounds: recordings with classes, labels or numbers become tokens at times in seconds, padded to the longest of a batch.
 
 The fields of a file name (class, speaker, take) determine the part of a recording. All random numbers of a recording in an epoch
 are a function of the seed, the epoch and the recording.
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated, Literal, Self
+from typing import IO, Annotated, Any, Literal, Self
 
 import msgspec
 import torch
@@ -27,6 +27,7 @@ from equiscope.data.sound_augment import SoundAugment, changed, hidden
 from equiscope.data.sound_files import ENDINGS, contents, folder_of, is_sound, name_fields
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
+from equiscope.data.targets import check_targets, only_classes, target_columns, target_kind
 from equiscope.errors import InputError, did_you_mean
 from equiscope.record import DataFile
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -42,15 +43,21 @@ FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyt
 
 
 class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sounds", tag_field="task"):
-    """Recordings and their classes.
+    """Recordings, each with a class, with several labels, or with numbers.
 
-    train       a folder, an archive (.tar, compressed or not, or .zip), files with * for many, a CSV with the columns path and
-                label, or a folder of parts: train, val, test
+    train       a folder, an archive (.tar, compressed or not, or .zip), files with * for many, a table (CSV, TSV or JSONL) with a
+                column of file names, relative to the table, and others for the target, or a folder of parts: train, val, test
     validation  recordings that choose the best weights; test: recordings that are evaluated once, at the end
+    field       column of a table with the file names
+    label       column with the class of a recording; without a table, the folder or the file's name says it
+    labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
+    separator   between two labels of a cell
+    numbers     columns with the numbers that are predicted; instead of `label`
     pattern     of file names, e.g. "{label}_{speaker}_{index}"; without one, the name of the folder is the class
     where       which recordings of `train` belong to another part, by the fields of their file names: a word, a list of words, or a
                 range of numbers, e.g. {validation = {index = "10-12"}, test = {speaker = ["theo"]}}
     held_out    random share of the recordings for the validation part, if neither `validation` nor `where` defines it
+    test_held_out  random share for the test part, which is taken first, if neither `test` nor `where` defines it
     rate        in hertz; every recording is resampled to it. Without one, all recordings must have the same rate
     tokens      "log-mel" (one token for each window), "patches" (of the log-mel spectrogram), or "raw" (the samples of a frame)
     window_ms   length of a window or frame; hop_ms: from one window to the next
@@ -67,9 +74,15 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     train: str
     validation: str | None = None
     test: str | None = None
+    field: str = "path"
+    label: str = "label"
+    labels: str | None = None
+    separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
+    numbers: tuple[str, ...] = ()
     pattern: str | None = None
     where: dict[Literal["validation", "test"], dict[str, str | int | list[str]]] = msgspec.field(default_factory=dict)
     held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    test_held_out: Share = 0.0
     rate: Size | None = None
     tokens: Literal["log-mel", "patches", "raw"] = "log-mel"
     window_ms: Span = 25.0
@@ -119,10 +132,13 @@ class WaveStore:
 
 @dataclass(frozen=True)
 class LabelledRecording:
-    """A sound of a known class. name_fields: the parts of its file name, by the names in the pattern; load: returns its wave."""
+    """A sound and its target: a class, a list of labels, or a list of numbers; None where it is unknown.
+
+    name_fields  the parts of its file name, by the names in the pattern; load: returns its wave
+    """
 
     name: str
-    label: str
+    target: Any
     load: Callable[[], Tensor]
     name_fields: dict[str, str] = field(default_factory=dict)
 
@@ -134,18 +150,17 @@ class LabelledRecording:
 class SoundFormat(Struct, frozen=True, kw_only=True):
     """How a run reads a sound: with the weights, all that prediction needs.
 
-    classes  in order; rate: in hertz; mean, deviation: of each number of a token, over all tokens of the training part
+    rate  in hertz; mean, deviation: of each number of a token, over all tokens of the training part
     """
 
-    classes: list[str]
     rate: int
     mean: list[float]
     deviation: list[float]
 
     def __post_init__(self) -> None:
         """Check values from a file: msgspec turns a ValueError into a DecodeError."""
-        if not self.classes or not 0 < self.rate <= 10**6 or not self.mean or len(self.mean) != len(self.deviation):
-            raise ValueError("classes, a rate in hertz, and as many means as deviations are needed")
+        if not 0 < self.rate <= 10**6 or not self.mean or len(self.mean) != len(self.deviation):
+            raise ValueError("a rate in hertz, and as many means as deviations are needed")
         if not all(map(math.isfinite, self.mean)) or not all(0 < one < math.inf for one in self.deviation):
             raise ValueError("means are finite, and deviations positive")
 
@@ -160,6 +175,7 @@ class Recordings:
         self, config: Sounds, seed: int = 0, recipe_folder: Path | None = None, samples_in_memory: int = FEW
     ) -> None:  # fmt: skip
         self.config, self.seed = config, seed
+        check_targets(config)
         if config.tokens == "patches" and config.mels % config.patch[1]:
             raise InputError(f"data.patch has {config.patch[1]} bands, which do not divide the {config.mels} of data.mels.")
         if config.tokens == "patches" and config.gaps:
@@ -167,30 +183,36 @@ class Recordings:
         named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
         named, self.notes = spread(named, recipe_folder, is_sound, config.pattern is None, tuple(config.where))
         self.notes += separator_notes(
-            (path for name in named.values() if name for path in find_files(name, recipe_folder)), ("path", "label")
+            (path for name in named.values() if name for path in find_files(name, recipe_folder)),
+            [config.field, *target_columns(config)],
         )
         self.sources: list[DataFile] = []
         self.rate, self.waves = config.rate or 0, WaveStore(samples_in_memory)
         whole = {part: self._read(part, name, recipe_folder) for part, name in named.items() if name is not None}
         self.parts: dict[str, list[LabelledRecording]] = parted(config, whole, seed)
-        _one_label(self.parts)
-        classes = sorted({r.label for r in self.parts["train"]})
+        _one_target(self.parts)
+        if target_kind(config) == "class":
+            self._check_classes()
+        mean, deviation = band_statistics(config, self.rate, self.parts["train"])
+        self.format = SoundFormat(rate=self.rate, mean=mean, deviation=deviation)
+        self.sampler = Sampler(len(self.parts["train"]), seed)
+
+    def _check_classes(self) -> None:
+        """Check that there are two classes or more, and that every part has only those of the training part."""
+        classes = sorted({r.target for r in self.parts["train"]})
         if len(classes) < 2:
-            raise InputError(f"All recordings of {config.train} are of the class {classes[0]!r}. Give two classes or more.")
+            raise InputError(f"All recordings of {self.config.train} are of the class {classes[0]!r}. Give two classes or more.")
         faults = Faults("Add training data of that class, or leave the file out.")
         for part, recordings in self.parts.items():
             for r in recordings:
-                if r.label not in classes:
-                    only = f"is of the class {r.label!r}, but training has only {', '.join(classes)}."
+                if r.target not in classes:
+                    only = f"is of the class {r.target!r}, but training has only {', '.join(classes)}."
                     faults.add(f"{r.name} of the {part} part {only}", r.name)
         faults.check()
-        mean, deviation = band_statistics(config, self.rate, self.parts["train"])
-        self.format = SoundFormat(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
-        self.sampler = Sampler(len(self.parts["train"]), seed)
 
     @classmethod
     def from_files(cls, config: Sounds, sound_format: SoundFormat, part: str, names: Sequence[str]) -> Self:
-        """New recordings as the one part, resampled to the rate of a run; their classes must be those of the run."""
+        """New recordings as the one part, resampled to the rate of a run."""
         recordings = cls._of_run(config, sound_format)
         read: list[LabelledRecording] = []
         for name in names:
@@ -198,25 +220,20 @@ class Recordings:
                 one_part(path, is_sound, config.pattern is None)
             read += recordings._read(part, name, None)
         recordings.parts = {part: read}
-        faults = Faults()
-        for r in read:
-            if r.label not in sound_format.classes:
-                faults.add(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(sound_format.classes)}.", r.name)
-        faults.check()
         return recordings
 
     @classmethod
     def unlabelled(cls, config: Sounds, sound_format: SoundFormat, names: Sequence[str]) -> list[LabelledRecording]:
-        """Recordings without classes, resampled to the rate of a run. names: files, folders, archives, tables."""
+        """Recordings without targets, resampled to the rate of a run. names: files, folders, archives, tables."""
         recordings = cls._of_run(config, sound_format)
         read: list[LabelledRecording] = []
         faults = Faults()
         for name in names:
             before = len(read) + len(faults.found)
-            for where, _, content in contents(name, labelled=False):
+            for where, _, content in contents(name, config, labelled=False):
                 with faults.caught(where):
                     wave, rate = read_sound(where, content=content)
-                    read.append(LabelledRecording(where, "", recordings.waves.put(recordings._checked(wave, rate, where))))
+                    read.append(LabelledRecording(where, None, recordings.waves.put(recordings._checked(wave, rate, where))))
             if len(read) + len(faults.found) == before:
                 raise no_recording(name)
         faults.check()
@@ -235,7 +252,7 @@ class Recordings:
         return recordings
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> tuple[Tokens, Tensor]:
-        """The recordings share, share + shares, ... of a step, augmented, and their classes [B]."""
+        """The recordings share, share + shares, ... of a step, augmented, and their rows [B] in the training part."""
         chosen = self.sampler.batch(step, size)[share::shares]
         changes, mels = self.config.augment, self.config.tokens != "raw"
         waves, masks = [], []
@@ -245,31 +262,28 @@ class Recordings:
             masks.append(draw)
         draws = [generator(self.seed, "gaps", *which) for which in chosen] if self.config.gaps else None
         heard = tokens_of(self.config, self.format, waves, (lambda x, i: hidden(x, changes, masks[i])) if mels else None, draws)
-        wanted = torch.tensor([self.format.classes.index(self.parts["train"][e].label) for _, e in chosen])
-        return heard, wanted
+        return heard, torch.tensor([example for _, example in chosen])
 
-    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[LabelledRecording]]]:
+    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, list[LabelledRecording]]]:
         """All recordings of a part without augmentation, `size` at a time."""
         some = self.parts[part]
         for first in range(0, len(some), size):
             few = some[first : first + size]
-            yield (
-                tokens_of(self.config, self.format, [r.wave for r in few]),
-                torch.tensor([self.format.classes.index(r.label) for r in few]),
-                few,
-            )
+            yield tokens_of(self.config, self.format, [r.wave for r in few]), few
 
     def _read(self, part: str, name: str, recipe_folder: Path | None) -> list[LabelledRecording]:
         """All recordings of a name, sorted by name."""
         size, digests, read = 0, {}, []
         faults = Faults()
-        for where, given, content in contents(name, recipe_folder):
+        for where, given, content in contents(name, self.config, recipe_folder):
             with faults.caught(where):
                 fields_of_name = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
-                label = given or fields_of_name.get("label") or folder_of(where)
+                if given is None:
+                    only_classes(self.config, f"{where} is a recording alone")
+                target = fields_of_name.get("label") or folder_of(where) if given is None else given
                 wave, rate = read_sound(where, content=content)
-                read.append(LabelledRecording(where, label, self.waves.put(self._checked(wave, rate, where)), fields_of_name))
-                digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
+                read.append(LabelledRecording(where, target, self.waves.put(self._checked(wave, rate, where)), fields_of_name))
+                digests[where] = f"{Path(where).name} {target} {hashlib.sha256(content).hexdigest()}\n"
                 size += len(content)
         faults.check()
         if not read:
@@ -317,10 +331,16 @@ def parted(config: Sounds, whole: dict[str, list[LabelledRecording]], seed: int)
         parts[part] = []
     for r in whole["train"]:
         parts[next((part for part, wanted in config.where.items() if _fits(r, wanted)), "train")].append(r)
-    if "validation" not in parts:
-        rank = sorted(parts["train"], key=lambda r: derived_seed(seed, "held", r.label, Path(r.name).name))
-        out = {id(r) for r in rank[: max(1, round(len(rank) * config.held_out))]}
-        parts["validation"] = [r for r in parts["train"] if id(r) in out]
+    if config.test_held_out and "test" in parts:
+        raise InputError("data.test_held_out, and data.test or data.where, both say what the test part is. Leave one of them out.")
+    for part, name, share in (("test", "test", config.test_held_out), ("validation", "held", config.held_out)):
+        if part in parts or not share:
+            continue
+        rank = sorted(
+            parts["train"], key=lambda r: derived_seed(seed, name, r.target if isinstance(r.target, str) else "", Path(r.name).name)
+        )
+        out = {id(r) for r in rank[: max(1, round(len(rank) * share))]}
+        parts[part] = [r for r in parts["train"] if id(r) in out]
         parts["train"] = [r for r in parts["train"] if id(r) not in out]
     for name, recordings in parts.items():
         if not recordings:
@@ -332,7 +352,9 @@ def parted(config: Sounds, whole: dict[str, list[LabelledRecording]], seed: int)
 def _fits(recording: LabelledRecording, wanted: dict[str, str | int | list[str]]) -> bool:
     """Whether the fields of a name match: words, or whole numbers in a range such as "5-9"."""
     for name, value in wanted.items():
-        value_of_name = recording.label if name == "label" else recording.name_fields.get(name)
+        value_of_name = (
+            recording.target if name == "label" and isinstance(recording.target, str) else recording.name_fields.get(name)
+        )
         if value_of_name is None:
             raise InputError(
                 f"data.where uses {name}, but file names have only: {', '.join(recording.name_fields) or 'nothing'}. "
@@ -351,16 +373,16 @@ def _fits(recording: LabelledRecording, wanted: dict[str, str | int | list[str]]
     return True
 
 
-def _one_label(parts: dict[str, list[LabelledRecording]]) -> None:
-    """Raise InputError if the same sound has two classes, or is in the training part and in another one."""
+def _one_target(parts: dict[str, list[LabelledRecording]]) -> None:
+    """Raise InputError if the same sound has two targets, or is in the training part and in another one."""
     seen: dict[bytes, tuple[str, LabelledRecording]] = {}
     for part, recordings in parts.items():
         for r in recordings:
             key = hashlib.sha256(r.wave.numpy().tobytes()).digest()
             where, other = seen.setdefault(key, (part, r))
-            if other.label != r.label:
+            if other.target != r.target:
                 raise InputError(
-                    f"{r.name} is {r.label!r}, but {other.name}, the same sound, is {other.label!r}. Correct one of them."
+                    f"{r.name} is {r.target!r}, but {other.name}, the same sound, is {other.target!r}. Correct one of them."
                 )
             if where == "train" and part != "train":
                 raise InputError(

@@ -45,6 +45,24 @@ class Tokenizer:
         except BaseException as error:  # tokenizers raises no narrower exception, and its panics
             raise InputError(f"This text has no ids: {self._unknown(text) or error}.") from error
 
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+        """The ids of words, with the special ones that the tokenizer adds, and the index of the first id of each word; None for a
+        word without ids.
+
+        raises  InputError for a word that has no id
+        """
+        try:
+            found = self.inner.encode([readable(word) for word in words], is_pretokenized=True)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # as in `encode`
+            unknown = next((named for word in words if (named := self._unknown(word))), "")
+            raise InputError(f"These words have no ids: {unknown or error}.") from error
+        first: dict[int | None, int] = {}
+        for place, word in enumerate(found.word_ids):
+            first.setdefault(word, place)
+        return found.ids, [first.get(i) for i in range(len(words))]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special ones; invalid bytes become the replacement character.
 

@@ -13,6 +13,7 @@ from equiscope.training.recipe import Recipe
 from equiscope.training.registry import TASKS, evaluation_task, load_task, open_task
 from equiscope.training.sounds import SoundsTask
 from equiscope.training.synthetic import SyntheticTask
+from equiscope.training.tags import TagsTask
 from equiscope.training.task import NEW, Batch, Prediction, Task, resolve_spec
 from equiscope.training.translation import TranslationTask
 from equiscope.training.verbs import evaluate, predict, train
@@ -29,6 +30,7 @@ __all__ = [
     "Run",
     "SoundsTask",
     "SyntheticTask",
+    "TagsTask",
     "Task",
     "TextsTask",
     "TranslationTask",

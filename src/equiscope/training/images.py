@@ -1,4 +1,4 @@
-"""Images: classification of pictures. The metric is accuracy."""
+"""Images: a picture becomes one class, several labels, or numbers, by a read-out over its patches."""
 
 import math
 from collections.abc import Sequence
@@ -16,18 +16,21 @@ from equiscope.data.image_format import FILE as IMAGE_FORMAT
 from equiscope.data.image_format import ImageFormat
 from equiscope.data.images import Pictures, unlabelled_block
 from equiscope.data.picture_files import address, converted
+from equiscope.data.targets import target_kind
 from equiscope.data.views import Views
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence, pack
 from equiscope.record.token_sequence import patch_sequence
 from equiscope.tokens.images import picture
-from equiscope.training.answers import OneClass
+from equiscope.training import answers
+from equiscope.training.answer_task import AnswerTask
+from equiscope.training.answers import Answer, OneClass
 from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
 from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.measures import Outcomes, rate
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, likeliest
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 
 AT_ONCE = 250  # pictures that are evaluated together, at most
 PAIRS = 2**24  # pairs of their patches, at most
@@ -36,8 +39,8 @@ ALONE = "accuracy (one view)"
 SHOWN = 256  # pixels of the longer side of a picture that is shown, at most
 
 
-class ImagesTask(Task):
-    """A model learns to classify pictures."""
+class ImagesTask(AnswerTask):
+    """A model learns the class, the labels or the numbers of pictures."""
 
     name: ClassVar[str] = "images"
     stackable: ClassVar[bool] = True
@@ -45,10 +48,15 @@ class ImagesTask(Task):
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
     ordered = "learned-nd"
 
-    def __init__(self, recipe: Recipe, image_format: ImageFormat, pictures: Pictures | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, image_format: ImageFormat, answer: Answer, pictures: Pictures | None = None
+    ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Images)
         self.config, self.format, self.pictures = recipe.data, image_format, pictures
+        self.set_answer(answer)
+        for part, some in (pictures.parts if pictures is not None else {}).items():
+            self.encode(part, some.names, some.targets)
         self.sources = pictures.sources if pictures is not None else []
         self.notes = [*(pictures.notes if pictures is not None else []), *overlap_notes(self.sources)]
         self.grid = (1, 1)  # patches of a picture, which `resolved_fields` sets; a baseline takes it whole
@@ -57,42 +65,30 @@ class ImagesTask(Task):
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and check the recipe's pictures."""
         assert isinstance(recipe.data, Images)
-        p = Pictures(recipe.data, recipe.seed, recipe_folder)
-        assert p.classes is not None
+        config, p = recipe.data, Pictures(recipe.data, recipe.seed, recipe_folder)
         assert p.size is not None
         assert p.channels is not None
         mean, std = (tuple(t.tolist()) for t in (p.mean, p.std))
-        return cls(recipe, ImageFormat(classes=p.classes, size=p.size, channels=p.channels, mean=mean, std=std), p)
-
-    @property
-    def classes(self) -> Sequence[str]:
-        return self.format.classes
-
-    def class_counts(self, part: str) -> dict[str, int]:
-        if self.pictures is None or part not in self.pictures.parts:
-            return {}
-        counts = torch.bincount(self.pictures.parts[part].labels, minlength=len(self.classes))
-        return dict(zip(self.classes, counts.tolist(), strict=True))
+        answer = answers.of_targets(target_kind(config), p.parts["train"].targets, config.numbers, p.classes or ())
+        return cls(recipe, ImageFormat(size=p.size, channels=p.channels, mean=mean, std=std), answer, p)
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"))
+        return cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"), answers.read(folder))
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        image_format = task.format
-        return cls(
-            recipe,
-            image_format,
-            Pictures.from_files(task.config, image_format.classes, image_format.size, image_format.channels, NEW, names),
-        )
+        image_format, classes = task.format, tuple(task.classes) or None
+        pictures = Pictures.from_files(task.config, classes, image_format.size, image_format.channels, NEW, names)
+        return cls(recipe, image_format, task.answer, pictures)
 
     def save(self, folder: Path) -> None:
         write_settings(folder / IMAGE_FORMAT, self.format)
+        answers.save(self.answer, folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        (height, width), channels, classes = self.format.size, self.format.channels, len(self.format.classes)
+        (height, width), channels, outputs = self.format.size, self.format.channels, self.answer.outputs
         layer, model_fields = dict(spec.get("input") or {}), self.recipe.model
         patch = layer.get("patch")
         if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
@@ -108,34 +104,37 @@ class ImagesTask(Task):
         features, grid = _features(layer, channels, patch), (height // patch[0], width // patch[1])
         self.grid = grid
         if "start" in model_fields:
-            if (layer.get("features"), spec.get("outputs")) != (features, classes):
+            if (layer.get("features"), spec.get("outputs")) != (features, outputs):
                 raise InputError(
                     f"The checkpoint takes {layer.get('features')} numbers a patch and gives {spec.get('outputs')} answers, but "
-                    f"these pictures make {features} and have {classes} classes. Use the channels and classes of its training."
+                    f"these pictures make {features} and need {outputs}. Use the channels and the targets of its training."
                 )
             return spec
         for name, stated, size in (
             ("input.features", model_fields.get("input", {}).get("features"), features),
-            ("outputs", model_fields.get("outputs"), classes),
+            ("outputs", model_fields.get("outputs"), outputs),
         ):
             if stated not in (None, size):
                 raise InputError(f"model.{name} is {stated}, but the pictures have {size}. Leave it out: the data determines it.")
         readout = spec.setdefault("readout", "class")
         if readout in ("each", "concatenation"):
             raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
-        fields = {"output": {"bias": True}, **spec, "input": layer | {"features": features}, "outputs": classes}
+        fields = {"output": {"bias": True}, **spec, "input": layer | {"features": features}, "outputs": outputs}
         block = spec.get("block") or {}
         if "preset" not in model_fields and not _has_position(block):
             block = _with_position(block, self.ordered)
         return fields | {"block": _on_grid(block, model_fields.get("block") or {}, grid, readout == "class")}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
-        return {"shape": (self.format.channels, *self.format.size), "outputs": len(self.format.classes)}
+        return {"shape": (self.format.channels, *self.format.size), "outputs": self.answer.outputs}
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.pictures is not None
         size = self.recipe.budget.batch
-        tensors = self.pictures.batch(step, size, share, shares)
+        tensors, wanted = self.pictures.batch(step, size, share, shares), self.targets["train"]
+        tensors["targets"] = wanted[tensors.pop("rows")]
+        if "other" in tensors:
+            tensors["other"] = wanted[tensors["other"]]
         own, tokens = len(tensors["targets"]), self.grid[0] * self.grid[1]
         return Batch(tensors, size, own * tokens, own, tokens)
 
@@ -147,14 +146,11 @@ class ImagesTask(Task):
         return super().stacked(parts)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Cross-entropy; for a mixture of two pictures, the targets are mixed in the same proportion."""
-        answers, t = model(batch.tensors["inputs"]).float(), batch.tensors
-        smoothing = self.config.smoothing
+        """The loss of the answer; for a mixture of two pictures, those of both targets are mixed in the same proportion."""
+        outputs, t, smoothing = model(batch.tensors["inputs"]), batch.tensors, self.config.smoothing
         if "other" not in t:
-            return F.cross_entropy(answers, t["targets"], reduction="sum", label_smoothing=smoothing)
-        own, others = (
-            F.cross_entropy(answers, t[name], reduction="none", label_smoothing=smoothing) for name in ("targets", "other")
-        )
+            return self.answer.loss(outputs, t["targets"], smoothing)
+        own, others = (self.answer.loss(outputs, t[name], smoothing, "none") for name in ("targets", "other"))
         return (t["part"] * own + (1 - t["part"]) * others).sum()
 
     @property
@@ -162,72 +158,49 @@ class ImagesTask(Task):
         return tuple(self.pictures.parts) if self.pictures is not None else ()
 
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """accuracy: share of pictures whose most probable class is correct; loss: in nats per picture; and the number of
-        pictures.
-        """
-        return self._evaluate(model, part, Views())
+        """The metrics of the answer (`answers`) over a part, and the number of pictures."""
+        return self._outcomes(model, part, Views()).values
 
     def final(self, model: Built, part: str, most: int | None = None) -> dict[str, float]:
-        """As `evaluate`, averaged over all views of the recipe; with several views also accuracy (one view), without
+        """As `evaluate`, averaged over all views of the recipe; of classes with several views also accuracy (one view), without
         augmentation.
 
         most  pictures that are read, at regular intervals; by default all
         """
-        return self._evaluate(model, part, self.config.views, most)
+        return self._outcomes(model, part, self.config.views, most).values
+
+    def outcomes(self, model: Built, part: str) -> Outcomes:
+        return self._outcomes(model, part, self.config.views)
 
     @torch.no_grad()
-    def _evaluate(self, model: Built, part: str, views: Views, most: int | None = None) -> dict[str, float]:
+    def _outcomes(self, model: Built, part: str, views: Views, most: int | None = None) -> Outcomes:
         assert self.pictures is not None
-        device, pictures = next(model.parameters()).device, self.pictures.parts[part]
+        pictures = self.pictures.parts[part]
         count = len(pictures) if most is None else min(most, len(pictures))
         chosen = torch.arange(count) * len(pictures) // count
-        correct, single_correct, total_loss = 0, 0, 0.0
-        for some in chosen.split(self._at_once(model)):
-            images, labels = pictures[some]
-            view_outputs, targets = self._answers(model, images, views), labels.to(device)
-            answers = view_outputs.mean(0)
-            correct += int((answers.argmax(-1) == targets).sum())
-            single_correct += int((view_outputs[0].argmax(-1) == targets).sum())
-            total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
-        values = {"accuracy": correct / count, "loss": total_loss / count, "pictures": float(count)}
-        return values | ({ALONE: single_correct / count} if len(views) > 1 else {})
-
-    @torch.no_grad()
-    def outcomes(self, model: Built, part: str) -> Outcomes:
-        assert self.pictures is not None
-        pictures, found = self.pictures.parts[part], []
-        for some in torch.arange(len(pictures)).split(self._at_once(model)):
-            found.append(self._answers(model, pictures[some][0], self.config.views).cpu())
-        views, labels = torch.cat(found, 1), pictures.labels
-        answer = OneClass(classes=list(self.format.classes))
-        whole = answer.outcomes(pictures.names, views.mean(0), labels, "pictures")
-        if len(views) == 1:
+        each = torch.cat([self._outputs(model, pictures[some], views).cpu() for some in chosen.split(self._at_once(model))], 1)
+        targets, names = self.targets[part][chosen], [pictures.names[i] for i in chosen.tolist()]
+        whole = self.answer.outcomes(names, each.mean(0), targets, "pictures")
+        if len(views) == 1 or not isinstance(self.answer, OneClass):
             return whole
-        return replace(whole, measures=[*whole.measures, rate(ALONE, (views[0].argmax(-1) == labels).numpy())])
+        return replace(whole, measures=[*whole.measures, rate(ALONE, (each[0].argmax(-1) == targets).numpy())])
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
         assert self.pictures is not None
-        images = self.pictures.parts[part][torch.tensor(rows)][0]
+        images = self.pictures.parts[part][torch.tensor(rows)]
         if max(images.shape[-2:]) > SHOWN:
             images = F.interpolate(images.float(), scale_factor=SHOWN / max(images.shape[-2:]), mode="area").round().byte()
         return [{"picture": address(image.numpy())} for image in images]
-
-    @property
-    def simple_answer(self) -> OneClass:
-        counts: list[int] = []
-        if self.pictures is not None and "train" in self.pictures.parts:
-            counts = torch.bincount(self.pictures.parts["train"].labels, minlength=len(self.format.classes)).tolist()
-        return OneClass(classes=list(self.format.classes), counts=counts)
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Pixels of pictures of at most SMALL rows and columns, in 0..1; of the first MANY training pictures."""
         assert self.pictures is not None
         pictures = self.pictures.parts[part]
         few = torch.arange(min(len(pictures), MANY)) * len(pictures) // min(len(pictures), MANY) if part == "train" else slice(None)
-        images, labels = pictures[few]
+        images = pictures[few]
         size = min(images.shape[-2], SMALL), min(images.shape[-1], SMALL)
         pixels = torch.cat([F.adaptive_avg_pool2d(some.float(), size) for some in images.split(AT_ONCE)])
-        return (pixels / 255).flatten(1).double().numpy(), labels
+        return (pixels / 255).flatten(1).double().numpy(), self.targets[part][few]
 
     def _at_once(self, model: Built) -> int:
         """Pictures that are evaluated together: fewer of many patches, as attention has a score for each pair of them."""
@@ -235,8 +208,8 @@ class ImagesTask(Task):
         tokens = math.prod(self.format.size) // math.prod(patch)
         return max(1, min(AT_ONCE, PAIRS // max(tokens, 1) ** 2))
 
-    def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
-        """Logits of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes]; the first view is the picture
+    def _outputs(self, model: Built, images: Tensor, views: Views) -> Tensor:
+        """Outputs for pictures uint8 [B, C, H, W] in each of their views: [views, B, outputs]; the first view is the picture
         itself.
         """
         device = next(model.parameters()).device
@@ -244,21 +217,17 @@ class ImagesTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """The class of each picture, and the probabilities of the most probable classes. options: top, how many; 3 by default.
+        """The answer for each picture. options: top, how many classes with their probabilities; 3 by default.
 
-        inputs: picture files, folders, archives, tables with a column path, idx files of pictures. Pictures are converted, resized
-        and cropped as those of the run, and averaged over all views of the recipe.
+        inputs: picture files, folders, archives, tables with a column of file names, idx files of pictures. Pictures are converted,
+        resized and cropped as those of the run, and averaged over all views of the recipe.
         """
-        top = min(int(options.pop("top", 3)), len(self.format.classes))
-        if options:
-            raise UnknownName("option of the task images", next(iter(options)), ["top"])
-        if top < 1:
-            raise InputError(f"top is the number of classes to return, 1 or more, but got {top}.")
+        top = self.top_of(options)
         if not inputs:
             return []
-        names, pictures = unlabelled_block(inputs, self.format.size, self.format.channels)
-        probabilities = [self._answers(model, images, self.config.views).mean(0).softmax(-1) for images in pictures.split(AT_ONCE)]
-        return likeliest(names, torch.cat(probabilities), self.format.classes, top)
+        names, pictures = unlabelled_block(self.config, inputs, self.format.size, self.format.channels)
+        outputs = [self._outputs(model, images, self.config.views).mean(0).cpu() for images in pictures.split(AT_ONCE)]
+        return self.answer.predictions(names, torch.cat(outputs), top)
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         if not Path(example).is_file():
@@ -277,12 +246,10 @@ class ImagesTask(Task):
         part, count = self.pictures.parts["validation"], self.recipe.evaluation.samples
         device, samples = next(model.parameters()).device, []
         for index in [i * len(part) // count for i in range(min(count, len(part)))]:
-            image, label = part[index : index + 1]
+            image = part[index : index + 1]
             x = self.format.normalise(image).to(device)
-            probabilities = model(x).float().softmax(-1)[0]
-            best = int(probabilities.argmax())
-            answer = f"{self.format.classes[best]} ({float(probabilities[best]):.0%})"
-            target = self.format.classes[int(label)]
+            answer = self.answer.text_of(model(x).float().cpu()[0])
+            target = self.answer.written(self.targets["validation"][index])
             snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
             samples.append(Sample(step=step, prompt=f"validation picture {index + 1}", answer=answer, target=target, **snapshot))
         return samples

@@ -1,6 +1,5 @@
 """Labelled texts: a text becomes one class, several labels, or numbers, by a read-out over its tokens."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -10,14 +9,17 @@ from torch import Tensor, nn
 
 from equiscope.data.files import find_files, overlap_notes
 from equiscope.data.labelled_texts import LabelledText, LabelledTexts, Texts, read
+from equiscope.data.tagged_texts import Tags
+from equiscope.data.targets import target_kind
 from equiscope.data.texts import named_files
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
 from equiscope.training import answers
-from equiscope.training.answers import Answer, OneClass
+from equiscope.training.answer_task import AnswerTask
+from equiscope.training.answers import Answer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.measures import Outcomes
 from equiscope.training.recipe import Recipe
@@ -30,7 +32,7 @@ HASHED = 2**12  # features of each kind
 SHOWN = 1000  # characters of a text that is shown, at most
 
 
-class TextsTask(TextTask):
+class TextsTask(AnswerTask, TextTask):
     """A model learns the class, the labels or the numbers of texts."""
 
     name: ClassVar[str] = "texts"
@@ -39,14 +41,12 @@ class TextsTask(TextTask):
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None) -> None:
         super().__init__(recipe, tokenizer)
-        assert isinstance(recipe.data, Texts)
-        self.config, self.answer, self.texts = recipe.data, answer, texts
-        if recipe.data.kind == "numbers":
-            self.better = "less"  # type: ignore[misc]  # the first metric is an error
+        assert isinstance(recipe.data, Texts | Tags)
+        self.config, self.texts = recipe.data, texts
+        self.set_answer(answer)
         self.sources = texts.sources if texts is not None else []
         self.notes = [*(texts.notes if texts is not None else []), *overlap_notes(self.sources)]
         self.ids: dict[str, list[list[int]]] = {}
-        self.targets: dict[str, Tensor] = {}
         for part, rows in (texts.parts if texts is not None else {}).items():
             self._encode(part, rows)
 
@@ -56,7 +56,7 @@ class TextsTask(TextTask):
         assert isinstance(recipe.data, Texts)
         config, texts = recipe.data, LabelledTexts(recipe.data, recipe.seed, recipe_folder)
         train = texts.parts["train"]
-        answer = answers.of_targets(config.kind, [row.target for row in train], config.numbers)
+        answer = answers.of_targets(target_kind(config), [row.target for row in train], config.numbers)
         tokenizer = of_start(recipe, config.tokens) or make_tokenizer(config, [row.text for row in train], recipe_folder)
         return cls(recipe, tokenizer, answer, texts)
 
@@ -68,16 +68,6 @@ class TextsTask(TextTask):
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         assert isinstance(recipe.data, Texts)
         return cls(recipe, Tokenizer.read(folder), answers.read(folder), LabelledTexts.from_files(recipe.data, NEW, names))
-
-    @property
-    def classes(self) -> Sequence[str]:
-        return self.answer.classes if isinstance(self.answer, OneClass) else ()
-
-    def class_counts(self, part: str) -> dict[str, int]:
-        if self.texts is None or part not in self.texts.parts or not self.classes:
-            return {}
-        counts = Counter(row.target for row in self.texts.parts[part])
-        return {name: counts[name] for name in self.classes}
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -100,9 +90,7 @@ class TextsTask(TextTask):
                 raise InputError(
                     f"model.{name} is {self.recipe.model[name]}, but the data needs {needed}. Leave it out: the data determines it."
                 )
-        readout = self.recipe.model.get("readout") or ("mean" if spec.get("readout", "each") == "each" else spec["readout"])
-        if readout in ("each", "concatenation"):
-            raise InputError(f'model.readout {readout!r} gives no one answer a text. Use "mean", "class", "first" or "last".')
+        readout = self._readout(spec)
         head = self.recipe.model.get("output", {})
         if start and "output" not in self.recipe.model and spec.get("outputs") == outputs:  # a run of the same answer goes on
             return spec | {"readout": readout}
@@ -110,6 +98,13 @@ class TextsTask(TextTask):
             "vocabulary": spec["vocabulary"] if start else size, "outputs": outputs, "readout": readout, "tied": False,
             "output": {"bias": True} | head,
         }  # fmt: skip
+
+    def _readout(self, spec: dict[str, Any]) -> str:
+        """The read-out of the recipe, or the usual one. Raises InputError for one that gives no answer a text."""
+        readout = self.recipe.model.get("readout") or ("mean" if spec.get("readout", "each") == "each" else spec["readout"])
+        if readout in ("each", "concatenation"):
+            raise InputError(f'model.readout {readout!r} gives no one answer a text. Use "mean", "class", "first" or "last".')
+        return str(readout)
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         yield "model", torch.arange(max(len(ids) for some in self.ids.values() for ids in some))[:, None]
@@ -131,10 +126,6 @@ class TextsTask(TextTask):
     def parts(self) -> Sequence[str]:
         return tuple(self.ids)
 
-    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """The metrics of the answer (`answers`) over a part, and the number of texts."""
-        return self.outcomes(model, part).values
-
     def outcomes(self, model: Built, part: str) -> Outcomes:
         assert self.texts is not None
         rows = self.texts.parts[part]
@@ -145,10 +136,6 @@ class TextsTask(TextTask):
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
         assert self.texts is not None
         return [{"text": excerpt(self.texts.parts[part][row], SHOWN)} for row in rows]
-
-    @property
-    def simple_answer(self) -> Answer:
-        return self.answer
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Hashed counts of words and of one to three characters within words, each text of length 1."""
@@ -169,9 +156,7 @@ class TextsTask(TextTask):
 
         inputs: texts; or files and folders of texts, as those that the run was trained on, without targets
         """
-        top = int(options.pop("top", 3))
-        if options:
-            raise UnknownName("option of the task texts", next(iter(options)), ["top"])
+        top = self.top_of(options)
         rows = [row for text in inputs for row in self._read(text)]
         if not rows:
             return []
@@ -204,14 +189,8 @@ class TextsTask(TextTask):
         return found
 
     def _encode(self, part: str, rows: Sequence[LabelledText]) -> None:
-        if isinstance(self.answer, OneClass) and (new := [row for row in rows if row.target not in self.answer.classes]):
-            raise InputError(
-                f"{new[0].where} has the class {new[0].target!r}, which is none of: {', '.join(self.answer.classes)}"
-                f"{f'; and so have {len(new) - 1} others of the {part} part' if len(new) > 1 else ''}. "
-                "Give training texts of that class, or take them out."
-            )
+        self.encode(part, [row.where for row in rows], [row.target for row in rows])
         self.ids[part] = [self._ids(row.text, row.where) for row in rows]
-        self.targets[part] = self.answer.encoded([row.target for row in rows])
         whole = sum(len(ids) == self.config.length for ids in self.ids[part])
         if whole:
             cut = f"{whole} of {len(rows)} texts of the {part} part are read up to {self.config.length} tokens (data.length)."
@@ -227,6 +206,7 @@ class TextsTask(TextTask):
 
     def _read(self, text: str) -> list[LabelledText]:
         """A text itself, or those of a file or folder of this name."""
+        assert isinstance(self.config, Texts)
         if paths := named_files(text):
             return read(paths, self.config, labelled=False)
         return [LabelledText(text, None, f"The text {text[:40]!r}")]
@@ -245,7 +225,7 @@ class TextsTask(TextTask):
 
 def excerpt(row: LabelledText, most: int = 80) -> str:
     """A text for a line: its beginning."""
-    text = " ".join(row.text.split())
+    text = " ".join(row.text.split() if isinstance(row.text, str) else row.text)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
@@ -258,7 +238,7 @@ def padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return ids, torch.arange(ids.shape[1]) < counts[:, None]
 
 
-def make_tokenizer(config: Texts, train: Sequence[str], recipe_folder: Path | None = None) -> Tokenizer:
+def make_tokenizer(config: Texts | Tags, train: Sequence[str], recipe_folder: Path | None = None) -> Tokenizer:
     """The tokenizer of a recipe, trained on the training part alone."""
     if config.tokens == "bytes":
         return by_bytes()

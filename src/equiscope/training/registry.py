@@ -13,10 +13,13 @@ from equiscope.training.reading import recipe
 from equiscope.training.recipe import Recipe
 from equiscope.training.sounds import SoundsTask
 from equiscope.training.synthetic import SyntheticTask
+from equiscope.training.tags import TagsTask
 from equiscope.training.task import Task
 from equiscope.training.translation import TranslationTask
 
-TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, TextsTask, ImagesTask, SoundsTask, MoleculesTask, SyntheticTask)
+TASKS: tuple[type[Task], ...] = (
+    LanguageTask, TranslationTask, TextsTask, TagsTask, ImagesTask, SoundsTask, MoleculesTask, SyntheticTask,
+)  # fmt: skip
 
 
 def open_task(recipe_: Recipe, recipe_folder: Path | None = None) -> Task:

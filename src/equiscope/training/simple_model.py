@@ -42,7 +42,7 @@ def values(task: Task, part: str, folder: Path) -> dict[str, dict[str, float]]:
     if answer is None:
         return task.simple_metrics(part)
     if not (folder / FILE).is_file() or (features := task.simple_features(part)) is None:
-        return {}
+        return task.simple_metrics(part)
     x, targets = features
     names = [""] * len(targets)
     try:
@@ -56,7 +56,8 @@ def values(task: Task, part: str, folder: Path) -> dict[str, dict[str, float]]:
         found = {name: answer.outcomes(names, one, targets, "examples") for name, one in predicted.items()}
     except Exception as error:
         raise InputError(f"{folder / FILE} cannot be used: {error}. Delete it: the simple models are then left out.") from error
-    return {name: {one.name: one.point for one in outcome.measures} for name, outcome in found.items()}
+    each = {name: {one.name: one.point for one in outcome.measures} for name, outcome in found.items()}
+    return each | task.simple_metrics(part)
 
 
 def _fitted(task: Task, x: Any, targets: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
-"""Sounds: classification of recordings. The metric is accuracy."""
+"""Sounds: a recording becomes one class, several labels, or numbers, by a read-out over its tokens."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -15,16 +14,19 @@ from equiscope.data import Sounds
 from equiscope.data.picture_files import address
 from equiscope.data.sound_augment import most_samples
 from equiscope.data.sounds import Recordings, SoundFormat, bands, check_samples, features, most_tokens, needed_samples, tokens_of
-from equiscope.errors import InputError, UnknownName
+from equiscope.data.targets import target_kind
+from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens import Tokens, read_sound
-from equiscope.training.answers import OneClass
+from equiscope.training import answers
+from equiscope.training.answer_task import AnswerTask
+from equiscope.training.answers import Answer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.measures import Outcomes
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches, likeliest
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
 
 AT_ONCE = 64  # recordings that are evaluated together
 PAIRS = 2**22  # of tokens that are answered together
@@ -33,17 +35,22 @@ LOOKED = 60.0  # seconds of a sound whose attention is looked at
 WINDOW, COLUMNS, LOUD = 256, 320, 70.0  # samples, columns at most, and decibels of a spectrogram that is shown
 
 
-class SoundsTask(Task):
-    """A model learns to classify recordings."""
+class SoundsTask(AnswerTask):
+    """A model learns the class, the labels or the numbers of recordings."""
 
     name: ClassVar[str] = "sounds"
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp",)
 
-    def __init__(self, recipe: Recipe, sound_format: SoundFormat, recordings: Recordings | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, sound_format: SoundFormat, answer: Answer, recordings: Recordings | None = None
+    ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Sounds)
         self.config, self.format, self.recordings = recipe.data, sound_format, recordings
+        self.set_answer(answer)
+        for part, some in (recordings.parts if recordings is not None else {}).items():
+            self.encode(part, [r.name for r in some], [r.target for r in some])
         self.sources, self.notes = (recordings.sources, recordings.notes) if recordings is not None else ([], [])
         changes = self.config.augment
         if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
@@ -56,18 +63,9 @@ class SoundsTask(Task):
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
         """Read and check the recipe's recordings."""
         assert isinstance(recipe.data, Sounds)
-        recordings = Recordings(recipe.data, recipe.seed, recipe_folder)
-        return cls(recipe, recordings.format, recordings)
-
-    @property
-    def classes(self) -> Sequence[str]:
-        return self.format.classes
-
-    def class_counts(self, part: str) -> dict[str, int]:
-        if self.recordings is None or part not in self.recordings.parts:
-            return {}
-        counts = Counter(recording.label for recording in self.recordings.parts[part])
-        return {name: counts[name] for name in self.classes}
+        config, recordings = recipe.data, Recordings(recipe.data, recipe.seed, recipe_folder)
+        answer = answers.of_targets(target_kind(config), [r.target for r in recordings.parts["train"]], config.numbers)
+        return cls(recipe, recordings.format, answer, recordings)
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
@@ -78,46 +76,47 @@ class SoundsTask(Task):
                 f"{folder / SOUND_FORMAT}, which says how this run reads a sound, cannot be read: it has "
                 f"{len(sound_format.mean)} means, but the recipe makes {wide} numbers a window. Train again, or bring it back."
             )
-        return cls(recipe, sound_format)
+        return cls(recipe, sound_format, answers.read(folder))
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        return cls(recipe, task.format, Recordings.from_files(task.config, task.format, NEW, names))
+        return cls(recipe, task.format, task.answer, Recordings.from_files(task.config, task.format, NEW, names))
 
     def save(self, folder: Path) -> None:
         write_settings(folder / SOUND_FORMAT, self.format)
+        answers.save(self.answer, folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        size, classes = features(self.config, self.format.rate), len(self.format.classes)
+        size, outputs = features(self.config, self.format.rate), self.answer.outputs
         layer, entry_fields = dict(spec.get("input") or {}), self.recipe.model.get("input", {})
         if "start" in self.recipe.model or "stem" in entry_fields:
             size = self._stem_features(layer, size)
         if "start" in self.recipe.model:
-            if (layer.get("features"), spec.get("outputs")) != (size, classes):
+            if (layer.get("features"), spec.get("outputs")) != (size, outputs):
                 raise InputError(
                     f"The checkpoint takes {layer.get('features')} numbers a token and gives {spec.get('outputs')} answers, but "
-                    f"these recordings make {size} and have {classes} classes. Use the tokens, windows and mels of its training."
+                    f"these recordings make {size} and need {outputs}. Use the tokens, windows, mels and targets of its training."
                 )
             return spec
         if spec.get("vocabulary") is not None:
             raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds have no vocabulary. Leave it out.")
         for name, given, needed in (
             ("input.features", entry_fields.get("features"), size),
-            ("outputs", self.recipe.model.get("outputs"), classes),
+            ("outputs", self.recipe.model.get("outputs"), outputs),
         ):
             if given not in (None, needed):
                 raise InputError(
                     f"model.{name} is {given}, but the recordings have {needed}. Leave it out: the data determines it."
                 )
         if spec.setdefault("readout", "mean") == "each":
-            raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
+            raise InputError('model.readout "each" answers for every token, but a recording has one answer. Use "mean" or "class".')
         if "stem" in entry_fields:
             layer |= {"patch": [2 ** (len(layer["stem"]) - 1)]}
         else:  # a preset's cells are cut here already
             layer = {name: value for name, value in layer.items() if name not in ("patch", "stem")}
         layer |= {"features": size}
-        return {"output": {"bias": True}, **spec, "input": layer, "outputs": classes}
+        return {"output": {"bias": True}, **spec, "input": layer, "outputs": outputs}
 
     def _stem_features(self, layer: dict[str, Any], wide: int) -> int:
         """Features of a token after the convolutions of a stem, which read consecutive frames."""
@@ -139,7 +138,7 @@ class SoundsTask(Task):
         wide, rate = features(self.config, self.format.rate), self.format.rate
         if self.config.longest is None:
             raise InputError("A baseline takes a whole recording at once. Set data.longest, the seconds of it that are read.")
-        return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.format.classes)}
+        return {"shape": (most_tokens(self.config, rate), wide), "outputs": self.answer.outputs}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         assert self.recordings is not None
@@ -152,91 +151,68 @@ class SoundsTask(Task):
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
         size = self.recipe.budget.batch
-        tokens, targets = self.recordings.batch(step, size, share, shares)
+        tokens, rows = self.recordings.batch(step, size, share, shares)
         assert tokens.valid is not None
         tensors = {
             "inputs": tokens.x,
             "positions": tokens.positions,
             "order": tokens.order,
             "valid": tokens.valid,
-            "targets": targets,
+            "targets": self.targets["train"][rows],
         }
-        return Batch(tensors, size, int(tokens.valid.sum()), len(targets), tokens.x.shape[-2])
+        return Batch(tensors, size, int(tokens.valid.sum()), len(rows), tokens.x.shape[-2])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors
-        answers = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
-        return F.cross_entropy(answers.float(), t["targets"], reduction="sum", label_smoothing=self.config.smoothing)
+        outputs = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
+        return self.answer.loss(outputs, t["targets"], self.config.smoothing)
 
     @property
     def parts(self) -> Sequence[str]:
         return tuple(self.recordings.parts) if self.recordings is not None else ()
 
     @torch.no_grad()
-    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """accuracy: share of recordings whose most probable class is correct; loss: in nats per recording."""
-        assert self.recordings is not None
-        device, correct, total_loss = next(model.parameters()).device, 0, 0.0
-        for tokens, targets, _ in self.recordings.recordings(part, AT_ONCE):
-            answers, targets = model(tokens.to(device=device)).float(), targets.to(device)
-            correct += int((answers.argmax(-1) == targets).sum())
-            total_loss += float(F.cross_entropy(answers, targets, reduction="sum"))
-        count = len(self.recordings.parts[part])
-        return {"accuracy": correct / count, "loss": total_loss / count, "recordings": float(count)}
-
-    @torch.no_grad()
     def outcomes(self, model: Built, part: str) -> Outcomes:
         assert self.recordings is not None
-        device, outputs, wanted = next(model.parameters()).device, [], []
-        for tokens, targets, _ in self.recordings.recordings(part, AT_ONCE):
+        device, outputs = next(model.parameters()).device, []
+        for tokens, _ in self.recordings.recordings(part, AT_ONCE):
             outputs.append(model(tokens.to(device=device)).float().cpu())
-            wanted.append(targets)
         names = [r.name for r in self.recordings.parts[part]]
-        return OneClass(classes=self.format.classes).outcomes(names, torch.cat(outputs), torch.cat(wanted), "recordings")
+        return self.answer.outcomes(names, torch.cat(outputs), self.targets[part], "recordings")
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
         """Spectrograms: time to the right, frequency upwards, darker for more energy."""
         assert self.recordings is not None
         return [{"picture": address(spectrogram(self.recordings.parts[part][row].wave))} for row in rows]
 
-    @property
-    def simple_answer(self) -> OneClass:
-        counts = self.class_counts("train")
-        return OneClass(classes=self.format.classes, counts=[counts.get(name, 0) for name in self.classes])
-
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """The mean of the tokens of each third of a recording, and the logarithm of its length."""
         assert self.recordings is not None
-        rows, wanted = [], []
-        for tokens, targets, _ in self.recordings.recordings(part, AT_ONCE):
+        rows = []
+        for tokens, _ in self.recordings.recordings(part, AT_ONCE):
             assert tokens.valid is not None
             for x, valid in zip(tokens.x, tokens.valid, strict=True):
                 count = int(valid.sum())
                 thirds = [x[i * count // 3 : max((i + 1) * count // 3, i * count // 3 + 1)].mean(0) for i in range(3)]
                 rows.append(torch.cat([*thirds, torch.tensor([math.log(max(count, 1))])]).double())
-            wanted.append(targets)
-        return torch.stack(rows).numpy(), torch.cat(wanted)
+        return torch.stack(rows).numpy(), self.targets[part]
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
-        """The class of each sound, and the probabilities of the most probable classes. options: top, how many; 3 by default.
+        """The answer for each sound. options: top, how many classes with their probabilities; 3 by default.
 
-        inputs: sound files, folders, archives, tables with a column path.
+        inputs: sound files, folders, archives, tables with a column of file names.
         """
-        top = min(int(options.pop("top", 3)), len(self.format.classes))
-        if options:
-            raise UnknownName("option of the task sounds", next(iter(options)), ["top"])
-        if top < 1:
-            raise InputError(f"top is the number of classes to return, 1 or more, but got {top}.")
+        top = self.top_of(options)
         if not inputs:
             return []
         recordings = Recordings.unlabelled(self.config, self.format, inputs)
         waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.format.rate / 1000))
-        device, probabilities = next(model.parameters()).device, []  # type: Any, list[Tensor]
+        device, outputs = next(model.parameters()).device, []  # type: Any, list[Tensor]
         for chosen in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
             tokens = tokens_of(self.config, self.format, waves[chosen]).to(device=device)
-            probabilities.append(model(tokens).float().softmax(-1).cpu())
-        return likeliest([r.name for r in recordings], torch.cat(probabilities), self.format.classes, top)
+            outputs.append(model(tokens).float().cpu())
+        return self.answer.predictions([r.name for r in recordings], torch.cat(outputs), top)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
         """The samples of a file. Raises InputError if it is too short, longer than `longest` seconds, or has NaN."""
@@ -264,15 +240,15 @@ class SoundsTask(Task):
         assert self.recordings is not None
         recordings, count = self.recordings.parts["validation"], self.recipe.evaluation.samples
         device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
-        for recording in [recordings[i * len(recordings) // count] for i in range(min(count, len(recordings)))]:
+        for index in [i * len(recordings) // count for i in range(min(count, len(recordings)))]:
+            recording = recordings[index]
             tokens = tokens_of(self.config, self.format, [recording.wave]).to(device=device)
-            probabilities = model(tokens).float().softmax(-1)[0]
-            best = int(probabilities.argmax())
-            answer = f"{self.format.classes[best]} ({float(probabilities[best]):.0%})"
+            answer = self.answer.text_of(model(tokens).float().cpu()[0])
+            target = self.answer.written(self.targets["validation"][index])
             given = recording.name.rpartition(": ")[2].rpartition("/")[2]
             take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
             snapshot = self._attention_snapshot(model, tokens) if take_snapshot else {}
-            samples.append(Sample(step=step, prompt=given, answer=answer, target=recording.label, **snapshot))
+            samples.append(Sample(step=step, prompt=given, answer=answer, target=target, **snapshot))
         return samples
 
     def _attention_snapshot(self, model: Built, tokens: Tokens) -> dict[str, Any]:

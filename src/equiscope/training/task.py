@@ -142,6 +142,11 @@ class Task(ABC):
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
 
+    @classmethod
+    def better_for(cls, recipe: Recipe) -> Literal["less", "more"]:
+        """Whether a lower or a higher first metric is better, for runs of a recipe."""
+        return cls.better
+
     @abstractmethod
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The fields of a spec with those that the data determines (vocabulary, outputs); refuses contradictions."""

@@ -1,5 +1,6 @@
 """RecipeDraft: what was understood of some data, and the recipe that follows from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def counted(number: int, what: str, several: str = "") -> str:
 def listed(names: list[str], most: int = 12) -> str:
     """Names with commas; of many, the first."""
     return ", ".join(names[:most]) + (f", … ({len(names)} in all)" if len(names) > most else "")
+
+
+def number_ranges(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
+    """ "a number, angle (from -40 to 40)". rows: the numbers of each example."""
+    ranges = [f"{name} (from {min(each):g} to {max(each):g})" for name, each in zip(names, zip(*rows, strict=True), strict=True)]
+    return f"{'a number' if len(names) == 1 else f'{len(names)} numbers'}: {listed(ranges)}"
 
 
 def class_warnings(counts: dict[str, int]) -> list[str]:

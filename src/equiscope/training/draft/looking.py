@@ -52,8 +52,10 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
         )
     kind, count = kinds.most_common(1)[0]
     if path.is_dir():
+        if kind in ("pictures", "sounds") and kinds["table"] == 1 and tables.names_files(table := _table_in(path)):
+            return _of_one(table, name, start)
         if kind == "table" and len(kinds) == 1 and count == 1:
-            return _of_one(next(file for file in sorted(path.rglob("*")) if _kind(file) in TABLES), name, start)
+            return _of_one(_table_in(path), name, start)
         others = [f"{counted} of {other}" for other, counted in kinds.items() if other != kind and counted * 3 > count]
         if others:
             raise InputError(
@@ -67,6 +69,10 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
         "pictures": pictures.of_folder, "sounds": sounds.of_folder, "texts": texts.of_files, "molecules": frames.of_files,
     }.get(kind)  # fmt: skip
     return tables.of_file(path, start) if draft is None else draft(path)
+
+
+def _table_in(folder: Path) -> Path:
+    return next(file for file in sorted(folder.rglob("*")) if _kind(file) in TABLES)
 
 
 def _has_classes(path: Path) -> bool:

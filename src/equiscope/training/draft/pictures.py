@@ -8,14 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
-from equiscope.data.picture_files import LABELS, PICTURES, is_picture, list_pictures, read_idx
+from equiscope.data import Images
+from equiscope.data.picture_files import LABELS, PICTURES, PictureList, is_picture, list_pictures, read_idx
 from equiscope.data.sampler import derived_seed
 from equiscope.data.split_folders import part_folders
 from equiscope.errors import InputError
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, number_ranges, title_of
 
 LARGE = 64  # pixels of a side to which larger pictures are brought
 SMALL = 16  # and smaller ones, so that their patches are some
@@ -27,23 +29,37 @@ NEAR = 1.5  # mean difference, in shades of 256, up to which two pictures are co
 def of_folder(path: Path) -> RecipeDraft:
     """One folder for each class, or such folders in folders of parts."""
     parts = part_folders(path, is_picture, True)
-    listing = list_pictures(parts["train"] if parts else path)
+    data: dict[str, Any] = {"task": "images", "train": str(path)}
+    return _of_listing(path, list_pictures(parts["train"] if parts else path, Images(train=str(path))), data, parts)
+
+
+def of_table(path: Path, columns: dict[str, Any]) -> RecipeDraft:
+    """A table of pictures. columns: the fields of the recipe that name its columns: field; label or numbers."""
+    data = {"task": "images", "train": str(path), **columns}
+    return _of_listing(path, list_pictures(path, msgspec.convert(data, Images)), data, {})
+
+
+def _of_listing(path: Path, listing: PictureList, data: dict[str, Any], parts: dict[str, Path]) -> RecipeDraft:
+    numbers: list[str] = data.get("numbers", [])
     sizes, modes, small = Counter[tuple[int, int]](), Counter[str](), []
     for picture in map(listing.read, range(len(listing.names))):
         sizes[(picture.height, picture.width)] += 1
         modes[picture.mode] += 1
         small.append(np.asarray(picture.convert("L").resize((SHADES, SHADES)), np.int16).ravel())
-    counts = dict(sorted(Counter(listing.labels).items()))
+    counts = {} if numbers else dict(sorted(Counter(listing.targets).items()))
     colour = any(mode not in ("1", "L", "LA", "I;16") for mode in modes)
-    understood = [
-        f"{path} has {counted(len(listing.names), 'picture')} of {counted(len(counts), 'class', 'classes')}, one folder for each: "
-        f"{listed([f'{name} ({count})' for name, count in counts.items()])}.",
-        f"The pictures have {_sizes(sizes)}, in {'colour' if colour else 'shades of grey'}.",
-    ]
-    data: dict[str, Any] = {"task": "images", "train": str(path)}
+    many = counted(len(listing.names), "picture")
+    if numbers:
+        what = f"{path} names {many}, and for each {number_ranges(numbers, listing.targets)}."
+    else:
+        where = f"in the column {data['label']}" if "label" in data else "one folder for each"
+        names = listed([f"{name} ({count})" for name, count in counts.items()])
+        what = f"{path} has {many} of {counted(len(counts), 'class', 'classes')}, {where}: {names}."
+    understood = [what, f"The pictures have {_sizes(sizes)}, in {'colour' if colour else 'shades of grey'}."]
     warnings, files, train = class_warnings(counts), {}, len(listing.names)
     groups = _groups(np.array(small))
     copies = [group for group in groups if len(group) > 1]
+    labels = [""] * len(listing.names) if numbers else listing.targets
     if copies:
         shown = [" and ".join(_base(listing.names[i]) for i in group[:2]) for group in copies[:3]]
         warnings.append(f"{counted(sum(map(len, copies)), 'picture')} are nearly copies of another, such as {'; '.join(shown)}.")
@@ -54,28 +70,36 @@ def of_folder(path: Path) -> RecipeDraft:
             warnings.append("There is no test part: what is measured on the validation part has chosen the weights too.")
         example = next(iter(_some(parts.get("test", parts["train"]))))
     else:
-        if min(counts.values()) < 4:
+        if min(counts.values(), default=4) < 4:
             least = min(counts, key=lambda name: counts[name])
             raise InputError(f"The class {least} has {counts[least]} pictures, too few for three parts. Add some, or leave it out.")
-        rows = _parts(listing.labels, groups)
+        if len(listing.names) < 20:
+            raise InputError(f"{path} has {many}, too few for three parts. Give 20 or more.")
+        rows = _parts(labels, groups)
         train = sum(part == "train" for part in rows)
+        of_files = [file for file in listing.files if file != path]  # without the table itself
         if copies:  # the copies of a picture are in one part
             stem = title_of(path).replace(" ", "_")
+            header = ["path", *(numbers or ["label"])]
             for part in ("train", "validation", "test"):
                 files[f"{stem}-{part}.csv"] = _table(
-                    [(listing.files[i], listing.labels[i]) for i, at in enumerate(rows) if at == part]
+                    header, [(of_files[i], listing.targets[i]) for i, at in enumerate(rows) if at == part]
                 )
                 data[part] = f"{stem}-{part}.csv"
+            data |= {name: usual for name, usual in (("field", "path"), ("label", "label")) if name in data}
             understood.append(f"The parts are lists of files, {', '.join(files)}: copies of a picture are in one part.")
         else:
-            test = max(1, round(min(counts.values()) * SHARE))
+            test = max(1, round(min(counts.values(), default=len(rows)) * SHARE))
             data |= {"test_held_out": test, "held_out": max(1, test // 2)}
-            train = len(rows) - len(counts) * (test + max(1, test // 2))
+            train = len(rows) - max(1, len(counts)) * (test + max(1, test // 2))
             understood.append(
                 f"Of each class the last {test} are the test part, and the {max(1, test // 2)} before them choose the weights. "
                 "No copies of a picture were found."
+                if counts
+                else f"{counted(test, 'picture')}, drawn at random, are the test part, and {test // 2} others choose the weights. "
+                "No copies of a picture were found."
             )
-        example = str(listing.files[max(i for i, at in enumerate(rows) if at == "test") if copies else -1])
+        example = str(of_files[max(i for i, at in enumerate(rows) if at == "test") if copies else -1])
     return _draft(title_of(path), data, sizes, 3 if colour else 1, train, understood, warnings, files, [example])
 
 
@@ -104,17 +128,16 @@ def _draft(
     rows = columns = min(LARGE, max(SMALL, -(-side // 8) * 8))
     patch, stem = (8, [channels, 16, 32, 64]) if side > 32 else (4, [channels, 32, 64])
     layers, width, heads = (3, 64, 4) if train < 5000 else (5, 128, 4)
-    data |= {
-        "size": [rows, columns],
-        "smoothing": 0.1,
-        "augment": {"shift": max(1, rows // 16), "rotate": 10, "zoom": 0.1},
-    }
+    data |= {"size": [rows, columns]}
+    if "numbers" not in data:
+        data |= {"smoothing": 0.1, "augment": {"shift": max(1, rows // 16), "rotate": 10, "zoom": 0.1}}
     model = {
         "width": width, "layers": layers, "readout": "mean", "input": {"patch": [patch, patch], "stem": stem},
         "block": {"attention": {"heads": heads, "position": "learned-nd"}},
     }  # fmt: skip
     comments = {
         "data.size": "rows and columns to which every picture is brought",
+        "data.numbers": "their pictures are not changed at random: a rotation or a shift may change a number",
         "data.augment": "add flip = 0.5 if a mirrored picture keeps its class",
         "model.input": f"convolutions, then {(rows // patch) * (columns // patch)} patches of {patch}×{patch} pixels",
         "model.block": "a learned vector for each place of the grid, rows and columns",
@@ -175,11 +198,12 @@ def _parts(labels: Sequence[str], groups: list[list[int]]) -> list[str]:
     return parts
 
 
-def _table(rows: Iterable[tuple[Path, str]]) -> str:
+def _table(header: Sequence[str], rows: Iterable[tuple[Path, Any]]) -> str:
+    """A list of files with their classes or numbers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("path", "label"))
-    writer.writerows((os.path.relpath(file), label) for file, label in rows)
+    writer.writerow(header)
+    writer.writerows((os.path.relpath(file), *(target if isinstance(target, list) else [target])) for file, target in rows)
     return text.getvalue()
 
 

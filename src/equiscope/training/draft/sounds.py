@@ -2,15 +2,20 @@
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from equiscope.data import Sounds
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import part_folders
+from equiscope.data.targets import listed_files
 from equiscope.errors import InputError
 from equiscope.tokens import read_sound
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, number_ranges, title_of
 
 HEARD = 300  # recordings whose lengths are looked at
 UNTESTED = (
@@ -53,6 +58,32 @@ def of_folder(path: Path) -> RecipeDraft:
         warnings += [] if where else [UNTESTED]
         wanted = where.get("test", {})
         example = next((str(file) for file, row in zip(files, fields, strict=True) if _in(row, wanted)), example)
+    warnings += class_warnings(counts)
+    return _draft(path, files, data, train, understood, warnings, example)
+
+
+def of_table(path: Path, columns: dict[str, Any]) -> RecipeDraft:
+    """A table of recordings. columns: the fields of the recipe that name its columns: field; label or numbers."""
+    data: dict[str, Any] = {"task": "sounds", "train": str(path), **columns}
+    rows = listed_files(path, msgspec.convert(data, Sounds))
+    many, numbers = counted(len(rows), "recording"), columns.get("numbers", [])
+    if len(rows) < 20:
+        raise InputError(f"{path} has {many}, too few for three parts. Give 20 or more.")
+    counts = {} if numbers else dict(sorted(Counter(row.target for row in rows).items()))
+    if numbers:
+        understood = [f"{path} names {many}, and for each {number_ranges(numbers, [row.target for row in rows])}."]
+    else:
+        understood = [f"{path} has {many} of {len(counts)} classes, in the column {data['label']}: {_class_sizes(counts)}."]
+    data |= {"test_held_out": 0.15, "held_out": 0.1}
+    understood.append("15 % of the recordings, drawn at random, are the test part, and a tenth of the others choose the weights.")
+    warnings = ["If one speaker or one source has several recordings, it is in several parts: what is measured is then too good."]
+    files = [row.file for row in rows]
+    return _draft(path, files, data, round(len(rows) * 0.765), understood, warnings + class_warnings(counts), str(files[-1]))
+
+
+def _draft(
+    path: Path, files: Sequence[Path], data: dict[str, Any], train: int, understood: list[str], warnings: list[str], example: str
+) -> RecipeDraft:  # fmt: skip
     rates, lengths = Counter[int](), []
     for file in files[:: max(1, len(files) // HEARD)]:
         wave, rate = read_sound(file)
@@ -69,9 +100,12 @@ def of_folder(path: Path) -> RecipeDraft:
     hop = 10 if longest <= 2 else 20 if longest <= 5 else 40
     data |= {
         "rate": rate, "tokens": "log-mel", "window_ms": 25 if hop == 10 else 2 * hop, "hop_ms": hop, "mels": 40, "longest": longest,
-        "smoothing": 0.1, "center": True,
-        "augment": {"speed": 0.15, "shift": 30, "gain": 6, "noise": 0.03, "bands": 4, "windows": 3},
     }  # fmt: skip
+    if "numbers" not in data:
+        data |= {
+            "smoothing": 0.1, "center": True,
+            "augment": {"speed": 0.15, "shift": 30, "gain": 6, "noise": 0.03, "bands": 4, "windows": 3},
+        }  # fmt: skip
     turn = {"scheme": "rope", "scaling": {"kind": "linear", "factor": hop / 1000}}
     model = {
         "width": 96, "layers": 4, "readout": "mean", "dropout": 0.1,
@@ -80,6 +114,7 @@ def of_folder(path: Path) -> RecipeDraft:
     comments = {
         "data.rate": "samples a second to which every recording is brought",
         "data.longest": "seconds; the rest of a longer recording is cut off",
+        "data.numbers": "their recordings are not changed at random: another speed or loudness may change a number",
         "data.center": "without the response of the microphone",
         "data.where": "whose recordings are not learned from",
         "model.block": "positions are seconds: the fastest rotation is one radian a hop",
@@ -87,7 +122,7 @@ def of_folder(path: Path) -> RecipeDraft:
     optimiser = {"rate": 1.5e-3, "floor": 0.02, "decay": 0.05, "betas": [0.9, 0.98], "average": 0.99}
     return RecipeDraft(
         title_of(path), data, model, train, 40 if train < 5000 else 20, 32, understood, optimiser, {"samples": 4},
-        warnings + class_warnings(counts), comments, {}, [example],
+        warnings, comments, {}, [example],
     )  # fmt: skip
 
 

@@ -1,18 +1,21 @@
 """Tables: columns say whether they are pictures, sounds, pairs of texts, or texts to learn from."""
 
 import io
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
+from equiscope.data.sound_files import is_sound
 from equiscope.data.tables import detect_dialect, read_rows
 from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
-from equiscope.training.draft import labelled, pairs, texts
+from equiscope.training.draft import labelled, pairs, pictures, sounds, texts
 from equiscope.training.draft.draft import RecipeDraft, title_of
 
 PATHS, LABELS = ("path", "file", "filename"), ("label", "class", "category", "sentiment")
@@ -28,13 +31,8 @@ def of_file(path: Path, start: str | None = None) -> RecipeDraft:
     if not rows:
         raise InputError(f"{path} has a first line, and no other. Give a table with examples.")
     columns = {name: [row.get(name, "") for row in rows] for name in names}
-    if any(name in names for name in PATHS):
-        name = next(name for name in PATHS if name in names)
-        what = "pictures" if is_picture(Path(columns[name][0])) else "sounds"
-        raise InputError(
-            f'{path} is a table of {what}. A recipe takes it as it is: data.train = "{path}" with columns path and label. '
-            "A draft is written for a folder of classes."
-        )
+    if (field := _files(path, columns)) is not None:
+        return _only(_of_files(path, columns, field), start)
     long = [name for name in names if _is_text(columns[name])]
     few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
     label = next((name for name in LABELS if name in few), None)
@@ -54,6 +52,52 @@ def of_file(path: Path, start: str | None = None) -> RecipeDraft:
         f"{path} has the columns {', '.join(names)}, of which none is a text. Known: texts with a class or a "
         "number, two columns of texts (pairs), or one of texts to continue."
     )
+
+
+def names_files(path: Path) -> bool:
+    """Whether a table has a column of pictures or sounds that are there."""
+    names, rows = _read(path)
+    return _files(path, {name: [row.get(name, "") for row in rows] for name in names}) is not None
+
+
+def _files(path: Path, columns: Mapping[str, Sequence[str]]) -> str | None:
+    """The column that names pictures or sounds; one of a usual name first."""
+    for name in sorted(columns, key=lambda name: name not in PATHS):
+        some = [Path(value.strip()) for value in columns[name][:50]]
+        if (
+            some
+            and all(is_picture(file) or is_sound(file) for file in some)
+            and any((path.parent / file).is_file() for file in some)
+        ):
+            return name
+    return None
+
+
+def _of_files(path: Path, columns: Mapping[str, Sequence[str]], field: str) -> RecipeDraft:
+    """A table of pictures or sounds, with classes or numbers. Whole numbers that only count the lines are left out."""
+    others = {name: values for name, values in columns.items() if name != field and len(set(values)) > 1}
+    few = [name for name, values in others.items() if labelled.few_values(values) and "" not in values]
+    numbers = [name for name, values in others.items() if _are_numbers(values) and not _counts_lines(values)]
+    several = [name for name in numbers if name not in few or not all(float(value).is_integer() for value in others[name])]
+    label = next((name for name in few if name in LABELS), None)
+    if label is None and not several:
+        label = next(iter([name for name in few if name not in numbers] or few), None)
+    if label is None and not several:
+        raise InputError(
+            f"{path} names files in {field!r}, but none of its other columns is of classes or of numbers: "
+            f"{', '.join(others) or 'there are none'}."
+        )
+    said: dict[str, Any] = {"label": label} if label is not None else {"numbers": several}
+    of_table = pictures.of_table if is_picture(Path(columns[field][0].strip())) else sounds.of_table
+    draft = of_table(path, {"field": field, **said})
+    if unused := [name for name in columns if name not in (field, label, *(several if label is None else []))]:
+        draft.understood.append(f"Not used: {', '.join(unused)}. To predict one of them, see data.label and data.numbers.")
+    return draft
+
+
+def _counts_lines(values: Sequence[str]) -> bool:
+    """Whether numbers are those of the lines, in order."""
+    return all(float(b) - float(a) == 1 for a, b in itertools.pairwise(values))
 
 
 def _dictionary(path: Path) -> RecipeDraft:

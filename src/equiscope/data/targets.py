@@ -1,0 +1,146 @@
+"""Targets: what is predicted for an example: one class, several labels, or numbers. Columns of a table hold them.
+
+Recipes of texts, pictures and sounds share these columns. A table of files, such as pictures, names a file in each line.
+"""
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from equiscope import budgets
+from equiscope.data.faults import Faults
+from equiscope.data.tables import records
+from equiscope.data.texts import decoded, kind_of, parsed
+from equiscope.errors import InputError
+
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
+ADVICE = "Correct these lines, or take them out."
+WAY = "Set data.field to the column with {what}, and data.label, data.labels or data.numbers to that of what is predicted."
+Kind = Literal["class", "labels", "numbers"]
+
+
+class TargetColumns(Protocol):
+    """The fields of a recipe's data that say what is predicted.
+
+    field      column with the text, or with the name of the file
+    label      column with the class; labels: column with any number of labels, separated by `separator`; numbers: columns
+    """
+
+    @property
+    def field(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def labels(self) -> str | None: ...
+    @property
+    def separator(self) -> str: ...
+    @property
+    def numbers(self) -> tuple[str, ...]: ...
+
+
+def target_kind(config: TargetColumns) -> Kind:
+    """What is predicted."""
+    return "numbers" if config.numbers else "labels" if config.labels is not None else "class"
+
+
+def target_columns(config: TargetColumns) -> list[str]:
+    """The columns of a table that hold the target."""
+    return list(config.numbers) or [config.labels or config.label]
+
+
+def check_targets(config: TargetColumns) -> None:
+    """Raises InputError if a recipe says twice what is predicted."""
+    if config.numbers and config.labels is not None:
+        raise InputError("data.labels and data.numbers both say what is predicted. Leave one of them out.")
+    if twice := sorted({name for name in config.numbers if config.numbers.count(name) > 1}):
+        raise InputError(f"data.numbers names {twice[0]!r} twice. Name each column once.")
+
+
+def only_classes(config: TargetColumns, what: str) -> None:
+    """Raises InputError where labels or numbers are asked for, but `what` has no columns."""
+    if (kind := target_kind(config)) != "class":
+        raise InputError(f"{what}, but {kind} are columns of a table. Give .csv, .tsv or .jsonl.")
+
+
+def target_of(config: TargetColumns, row: dict[str, Any], where: str) -> Any:
+    """The target in a row: a class, a list of labels, or a list of numbers. Raises InputError if there is none."""
+    columns = target_columns(config)
+    if missing := [name for name in columns if row.get(name) is None]:
+        raise InputError(f"{where} has no {missing[0]!r}.")
+    if config.numbers:
+        return [_number(row[name], name, where) for name in columns]
+    cell = row[columns[0]]
+    if config.labels is not None:
+        labels = cell if isinstance(cell, list) else str(cell).split(config.separator)
+        return [label for one in labels if (label := str(one).strip())]
+    if isinstance(cell, list | dict) or not str(cell).strip():
+        raise InputError(f"{where} has no class in {config.label!r}.")
+    return str(cell).strip()
+
+
+def _number(cell: Any, name: str, where: str) -> float:
+    try:
+        value = float(cell)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: {name} is {str(cell)[:40]!r}, and no number.") from error
+    if not math.isfinite(value):
+        raise InputError(f"{where}: {name} is {cell}, and no finite number.")
+    return value
+
+
+class ListedFile(NamedTuple):
+    """A file in a table, and its target, which is None where none is read. where: the table's line."""
+
+    where: str
+    file: Path
+    target: Any
+
+
+def is_table(path: Path) -> bool:
+    """Whether a name is that of a table."""
+    return kind_of(path.name) in TABLES
+
+
+def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> list[ListedFile]:
+    """The files that a table names in its column `field`, seen from its own folder, each with its target.
+
+    labelled  whether to read targets too
+    raises    InputError that names the first faults: no such file, no target, two targets of one file
+    """
+    wanted = [config.field, *(target_columns(config) if labelled else [])]
+    found: list[ListedFile] = []
+    faults = Faults(ADVICE)
+    targets: dict[Path, Any] = {}
+    for where, row in _rows(path, wanted):
+        name = row.get(config.field) if isinstance(row, dict) else None
+        if not isinstance(name, str) or not name.strip():
+            has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+            faults.add(f"{where} has no file in {config.field!r}; it has: {has}.", where)
+            continue
+        file = path.parent / name.strip()
+        if not file.is_file():
+            faults.add(f"{where}: there is no file {file}. Paths are beside the table.", where)
+            continue
+        try:
+            target = target_of(config, row, where) if labelled else None
+        except InputError as error:
+            faults.add(str(error), where)
+            continue
+        if (known := targets.setdefault(file.resolve(), target)) != target:
+            faults.add(f"{where}: {name} is {target!r}, but a line before says {known!r} of the same file.")
+        found.append(ListedFile(f"{where}: {name.strip()}", file, target))
+    faults.check()
+    if not found:
+        raise InputError(f"{path} is empty: it has no line with {' and '.join(wanted)}.")
+    return found
+
+
+def _rows(path: Path, wanted: Sequence[str]) -> list[tuple[str, Any]]:
+    text = decoded(budgets.unpacked(path), str(path))
+    if kind_of(path.name) in (".csv", ".tsv"):
+        table = records(io.StringIO(text), str(path), wanted, WAY.format(what="the file names"))
+        return [(f"{path}, line {line}", row) for line, row in table]
+    lines = ((f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    return [(where, parsed(line, where)) for where, line in lines]

@@ -1,0 +1,77 @@
+"""Tasks whose examples have an answer: a class, several labels, or numbers. `answers` says what the outputs of each mean."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError, UnknownName
+from equiscope.models import Built
+from equiscope.training.answers import Answer, OneClass
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import Task
+
+TOP = 3  # classes or labels whose probabilities a prediction has
+
+
+class AnswerTask(Task):
+    """A task with one answer for each example.
+
+    answer   what the outputs of the model mean
+    targets  of each part, as the loss takes them
+    """
+
+    answer: Answer
+    targets: dict[str, Tensor]
+
+    def set_answer(self, answer: Answer) -> None:
+        """Begin without targets."""
+        self.answer, self.targets = answer, {}
+        self.better = self.better_for(self.recipe)  # type: ignore[misc]
+
+    @classmethod
+    def better_for(cls, recipe: Recipe) -> Literal["less", "more"]:
+        """Of numbers, the first metric is an error."""
+        return "less" if getattr(recipe.data, "numbers", ()) else cls.better
+
+    def encode(self, part: str, names: Sequence[str], targets: Sequence[Any]) -> None:
+        """Set the targets of a part. names: of its examples. Raises InputError for a class that training does not have."""
+        if isinstance(self.answer, OneClass):
+            known = set(self.answer.classes)
+            if new := [i for i, target in enumerate(targets) if target not in known]:
+                raise InputError(
+                    f"{names[new[0]]} has the class {targets[new[0]]!r}, which is none of: {', '.join(self.answer.classes)}"
+                    f"{f'; and so have {len(new) - 1} others of the {part} part' if len(new) > 1 else ''}. "
+                    "Give training examples of that class, or take them out."
+                )
+        self.targets[part] = self.answer.encoded(targets)
+
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.answer.classes if isinstance(self.answer, OneClass) else ()
+
+    def class_counts(self, part: str) -> dict[str, int]:
+        if part not in self.targets or not self.classes:
+            return {}
+        counts = torch.bincount(self.targets[part], minlength=len(self.classes)).tolist()
+        return dict(zip(self.classes, counts, strict=True))
+
+    @property
+    def simple_answer(self) -> Answer:
+        return self.answer
+
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """The metrics of the answer (`answers`) over a part, and the number of examples."""
+        found = self.outcomes(model, part)
+        assert found is not None
+        return found.values
+
+    def top_of(self, options: dict[str, Any]) -> int:
+        """How many classes a prediction names with their probabilities, the only option. Raises InputError for others."""
+        top = int(options.pop("top", TOP))
+        if options:
+            raise UnknownName(f"option of the task {self.name}", next(iter(options)), ["top"])
+        if top < 1:
+            raise InputError(f"top is the number of classes to return, 1 or more, but got {top}.")
+        return top
