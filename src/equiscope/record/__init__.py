@@ -28,7 +28,7 @@ from equiscope.record.interventions import InterventionEffect, RankedHeads
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
-from equiscope.record.parity import Parity, ParityLayer, ParityPair, ParityRow, ParityStep
+from equiscope.record.parity import Parity, ParityAnswers, ParityDrift, ParityLayer, ParityPair, ParityRow, ParityStep, ParityWeight
 from equiscope.record.patches import Patches
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.reach import Reach
@@ -79,10 +79,13 @@ __all__ = [
     "OutputVerdict",
     "PairedDifference",
     "Parity",
+    "ParityAnswers",
+    "ParityDrift",
     "ParityLayer",
     "ParityPair",
     "ParityRow",
     "ParityStep",
+    "ParityWeight",
     "Patches",
     "Point",
     "PositionTable",

@@ -7,7 +7,9 @@ from msgspec import Struct, field
 from equiscope.record import display
 from equiscope.record.audit import Verdict
 from equiscope.record.program import VERSION
+from equiscope.record.report import percent
 
+WEIGHT_CELLS = ("in A", "in B", "state", "bits", "scales", "difference")
 CELLS = ("compared", "verdict", "error", "rounding", "in A", "in B")
 
 
@@ -101,6 +103,66 @@ class ParityLayer(Struct, frozen=True, kw_only=True):
     pairs: list[ParityPair] = field(default_factory=list)
 
 
+class ParityWeight(Struct, frozen=True, kw_only=True):
+    """A weight matrix of a quantized model beside that of the other one.
+
+    a, b    names; empty where the other side has none that is similar
+    module  path in the quantized model
+    state   "quantized": the nearest numbers of a grid; "equal"; "other": another weight, or not the nearest numbers
+    bits    that the integers of one scale need; None where the numbers are on no grid
+    scales  what shares one
+    error   relative difference; steps: the largest distance of a number, in steps of the grid
+    note    what is wrong with the numbers
+    """
+
+    a: str
+    b: str
+    module: str
+    state: Literal["quantized", "equal", "other"]
+    bits: int | None = None
+    scales: str = ""
+    error: float | None = None
+    steps: float | None = None
+    note: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Both names, the state, bits, scales and difference, as a table prints them."""
+        bits, error = "" if self.bits is None else str(self.bits), "" if self.error is None else percent(self.error)
+        return self.a, self.b, f"{self.state}: {self.note}" if self.note else self.state, bits, self.scales, error
+
+
+class ParityDrift(Struct, frozen=True, kw_only=True):
+    """How far two models that differ in their precision are apart.
+
+    layer  path in A; error: relative difference at its end
+    """
+
+    layer: str
+    error: float
+
+
+class ParityAnswers(Struct, frozen=True, kw_only=True):
+    """How many answers of an output change. An answer is the largest number on the last axis.
+
+    output   its name; count: answers; changed: those that are others in B
+    rank     the worst rank in B of A's top answer, counted from 1
+    error    relative difference of the numbers
+    """
+
+    output: str
+    count: int
+    changed: int
+    rank: int
+    error: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.output}: {self.changed} of {self.count} top answers change; A's top answer has at worst rank {self.rank} in B. "
+            f"The numbers differ by {percent(self.error)}."
+        )
+
+
 class Parity(Struct, frozen=True, kw_only=True):
     """What `equiscope.parity` found.
 
@@ -115,6 +177,9 @@ class Parity(Struct, frozen=True, kw_only=True):
     aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided
     seed       as requested; seconds: that it took; versions: of equiscope, torch and Python; notes: in sentences
     layers     both sides step by step, with blocks of their numbers; of long programs the first steps
+    weights    of a quantized model: its weight matrices in the order in which they are read
+    drift      of models that differ in their precision alone: how far apart they are after each layer
+    answers    of these: how many answers of each output change
     """
 
     version: int = VERSION
@@ -135,6 +200,9 @@ class Parity(Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     layers: list[ParityLayer] = field(default_factory=list)
+    weights: list[ParityWeight] = field(default_factory=list)
+    drift: list[ParityDrift] = field(default_factory=list)
+    answers: list[ParityAnswers] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -148,6 +216,8 @@ class Parity(Struct, frozen=True, kw_only=True):
             return "Both compute the same, up to rounding."
         if self.verdict == "undecided":
             return "Nothing could be decided: an output is not a finite number."
+        if self.differs_in_precision:
+            return f"They differ in precision alone ({self.cause})."
         return f"They differ: {self.cause}." if self.cause else "They differ, and no listed cause reproduces the difference."
 
     @property
@@ -156,12 +226,17 @@ class Parity(Struct, frozen=True, kw_only=True):
         return self.verdict == "holds"
 
     @property
+    def differs_in_precision(self) -> bool:
+        """Whether only the precision of the weights, or their quantization, is between the two."""
+        return self.kind in ("precision", "quantization")
+
+    @property
     def failed(self) -> bool:
         """Whether the exit code is 1: an output differs that no baseline file accepts, or nothing is decided.
 
-        A model in a lower precision that is the same otherwise does not fail.
+        A model in a lower precision, or a quantized one, that is the same otherwise does not fail.
         """
-        if self.kind == "precision":
+        if self.differs_in_precision:
             return False
         return any(row.fails for row in self.rows) or not (self.rows or self.holds)
 

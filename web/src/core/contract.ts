@@ -1679,6 +1679,9 @@ export interface SolverOutput {
  *     aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided
  *     seed       as requested; seconds: that it took; versions: of equiscope, torch and Python; notes: in sentences
  *     layers     both sides step by step, with blocks of their numbers; of long programs the first steps
+ *     weights    of a quantized model: its weight matrices in the order in which they are read
+ *     drift      of models that differ in their precision alone: how far apart they are after each layer
+ *     answers    of these: how many answers of each output change
  */
 export interface Parity {
   version?: number;
@@ -1701,6 +1704,9 @@ export interface Parity {
   };
   notes?: string[];
   layers?: ParityLayer[];
+  weights?: ParityWeight[];
+  drift?: ParityDrift[];
+  answers?: ParityAnswers[];
 }
 /**
  * One comparison: an output of the two models, or the last pair of values that agree.
@@ -1768,6 +1774,51 @@ export interface ParityPair {
   column?: number;
   numbers_a?: (number | null)[][];
   numbers_b?: (number | null)[][];
+}
+/**
+ * A weight matrix of a quantized model beside that of the other one.
+ *
+ *     a, b    names; empty where the other side has none that is similar
+ *     module  path in the quantized model
+ *     state   "quantized": the nearest numbers of a grid; "equal"; "other": another weight, or not the nearest numbers
+ *     bits    that the integers of one scale need; None where the numbers are on no grid
+ *     scales  what shares one
+ *     error   relative difference; steps: the largest distance of a number, in steps of the grid
+ *     note    what is wrong with the numbers
+ */
+export interface ParityWeight {
+  a: string;
+  b: string;
+  module: string;
+  state: "equal" | "other" | "quantized";
+  bits?: number | null;
+  scales?: string;
+  error?: number | null;
+  steps?: number | null;
+  note?: string;
+}
+/**
+ * How far two models that differ in their precision are apart.
+ *
+ *     layer  path in A; error: relative difference at its end
+ */
+export interface ParityDrift {
+  layer: string;
+  error: number;
+}
+/**
+ * How many answers of an output change. An answer is the largest number on the last axis.
+ *
+ *     output   its name; count: answers; changed: those that are others in B
+ *     rank     the worst rank in B of A's top answer, counted from 1
+ *     error    relative difference of the numbers
+ */
+export interface ParityAnswers {
+  output: string;
+  count: number;
+  changed: number;
+  rank: number;
+  error: number;
 }
 /**
  * A page of attention among patches.

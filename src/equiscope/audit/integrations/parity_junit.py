@@ -19,8 +19,8 @@ def parity_junit(parity: Parity) -> str:
         case = xml.SubElement(suite, "testcase", as_texts({"classname": name, "name": row.name, "time": "0.000"}))
         if row.accepted:
             xml.SubElement(case, "skipped", as_texts({"message": f"{row.verdict}, accepted: {row.accepted}"}))
-        elif parity.kind == "precision":
-            xml.SubElement(case, "system-out").text = "\n".join((parity.cause, *parity.notes))
+        elif parity.differs_in_precision:
+            xml.SubElement(case, "system-out").text = "\n".join((parity.cause, *map(str, parity.answers), *parity.notes))
         elif row.verdict in ("approximate", "broken"):
             add_text(case, "failure", body, message=f"{row!r}. {parity.cause or parity.where}", type=row.verdict)
         elif row.verdict != "holds":

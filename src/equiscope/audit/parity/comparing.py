@@ -4,31 +4,23 @@ No names are compared and no tolerance is chosen: values are aligned by their nu
 float64 as rounding does is rounding.
 """
 
-import platform
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
 import msgspec
-import torch
 from torch import nn
 
-from equiscope import __version__
-from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, align, difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.casts import casts
-from equiscope.audit.parity.causes import Finding, find
-from equiscope.audit.parity.divergence import divergence
+from equiscope.audit.parity.causes import Finding
 from equiscope.audit.parity.drift import at_lower_precision, drift
-from equiscope.audit.parity.side_by_side import layers
-from equiscope.audit.parity.sides import Side, of_module, with_tables_of
+from equiscope.audit.parity.judging import compare_sides
+from equiscope.audit.parity.quantized.comparing import compare_quantized, quantization_of
+from equiscope.audit.parity.sides import Side, of_module
 from equiscope.audit.parity.source import Source
 from equiscope.audit.subject.no_dropout import in_mode
-from equiscope.audit.verdict import SEVERITY, StatementErrors
-from equiscope.errors import InputError, sentences
-from equiscope.record import Parity, ParityRow
-from equiscope.record.audit import Verdict
-from equiscope.symmetry.measure import PRECISION, TOLERANCE
+from equiscope.errors import InputError
+from equiscope.record import Parity
 
 
 def parity(
@@ -61,15 +53,17 @@ def parity(
         elif any(s.kind in ("module", "onnx") for s in sources):
             raise InputError("Neither A nor B comes with inputs. Give those of one call after the two models.")
 
-    def compared() -> Parity:
-        first, second = (s.run(args, named_inputs, title, seed) for s, title in zip(sources, named, strict=True))
-        return compare_sides(first, second, seed)
+    def run() -> list[Side]:
+        return [s.run(args, named_inputs, title, seed) for s, title in zip(sources, named, strict=True)]
 
-    comparison = compared()
+    sides = run()
+    if (quantization := quantization_of(sources, sides, args, named_inputs, seed)) is not None:
+        return compare_quantized(quantization, sides, seed)
+    comparison = compare_sides(sides[0], sides[1], seed)[0]
     models = [s.model for s in sources if s.model is not None]
     if not comparison.holds and len(models) == 2 and (both := at_lower_precision(models[0], models[1])) is not None:
         first, second = (of_module(m, args, named_inputs, title, seed) for m, title in zip(both, named, strict=True))
-        at_narrow = compare_sides(first, second, seed)
+        at_narrow = compare_sides(first, second, seed)[0]
         if at_narrow.holds:
             return drift(comparison, (models[0], models[1]), args, named_inputs, seed)
         note = "The two have weights in different precisions. They were compared at those of the lower one."
@@ -82,7 +76,8 @@ def parity(
     with ExitStack() as stack:
         for model in training:
             stack.enter_context(in_mode(model, "eval"))
-        quiet = compared()
+        sides = run()
+        quiet = compare_sides(sides[0], sides[1], seed)[0]
     return _of_mode(comparison, quiet, [s.model is not None and any(s.model is m for m in training) for s in sources])
 
 
@@ -116,90 +111,3 @@ def _of_mode(noisy: Parity, quiet: Parity, training: list[bool]) -> Parity:
 def _titles(sources: "list[Source]", titles: tuple[str, str]) -> tuple[str, str]:
     first, second = (title or source.title for title, source in zip(titles, sources, strict=True))
     return (f"{first} (A)", f"{second} (B)") if first == second else (first, second)
-
-
-def compare_sides(a: Side, b: Side, seed: int = 0) -> Parity:
-    """The record of two sides."""
-    start = time.perf_counter()
-    rows = [_row(a, b, *pair) for pair in _output_pairs(a, b)]
-    if any(row.error is None or row.error > 1e3 * PRECISION * (row.floor or 0.0) for row in rows):
-        b = with_tables_of(b, a)
-        a = with_tables_of(a, b)
-        rows = [_row(a, b, *pair) for pair in _output_pairs(a, b)]
-    verdict = max((row.verdict for row in rows), key=SEVERITY.__getitem__)
-    alignment, first, second = align(a, b)
-    finding, where = Finding("", ""), None
-    if verdict != "holds":
-        where = divergence(a, b, alignment, first, second)
-        finding = find(where) if where is not None else finding
-    at = (None, finding.at) if a.program is None else (finding.at, None)
-    notes = [*a.notes, *b.notes]
-    if alignment.ties:
-        notes.append(f"{alignment.ties} values had several equals in B; the order of computation decided.")
-    return Parity(
-        a=a.title, b=b.title, verdict=verdict, rows=rows, kind=finding.kind, cause=finding.text, evidence=finding.proof,
-        step_a=None if where is None else a.describe(where.a_step.value if at[0] is None else at[0]),
-        step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value if at[1] is None else at[1]),
-        aligned=len(alignment.pairs), values=alignment.candidates, ties=alignment.ties, seed=seed,
-        seconds=time.perf_counter() - start, notes=notes,
-        layers=layers(a, b, alignment, where),
-        versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
-    )  # fmt: skip
-
-
-def _output_pairs(a: Side, b: Side) -> list[tuple[str, int, int]]:
-    """Outputs to compare: by name where names are shared, else in order."""
-    shared = [name for name in a.outputs if name in b.outputs]
-    if shared:
-        return [(name or "output", a.outputs[name], b.outputs[name]) for name in shared]
-    pairs = list(zip(a.outputs.items(), b.outputs.items(), strict=False))
-    return [(name or other or "output", x, y) for (name, x), (other, y) in pairs]
-
-
-def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:
-    """The comparison of two outputs. Their axes may be in another order, their numbers may not."""
-    steps: dict[str, Any] = {"a": a.describe(x), "b": b.describe(y)}
-    ours, theirs = a.numbers(x), b.numbers(y)
-    if not bool(ours.isfinite().any()) or bool(ours.isnan().any() or theirs.isnan().any()):
-        return ParityRow(name=name, verdict="undecided", note="an output is not a finite number", **steps)
-    note, order = "", _axes(ours.shape, theirs.shape)
-    if order is None:
-        if ours.numel() != theirs.numel():
-            shapes = f"{list(ours.shape)} and {list(theirs.shape)}"
-            return ParityRow(name=name, verdict="broken", error=float("inf"), note=f"the shapes differ: {shapes}", **steps)
-        order = ()
-    if order:
-        theirs, note = theirs.permute(order), f"the axes of B are permuted by {list(order)}"
-    theirs = theirs.reshape(ours.shape)
-    high = difference(ours, theirs)
-    low, rounding = high, STORED
-    if x in a.low:
-        rounding = max(rounding, difference(ours, a.low[x].detach().double().reshape(ours.shape)))
-    if x in a.low and y in b.low:
-        one, other = (side.low[value].detach().double() for side, value in ((a, x), (b, y)))
-        other = (other.permute(order) if order else other).reshape(one.shape)
-        low, rounding = difference(one, other), difference(ours, one.reshape(ours.shape))
-    if a.single or b.single:
-        return _one_precision(name, high, rounding, note, steps)
-    errors = StatementErrors([high], [low], rounding)
-    if errors.verdict != "holds":
-        flat, others = sorted_numbers(ours), sorted_numbers(theirs)
-        if flat is not None and others is not None and is_rounding(difference(flat, others), low):
-            note = "the outputs hold the same numbers in another order"
-    return ParityRow(name=name, verdict=errors.verdict, error=high, error32=low, floor=rounding, note=note, **steps)
-
-
-def _one_precision(name: str, error: float, rounding: float, note: str, steps: dict[str, Any]) -> ParityRow:
-    """The comparison where a side has one precision: an error is rounding up to a multiple of the rounding error of one pass."""
-    verdict: Verdict = "holds" if error <= ONE_PRECISION * rounding else "approximate" if error < TOLERANCE else "broken"
-    note = sentences(note, f"one precision: an error up to {ONE_PRECISION} times the rounding error of one pass counts as rounding")
-    return ParityRow(name=name, verdict=verdict, error32=error, floor=rounding, note=note, **steps)
-
-
-def _axes(a: torch.Size, b: torch.Size) -> tuple[int, ...] | None:
-    """Which axis of B is which of A: nothing where the shapes are equal up to axes of size 1; None where they cannot be."""
-    if [n for n in a if n > 1] == [n for n in b if n > 1]:
-        return ()
-    if sorted(a) == sorted(b) and len(set(a)) == len(a):
-        return tuple(list(b).index(n) for n in a)
-    return None

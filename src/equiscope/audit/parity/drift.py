@@ -6,6 +6,7 @@ answers change. An answer is the largest number on the last axis of an output.
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +14,11 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.parity.alignment import align, difference
+from equiscope.audit.parity.alignment import Alignment, align, difference
 from equiscope.audit.parity.side_by_side import layer_of
 from equiscope.audit.parity.sides import Side, of_module
 from equiscope.errors import InputError
-from equiscope.record import Parity
-from equiscope.record.report import percent
+from equiscope.record import Parity, ParityAnswers, ParityDrift
 
 NARROW = {torch.float16: 16, torch.bfloat16: 16, torch.float32: 32, torch.float64: 64}  # bits of a number
 
@@ -50,47 +50,52 @@ def drift(comparison: Parity, models: tuple[nn.Module, nn.Module], args: Any, kw
     assert both is not None
     titles = comparison.a, comparison.b
     sides = [of_module(m, args, kwargs, title, seed) for m, title in zip(both, titles, strict=True)]
-    notes = list(comparison.notes)
+    notes, layers, changes = list(comparison.notes), list[ParityDrift](), list[ParityAnswers]()
     try:
         natives = [of_module(m, args, kwargs, title, seed, precision(m)) for m, title in zip(models, titles, strict=True)]
     except InputError as error:  # an operation without a kernel for the dtype
         notes.append(f"The drift was not measured: {error}")
     else:
-        notes += [*_answers(natives), *_growth(_by_layer(sides[0], sides[1], natives))]
+        changes, layers = answers(natives), _of_natives(sides[0], sides[1], natives)
     return msgspec.structs.replace(
         comparison, verdict="approximate", kind="precision", cause=f"lower precision: {dtypes[0]} in A, {dtypes[1]} in B",
-        evidence="at the weights of the lower precision both compute the same", step_a=None, step_b=None, layers=[], notes=notes,
+        evidence="at the weights of the lower precision both compute the same", step_a=None, step_b=None, layers=[],
+        rows=[msgspec.structs.replace(row, verdict="approximate", note="") for row in comparison.rows],
+        notes=[*notes, *growth(layers)], drift=layers, answers=changes,
     )  # fmt: skip
 
 
-def _growth(layers: dict[str, float]) -> list[str]:
-    """The drift of each layer in words, and where it grows most."""
-    if not layers:
-        return []
-    notes = [f"Drift at the end of each layer: {', '.join(f'{name} {percent(error)}' for name, error in layers.items())}."]
-    grown = [(layers[name] / layers[last], name) for last, name in pairwise(layers) if layers[last]]
-    return [*notes, f"It grows most in {max(grown)[1]}, {max(grown)[0]:.3g} times."] if grown else notes
-
-
-def _by_layer(a: Side, b: Side, natives: list[Side]) -> dict[str, float]:
-    """By layer of A, the drift of the last value that has an equal in B."""
-    layers: dict[str, float] = {}
-    pairs = align(a, b)[0].pairs
+def _of_natives(a: Side, b: Side, natives: list[Side]) -> list[ParityDrift]:
+    """The drift of two models that each run in their own precision, at the values that are equal in float64."""
     if any(len(side.nodes) != len(native.nodes) for side, native in zip((a, b), natives, strict=True)):
-        return {}
-    first = {n.value: m.value for n, m in zip(a.nodes, natives[0].nodes, strict=True)}
-    second = {n.value: m.value for n, m in zip(b.nodes, natives[1].nodes, strict=True)}
+        return []
+    first, second = (
+        {n.value: native.low[m.value] for n, m in zip(side.nodes, native.nodes, strict=True) if m.value in native.low}
+        for side, native in zip((a, b), natives, strict=True)
+    )
+    return by_layer(replace(a, high=first), replace(b, high=second), align(a, b)[0])
+
+
+def growth(layers: list[ParityDrift]) -> list[str]:
+    """Where the drift grows most, in words."""
+    grown = [(one.error / last.error, one.layer) for last, one in pairwise(layers) if last.error]
+    return [f"The drift grows most in {max(grown)[1]}, {max(grown)[0]:.3g} times."] if grown else []
+
+
+def by_layer(a: Side, b: Side, alignment: Alignment) -> list[ParityDrift]:
+    """By layer of A, the difference of the last value that the alignment pairs."""
+    layers: dict[str, float] = {}
     for node in a.nodes:
-        other = pairs.get(node.value)
-        if other is None or other not in second or not layer_of(node.module):
+        other = alignment.pairs.get(node.value)
+        if other is None or not layer_of(node.module) or other not in b.high:
             continue
-        x, y = natives[0].low.get(first[node.value]), natives[1].low.get(second[other])
-        if x is not None and y is not None and x.shape == y.shape and x.numel() > 1:
-            layers[layer_of(node.module)] = difference(x.double(), y.double())
-    return layers
+        x, y = a.numbers(node.value), b.numbers(other)
+        if x.shape == y.shape and x.numel() > 1:
+            layers[layer_of(node.module)] = difference(x, y)
+    return [ParityDrift(layer=name, error=error) for name, error in layers.items()]
 
 
-def _answers(natives: list[Side]) -> list[str]:
+def answers(natives: list[Side]) -> list[ParityAnswers]:
     """How many answers change, for each output that both have in one shape."""
     found = []
     for name, value in natives[0].outputs.items():
@@ -98,11 +103,9 @@ def _answers(natives: list[Side]) -> list[str]:
         x, y = natives[0].low.get(value), None if other is None else natives[1].low.get(other)
         if x is None or y is None or x.shape != y.shape or x.ndim < 2 or x.shape[-1] < 3:
             continue
-        flips, rank, count = _flips(x.double(), y.double())
-        found.append(
-            f"{name or 'output'}: {flips} of {count} top answers change; A's top answer has at worst rank {rank} in B. "
-            f"The numbers differ by {percent(difference(x.double(), y.double()))}."
-        )
+        changed, rank, count = _flips(x.double(), y.double())
+        error = difference(x.double(), y.double())
+        found.append(ParityAnswers(output=name or "output", count=count, changed=changed, rank=rank, error=error))
     return found
 
 

@@ -6,7 +6,7 @@ no steps.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.subject.subject import copy_in_dtype
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.program import Program, watch
-from equiscope.program.program import Step, Written, each
+from equiscope.program.program import Step, each
 from equiscope.record import ParityStep
 
 # Steps that only move numbers: a value that they make has no numbers of its own.
@@ -55,6 +55,7 @@ class Side:
     moving   values that depend on the input; outputs: value by name
     program  of a module; None for files. single: whether there is only the precision of a file
     tables   leaves of the program that stand here with numbers that are not rounded (see `with_tables_of`)
+    low_program  the program in float32, where it has the same steps; names: of the values of a file
     """
 
     title: str
@@ -68,6 +69,8 @@ class Side:
     single: bool = False
     notes: list[str] = field(default_factory=list)
     tables: dict[int, Tensor] = field(default_factory=dict)
+    low_program: Program | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def maker(self) -> dict[int, Node]:
@@ -170,22 +173,30 @@ def of_module(
                 refused = str(error)
     low, high = programs[0], programs[-1]
     outputs = _outputs(high)
-    narrow = _in_float32(high, low)
-    nodes = [
-        Node(value, high.name(value) if len(high.names) < 20_000 else str(value), step.op, step.where, step.inputs, step)
-        for step in high.steps
-        for value, _ in step.outputs
-    ]
+    narrow = in_float32(high, low)
     notes = []
     if refused:
         notes = [f"{title} does not run in float64, so it was judged in one precision: {refused}"]
     elif not narrow:
         notes = [f"{title} runs other steps in float32 than in float64, so it was judged in float64 alone."]
     moving, leaves = high.depending_on("input", "chance"), {leaf.id for leaf in high.leaves}
-    return Side(title, nodes, high.values, narrow, moving, outputs, leaves, high, bool(refused), notes)
+    return Side(
+        title, nodes_of(high), high.values, narrow, moving, outputs, leaves, high, bool(refused), notes,
+        low_program=low if narrow else None,
+    )  # fmt: skip
 
 
-def _in_float32(high: Program, low: Program) -> dict[int, Tensor]:
+def nodes_of(program: Program) -> list[Node]:
+    """The values of a program, in order."""
+    names = {value: name for name, value in reversed(program.names.items())}
+    return [
+        Node(value, names.get(value, str(value)), step.op, step.where, step.inputs, step)
+        for step in program.steps
+        for value, _ in step.outputs
+    ]
+
+
+def in_float32(high: Program, low: Program) -> dict[int, Tensor]:
     """By value of the run in float64, its numbers in float32: the same steps in the same order, apart from casts."""
     steps = [[s for s in program.steps if s.op not in CASTS] for program in (high, low)]
     if [(s.op, len(s.outputs)) for s in steps[0]] != [(s.op, len(s.outputs)) for s in steps[1]]:
@@ -260,10 +271,8 @@ def with_tables_of(b: Side, a: Side) -> Side:
     with promote_float64():
         run = b.program.run({v: t for v, t in changes.items()}, strict=False)
     note = f"{b.title} stores {', '.join(names[:4])}; the numbers are those of {a.title}, rounded."
-    return Side(
-        b.title, b.nodes, {v: run.values.get(v, t) for v, t in b.high.items()}, b.low, b.moving, b.outputs, b.leaves, b.program,
-        b.single, [*b.notes, note], changes,
-    )  # fmt: skip
+    high = {v: run.values.get(v, t) for v, t in b.high.items()}
+    return replace(b, high=high, notes=[*b.notes, note], tables=changes)
 
 
 def _floats(x: Any) -> Iterator[float]:
@@ -281,6 +290,8 @@ def _floats(x: Any) -> Iterator[float]:
 def _is_rounded(t: Tensor, exact: Tensor, dtype: torch.dtype) -> bool:
     """Whether t is the other tensor rounded to a dtype, and not equal to it; in float32 up to two units in the last place."""
     t, exact = t.double(), exact.double()
+    if not bool(exact.isfinite().all()):  # the reciprocal of a bias of zeros
+        return False
     error = (t - exact).abs()
     if dtype != torch.float32:
         return torch.equal(t, exact.to(dtype).double()) and bool(error.any())
@@ -294,6 +305,3 @@ def rerun(side: Side, changes: dict[int, Tensor], wanted: Iterable[int]) -> dict
     with promote_float64():
         run = side.program.run({v: t for v, t in (side.tables | changes).items()}, strict=False)
     return {value: canonical(run.values[value]) for value in wanted if value in run.values}
-
-
-__all__ = ["MOVEMENT", "Node", "Side", "Written", "canonical", "of_module", "rerun", "with_tables_of"]

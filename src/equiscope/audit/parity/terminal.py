@@ -5,8 +5,9 @@ from rich.table import Table
 from rich.text import Text
 
 from equiscope.audit.terminal import printable_text
-from equiscope.record import Parity
+from equiscope.record import Parity, ParityDrift
 from equiscope.record.parity import CELLS
+from equiscope.record.report import percent
 
 
 def lines(parity: Parity) -> RenderableType:
@@ -23,14 +24,28 @@ def lines(parity: Parity) -> RenderableType:
             parts.append(Text(printable_text(f"first difference in {name}: {step}, shape {step.shape} ({step.value})")))
     if parity.cause:
         parts += [
-            Text(printable_text(f"cause: {parity.cause}"), style="bold red"),
+            Text(printable_text(f"cause: {parity.cause}"), style="bold" if parity.differs_in_precision else "bold red"),
             Text(f"  tried: {parity.evidence}", style="dim"),
         ]
     elif not parity.holds:
         parts.append(Text("cause: none of the listed ones reproduces B's numbers"))
+    if parity.drift:
+        parts += [Text(""), *_drift(parity.drift)]
+    parts += [Text(printable_text(str(one))) for one in parity.answers]
     parts += [Text(printable_text(f"note: {note}"), style="dim") for note in parity.notes]
     parts += [
         Text(printable_text(f"{row.name}: accepted by the baseline file: {row.accepted}")) for row in parity.rows if row.accepted
     ]
-    words = "Both compute the same, up to rounding." if parity.holds else f"The comparison is {parity.verdict}."
+    words = f"The comparison is {parity.verdict}."
+    words = parity.summary if parity.holds else "They differ in precision alone." if parity.differs_in_precision else words
     return Group(*parts, Text(words, style="bold"))
+
+
+def _drift(drift: list[ParityDrift]) -> list[RenderableType]:
+    """A line for each layer."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    grid.add_column("layer of A", overflow="fold")
+    grid.add_column("relative difference at its end", justify="right")
+    for one in drift:
+        grid.add_row(printable_text(one.layer), percent(one.error))
+    return [grid]

@@ -4,7 +4,8 @@ from html import escape
 
 from equiscope.explore.page import table
 from equiscope.record import Parity
-from equiscope.record.parity import CELLS
+from equiscope.record.parity import CELLS, WEIGHT_CELLS
+from equiscope.record.report import percent
 
 HEADS = ["step of A", "step of B", "state", "error"]
 
@@ -13,8 +14,13 @@ def plain(content: Parity) -> str:
     """The outputs, the first difference, and a table of steps for each layer."""
     parts = [f"<h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n"]
     parts += [f"<p>First difference: {escape(content.where)}.</p>\n"] if content.where else []
-    parts += [f"<p>{escape(note)}</p>\n" for note in content.notes]
+    parts += [f"<p>{escape(note)}</p>\n" for note in [*map(str, content.answers), *content.notes]]
     parts.append(table("Outputs", list(CELLS), [list(row.cells) for row in content.rows]))
+    if content.drift:
+        rows = [[one.layer, percent(one.error)] for one in content.drift]
+        parts.append(table("Difference at the end of each layer", ["layer of A", "relative difference"], rows))
+    if content.weights:
+        parts.append(table("Weight matrices", list(WEIGHT_CELLS), [list(one.cells) for one in content.weights]))
     for layer in content.layers:
         name = " and ".join(filter(None, dict.fromkeys((layer.a, layer.b)))) or "outside the layers"
         rows = [

@@ -1,6 +1,6 @@
 // The page of a comparison: the result, the outputs, and both sides layer by layer down to numbers. It shows the record and computes
 // nothing but the difference of two printed numbers.
-import type { Parity, ParityLayer, ParityPair, ParityStep } from "../../core/contract";
+import type { Parity, ParityAnswers, ParityLayer, ParityPair, ParityStep } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
 import { error, number, scientific } from "../../core/format";
 import { download } from "../../core/save";
@@ -26,7 +26,11 @@ export function mount(parity: Parity, root: HTMLElement): ParityPage {
     main.querySelector<HTMLElement>(`[data-key="${key}"]`)?.focus({ preventScroll: true });
   };
   const draw = () =>
-    main.replaceChildren(outputs(parity), ...((parity.layers ?? []).length ? [layers(parity, page.state.open, toggle)] : []));
+    main.replaceChildren(
+      outputs(parity),
+      ...precision(parity),
+      ...((parity.layers ?? []).length ? [layers(parity, page.state.open, toggle)] : []),
+    );
   document.body.classList.add("compared");
   root.replaceChildren(
     header(parity),
@@ -51,7 +55,7 @@ function walk(event: KeyboardEvent, main: HTMLElement): void {
 
 function header(parity: Parity): HTMLElement {
   const holds = parity.verdict === "holds";
-  const tone = holds ? "holds" : parity.verdict === "undecided" ? "undecided" : "fails";
+  const tone = holds ? "holds" : alone(parity) ? "approximate" : parity.verdict === "undecided" ? "undecided" : "fails";
   const save = () => download(new Blob([JSON.stringify(parity, null, 1)], { type: "application/json" }), "parity.json");
   return h(
     "header",
@@ -69,15 +73,48 @@ function header(parity: Parity): HTMLElement {
       h("div", h("dt", "B"), h("dd", parity.b)),
       h("div", h("dt", "values of A with an equal in B"), h("dd", `${parity.aligned ?? 0} of ${parity.values ?? 0}`)),
     ),
-    (parity.notes ?? []).map((note) => h("p.notice", note)),
+    [...(parity.answers ?? []).map(answered), ...(parity.notes ?? [])].map((note) => h("p.notice", note)),
   );
 }
 
 function summary(parity: Parity): string {
   if (parity.verdict === "holds") return "Both compute the same, up to rounding.";
   if (parity.verdict === "undecided") return "Nothing could be decided: an output is not a finite number.";
+  if (alone(parity)) return `They differ in precision alone (${parity.cause}).`;
   return parity.cause ? `They differ: ${parity.cause}.` : "They differ, and no listed cause reproduces the difference.";
 }
+
+/** Whether only the precision of the weights, or their quantization, is between the two. */
+const alone = ({ kind }: Parity): boolean => kind === "precision" || kind === "quantization";
+
+const answered = ({ output, count, changed, rank, error }: ParityAnswers): string =>
+  `${output}: ${changed} of ${count} top answers change; A's top answer has at worst rank ${rank} in B. The numbers differ by ${size(error)}.`;
+
+/** Of models that differ in their precision: the drift of each layer, and the weights of a quantized model. */
+function precision({ drift = [], weights = [] }: Parity): HTMLElement[] {
+  const most = Math.max(...drift.map(({ error }) => error));
+  const bar = (error: number) => h("span.bar", { style: `width: ${(100 * error) / most}%`, "aria-hidden": "true" });
+  const drifted = drift.map(({ layer, error }) => [h("code", layer), h("span.drift", size(error), bar(error))]);
+  const held = weights.map(({ a, b, state, note, bits, scales, error }) => [h("code", a || "–"), h("code", b || "–"), note ? `${state}: ${note}` : state, bits ? `${bits}` : "–", scales || "–", size(error)]); // prettier-ignore
+  return [
+    drifted.length &&
+      asPart("drift", listed("Difference at the end of each layer", ["layer of A", "relative difference"], drifted)),
+    held.length && asPart("weights", listed("Weight matrices", ["in A", "in B", "state", "bits", "scales", "difference"], held)),
+  ].filter((part) => part instanceof HTMLElement);
+}
+
+const size = (value: number | null | undefined): string => (value === null || value === undefined ? "–" : error(value));
+
+const listed = (title: string, heads: string[], rows: (HTMLElement | string)[][]): HTMLElement =>
+  h(
+    "div.wide",
+    h(
+      "table.outputs",
+      h("caption", title),
+      h("thead", h("tr", heads.map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
+      h("tbody", rows.map(([first, ...rest]) => h("tr", h("th", { scope: "row" }, first), rest.map((cell) => h("td", cell))))), // prettier-ignore
+    ),
+  );
 
 /** The first step that differs on both sides, and what confirmed the cause. */
 function found(parity: Parity): HTMLElement {
@@ -99,32 +136,13 @@ const described = (step: ParityStep): HTMLElement | string =>
 const sizes = (step: ParityStep): string => `shape ${(step.shape ?? []).join(" × ") || "of one number"}`;
 
 function outputs(parity: Parity): HTMLElement {
-  const size = (value: number | null | undefined) => (value === null || value === undefined ? "–" : error(value));
-  const heads = ["output", "verdict", "difference", "rounding of A"];
-  return asPart(
-    "outputs",
-    h(
-      "div.wide",
-      h(
-        "table.outputs",
-        h("caption", "Outputs"),
-        h(
-          "thead",
-          h(
-            "tr",
-            heads.map((name) => h("th", { scope: "col" }, name)),
-          ),
-        ),
-        h(
-          "tbody",
-          parity.rows.map(
-            (row) =>
-            h("tr", h("th", { scope: "row" }, row.name, row.note && h("span.quiet", row.note)), h("td", judged(row.verdict)), h("td", size(row.error ?? row.error32)), h("td", size(row.floor))), // prettier-ignore
-          ),
-        ),
-      ),
-    ),
-  );
+  const rows = parity.rows.map((row) => [
+    h("span", row.name, row.note && h("span.quiet", row.note)),
+    judged(row.verdict),
+    size(row.error ?? row.error32),
+    size(row.floor),
+  ]);
+  return asPart("outputs", listed("Outputs", ["output", "verdict", "difference", "rounding of A"], rows));
 }
 
 function layers(parity: Parity, open: string[], toggle: (key: string) => void): HTMLElement {

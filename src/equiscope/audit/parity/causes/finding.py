@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 CAUSES = {  # what `Parity.kind` can be -> in words
-    "precision": "lower precision", "cast": "cast before the weight",
+    "precision": "lower precision", "quantization": "quantized weights", "quantization scale": "scale of a quantized weight",
+    "quantization axis": "axis of the scales of a quantized weight", "quantization zero point": "zero point of a quantized weight",
+    "quantization rounding": "rounding of a quantized weight", "quantization kernel": "kernel of a quantized module",
+    "cast": "cast before the weight",
     "mode": "dropout or training mode", "weights": "a parameter differs", "bias": "bias missing", "transposed": "weight transposed",
     "tied head": "tied head", "activation": "activation", "epsilon": "epsilon of the norm", "norm kind": "kind of norm",
     "norm weight": "weight of the norm", "norm bias": "bias of the norm", "norm placement": "placement of the norm",

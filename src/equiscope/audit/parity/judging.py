@@ -1,0 +1,107 @@
+"""Judge two sides: each output, the first step that differs, its cause, and both sides step by step."""
+
+import platform
+import time
+from typing import Any
+
+import torch
+
+from equiscope import __version__
+from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, Alignment, align, difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.causes import Finding, find
+from equiscope.audit.parity.divergence import divergence
+from equiscope.audit.parity.side_by_side import layers
+from equiscope.audit.parity.sides import Side, with_tables_of
+from equiscope.audit.verdict import SEVERITY, StatementErrors
+from equiscope.errors import sentences
+from equiscope.record import Parity, ParityRow
+from equiscope.record.audit import Verdict
+from equiscope.symmetry.measure import PRECISION, TOLERANCE
+
+
+def compare_sides(a: Side, b: Side, seed: int = 0, explain: bool = True) -> tuple[Parity, Alignment]:
+    """The record of two sides, and which values are equal. explain: seek the first difference, its cause and the steps."""
+    start = time.perf_counter()
+    rows = [_row(a, b, *pair) for pair in _output_pairs(a, b)]
+    if any(row.error is None or row.error > 1e3 * PRECISION * (row.floor or 0.0) for row in rows):
+        b = with_tables_of(b, a)
+        a = with_tables_of(a, b)
+        rows = [_row(a, b, *pair) for pair in _output_pairs(a, b)]
+    verdict = max((row.verdict for row in rows), key=SEVERITY.__getitem__)
+    finding, where = Finding("", ""), None
+    alignment, first, second = align(a, b) if explain else (Alignment(), None, None)
+    if verdict != "holds" and first is not None and second is not None:
+        where = divergence(a, b, alignment, first, second)
+        finding = find(where) if where is not None else finding
+    at = (None, finding.at) if a.program is None else (finding.at, None)
+    notes = [*a.notes, *b.notes]
+    if alignment.ties:
+        notes.append(f"{alignment.ties} values had several equals in B; the order of computation decided.")
+    record = Parity(
+        a=a.title, b=b.title, verdict=verdict, rows=rows, kind=finding.kind, cause=finding.text, evidence=finding.proof,
+        step_a=None if where is None else a.describe(where.a_step.value if at[0] is None else at[0]),
+        step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value if at[1] is None else at[1]),
+        aligned=len(alignment.pairs), values=alignment.candidates, ties=alignment.ties, seed=seed,
+        seconds=time.perf_counter() - start, notes=notes,
+        layers=layers(a, b, alignment, where) if explain else [],
+        versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+    )  # fmt: skip
+    return record, alignment
+
+
+def _output_pairs(a: Side, b: Side) -> list[tuple[str, int, int]]:
+    """Outputs to compare: by name where names are shared, else in order."""
+    shared = [name for name in a.outputs if name in b.outputs]
+    if shared:
+        return [(name or "output", a.outputs[name], b.outputs[name]) for name in shared]
+    pairs = list(zip(a.outputs.items(), b.outputs.items(), strict=False))
+    return [(name or other or "output", x, y) for (name, x), (other, y) in pairs]
+
+
+def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:
+    """The comparison of two outputs. Their axes may be in another order, their numbers may not."""
+    steps: dict[str, Any] = {"a": a.describe(x), "b": b.describe(y)}
+    ours, theirs = a.numbers(x), b.numbers(y)
+    if not bool(ours.isfinite().any()) or bool(ours.isnan().any() or theirs.isnan().any()):
+        return ParityRow(name=name, verdict="undecided", note="an output is not a finite number", **steps)
+    note, order = "", _axes(ours.shape, theirs.shape)
+    if order is None:
+        if ours.numel() != theirs.numel():
+            shapes = f"{list(ours.shape)} and {list(theirs.shape)}"
+            return ParityRow(name=name, verdict="broken", error=float("inf"), note=f"the shapes differ: {shapes}", **steps)
+        order = ()
+    if order:
+        theirs, note = theirs.permute(order), f"the axes of B are permuted by {list(order)}"
+    theirs = theirs.reshape(ours.shape)
+    high = difference(ours, theirs)
+    low, rounding = high, STORED
+    if x in a.low:
+        rounding = max(rounding, difference(ours, a.low[x].detach().double().reshape(ours.shape)))
+    if x in a.low and y in b.low:
+        one, other = (side.low[value].detach().double() for side, value in ((a, x), (b, y)))
+        other = (other.permute(order) if order else other).reshape(one.shape)
+        low, rounding = difference(one, other), difference(ours, one.reshape(ours.shape))
+    if a.single or b.single:
+        return _one_precision(name, high, rounding, note, steps)
+    errors = StatementErrors([high], [low], rounding)
+    if errors.verdict != "holds":
+        flat, others = sorted_numbers(ours), sorted_numbers(theirs)
+        if flat is not None and others is not None and is_rounding(difference(flat, others), low):
+            note = "the outputs hold the same numbers in another order"
+    return ParityRow(name=name, verdict=errors.verdict, error=high, error32=low, floor=rounding, note=note, **steps)
+
+
+def _one_precision(name: str, error: float, rounding: float, note: str, steps: dict[str, Any]) -> ParityRow:
+    """The comparison where a side has one precision: an error is rounding up to a multiple of the rounding error of one pass."""
+    verdict: Verdict = "holds" if error <= ONE_PRECISION * rounding else "approximate" if error < TOLERANCE else "broken"
+    note = sentences(note, f"one precision: an error up to {ONE_PRECISION} times the rounding error of one pass counts as rounding")
+    return ParityRow(name=name, verdict=verdict, error32=error, floor=rounding, note=note, **steps)
+
+
+def _axes(a: torch.Size, b: torch.Size) -> tuple[int, ...] | None:
+    """Which axis of B is which of A: nothing where the shapes are equal up to axes of size 1; None where they cannot be."""
+    if [n for n in a if n > 1] == [n for n in b if n > 1]:
+        return ()
+    if sorted(a) == sorted(b) and len(set(a)) == len(a):
+        return tuple(list(b).index(n) for n in a)
+    return None
