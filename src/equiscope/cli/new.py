@@ -12,7 +12,7 @@ from equiscope.errors import InputError
 
 def new(names: list[str], start: Path | None, out: Path | None, minutes: float, explain: bool, json: bool, force: bool) -> None:
     """explain: print what was understood, and write nothing."""
-    from equiscope.training.draft import fit_budget, look, timed, toml
+    from equiscope.training.draft import fit_budget, look, moved, timed, toml
 
     draft = look(names, None if start is None else str(start))
     stem = draft.title.replace(" ", "_")
@@ -33,8 +33,13 @@ def new(names: list[str], start: Path | None, out: Path | None, minutes: float, 
     written = [path, *(path.parent / name for name in draft.files)]
     if not force and (there := [str(file) for file in written if file.exists()]):
         raise InputError(f"{', '.join(there)} is there already. Give another file with --out, or --force to replace it.")
-    if path.parent.resolve() != Path.cwd().resolve() and isinstance(train := draft.data["train"], str) and train not in draft.files:
-        draft.data["train"] = str(Path(train).absolute())
+    if path.parent.resolve() != Path.cwd().resolve():
+        for part in ("train", "validation", "test"):
+            if isinstance(name := draft.data.get(part), str) and name not in draft.files:
+                draft.data[part] = str(Path(name).absolute())
+            elif isinstance(name, list):
+                draft.data[part] = [str(Path(one).absolute()) for one in name]
+        draft.files = {name: moved(content, path.parent) for name, content in draft.files.items()}
     outputs.check(path)
     if not json:
         print("\n".join([*understood, *(f"Warning: {one}" for one in warnings)]))

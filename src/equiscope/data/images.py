@@ -22,6 +22,7 @@ from torch import Tensor
 from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, sources
+from equiscope.data.picture_arrays import array_parts
 from equiscope.data.picture_files import (
     LABELS,
     PICTURES,
@@ -51,8 +52,8 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     """Pictures, each with a class, with several labels, or with numbers.
 
     train       a pair of idx files [pictures, labels]; a folder with one folder for each class; an archive of such a folder; a
-                table (CSV, TSV or JSONL) with a column of file names, relative to the table, and others for the target; or a
-                folder of parts: train, val, test
+                table (CSV, TSV or JSONL) with a column of file names, relative to the table, and others for the target; an .npz
+                file with the arrays images and labels, also of each part (train_images, ...); or a folder of parts
     validation  pictures that choose the best weights; by default the last `held_out` pictures of train
     test        pictures that are evaluated once, at the end
     test_held_out  count of pictures at the end of train that become the test part, before `held_out` is counted; per class, except
@@ -94,12 +95,16 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Pictures uint8 [N, C, H, W] and the target of each: some rows of a block, which is not copied. all_names: of its rows."""
+    """Pictures uint8 [N, C, H, W] and the target of each: some rows of a block, which is not copied.
+
+    all_names, all_sizes  of the rows of the block: names, and rows and columns of each file; without sizes, those of the block
+    """
 
     block: Tensor
     targets: Sequence[Any]
     rows: Tensor
     all_names: Sequence[str] = ()
+    all_sizes: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -118,7 +123,15 @@ class ImageSet:
         return [self.all_names[i] if self.all_names else f"picture {i + 1}" for i in self.rows.tolist()]
 
     def cut(self, which: Tensor) -> "ImageSet":
-        return ImageSet(self.block, [self.targets[i] for i in which.tolist()], self.rows[which], self.all_names)
+        targets = [self.targets[i] for i in which.tolist()]
+        return ImageSet(self.block, targets, self.rows[which], self.all_names, self.all_sizes)
+
+    @property
+    def sizes(self) -> Tensor:
+        """Rows and columns [N, 2] of each file, before it was resized."""
+        if self.all_sizes is None:
+            return torch.tensor(self.block.shape[-2:]).expand(len(self), 2)
+        return self.all_sizes[self.rows]
 
 
 class Pictures:
@@ -145,6 +158,7 @@ class Pictures:
             whole = {part: name if name is None or isinstance(name, str) else " ".join(name) for part, name in named.items()}
             parts, self.notes = spread(whole, recipe_folder, is_picture, True, read)
             named |= {part: name for part, name in parts.items() if name != whole[part]}
+            named |= self._array_parts(named, recipe_folder)
         self.sources: list[DataFile] = []
         self.classes, self.size, self.channels = config.classes, config.size, config.channels
         self.parts: dict[str, ImageSet] = {}
@@ -200,21 +214,35 @@ class Pictures:
         rows = torch.tensor([example for _, example in examples])
         return augmented(self.parts["train"][rows], self.draws.of(examples), self.config.augment, self.mean, self.std), rows
 
+    def _array_parts(self, named: dict[str, str | FilePair | None], recipe_folder: Path | None) -> dict[str, str]:
+        """The parts that the .npz file of train has too. Raises InputError if the recipe also defines one of them."""
+        name = named["train"]
+        path = _one(name, recipe_folder) if isinstance(name, str) else Path()
+        if path.suffix.lower() != ".npz" or (parts := array_parts(path)) in ([], [""]):
+            return {}
+        if "train" not in parts:
+            raise InputError(f"{path} has the parts {', '.join(parts)}, and none to learn from. Name another file as data.train.")
+        taken = {part for part, other in named.items() if other is not None} | ({"test"} if self.config.test_held_out else set())
+        if twice := next((part for part in parts if part != "train" and part in taken), None):
+            raise InputError(f"The {twice} part is defined twice: by the recipe, and by {path}. Leave it out of the recipe.")
+        self.notes.append(f"{path} has the parts {', '.join(parts)}.")
+        return {part: str(name) for part in parts if part != "train"}
+
     def _read(self, part: str, name: str | FilePair, recipe_folder: Path | None) -> ImageSet:
         if not isinstance(name, str):
             return self._read_pair(part, [_one(n, recipe_folder) for n in name])
         path = _one(name, recipe_folder)
-        given = list_pictures(path, self.config)
+        given = list_pictures(path, self.config, part)
         self.notes += separator_notes([path], (self.config.field, *target_columns(self.config)))
         self.sources.append(source_of(path, given.files, part))
         if target_kind(self.config) == "class":
             self._check_classes(given)
-        return _whole(self._fitted(given), given.targets, given.names)
+        return self._fitted(given, given.targets, given.names)
 
     def _check_classes(self, given: PictureList) -> None:
         """Check that the classes of a part are known; of the first part, they become known."""
         if self.classes is None:
-            self.classes = tuple(sorted(set(given.targets), key=_in_order))
+            self.classes = tuple(sorted(set(given.targets), key=by_value))
         faults, known = Faults(), set(self.classes)
         for where, name in zip(given.names, given.targets, strict=True):
             if name not in known:
@@ -239,16 +267,16 @@ class Pictures:
         names_of_classes = [self.classes[label] for label in labels.tolist()]
         if self.channels in (None, 1) and self.size in (None, images.shape[1:]):  # as they are
             self.channels, self.size = 1, (images.shape[1], images.shape[2])
-            return _whole(torch.from_numpy(images).unsqueeze(1), names_of_classes)
+            return ImageSet(torch.from_numpy(images).unsqueeze(1), names_of_classes, torch.arange(len(images)))
         from PIL import Image
 
         names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
-        return _whole(self._fitted(PictureList(paths, names, [], lambda i: Image.fromarray(images[i]))), names_of_classes)
+        return self._fitted(PictureList(paths, names, [], lambda i: Image.fromarray(images[i])), names_of_classes)
 
-    def _fitted(self, given: "PictureList") -> Tensor:
+    def _fitted(self, given: "PictureList", targets: Sequence[Any], names: Sequence[str] = ()) -> ImageSet:
         """Pictures of one size and number of channels: those of the first picture, if the recipe has none."""
         block: np.ndarray | None = None
-        faults = Faults()
+        sizes, faults = torch.zeros(len(given.names), 2, dtype=torch.long), Faults()
         for i, where in enumerate(given.names):
             with faults.caught(where):
                 picture = given.read(i)
@@ -262,10 +290,10 @@ class Pictures:
                     )
                 if block is None:
                     block = _block(len(given.names), self.channels, *self.size, in_memory=self.bytes_in_memory)
-                block[i] = converted(picture, self.size, self.channels)
+                block[i], sizes[i] = converted(picture, self.size, self.channels), torch.tensor(shape)
         faults.check()
         assert block is not None
-        return torch.from_numpy(block)
+        return ImageSet(torch.from_numpy(block), targets, torch.arange(len(targets)), names, sizes)
 
     def _split(self, held: float, what: str) -> tuple[ImageSet, ImageSet]:
         """The training part without some pictures, and these: the last ones, per class, except for idx files; of labels and
@@ -307,20 +335,19 @@ class Pictures:
             )
 
 
-def unlabelled_block(
-    config: Images, names: Sequence[str], size: tuple[int, int], channels: int
-) -> tuple[list[str], Tensor]:  # fmt: skip
-    """Pictures without targets, converted to one size: their names, and bytes [N, C, H, W]. names: as for `unlabelled`."""
+def unlabelled_pictures(config: Images, names: Sequence[str], size: tuple[int, int], channels: int) -> ImageSet:
+    """Pictures without targets, converted to one size. names: as for `unlabelled`."""
     given = [unlabelled(path, config) for name in names for path in find_files(name)]
     called = [where for one in given for where in one.names]
-    block = _block(len(called), channels, *size)
+    block, sizes = _block(len(called), channels, *size), torch.zeros(len(called), 2, dtype=torch.long)
     faults = Faults()
     readers = [partial(one.read, number) for one in given for number in range(len(one.names))]
     for i, read in enumerate(readers):
         with faults.caught(called[i]):
-            block[i] = converted(read(), size, channels)
+            picture = read()
+            block[i], sizes[i] = converted(picture, size, channels), torch.tensor((picture.height, picture.width))
     faults.check()
-    return called, torch.from_numpy(block)
+    return ImageSet(torch.from_numpy(block), [None] * len(called), torch.arange(len(called)), called, sizes)
 
 
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -343,10 +370,6 @@ def _block(*shape: int, in_memory: int = IN_MEMORY) -> np.ndarray:
         return np.empty(shape, np.uint8)
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, np.uint8, "w+", shape=shape)
-
-
-def _whole(block: Tensor, targets: Sequence[Any], names: Sequence[str] = ()) -> ImageSet:
-    return ImageSet(block, targets, torch.arange(len(targets)), names)
 
 
 def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:
@@ -373,6 +396,6 @@ def _channel_statistics(train: ImageSet, config: Images, at_once: int = 2**12) -
     )
 
 
-def _in_order(name: str) -> tuple[int, str]:
+def by_value(name: str) -> tuple[int, str]:
     """Sort key: numbers by value, words alphabetically."""
     return (int(name), "") if name.isdecimal() else (-1, name)

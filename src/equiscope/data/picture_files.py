@@ -1,4 +1,4 @@
-"""Picture files: idx files, folders of classes, archives of these, and tables become pictures with class names."""
+"""Picture files: idx files, arrays, folders of classes, archives of these, and tables become pictures with class names."""
 
 import base64
 import hashlib
@@ -14,7 +14,9 @@ import numpy as np
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, archive, undamaged
+from equiscope.data.faults import Faults
 from equiscope.data.files import digest, is_archive, is_hidden, open_file, sources
+from equiscope.data.picture_arrays import array_parts, picture_arrays
 from equiscope.data.split_folders import no_parts
 from equiscope.data.targets import TargetColumns, is_table, listed_files, only_classes
 from equiscope.errors import InputError
@@ -102,8 +104,8 @@ class PictureList:
     read: "Callable[[int], Image.Image]"
 
 
-def list_pictures(path: Path, config: TargetColumns) -> PictureList:
-    """Pictures and their targets: of a table, or of folders whose names are classes."""
+def list_pictures(path: Path, config: TargetColumns, part: str = "") -> PictureList:
+    """Pictures and their targets: of a table, of arrays, or of folders whose names are classes. part: of arrays in parts."""
     if is_table(path):
         return _table(path, config)
     if path.is_dir():
@@ -112,8 +114,11 @@ def list_pictures(path: Path, config: TargetColumns) -> PictureList:
     if is_archive(path):
         only_classes(config, f"{path} is an archive")
         return _archive(path)
+    if path.suffix.lower() == ".npz":
+        only_classes(config, f"{path} holds arrays")
+        return _arrays(path, part)
     raise InputError(
-        f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz, .zip) or table (.csv, .tsv, .jsonl). "
+        f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz, .zip), table (.csv, .tsv, .jsonl) or .npz. "
         'A pair of idx files is given as ["images", "labels"].'
     )
 
@@ -132,6 +137,8 @@ def unlabelled(path: Path, config: TargetColumns) -> PictureList:
         return PictureList([path], [f"{path}: {name}" for name in names], [], read)
     if is_table(path):
         return _table(path, config, labelled=False)
+    if path.suffix.lower() == ".npz":
+        return _unlabelled_arrays(path)
     if _is_idx(path):
         from PIL import Image
 
@@ -164,17 +171,19 @@ def _pictures(folder: Path) -> list[Path]:
 
 def _folder(path: Path) -> PictureList:
     """FOLDER/class/picture.png, also in subfolders of a class."""
-    folders = sorted(f for f in budgets.listed(path.iterdir(), path) if f.is_dir() and not f.name.startswith("."))
+    folders = sorted(f for f in budgets.listed(path.iterdir(), path) if f.is_dir() and not is_hidden(Path(f.name)))
     if not folders:
         raise InputError(f"{path} has no folders, one for each class, with pictures in them.")
     files: list[Path] = []
     labels: list[str] = []
+    faults = Faults()
     for folder in folders:
         own = _pictures(folder)
         if not own:
-            raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
+            faults.add(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.", str(folder))
         files += own
         labels += [folder.name] * len(own)
+    faults.check()
     return PictureList(files, [str(f) for f in files], labels, lambda i: picture(files[i], str(files[i])))
 
 
@@ -207,6 +216,34 @@ def _archived(path: Path) -> "tuple[list[str], Callable[[int], Image.Image]]":
     return names, lambda i: picture(content[names[i]], f"{path}: {names[i]}")
 
 
+def _arrays(path: Path, part: str) -> PictureList:
+    """An .npz file, or a part of it. Raises InputError for several parts of which none is named."""
+    from PIL import Image
+
+    parts = array_parts(path)
+    if parts not in ([""], []) and part not in parts:
+        raise InputError(
+            f"{path} has the parts {', '.join(parts)}, and one is needed here. Write it by itself: "
+            'numpy.savez("test.npz", images=..., labels=...).'
+        )
+    part = part if part in parts else ""
+    found = picture_arrays(path, part)
+    if found.labels is None:
+        raise InputError(f"{path} has pictures, but no labels. Write them with numpy.savez: images=..., labels=...")
+    names = [f"{path}, {f'{part} ' if part else ''}picture {i + 1}" for i in range(len(found.images))]
+    return PictureList([path], names, found.labels, lambda i: Image.fromarray(found.images[i]))
+
+
+def _unlabelled_arrays(path: Path) -> PictureList:
+    """The pictures of an .npz file, those of all its parts."""
+    from PIL import Image
+
+    each = {part: picture_arrays(path, part).images for part in array_parts(path) or [""]}
+    names = [f"{path}, {f'{part} ' if part else ''}picture {i + 1}" for part, images in each.items() for i in range(len(images))]
+    whole = [one for images in each.values() for one in images]
+    return PictureList([path], names, [], lambda i: Image.fromarray(whole[i]))
+
+
 def _table(path: Path, config: TargetColumns, labelled: bool = True) -> PictureList:
     """The pictures that a table names in its column `field`."""
     rows = listed_files(path, config, labelled)
@@ -220,7 +257,11 @@ def _table(path: Path, config: TargetColumns, labelled: bool = True) -> PictureL
 def source_of(path: Path, files: list[Path], part: str) -> DataFile:
     """A file itself; or a folder or table as one source: the digest of the names and digests of all its files."""
     if files == [path]:
-        return sources({part: files})[0]
+        whole = sources({part: files})[0]
+        if path.suffix.lower() != ".npz" or part not in array_parts(path):
+            return whole
+        digest_of_part = hashlib.sha256(f"{part} {whole.sha256}".encode()).hexdigest()
+        return DataFile(name=f"{whole.name}: {part}", part=part, bytes=whole.bytes, sha256=digest_of_part)
     listing = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
     size = sum(f.stat().st_size for f in files)
     name, known = "/".join(path.absolute().parts[-2:]), hashlib.sha256(listing.encode()).hexdigest()

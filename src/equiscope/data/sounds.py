@@ -134,13 +134,16 @@ class WaveStore:
 class LabelledRecording:
     """A sound and its target: a class, a list of labels, or a list of numbers; None where it is unknown.
 
-    name_fields  the parts of its file name, by the names in the pattern; load: returns its wave
+    load         returns its wave
+    name_fields  the parts of its file name, by the names in the pattern
+    rate         samples a second of the file; 0 where it is unknown
     """
 
     name: str
     target: Any
     load: Callable[[], Tensor]
     name_fields: dict[str, str] = field(default_factory=dict)
+    rate: int = 0
 
     @property
     def wave(self) -> Tensor:
@@ -233,7 +236,8 @@ class Recordings:
             for where, _, content in contents(name, config, labelled=False):
                 with faults.caught(where):
                     wave, rate = read_sound(where, content=content)
-                    read.append(LabelledRecording(where, None, recordings.waves.put(recordings._checked(wave, rate, where))))
+                    load = recordings.waves.put(recordings._checked(wave, rate, where))
+                    read.append(LabelledRecording(where, None, load, rate=rate))
             if len(read) + len(faults.found) == before:
                 raise no_recording(name)
         faults.check()
@@ -282,7 +286,8 @@ class Recordings:
                     only_classes(self.config, f"{where} is a recording alone")
                 target = fields_of_name.get("label") or folder_of(where) if given is None else given
                 wave, rate = read_sound(where, content=content)
-                read.append(LabelledRecording(where, target, self.waves.put(self._checked(wave, rate, where)), fields_of_name))
+                load = self.waves.put(self._checked(wave, rate, where))
+                read.append(LabelledRecording(where, target, load, fields_of_name, rate))
                 digests[where] = f"{Path(where).name} {target} {hashlib.sha256(content).hexdigest()}\n"
                 size += len(content)
         faults.check()

@@ -65,7 +65,7 @@ def records(
         if any(cells[len(columns) :]):
             raise InputError(
                 f"{name}, line {line} has {len(cells)} columns, but the first line names {len(columns)}. "
-                f"See that {_quoting_hint(dialect)}."
+                f"See that {quoting_hint(dialect)}."
             )
         if cells:
             yield line, dict(zip(columns, cells, strict=False))
@@ -141,7 +141,7 @@ def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, ta
     missing = [column for column in wanted if column not in columns]
     usual = dialect.separator == ("\t" if tab else ",")
     how = "" if usual else f" (between {SIGNS.get(dialect.separator, repr(dialect.separator))})"
-    if any(_is_data(column) for column in columns):
+    if any(is_data(column) for column in columns):
         shown = ", ".join(column[:LONG] for column in columns[:4]) or "empty"
         return (
             f"The first line of {name} names no columns, but reads like data{how}: {shown}. "
@@ -151,12 +151,13 @@ def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, ta
     return f"{name} has the columns {', '.join(columns)}{how}, but no {' and no '.join(map(repr, missing))}. {next_step}"
 
 
-def _is_data(cell: str) -> bool:
+def is_data(cell: str) -> bool:
     """Whether a cell cannot be the name of a column: it is empty, a number, or a long text."""
     return not cell or len(cell) > LONG or len(cell.split()) > WORDS or NUMBER.fullmatch(cell) is not None
 
 
-def _quoting_hint(dialect: Dialect) -> str:
+def quoting_hint(dialect: Dialect) -> str:
+    """How a cell may hold the separator."""
     if dialect.plain:
         return "no tab stands in a cell"
     sign = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}.get(dialect.separator, dialect.separator)

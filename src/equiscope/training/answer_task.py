@@ -9,8 +9,9 @@ from torch import Tensor
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built
 from equiscope.training.answers import Answer, OneClass
+from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import Task
+from equiscope.training.task import Prediction, Task
 
 TOP = 3  # classes or labels whose probabilities a prediction has
 
@@ -19,11 +20,13 @@ class AnswerTask(Task):
     """A task with one answer for each example.
 
     answer   what the outputs of the model mean
+    domain   of a run: which inputs are usual; None for a run that has none
     targets  of each part, as the loss takes them
     """
 
     answer: Answer
     targets: dict[str, Tensor]
+    domain: InputDomain | None = None
 
     def set_answer(self, answer: Answer) -> None:
         """Begin without targets."""
@@ -75,3 +78,8 @@ class AnswerTask(Task):
         if top < 1:
             raise InputError(f"top is the number of classes to return, 1 or more, but got {top}.")
         return top
+
+    def predictions(self, names: Sequence[str], outputs: Tensor, top: int, numbers: InputNumbers | None = None) -> list[Prediction]:
+        """The predictions of outputs. numbers: of the inputs, to warn of unusual ones."""
+        found = self.answer.predictions(names, outputs, top)
+        return found if self.domain is None or numbers is None else self.domain.warned(found, numbers)

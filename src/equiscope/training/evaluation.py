@@ -44,7 +44,7 @@ def evaluated(
         for low, high in [spread.get(name) or (None, None)]
     ]
     more: Sequence[Mapping[str, Any]] = found.more or [{}] * len(found.names)
-    far = task.far(part, folder, found.errors) if folder is not None else None
+    far = task.far(part, folder, found) if folder is not None else None
     if far is not None:
         more = [dict(one) | {"distance": distance} for one, distance in zip(more, far[0].tolist(), strict=True)]
     examples = [

@@ -14,7 +14,7 @@ from equiscope.data import Images
 from equiscope.data.files import overlap_notes
 from equiscope.data.image_format import FILE as IMAGE_FORMAT
 from equiscope.data.image_format import ImageFormat
-from equiscope.data.images import Pictures, unlabelled_block
+from equiscope.data.images import ImageSet, Pictures, unlabelled_pictures
 from equiscope.data.picture_files import address, converted
 from equiscope.data.targets import target_kind
 from equiscope.data.views import Views
@@ -28,6 +28,7 @@ from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer, OneClass
 from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
 from equiscope.training.folder import read_settings, write_settings
+from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.measures import Outcomes, rate
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
@@ -36,6 +37,7 @@ AT_ONCE = 250  # pictures that are evaluated together, at most
 PAIRS = 2**24  # pairs of their patches, at most
 SMALL, MANY = 16, 5000  # rows and columns, and training pictures, of the simple model
 ALONE = "accuracy (one view)"
+BRIGHT, RESIZED = 0.05, 0.25  # differences of brightness, and of rows and columns as a share, that are usual in any case
 SHOWN = 256  # pixels of the longer side of a picture that is shown, at most
 
 
@@ -47,6 +49,7 @@ class ImagesTask(AnswerTask):
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
     ordered = "learned-nd"
+    input_names = ("brightness", "contrast", "brightness of the border", "detail", "rows of the file", "columns of the file")
 
     def __init__(
         self, recipe: Recipe, image_format: ImageFormat, answer: Answer, pictures: Pictures | None = None
@@ -74,7 +77,9 @@ class ImagesTask(AnswerTask):
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"), answers.read(folder))
+        task = cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"), answers.read(folder))
+        task.domain = InputDomain.read(folder, cls.input_names)
+        return task
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -202,6 +207,10 @@ class ImagesTask(AnswerTask):
         pixels = torch.cat([F.adaptive_avg_pool2d(some.float(), size) for some in images.split(AT_ONCE)])
         return (pixels / 255).flatten(1).double().numpy(), self.targets[part][few]
 
+    def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
+        assert self.pictures is not None
+        return _input_numbers(self.pictures.parts[part])
+
     def _at_once(self, model: Built) -> int:
         """Pictures that are evaluated together: fewer of many patches, as attention has a score for each pair of them."""
         patch = model.spec.patch_size or self.format.size
@@ -225,9 +234,10 @@ class ImagesTask(AnswerTask):
         top = self.top_of(options)
         if not inputs:
             return []
-        names, pictures = unlabelled_block(self.config, inputs, self.format.size, self.format.channels)
-        outputs = [self._outputs(model, images, self.config.views).mean(0).cpu() for images in pictures.split(AT_ONCE)]
-        return self.answer.predictions(names, torch.cat(outputs), top)
+        pictures = unlabelled_pictures(self.config, inputs, self.format.size, self.format.channels)
+        rows = torch.arange(len(pictures)).split(AT_ONCE)
+        outputs = [self._outputs(model, pictures[some], self.config.views).mean(0).cpu() for some in rows]
+        return self.predictions(pictures.names, torch.cat(outputs), top, _input_numbers(pictures))
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         if not Path(example).is_file():
@@ -271,6 +281,20 @@ class ImagesTask(AnswerTask):
             row, row_name, before = 0, "class", model.spec.prefix_tokens
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
         return snapshot | {"tokens": [row_name], "source": names, "grid": [down, across], "attention": attention}
+
+
+def _input_numbers(pictures: ImageSet) -> InputNumbers:
+    """Mean, deviation, mean of the border and mean difference of neighbours, in 0..1; rows and columns of the files."""
+    found = []
+    for some in torch.arange(len(pictures)).split(AT_ONCE):
+        x = pictures[some].float().mean(1) / 255
+        border = torch.cat([x[:, 0], x[:, -1], x[:, :, 0], x[:, :, -1]], -1).mean(-1)
+        steps = torch.cat([x.diff(dim=-1).abs().flatten(1), x.diff(dim=-2).abs().flatten(1)], -1)
+        detail = steps.mean(-1) if steps.shape[-1] else torch.zeros(len(x))
+        found.append(torch.stack([x.mean((1, 2)), x.std((1, 2), correction=0), border, detail], -1))
+    sizes = pictures.sizes.double()
+    least = [BRIGHT, BRIGHT, BRIGHT, BRIGHT / 2, *(sizes.median(0).values * RESIZED).tolist()]
+    return InputNumbers(ImagesTask.input_names, least, torch.cat([torch.cat(found).double(), sizes], -1).numpy())
 
 
 def _features(layer: dict[str, Any], channels: int, patch: Sequence[int]) -> int:

@@ -98,8 +98,9 @@ class MoleculesTask(Task):
         if (domain := AtomDomain.of(self.frames)) is not None:
             domain.write(folder)
 
-    def far(self, part: str, folder: Path, errors: np.ndarray) -> tuple[np.ndarray, str] | None:
+    def far(self, part: str, folder: Path, outcomes: Outcomes) -> tuple[np.ndarray, str] | None:
         assert self.frames is not None
+        errors = outcomes.errors
         if self.frames.periodic or (domain := AtomDomain.read(folder)) is None:
             return None
         distances = domain.distances(self.frames.parts[part])
@@ -300,8 +301,8 @@ class MoleculesTask(Task):
             else:
                 energy = space(t["numbers"], t["positions"], t.get("cell"))
             true, predicted, atoms = true + t["energy"].tolist(), predicted + energy.tolist(), atoms + there.sum(-1).tolist()
-        for frame, energy in zip(self.frames.parts[part], predicted, strict=True) if part == NEW else ():
-            if not math.isfinite(energy):
+        for frame, value in zip(self.frames.parts[part], predicted, strict=True) if part == NEW else ():
+            if not math.isfinite(value):
                 faults.add(f"{frame.name}: {NOT_FINITE}", frame.name)
         faults.check()
         missed_energy = MILLI * np.abs(np.array(predicted) - np.array(true))

@@ -13,7 +13,17 @@ from torch import Tensor, nn
 from equiscope.data import Sounds
 from equiscope.data.picture_files import address
 from equiscope.data.sound_augment import most_samples
-from equiscope.data.sounds import Recordings, SoundFormat, bands, check_samples, features, most_tokens, needed_samples, tokens_of
+from equiscope.data.sounds import (
+    LabelledRecording,
+    Recordings,
+    SoundFormat,
+    bands,
+    check_samples,
+    features,
+    most_tokens,
+    needed_samples,
+    tokens_of,
+)
 from equiscope.data.targets import target_kind
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
@@ -24,6 +34,7 @@ from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.folder import read_settings, write_settings
+from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.measures import Outcomes
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
@@ -41,6 +52,9 @@ class SoundsTask(AnswerTask):
     name: ClassVar[str] = "sounds"
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp",)
+    input_names = (
+        "samples a second of the file", "seconds", "level in dB", "middle of the spectrum in Hz", "95 % of the spectrum below Hz",
+    )  # fmt: skip
 
     def __init__(
         self, recipe: Recipe, sound_format: SoundFormat, answer: Answer, recordings: Recordings | None = None
@@ -76,7 +90,9 @@ class SoundsTask(AnswerTask):
                 f"{folder / SOUND_FORMAT}, which says how this run reads a sound, cannot be read: it has "
                 f"{len(sound_format.mean)} means, but the recipe makes {wide} numbers a window. Train again, or bring it back."
             )
-        return cls(recipe, sound_format, answers.read(folder))
+        task = cls(recipe, sound_format, answers.read(folder))
+        task.domain = InputDomain.read(folder, cls.input_names)
+        return task
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -212,7 +228,12 @@ class SoundsTask(AnswerTask):
         for chosen in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
             tokens = tokens_of(self.config, self.format, waves[chosen]).to(device=device)
             outputs.append(model(tokens).float().cpu())
-        return self.answer.predictions([r.name for r in recordings], torch.cat(outputs), top)
+        numbers = _input_numbers(recordings, self.format.rate)
+        return self.predictions([r.name for r in recordings], torch.cat(outputs), top, numbers)
+
+    def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
+        assert self.recordings is not None
+        return _input_numbers(self.recordings.parts[part], self.format.rate)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
         """The samples of a file. Raises InputError if it is too short, longer than `longest` seconds, or has NaN."""
@@ -271,3 +292,20 @@ def spectrogram(wave: Tensor) -> np.ndarray:
     decibels = 10 * energy.clamp(min=1e-10).log10()
     share = ((decibels.max() - decibels) / LOUD).clamp(max=1)
     return (255 * share).round().byte().flip(0)[None].numpy()
+
+
+def _input_numbers(recordings: Sequence[LabelledRecording], rate: int) -> InputNumbers:
+    """Rate of the file, length, level, and where the energy lies in the spectrum. rate: to which recordings were brought."""
+    rows = []
+    for recording in recordings:
+        wave = recording.wave.double()
+        power = torch.fft.rfft(wave).abs().square()
+        hertz = torch.linspace(0, rate / 2, len(power), dtype=torch.float64)
+        total = power.sum().clamp(min=1e-30)
+        below = hertz[min(int((power.cumsum(0) < 0.95 * total).sum()), len(hertz) - 1)]
+        level = 10 * torch.log10(wave.square().mean() + 1e-10)
+        middle = (power * hertz).sum() / total
+        rows.append([recording.rate or rate, len(wave) / rate, float(level), float(middle), float(below)])
+    values = np.array(rows)
+    rates, seconds = np.median(values[:, 0]), np.median(values[:, 1])
+    return InputNumbers(SoundsTask.input_names, [0.05 * rates, 0.25 * seconds, 3.0, 0.02 * rate, 0.02 * rate], values)

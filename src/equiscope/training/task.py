@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from equiscope.symmetry import Permute, derive
 from equiscope.training.measures import Outcomes
 from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from equiscope.training.input_domain import InputNumbers
 
 NEW = "data"  # the part that new data is
 
@@ -123,6 +126,7 @@ class Task(ABC):
     folder   of the run during training, where `final` may write files
     ordered  a suitable position scheme, if the order of the tokens matters; else empty
     writes   whether the model predicts tokens that it then reads, so that it needs a causal mask
+    input_names, training_ids  names of `input_numbers`; of texts, the token ids of the training part
     start_fields  fields of the model that may be set beside model.start: those of a new output layer
     """
 
@@ -130,6 +134,8 @@ class Task(ABC):
     ordered: str = "rope"
     writes: bool = False
     start_fields: ClassVar[tuple[str, ...]] = ()
+    input_names: ClassVar[tuple[str, ...]] = ()
+    training_ids: str = ""
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
@@ -212,14 +218,23 @@ class Task(ABC):
         return [{} for _ in rows]
 
     def store_domain(self, folder: Path) -> None:
-        """Store in a run's folder what recognises inputs that are far from the training part; nothing for most tasks."""
-        return
+        """Store in a run's folder what recognises inputs that are unlike the training part."""
+        from equiscope.training.input_domain import InputDomain
 
-    def far(self, part: str, folder: Path, errors: np.ndarray) -> tuple[np.ndarray, str] | None:
-        """How far each example of a part lies from the training part, far above 1, and a sentence; None where that is unknown.
+        if "validation" in self.parts and (train := self.input_numbers("train")) and (held := self.input_numbers("validation")):
+            InputDomain.of(train, held, self.training_ids).write(folder)
 
-        errors  of the examples
-        """
+    def far(self, part: str, folder: Path, outcomes: Outcomes) -> tuple[np.ndarray, str] | None:
+        """How far each example of a part lies from the training part, far above 1, and a sentence; None where that is unknown."""
+        from equiscope.training.input_domain import InputDomain
+
+        known = InputDomain.read(folder, self.input_names)
+        if known is None or (numbers := self.input_numbers(part, known.training_ids)) is None:
+            return None
+        return known.far(numbers, outcomes)
+
+    def input_numbers(self, part: str, training_ids: str = "") -> "InputNumbers | None":
+        """Numbers of the inputs of a part that say whether they are usual; None for a task without them."""
         return None
 
     @property

@@ -4,8 +4,9 @@ One file for each kind of data. Nothing is trained: ten steps are timed, so that
 """
 
 from equiscope.training.draft.draft import RecipeDraft
+from equiscope.training.draft.listing import moved
 from equiscope.training.draft.looking import look
 from equiscope.training.draft.timing import StepTime, fit_budget, timed
 from equiscope.training.draft.written import toml
 
-__all__ = ["RecipeDraft", "StepTime", "fit_budget", "look", "timed", "toml"]
+__all__ = ["RecipeDraft", "StepTime", "fit_budget", "look", "moved", "timed", "toml"]

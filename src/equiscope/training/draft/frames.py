@@ -1,5 +1,6 @@
 """Frames: molecules with energies, and forces where there are any."""
 
+import math
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from equiscope.budgets import DAMAGED
+from equiscope.data.faults import Faults
 from equiscope.data.frame_files import check_memory, molecule_files
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
@@ -98,8 +100,8 @@ def _npz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: l
                     keys.setdefault(field, name)
                 elif field != "forces":
                     raise InputError(
-                        f"{file} has the arrays {listed(names)}: none is known as {field} ({', '.join(known)}). Rename it, or "
-                        "write the recipe by hand: docs/howto/data.md."
+                        f"{file} has the arrays {listed(names)}: none is known as {field} of molecules ({', '.join(known)}), and "
+                        "pictures are called images and labels. Rename them, or write the recipe by hand: docs/howto/data.md."
                     )
             at, z = held[keys["positions"]], held[keys["numbers"]]
             rows = np.broadcast_to(z, at.shape[:2]) if z.ndim == 1 else z
@@ -113,14 +115,20 @@ def _npz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: l
 
 
 def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float]) -> int:
-    forced = 0
-    for frame in read_frames(file):
-        energy = next((name for name in ENERGY if isinstance(frame.values.get(name), int | float)), None)
+    forced, faults = 0, Faults("Take these frames out.")
+    for row, frame in enumerate(read_frames(file)):
+        where = f"{file}, frame {row}"
+        known = [keys["energy"]] if "energy" in keys else ENERGY
+        energy = next((name for name in known if isinstance(frame.values.get(name), int | float)), None)
         if energy is None:
-            raise InputError(
-                f"{file} has a frame whose values are {listed(list(frame.values)) or 'none'}: none is known as an energy "
-                f"({', '.join(ENERGY)}). Write its name into a recipe as data.keys.energy: docs/howto/data.md."
-            )
+            values = listed([name for name in frame.values if name != "comment"]) or "none"
+            if "energy" not in keys:
+                raise InputError(
+                    f"{where} has no known energy ({', '.join(ENERGY)}); its values are: {values}. Write its name "
+                    "into a recipe as data.keys.energy: docs/howto/data.md."
+                )
+            faults.add(f"{where} has no {keys['energy']}; its values are: {values}.", where)
+            continue
         keys.setdefault("energy", energy)
         if force := next((name for name in FORCES if isinstance(frame.values.get(name), torch.Tensor)), None):
             keys.setdefault("forces", force)
@@ -128,8 +136,11 @@ def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: l
         value = frame.values[energy]
         assert isinstance(value, int | float)
         assert frame.numbers is not None
+        if not math.isfinite(value):
+            faults.add(f"{where} has the energy {value}.", where)
         energies.append(float(value))
         numbers.append(frame.numbers.tolist())
+    faults.check()
     return forced
 
 
@@ -139,7 +150,7 @@ def _unit(molecules: list[tuple[list[int], float]]) -> tuple[str, str]:
     if rows and all(energy for _, energy in rows):
         ratio = float(np.median([energy / wanted for wanted, energy in rows]))
         for unit, size in UNITS.items():
-            if 0.95 < ratio * size < 1.05:
+            if 0.8 < ratio * size < 1.25:
                 return unit, f"By their size the energies are in {unit}: those of all electrons of these atoms."
     counts = Counter(len(row) for row, _ in molecules)
     mean = sum(energy for _, energy in molecules) / sum(n * count for n, count in counts.items())

@@ -1,16 +1,24 @@
 """Labelled texts: each with a class or a number, in a table or in folders of classes."""
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from equiscope.data.faults import Faults
+from equiscope.data.sampler import derived_seed
 from equiscope.data.split_folders import part_folders
-from equiscope.data.texts import files, is_text_file
+from equiscope.data.texts import decoded, files, is_text_file
 from equiscope.errors import InputError
+from equiscope.training.draft.copies import MOST, Groups, text_copies
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
 
 LETTERS = 2.5  # characters of a piece, of texts with many short or rare words
+LEAST = 4  # texts of a class, of which some are held out
+SHARE = 0.1  # of the texts for the test part
+SHOWN = 40  # characters of a text in a sentence
 
 
 def of_folders(path: Path, start: str | None) -> RecipeDraft:
@@ -22,21 +30,51 @@ def of_folders(path: Path, start: str | None) -> RecipeDraft:
         f"{path} has {counted(len(paths), 'text')} of {counted(len(counts), 'class', 'classes')}, one folder for each: "
         f"{listed([f'{name} ({count})' for name, count in counts.items()])}."
     ]
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in paths[:2000]]
-    data: dict[str, Any] = {"task": "texts", "train": str(path)}
+    if len(counts) < 2:
+        raise InputError(f"{path} has one class, {next(iter(counts))}. Give a folder with two or more folders of texts.")
+    texts, data = _contents(paths), {"task": "texts", "train": str(path)}
+    draft = _draft(title_of(path), data, texts, counts, understood, start, bool(parts))
+    labels = [file.parent.name for file in paths]
     if parts:
         understood.append(f"The folders {listed([folder.name for folder in parts.values()])} are the parts, and are kept.")
-    return _draft(title_of(path), data, texts, len(paths), counts, understood, start, bool(parts))
+        for part in parts.keys() - {"train"}:
+            draft.warnings += _leaks(part, _contents(files([parts[part]])), texts)
+        return draft
+    return _parted(draft, texts, ("text", "label"), labels, text_copies(texts), start)
 
 
-def of_columns(path: Path, texts: Sequence[str], field: str, label: str, values: Sequence[str], start: str | None) -> RecipeDraft:
-    """A column of texts, and one of classes or of numbers. values: of that."""
-    numbers = not few_values(values)
-    if empty := sum(not text.strip() for text in texts):
-        raise InputError(f"{path} has {counted(empty, 'row')} without a text in {field!r}. Take them out.")
+def _contents(paths: Sequence[Path]) -> list[str]:
+    faults, texts = Faults("Correct these files, or take them out."), []
+    for path in paths:
+        with faults.caught(str(path)):
+            texts.append(decoded(path.read_bytes(), str(path)))
+            if not texts[-1].strip():
+                raise InputError(f"{path} has an empty text.")
+    faults.check()
+    return texts
+
+
+def of_columns(
+    path: Path, texts: Sequence[str], field: str, label: str, values: Sequence[str], start: str | None,
+    group: tuple[str, Sequence[str]] | None = None, others: Mapping[str, Sequence[str]] | None = None,
+    several: str = "",
+) -> RecipeDraft:  # fmt: skip
+    """A column of texts, and one of classes, of several labels, or of numbers. values: of that.
+
+    group    a column whose values say which texts belong together, such as those of one author
+    others   texts of the other parts, if there are any
+    several  separates the labels of a cell; empty for one class
+    """
+    numbers = not several and not few_values(values)
     counts = {} if numbers else dict(sorted(Counter(values).items()))
     data: dict[str, Any] = {"task": "texts", "train": str(path), "field": field}
-    if numbers:
+    if several:
+        each = [[one for part in cell.split(several) if (one := part.strip())] for cell in values]
+        counts = dict(sorted(Counter(one for cell in each for one in cell).items()))
+        data |= {"labels": label, **({} if several == ";" else {"separator": several})}
+        none = sum(not cell for cell in each)
+        what = f"any number of labels, {label}: {listed([f'{name} ({count})' for name, count in counts.items()])}; {none} have none"
+    elif numbers:
         data["numbers"] = [label]
         what = f"a number, {label}, from {min(map(float, values)):g} to {max(map(float, values)):g}"
     else:
@@ -45,7 +83,113 @@ def of_columns(path: Path, texts: Sequence[str], field: str, label: str, values:
     understood = [f"{path} has {counted(len(texts), 'text')} in the column {field}, and for each {what}."]
     if twice := len(texts) - len(set(texts)):
         understood.append(f"{counted(twice, 'text')} occur again; all copies of a text are in one part.")
-    return _draft(title_of(path), data, texts, len(texts), counts, understood, start, False)
+    draft = _draft(title_of(path), data, texts, counts, understood, start, bool(others))
+    if others:
+        draft.understood.append(f"The tables of the parts {listed(['train', *others])} are kept.")
+        draft.data |= {} if "validation" in others else {"held_out": SHARE}
+        for part, own in others.items():
+            draft.warnings += _leaks(part, own, texts)
+        return draft
+    groups = text_copies(texts)
+    return _parted(draft, texts, (field, label), values, groups, start, group)
+
+
+def _parted(
+    draft: RecipeDraft, texts: Sequence[str], columns: tuple[str, str], values: Sequence[str], groups: Groups, start: str | None,
+    group: tuple[str, Sequence[str]] | None = None,
+) -> RecipeDraft:  # fmt: skip
+    """The draft with its parts as tables of texts and values, if copies or a column of groups need that."""
+    counts = Counter[str]() if {"numbers", "labels"} & draft.data.keys() else Counter(values)
+    if groups.largest > MOST:
+        draft.warnings.append(
+            f"{groups.largest:.0%} of the texts are nearly alike: copies are not kept in one part, unless they are equal."
+        )
+        groups = Groups(len(texts))
+        groups.join_equal(texts)
+    near = [rows for rows in groups.rows() if len({texts[row] for row in rows}) > 1]
+    if near:
+        shown = "; ".join(" and ".join(repr(" ".join(texts[i].split())[:SHOWN]) for i in _two(rows, texts)) for rows in near[:2])
+        draft.warnings.append(f"{counted(sum(map(len, near)), 'text')} are nearly copies of another, such as {shown}.")
+    if counts and (odd := [rows for rows in groups.rows() if len({values[row] for row in rows}) > 1]):
+        first = odd[0]
+        draft.warnings.append(
+            f"{counted(len(odd), 'text has', 'texts have')} copies of another class, such as "
+            f"{' '.join(texts[first[0]].split())[:SHOWN]!r} with "
+            f"{' and '.join(sorted({values[row] for row in first}))}: no model can be right on all."
+        )
+    if group is not None:
+        groups.join_equal(value.strip() or None for value in group[1])
+        draft.understood.append(
+            f"The column {group[0]} has {len(set(group[1]))} values, such as {', '.join(sorted(set(group[1]))[:3])}: texts that "
+            "belong together. All texts of one value are in one part."
+        )
+    rare = {name for name, count in counts.items() if count < LEAST}
+    if not near and group is None and not rare:
+        draft.understood.append(
+            f"A tenth of the texts, drawn at random, is the test part; {draft.data['held_out']:.0%} of the others choose the "
+            "weights."
+        )
+        return draft
+    held, stem = draft.data.pop("held_out"), draft.title.replace(" ", "_")
+    draft.data.pop("test_held_out")
+    wanted = {"test": round(SHARE * len(texts)), "validation": max(1, round(held * (1 - SHARE) * len(texts)))}
+    part_of = ["train"] * len(texts)
+    for rows in sorted(groups.rows(), key=lambda rows: derived_seed(0, "part", texts[rows[0]])):
+        part = next((part for part, left in wanted.items() if left >= len(rows) / 2), "train")
+        if rare & {values[row] for row in rows}:
+            part = "train"
+        for row in rows:
+            part_of[row] = part
+        if part in wanted:
+            wanted[part] -= len(rows)
+    names = {part: f"{stem}-{part}.csv" for part in ("train", "validation", "test")}
+    for part, name in names.items():
+        rows = [row for row, own in enumerate(part_of) if own == part]
+        if not rows:
+            raise InputError(
+                f"No text is left for the {part} part: {counted(len(texts), 'text')} are in {counted(len(groups.rows()), 'group')} "
+                "that belong together. Give more texts that differ."
+            )
+        draft.files[name] = _table(columns, [(texts[row], values[row]) for row in rows])
+    draft.data = {"task": "texts", **names, **{key: value for key, value in draft.data.items() if key not in ("task", "train")}}
+    if counts:
+        draft.data["label"] = columns[1]
+    draft.examples = part_of.count("train")
+    draft.comments.pop("data.test_held_out", None)
+    draft.understood.append(
+        f"The parts are tables, {', '.join(names.values())}, drawn at random: {part_of.count('train'):,}, "
+        f"{part_of.count('validation'):,} and {part_of.count('test'):,} texts. Copies of a text are in one part."
+    )
+    if rare:
+        draft.understood.append(f"Classes with fewer than {LEAST} texts are only learned from: {listed(sorted(rare))}.")
+    return draft
+
+
+def _two(rows: Sequence[int], texts: Sequence[str]) -> tuple[int, int]:
+    """Two rows with different texts."""
+    return rows[0], next(row for row in rows if texts[row] != texts[rows[0]])
+
+
+def _leaks(part: str, texts: Sequence[str], train: Sequence[str]) -> list[str]:
+    """A warning if texts of a part are nearly copies of training texts."""
+    groups = text_copies([*texts, *train]).rows()
+    first = len(texts)
+    pairs = [(row, rows[-1] - first) for rows in groups if rows[-1] >= first for row in rows if row < first]
+    if not pairs:
+        return []
+    shown = " and ".join(repr(" ".join(text.split())[:SHOWN]) for text in (texts[pairs[0][0]], train[pairs[0][1]]))
+    return [
+        f"{counted(len(pairs), 'text')} of the {part} part are nearly copies of texts to learn from, such as {shown}: what is "
+        "measured on that part is too good."
+    ]
+
+
+def _table(columns: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def few_values(values: Sequence[str], most: int = 50) -> bool:
@@ -54,17 +198,17 @@ def few_values(values: Sequence[str], most: int = 50) -> bool:
 
 
 def _draft(
-    title: str, data: dict[str, Any], texts: Sequence[str], count: int, counts: dict[str, int], understood: list[str],
+    title: str, data: dict[str, Any], texts: Sequence[str], counts: dict[str, int], understood: list[str],
     start: str | None, parted: bool,
 ) -> RecipeDraft:  # fmt: skip
+    count = len(texts)
     warnings = class_warnings(counts)
-    if counts:
+    if counts and "labels" not in data:
         name, most = max(counts.items(), key=lambda both: both[1])
         understood.append(f"Always to say {name!r} would be right in {most / sum(counts.values()):.0%}.")
     if not parted:
         held = 0.1 if start is None else min(0.1, max(0.01, round(1000 / count, 2)))  # a checkpoint takes long to evaluate
-        data |= {"test_held_out": 0.1, "held_out": held}
-        understood.append(f"A tenth of the texts, drawn at random, is the test part; {held:.0%} of the others choose the weights.")
+        data |= {"test_held_out": SHARE, "held_out": held}
     lengths = sorted(map(len, texts))
     usual = lengths[min(len(lengths) - 1, round(0.98 * len(lengths)))]
     length = max(16, min(256, 8 * round(usual / LETTERS / 8 + 0.5)))

@@ -7,17 +7,25 @@ from pathlib import Path
 
 from equiscope import budgets
 from equiscope.data import find_files
-from equiscope.data.files import is_hidden, open_file
+from equiscope.data.files import is_archive, is_hidden, open_file
 from equiscope.data.frame_files import ENDINGS as FRAMES
+from equiscope.data.picture_arrays import holds_pictures
 from equiscope.data.picture_files import LABELS, PICTURES, is_picture
 from equiscope.data.sound_files import is_sound
-from equiscope.data.split_folders import part_folders
+from equiscope.data.split_folders import part_folders, part_of
 from equiscope.data.texts import is_text_file
 from equiscope.errors import InputError
 from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts
 from equiscope.training.draft.draft import RecipeDraft
 
 SEVERAL = 5  # texts of each folder, where folders are classes
+UNREAD = {  # endings of data in another form -> what to do
+    **dict.fromkeys((".7z", ".rar"), "Unpack it, and name the folder."),
+    **dict.fromkeys((".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow"), "Save it as .csv, and name that."),
+    **dict.fromkeys((".npy", ".mat", ".h5", ".hdf5", ".pkl", ".pt"), "Write its arrays with numpy.savez: images=..., labels=..."),
+    ".json": "Write one object a line, in a file .jsonl.",
+}
+KINDS = {"table": "tables"}  # in a sentence
 TEXTS = (".txt", ".md", ".xml")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".dict")
 
@@ -30,6 +38,8 @@ def look(names: Sequence[str], start: str | None = None) -> RecipeDraft:
     raises  InputError where no kind of data is recognised, with what was found
     """
     paths = [path for name in names for path in find_files(name)]
+    if len(paths) > 1 and (parts := _parts(paths)):
+        return tables.of_parts(parts, start)
     if len(paths) == 2 and all(path.is_file() for path in paths):
         if {_magic(path) for path in paths} == {PICTURES, LABELS}:
             return pictures.of_idx(sorted(paths, key=lambda path: _magic(path) != PICTURES))
@@ -44,35 +54,64 @@ def look(names: Sequence[str], start: str | None = None) -> RecipeDraft:
 
 
 def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
-    kinds = _kinds(path)
+    if holds_pictures(path):
+        return _only("pictures", pictures.of_arrays(path), start)
+    if path.is_file() and (way := UNREAD.get(path.suffix.lower())):
+        raise InputError(f"{name} is a {path.suffix}, which is not read. {way}")
+    kinds = _archived(path) if is_archive(path) and path.is_file() else _kinds(path)
     if not kinds:
+        found = "is empty" if _is_empty(path) else "has no file that is read here" if path.is_dir() else "has no known ending"
         raise InputError(
-            f"{name} has no file that is read here. Known: pictures, sounds, texts (.txt, .md), tables (.csv, .tsv, .jsonl), "
-            "molecules (.npz, .xyz, .extxyz)."
+            f"{name} {found}. Known: pictures, sounds, texts (.txt, "
+            ".md), tables (.csv, .tsv, .jsonl), molecules (.xyz, .extxyz), arrays of pictures or molecules (.npz)."
         )
     kind, count = kinds.most_common(1)[0]
+    if is_archive(path) and path.is_file() and kind not in ("pictures", "texts"):
+        raise InputError(f"{name} is an archive of {KINDS.get(kind, kind)}. Unpack it, and name the folder.")
     if path.is_dir():
-        if kind in ("pictures", "sounds") and kinds["table"] == 1 and tables.names_files(table := _table_in(path)):
+        if kind in ("pictures", "sounds") and kinds["table"] == 1 and tables.names_files(table := _tables_in(path)[0]):
             return _of_one(table, name, start)
-        if kind == "table" and len(kinds) == 1 and count == 1:
-            return _of_one(_table_in(path), name, start)
-        others = [f"{counted} of {other}" for other, counted in kinds.items() if other != kind and counted * 3 > count]
+        if kind == "table" and len(kinds) == 1:
+            inside = _tables_in(path)
+            if count == 1:
+                return _of_one(inside[0], name, start)
+            if parts := _parts(inside):
+                return tables.of_parts(parts, start)
+            shown = ", ".join(file.name for file in inside[:5]) + (", …" if count > 5 else "")
+            raise InputError(f"{name} has {count} tables: {shown}. Name one, or call them train, val and test.")
+        others = [
+            f"{counted} of {KINDS.get(other, other)}" for other, counted in kinds.items() if other != kind and counted * 3 > count
+        ]
         if others:
             raise InputError(
-                f"{name} has {count} files of {kind}, and {', '.join(others)}. Name the folder or the file that you mean."
+                f"{name} has {count} files of {KINDS.get(kind, kind)}, and {', '.join(others)}. Name the folder or "
+                "the file that you mean."
             )
     if kind == "texts" and path.is_dir() and _has_classes(path):
         return labelled.of_folders(path, start)
     if start is not None and kind != "table":
         raise InputError(f"--start is for texts with a class or a number, but these are {kind}. Leave it out.")
     draft = {
-        "pictures": pictures.of_folder, "sounds": sounds.of_folder, "texts": texts.of_files, "molecules": frames.of_files,
+        "pictures": pictures.of_path, "sounds": sounds.of_path, "texts": texts.of_files, "molecules": frames.of_files,
     }.get(kind)  # fmt: skip
     return tables.of_file(path, start) if draft is None else draft(path)
 
 
-def _table_in(folder: Path) -> Path:
-    return next(file for file in sorted(folder.rglob("*")) if _kind(file) in TABLES)
+def _tables_in(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*")) if _kind(file) in TABLES and not is_hidden(file.relative_to(folder))]
+
+
+def _parts(paths: Sequence[Path]) -> dict[str, Path]:
+    """Tables whose names are those of parts, train among them; nothing for others."""
+    found = {part_of(path.name.split(".")[0]): path for path in paths if path.is_file() and _kind(path) in TABLES}
+    return found if len(found) == len(paths) and "train" in found and "" not in found else {}
+
+
+def _only(kind: str, draft: RecipeDraft, start: str | None) -> RecipeDraft:
+    """The draft. Raises InputError if a checkpoint is to be started from, which is for texts."""
+    if start is not None:
+        raise InputError(f"--start is for texts with a class or a number, but these are {kind}. Leave it out.")
+    return draft
 
 
 def _has_classes(path: Path) -> bool:
@@ -81,6 +120,17 @@ def _has_classes(path: Path) -> bool:
     folders = [folder for folder in inner.iterdir() if folder.is_dir() and not is_hidden(Path(folder.name))]
     loose = any(_kind_of(file) for file in inner.iterdir() if file.is_file())
     return len(folders) >= 2 and not loose and all(sum(map(is_text_file, folder.iterdir())) >= SEVERAL for folder in folders)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file has no bytes, or a folder no files."""
+    return path.stat().st_size == 0 if path.is_file() else not any(file.is_file() for file in path.rglob("*"))
+
+
+def _archived(path: Path) -> Counter[str]:
+    with budgets.undamaged(path), budgets.archive(path) as held:
+        names = [Path(one.name) for one in held if not is_hidden(Path(one.name))]
+    return Counter(kind for name in names if (kind := _kind_of(name)))
 
 
 def _kinds(path: Path) -> Counter[str]:

@@ -10,6 +10,8 @@ from equiscope.data.files import open_file
 from equiscope.data.sampler import derived_seed
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError
+from equiscope.training.draft.copies import MOST as LARGEST
+from equiscope.training.draft.copies import Groups, text_copies
 from equiscope.training.draft.draft import RecipeDraft, counted, title_of
 
 Pair = tuple[str, str]
@@ -44,17 +46,28 @@ def of_pairs(pairs: Sequence[Pair], title: str, what: str) -> RecipeDraft:
         targets[" ".join(source.lower().split())].append(target)
     if len(targets) < 50:
         raise InputError(f"{what}, but has {len(targets)} different sources, and 50 or more are needed. Give more pairs.")
-    count = max(5, min(MOST, round(len(targets) * SHARE)))
-    order = sorted(targets, key=lambda source: derived_seed(0, "pair", source))
-    part_of = dict.fromkeys(order[:count], "validation") | dict.fromkeys(order[count : 2 * count], "test")
-    stem = title.replace(" ", "_")
-    rows: dict[str, list[Pair]] = {"train": [], "validation": [], "test": []}
-    for source, target in whole:
-        rows[part_of.get(" ".join(source.lower().split()), "train")].append((source, target))
-    files = {f"{stem}-{part}.tsv": _table(some) for part, some in rows.items()}
     letters = [len({sign for pair in whole[:20_000] for sign in pair[i]}) for i in (0, 1)]
     lengths = [sum(len(pair[i]) for pair in whole) / len(whole) for i in (0, 1)]
     short = lengths[0] < 20 and letters[0] < 120
+    sources = list(targets)
+    copies = Groups(len(sources)) if short else text_copies(sources)
+    if copies.largest > LARGEST:  # they are alike rather than copies
+        copies = Groups(len(sources))
+    groups = [[sources[row] for row in rows] for rows in copies.rows()]
+    count = max(5, min(MOST, round(len(targets) * SHARE)))
+    wanted, part_of = {"validation": count, "test": count}, dict[str, str]()
+    for group in sorted(groups, key=lambda group: derived_seed(0, "pair", group[0])):
+        part = next((part for part, left in wanted.items() if left >= len(group) / 2), "train")
+        part_of |= dict.fromkeys(group, part)
+        if part in wanted:
+            wanted[part] -= len(group)
+    stem = title.replace(" ", "_")
+    rows: dict[str, list[Pair]] = {"train": [], "validation": [], "test": []}
+    for source, target in whole:
+        rows[part_of[" ".join(source.lower().split())]].append((source, target))
+    if empty := [part for part, some in rows.items() if not some]:
+        raise InputError(f"{what}, but most sources are nearly copies of each other, so no {empty[0]} part is left. Give others.")
+    files = {f"{stem}-{part}.tsv": _table(some) for part, some in rows.items()}
     many = sum(len(some) > 1 for some in targets.values())
     understood = [
         f"{what}: {counted(len(whole), 'pair')}, {lengths[0]:.0f} and {lengths[1]:.0f} characters long on average.",
@@ -62,6 +75,11 @@ def of_pairs(pairs: Sequence[Pair], title: str, what: str) -> RecipeDraft:
         f"{len(rows['test']):,} pairs, drawn at random; a source is in one part only.",
     ]
     warnings = []
+    if near := [group for group in groups if len(group) > 1]:
+        warnings.append(
+            f"{counted(sum(map(len, near)), 'source')} are nearly copies of another, such as {near[0][0][:40]!r} and "
+            f"{near[0][1][:40]!r}. They are in one part."
+        )
     if many:
         warnings.append(f"{counted(many, 'source')} have several targets. One of them is one answer too few for the exact match.")
     if len(whole) < len(pairs):

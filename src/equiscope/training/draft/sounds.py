@@ -1,94 +1,97 @@
 """Sounds: folders of classes, or files whose names say class, speaker and take."""
 
+import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from equiscope.data import Sounds
+from equiscope import budgets
+from equiscope.data.faults import Faults
+from equiscope.data.files import is_hidden
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import part_folders
-from equiscope.data.targets import listed_files
 from equiscope.errors import InputError
 from equiscope.tokens import read_sound
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, number_ranges, title_of
+from equiscope.training.draft.copies import Groups
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.listing import Listing, named_groups, parts_of, tables_of_parts
 
 HEARD = 300  # recordings whose lengths are looked at
-UNTESTED = (
-    "There is no test part: the validation part chooses the weights, so what is measured on it is a little too good. Put "
-    "recordings of other people aside, in folders train, val and test."
-)
+SHARE = 0.2  # of the recordings for the test part, where names say no speaker; half as many choose the weights
 FAST = 16_000  # hertz: speech has little above half of that
 
 
-def of_folder(path: Path) -> RecipeDraft:
-    """A folder of recordings, or one recording with its like beside it."""
+def of_path(path: Path) -> RecipeDraft:
+    """A folder of recordings: with a folder for each class, in folders of parts, or with names that say the class."""
     if path.is_file():
         raise InputError(f"{path} is one recording. Name the folder that has all of them.")
     parts = part_folders(path, is_sound, True)
-    files = sorted(file for file in (parts["train"] if parts else path).rglob("*") if is_sound(file))
+    files = _recordings(parts["train"] if parts else path)
+    labels = [file.parent.name for file in files]
     data: dict[str, Any] = {"task": "sounds", "train": str(path)}
-    folders = Counter(file.parent.name for file in files)
-    understood, warnings, train, example = [], [], len(files), str(files[-1])
-    if len(folders) > 1:
-        counts = dict(sorted(folders.items()))
-        understood.append(
-            f"{path} has {counted(len(files), 'recording')} of {len(counts)} classes, one folder for each: {_class_sizes(counts)}."
-        )
-        if parts:
-            understood.append(f"The folders {listed([folder.name for folder in parts.values()])} are the parts, and are kept.")
-        else:
-            data["held_out"] = 0.15
-            warnings.append(UNTESTED)
-            train = round(train * 0.85)
-    else:
-        pattern, fields = _pattern(files)
-        data["pattern"] = pattern
-        counts = dict(sorted(Counter(row["label"] for row in fields).items()))
-        understood.append(
-            f"{path} has {counted(len(files), 'recording')}, named {pattern}: {len(counts)} classes, {_class_sizes(counts)}."
-        )
-        where, sentence, train = _where(fields)
-        understood.append(sentence)
-        data |= {"where": where} if where else {"held_out": 0.15}
-        warnings += [] if where else [UNTESTED]
-        wanted = where.get("test", {})
-        example = next((str(file) for file, row in zip(files, fields, strict=True) if _in(row, wanted)), example)
-    warnings += class_warnings(counts)
-    return _draft(path, files, data, train, understood, warnings, example)
+    if len(set(labels)) > 1:
+        listing = Listing(files, labels, "one folder for each")
+        if not parts:
+            return of_listing(path, listing)
+        understood, warnings = [listing.sentence(path, "recording")], []
+        understood.append(f"The folders {listed([folder.name for folder in parts.values()])} are the parts, and are kept.")
+        data |= {} if "validation" in parts else {"held_out": 0.15}
+        if "test" not in parts:
+            warnings.append("There is no test part: what is measured on the validation part has chosen the weights too.")
+        example = str(_recordings(parts.get("test", parts["train"]))[0])
+        return _draft(path, data, listing, len(files), understood, warnings, {}, example)
+    pattern, fields = _pattern(files)
+    listing = Listing(files, [row["label"] for row in fields], f"named {pattern}", False)
+    where, sentence, train = _where(fields)
+    if not where:
+        return of_listing(path, listing)
+    example = next(str(file) for file, row in zip(files, fields, strict=True) if _in(row, where["test"]))
+    understood = [listing.sentence(path, "recording"), sentence]
+    return _draft(path, data | {"pattern": pattern, "where": where}, listing, train, understood, [], {}, example)
 
 
-def of_table(path: Path, columns: dict[str, Any]) -> RecipeDraft:
-    """A table of recordings. columns: the fields of the recipe that name its columns: field; label or numbers."""
-    data: dict[str, Any] = {"task": "sounds", "train": str(path), **columns}
-    rows = listed_files(path, msgspec.convert(data, Sounds))
-    many, numbers = counted(len(rows), "recording"), columns.get("numbers", [])
-    if len(rows) < 20:
-        raise InputError(f"{path} has {many}, too few for three parts. Give 20 or more.")
-    counts = {} if numbers else dict(sorted(Counter(row.target for row in rows).items()))
-    if numbers:
-        understood = [f"{path} names {many}, and for each {number_ranges(numbers, [row.target for row in rows])}."]
+def of_listing(path: Path, listing: Listing) -> RecipeDraft:
+    """Recordings and their classes, in parts that are lists of files."""
+    listing.check(path, "recording")
+    groups, understood, warnings = Groups(len(listing.files)), [listing.sentence(path, "recording")], list[str]()
+    groups.join_equal(hashlib.sha256(file.read_bytes()).digest() for file in listing.files)
+    if copies := [rows for rows in groups.rows() if len(rows) > 1]:
+        shown = " and ".join(listing.files[row].name for row in copies[0][:2])
+        warnings.append(f"{counted(sum(map(len, copies)), 'recording')} are copies of another, such as {shown}.")
+    if values := named_groups(listing.files, listing.labels):
+        groups.join_equal(values)
+        understood.append(
+            f"A part of each file name is one of {len(set(values))} words, such as {', '.join(sorted(set(values))[:3])}: taken for "
+            "speakers, or other groups that belong together. A group is in one part."
+        )
     else:
-        understood = [f"{path} has {many} of {len(counts)} classes, in the column {data['label']}: {_class_sizes(counts)}."]
-    data |= {"test_held_out": 0.15, "held_out": 0.1}
-    understood.append("15 % of the recordings, drawn at random, are the test part, and a tenth of the others choose the weights.")
-    warnings = ["If one speaker or one source has several recordings, it is in several parts: what is measured is then too good."]
-    files = [row.file for row in rows]
-    return _draft(path, files, data, round(len(rows) * 0.765), understood, warnings + class_warnings(counts), str(files[-1]))
+        understood.append("File names do not say who speaks: the parts may share voices, and then what is measured is too good.")
+    rows = parts_of(listing.labels, groups.rows(), SHARE)
+    names, tables = tables_of_parts(title_of(path).replace(" ", "_"), listing, rows)
+    understood.append(f"The parts are lists of files, {', '.join(tables)}, drawn at random: copies are in one part.")
+    example = str(listing.files[rows.index("test")])
+    data = {"task": "sounds", **names}
+    return _draft(path, data, listing, rows.count("train"), understood, warnings, tables, example)
+
+
+def _recordings(folder: Path) -> list[Path]:
+    inside = budgets.listed(folder.rglob("*"), folder)
+    return sorted(file for file in inside if file.is_file() and is_sound(file) and not is_hidden(file.relative_to(folder)))
 
 
 def _draft(
-    path: Path, files: Sequence[Path], data: dict[str, Any], train: int, understood: list[str], warnings: list[str], example: str
+    path: Path, data: dict[str, Any], listing: Listing, train: int, understood: list[str], warnings: list[str],
+    files: dict[str, str], example: str,
 ) -> RecipeDraft:  # fmt: skip
-    rates, lengths = Counter[int](), []
-    for file in files[:: max(1, len(files) // HEARD)]:
-        wave, rate = read_sound(file)
-        rates[rate] += 1
-        lengths.append(len(wave) / rate)
+    rates, lengths, faults = Counter[int](), list[float](), Faults()
+    for file in listing.files[:: max(1, len(listing.files) // HEARD)]:
+        with faults.caught(str(file)):
+            wave, rate = read_sound(file)
+            rates[rate] += 1
+            lengths.append(len(wave) / rate)
+    faults.check()
     lengths.sort()
     usual = lengths[min(len(lengths) - 1, round(len(lengths) * 0.98))]
     longest = min(10.0, max(0.5, round(usual * 2 + 0.5) / 2))
@@ -100,12 +103,9 @@ def _draft(
     hop = 10 if longest <= 2 else 20 if longest <= 5 else 40
     data |= {
         "rate": rate, "tokens": "log-mel", "window_ms": 25 if hop == 10 else 2 * hop, "hop_ms": hop, "mels": 40, "longest": longest,
+        "smoothing": 0.1, "center": True,
+        "augment": {"speed": 0.15, "shift": 30, "gain": 6, "noise": 0.03, "bands": 4, "windows": 3},
     }  # fmt: skip
-    if "numbers" not in data:
-        data |= {
-            "smoothing": 0.1, "center": True,
-            "augment": {"speed": 0.15, "shift": 30, "gain": 6, "noise": 0.03, "bands": 4, "windows": 3},
-        }  # fmt: skip
     turn = {"scheme": "rope", "scaling": {"kind": "linear", "factor": hop / 1000}}
     model = {
         "width": 96, "layers": 4, "readout": "mean", "dropout": 0.1,
@@ -114,7 +114,6 @@ def _draft(
     comments = {
         "data.rate": "samples a second to which every recording is brought",
         "data.longest": "seconds; the rest of a longer recording is cut off",
-        "data.numbers": "their recordings are not changed at random: another speed or loudness may change a number",
         "data.center": "without the response of the microphone",
         "data.where": "whose recordings are not learned from",
         "model.block": "positions are seconds: the fastest rotation is one radian a hop",
@@ -122,12 +121,8 @@ def _draft(
     optimiser = {"rate": 1.5e-3, "floor": 0.02, "decay": 0.05, "betas": [0.9, 0.98], "average": 0.99}
     return RecipeDraft(
         title_of(path), data, model, train, 40 if train < 5000 else 20, 32, understood, optimiser, {"samples": 4},
-        warnings, comments, {}, [example],
+        warnings + class_warnings(listing.counts), comments, files, [example],
     )  # fmt: skip
-
-
-def _class_sizes(counts: dict[str, int]) -> str:
-    return listed([f"{name} ({count})" for name, count in counts.items()])
 
 
 def _pattern(files: list[Path]) -> tuple[str, list[dict[str, str]]]:
@@ -165,7 +160,7 @@ def _pattern(files: list[Path]) -> tuple[str, list[dict[str, str]]]:
 
 
 def _where(fields: list[dict[str, str]]) -> tuple[dict[str, Any], str, int]:
-    """The recordings of the other parts, by speaker where names say one; what that is; and how many remain."""
+    """The other parts, by speaker or else by take, a sentence, and how many recordings remain; nothing where neither fits."""
     speakers = sorted({row["speaker"] for row in fields if "speaker" in row})
     of_class: dict[str, set[str]] = defaultdict(set)
     for row in fields:
@@ -185,16 +180,15 @@ def _where(fields: list[dict[str, str]]) -> tuple[dict[str, Any], str, int]:
         field = max(others, key=lambda name: len({row[name] for row in fields}), default="")
         values = sorted({row[field] for row in fields}) if field else []
         if len(values) < 5:
-            return (
-                {},
-                "The names say neither four speakers with every class nor five takes: parts are drawn at random.",
-                len(fields),
-            )
+            return {}, "", len(fields)
         order = sorted(values, key=lambda value: derived_seed(0, "take", value))
         share = max(1, len(values) // 10)
         where = {"validation": {field: sorted(order[:share])}, "test": {field: sorted(order[share : 3 * share])}}
         sentence = f"The parts are takes ({field}): {listed(sorted(order[share : 3 * share]))} are the test part."
     held = sum(_in(row, wanted) for row in fields for wanted in where.values())
+    learned = {row["label"] for row in fields if not any(_in(row, wanted) for wanted in where.values())}
+    if learned != {row["label"] for row in fields}:
+        return {}, "", len(fields)
     return where, sentence, len(fields) - held
 
 

@@ -1,48 +1,76 @@
 """Tables: columns say whether they are pictures, sounds, pairs of texts, or texts to learn from."""
 
-import io
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
-from equiscope.data.sound_files import is_sound
-from equiscope.data.tables import detect_dialect, read_rows
-from equiscope.data.texts import decoded, parsed
+from equiscope.data.texts import decoded
 from equiscope.errors import InputError
 from equiscope.training.draft import labelled, pairs, pictures, sounds, texts
-from equiscope.training.draft.draft import RecipeDraft, title_of
+from equiscope.training.draft.draft import RecipeDraft, counted, title_of
+from equiscope.training.draft.listing import has_ending, listing_of_table
+from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
 
-PATHS, LABELS = ("path", "file", "filename"), ("label", "class", "category", "sentiment")
 FEW = 50  # different values of a column: more may be texts
+SEVERAL = ("labels", "tags", "topics", "genres", "categories", "keywords")  # columns that may hold several labels
+GROUPS = ("group", "speaker", "author", "user", "username", "patient", "subject", "person", "document", "conversation", "session")
 PAIRS = (("source", "target"), ("src", "tgt"), ("word", "pronunciation"), ("question", "answer"), ("input", "output"))
 
 
-def of_file(path: Path, start: str | None = None) -> RecipeDraft:
-    """A table: .csv, .tsv or .jsonl."""
+def of_parts(parts: dict[str, Path], start: str | None = None) -> RecipeDraft:
+    """Tables of the parts train, validation and test, with the same columns."""
+    draft = of_file(parts["train"], start, {part: path for part, path in parts.items() if part != "train"})
+    if draft.data["task"] != "texts":
+        raise InputError(
+            f"{' and '.join(map(str, parts.values()))} are parts of texts to write or of pairs. A draft is written for one file of "
+            "them: name that."
+        )
+    return draft
+
+
+def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None = None) -> RecipeDraft:
+    """A table: .csv, .tsv or .jsonl. others: tables of the other parts, with the same columns."""
     if ".dict" in path.suffixes:
         return _dictionary(path)
-    names, rows = _read(path)
+    table = read_table(path)
+    names, rows, lines = table.names, table.rows, table.lines
     if not rows:
+        table.faults.check()
         raise InputError(f"{path} has a first line, and no other. Give a table with examples.")
     columns = {name: [row.get(name, "") for row in rows] for name in names}
-    if (field := _files(path, columns)) is not None:
-        return _only(_of_files(path, columns, field), start)
+    if (column := _files(path, columns)) is not None:
+        return _only(_of_files(path, table, columns, column), start)
     long = [name for name in names if _is_text(columns[name])]
     few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
-    label = next((name for name in LABELS if name in few), None)
+    several = ""  # separates the labels of a cell
+    label = next((name for name in CLASSES if name in few), None)
+    if label is None and (tags := next((name for name in names if name in table.lists or name.lower() in SEVERAL), None)):
+        several = ";" if tags in table.lists else next((sign for sign in ";|," if any(sign in cell for cell in columns[tags])), "")
+        label, long = tags if several else None, [name for name in long if name != tags or not several]
+    if label is None and (named := next((name for name in CLASSES if name in names and len(names) > 1), None)):
+        _check_label(path, named, columns[named])
     if long and (label is not None or len(long) == 1):
-        field = "text" if "text" in long else max(long, key=lambda name: sum(map(len, columns[name][:1000])))
+        text = "text" if "text" in long else max(long, key=lambda name: sum(map(len, columns[name][:1000])))
         numbers = [name for name in names if name not in few and name not in long and _are_numbers(columns[name])]
         label = label or next(iter([name for name in few if not _are_numbers(columns[name])] or few or numbers), None)
         if label is None:
-            return _only(texts.of_files(path, field), start)
-        return labelled.of_columns(path, columns[field], field, label, columns[label], start)
+            return _only(texts.of_files(path, text), start)
+        for name in (text,) if several else (text, label):
+            empty = [line for line, value in zip(lines, columns[name], strict=True) if not value.strip()]
+            for line in empty:
+                table.faults.add(f"{path}, line {line} has nothing in the column {name}.", f"{path}, line {line}")
+        table.faults.check()
+        group = next((name for name in names if _is_group(name, columns[name]) and name not in (text, label)), None)
+        grouped = None if group is None else (group, columns[group])
+        texts_of = {part: [row.get(text, "") for row in read_table(other).rows] for part, other in (others or {}).items()}
+        draft = labelled.of_columns(path, columns[text], text, label, columns[label], start, grouped, texts_of, several)
+        draft.data |= {part: str(other) for part, other in (others or {}).items()}
+        return draft
+    table.faults.check()
     if len(long) >= 2:
         known = next((pair for pair in PAIRS if set(pair) <= set(long)), (long[0], long[1]))
         rows_of_pairs = list(zip(columns[known[0]], columns[known[1]], strict=True))
@@ -56,41 +84,36 @@ def of_file(path: Path, start: str | None = None) -> RecipeDraft:
 
 def names_files(path: Path) -> bool:
     """Whether a table has a column of pictures or sounds that are there."""
-    names, rows = _read(path)
-    return _files(path, {name: [row.get(name, "") for row in rows] for name in names}) is not None
+    table = read_table(path)
+    return _files(path, {name: [row.get(name, "") for row in table.rows] for name in table.names}) is not None
 
 
 def _files(path: Path, columns: Mapping[str, Sequence[str]]) -> str | None:
     """The column that names pictures or sounds; one of a usual name first."""
     for name in sorted(columns, key=lambda name: name not in PATHS):
-        some = [Path(value.strip()) for value in columns[name][:50]]
-        if (
-            some
-            and all(is_picture(file) or is_sound(file) for file in some)
-            and any((path.parent / file).is_file() for file in some)
-        ):
+        some = [value.strip() for value in columns[name][:50]]
+        if some and all(map(has_ending, some)) and any((path.parent / file).is_file() for file in some):
             return name
     return None
 
 
-def _of_files(path: Path, columns: Mapping[str, Sequence[str]], field: str) -> RecipeDraft:
+def _of_files(path: Path, table: TableRows, columns: Mapping[str, Sequence[str]], column: str) -> RecipeDraft:
     """A table of pictures or sounds, with classes or numbers. Whole numbers that only count the lines are left out."""
-    others = {name: values for name, values in columns.items() if name != field and len(set(values)) > 1}
-    few = [name for name, values in others.items() if labelled.few_values(values) and "" not in values]
+    others = {name: values for name, values in columns.items() if name != column and len(set(values)) > 1}
+    few = [name for name, values in others.items() if labelled.few_values([value for value in values if value])]
     numbers = [name for name, values in others.items() if _are_numbers(values) and not _counts_lines(values)]
     several = [name for name in numbers if name not in few or not all(float(value).is_integer() for value in others[name])]
-    label = next((name for name in few if name in LABELS), None)
+    label = next((name for name in few if name in CLASSES), None)
     if label is None and not several:
         label = next(iter([name for name in few if name not in numbers] or few), None)
     if label is None and not several:
         raise InputError(
-            f"{path} names files in {field!r}, but none of its other columns is of classes or of numbers: "
+            f"{path} names files in {column!r}, but none of its other columns is of classes or of numbers: "
             f"{', '.join(others) or 'there are none'}."
         )
-    said: dict[str, Any] = {"label": label} if label is not None else {"numbers": several}
-    of_table = pictures.of_table if is_picture(Path(columns[field][0].strip())) else sounds.of_table
-    draft = of_table(path, {"field": field, **said})
-    if unused := [name for name in columns if name not in (field, label, *(several if label is None else []))]:
+    listing = listing_of_table(path, table, column, label, several)
+    draft = (pictures if is_picture(listing.files[0]) else sounds).of_listing(path, listing)
+    if unused := [name for name in columns if name not in (column, label, *(several if label is None else []))]:
         draft.understood.append(f"Not used: {', '.join(unused)}. To predict one of them, see data.label and data.numbers.")
     return draft
 
@@ -110,10 +133,28 @@ def _dictionary(path: Path) -> RecipeDraft:
     )
 
 
+def _check_label(path: Path, name: str, values: Sequence[str]) -> None:
+    """Raises InputError for a column of classes that has one class, or nearly as many as examples."""
+    different = len(set(values))
+    if different == 1:
+        raise InputError(f"Every example of {path} has the {name} {values[0]!r}. Give examples of two classes or more.")
+    if not _are_numbers(values):
+        raise InputError(
+            f"The column {name} of {path} has {different} different values for {counted(len(values), 'example')}. Classes need "
+            "four examples or more each, on average. If these are texts to be written, call the columns source and target."
+        )
+
+
 def _only(draft: RecipeDraft, start: str | None) -> RecipeDraft:
     if start is not None:
         raise InputError(f"--start is for texts with a class or a number, but this is the task {draft.data['task']}. Leave it out.")
     return draft
+
+
+def _is_group(name: str, values: Sequence[str]) -> bool:
+    """Whether a column says which rows belong together: by its name, with several values that repeat."""
+    known = name.lower().removesuffix("_id").removesuffix("id").rstrip("_ ") in GROUPS
+    return known and 5 <= len(set(values)) <= len(values) / 2
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
@@ -128,24 +169,3 @@ def _is_text(values: Sequence[str]) -> bool:
     different = len(set(values))
     letters = sum(any(sign.isalpha() for sign in value) for value in values[:1000])
     return different > min(FEW, len(values) / 2) and letters > 0.6 * min(1000, len(values))
-
-
-def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    with open_file(path) as file:
-        text = decoded(file.read(), str(path))
-    if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson"):
-        lines = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        rows = [parsed(line, where) for where, line in lines]
-        if odd := next((where for (where, _), row in zip(lines, rows, strict=True) if not isinstance(row, dict)), None):
-            raise InputError(f"{odd} is no table of names and values. Each line is one, in braces.")
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return names, [{name: str(value) for name, value in row.items()} for row in rows]
-    first = text.split("\n", 1)[0]
-    dialect = detect_dialect(first, ["\0"], ".tsv" in path.suffixes)
-    whole = [row for _, row in read_rows(io.StringIO(text), str(path), dialect) if row]
-    if not whole:
-        raise InputError(f"{path} is empty: it has no first line that names columns.")
-    names = [name.strip() for name in whole[0]]
-    if Counter(names).most_common(1)[0][1] > 1:
-        raise InputError(f"{path} has two columns of the same name in its first line: {', '.join(names)}. Rename one.")
-    return names, [dict(zip(names, row, strict=False)) for row in whole[1:]]

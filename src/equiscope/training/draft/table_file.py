@@ -1,0 +1,94 @@
+"""Table file: the columns and rows of a .csv, .tsv or .jsonl file that is looked at, and every line that does not fit."""
+
+import io
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equiscope.data.faults import Faults
+from equiscope.data.files import open_file
+from equiscope.data.tables import EXCEL, Dialect, detect_dialect, is_data, quoting_hint, read_rows
+from equiscope.data.texts import decoded, kind_of, parsed
+from equiscope.errors import InputError
+from equiscope.training.draft.draft import counted
+
+PATHS = ("path", "file", "filename", "file_name", "image", "audio")  # columns with the names of files
+CLASSES = ("label", "class", "category", "sentiment")  # columns with classes
+CELL = 2**31 - 1  # characters of a cell
+SHOWN = 30  # characters of a cell in a sentence
+
+
+@dataclass
+class TableRows:
+    """The columns and rows of a table, the line of each row, what is wrong with others, and the columns that hold lists."""
+
+    names: list[str] = field(default_factory=list)
+    rows: list[dict[str, str]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    faults: Faults = field(default_factory=lambda: Faults("Correct these lines, or take them out."))
+    lists: set[str] = field(default_factory=set)
+
+
+def read_table(path: Path) -> TableRows:
+    """A table. Raises InputError if it has no first line of names; lines that do not fit are among its faults."""
+    with open_file(path) as file:
+        text = decoded(file.read(), str(path))
+    if not text.strip():
+        raise InputError(f"{path} is empty: it has no first line that names columns.")
+    if kind_of(path.name) in (".jsonl", ".ndjson"):
+        return _objects(path, text)
+    first, _, rest = text.partition("\n")
+    skipped = 0
+    if declared := EXCEL.fullmatch(first):
+        dialect, text, skipped = Dialect(declared[1], False), rest, 1
+    else:
+        dialect = detect_dialect(first, ["\0"], ".tsv" in path.suffixes)
+    whole = [(line, row) for line, row in read_rows(io.StringIO(text), str(path), dialect, CELL, skipped) if row]
+    if not whole:
+        raise InputError(f"{path} is empty: it has no first line that names columns.")
+    names = [name.strip() for name in whole[0][1]]
+    if any(map(is_data, names)):
+        shown = ", ".join(repr(name[:SHOWN]) for name in names[:4])
+        raise InputError(
+            f"The first line of {path} names no columns, but reads like data: {shown}. Put a line of names in front, such as "
+            f"{', '.join(['text', 'label', 'column3', 'column4', 'column5'][: len(names)])}."
+        )
+    if Counter(names).most_common(1)[0][1] > 1:
+        raise InputError(f"{path} has two columns of the same name in its first line: {', '.join(names)}. Rename one.")
+    table = TableRows(names)
+    for line, row in whole[1:]:
+        if len(row) < len(names) or any(row[len(names) :]):
+            hint = f": see that {quoting_hint(dialect)}" if len(row) > len(names) else ""
+            table.faults.add(
+                f"{path}, line {line} has {counted(len(row), 'column')}, but the first line names {len(names)}{hint}.",
+                f"{path}, line {line}",
+            )
+            continue
+        table.rows.append(dict(zip(names, row, strict=False)))
+        table.lines.append(line)
+    return table
+
+
+def _objects(path: Path, text: str) -> TableRows:
+    """Lines of JSON, each an object; null is empty, and a list becomes its items, separated by semicolons."""
+    table = TableRows()
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        with table.faults.caught(where):
+            row = parsed(line, where)
+            if not isinstance(row, dict):
+                raise InputError(f"{where} is no table of names and values. Each line is one, in braces.")
+            table.lists |= {name for name, value in row.items() if isinstance(value, list)}
+            table.rows.append({name: _cell(value) for name, value in row.items()})
+            table.lines.append(number)
+    table.names = list(dict.fromkeys(name for row in table.rows for name in row))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ";".join(map(str, value))
+    return "" if value is None else str(value)
