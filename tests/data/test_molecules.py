@@ -219,7 +219,7 @@ WRONG = [
     (lambda t: ethanol(train=altered(t / "a.npz", forces=np.zeros((40, 8, 3)))), r"forces has shape \(40, 8, 3\)"),
     (lambda t: ethanol(train=altered(t / "a.npz", coords=np.zeros((40, 27)))), r"places are \[frames, atoms, 3\]"),
     (lambda t: ethanol(train=altered(t / "a.npz", nuclear_charges=np.full(9, 200))), r"elements are 1 to 118"),
-    (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, "a"))), r"energies has values of the type .*real numbers are needed"),
+    (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, "a"))), r"energies has values .*real numbers are needed"),
     (lambda t: ethanol(train=altered(t / "a.npz", energies=np.full(40, None))), r"cannot be read"),
     (lambda t: ethanol(train=written(t / "a.npz", "no")), r"a\.npz cannot be read"),
     (lambda t: ethanol(train_count=39), r"has 40 frames for this, but 39 are for training and 8 held out"),
