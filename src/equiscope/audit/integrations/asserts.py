@@ -16,6 +16,8 @@ from equiscope.audit.statements.statement import ActionChoice, Output, PropertyC
 from equiscope.record import Row
 from equiscope.record.report import finding
 
+__tracebackhide__ = True  # pytest shows the line of the test and the message, not the functions of this file
+
 
 def assert_equivariant(
     model: nn.Module, *inputs: Any, action: ActionChoice, output: Output = None, tolerance: float | None = None, **settings: Any

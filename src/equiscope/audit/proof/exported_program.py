@@ -180,7 +180,14 @@ def _silenced() -> Iterator[None]:
 
     loggers = [
         logging.getLogger(n)
-        for n in ("torch.export", "torch._export", "torch.fx", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")
+        for n in (
+            "torch.export",
+            "torch._export",
+            "torch.fx",
+            "torch._dynamo",
+            "torch.fx.experimental.symbolic_shapes",
+            "torch.__trace",
+        )
     ]
     before = [logger.level for logger in loggers]
     for logger in loggers:
