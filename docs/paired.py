@@ -18,7 +18,7 @@ from pathlib import Path
 import equiscope as eq
 from equiscope.cli.train import evaluate
 from equiscope.data.files import find_files
-from equiscope.record.evaluation import between, number
+from equiscope.record.evaluation import MetricDifference, between, number
 from equiscope.training.verbs import is_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,8 +44,9 @@ $ equiscope evaluate runs/seed-0 runs/seed-1 takes-5-9.zip --html seeds.html
 {output}
 ```
 
-Alone, seed 0 has an accuracy of {first} ({first_interval}) and seed 1 of {second} ({second_interval}). {overlap} The difference is
-{difference} ({interval}), {verdict}. {p}
+Alone, seed 0 has an accuracy of {first} ({first_interval}) and seed 1 of {second} ({second_interval}). {overlap} The
+difference is {difference} ({interval}), {verdict}. {p}
+{loss}
 
 - The interval of a difference is a bootstrap over the examples: {resamples:,} times, examples are drawn with replacement, for both
   runs the same ones. `p` is McNemar's exact test, from the examples that only one of the runs has right; it is for rates alone.
@@ -98,6 +99,16 @@ def printed(words: list[str]) -> str:
     return out.getvalue().strip()
 
 
+def said_of_loss(loss: MetricDifference) -> str:
+    """The loss reads all probabilities, and not only which one is largest."""
+    assert loss.low is not None
+    assert loss.high is not None
+    interval = between(loss.low, loss.high)
+    if loss.low <= 0 <= loss.high:
+        return f"That of the loss is {number(loss.difference)} ({interval}), no significant difference either."
+    return f"That of the loss, which reads all probabilities, is {number(loss.difference)} ({interval}), and does not contain 0."
+
+
 def page(work: Path) -> str:
     """The page, from runs in a folder, which are trained where they are missing."""
     with chdir(work):
@@ -122,7 +133,7 @@ def page(work: Path) -> str:
         overlap="These intervals overlap." if overlap else "These intervals do not overlap.", difference=number(one.difference),
         interval=between(one.low, one.high),
         verdict=f"which does not contain 0: {better} is better on this file" if decided else "no significant difference",
-        p=f"McNemar's test has p = {one.p:.2g}.",
+        p=f"McNemar's test has p = {one.p:.2g}.", loss=said_of_loss(found.differences[-1]),
     )  # fmt: skip
 
 

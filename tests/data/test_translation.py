@@ -243,7 +243,7 @@ def test_a_table_without_the_columns_is_refused_with_those_it_has(tmp_path):
     (tmp_path / "a.tsv").write_text("en\tde\na\tb\n")
     refused(tmp_path, r"a\.tsv has the columns en, de, but no 'source'", train="a.tsv", validation=None)
     (tmp_path / "b.tsv").write_text("source\ttarget\na\tb\nc\n")
-    refused(tmp_path, r"b\.tsv, line 3 has 1 columns", train="b.tsv", validation=None)
+    refused(tmp_path, r"b\.tsv, line 3 has 1 cell, but", train="b.tsv", validation=None)
     (tmp_path / "c.jsonl").write_text('{"source": "a", "target": "b"}\n{"source": "a"}\n')
     refused(tmp_path, r"c\.jsonl, line 2 has no text 'target'", train="c.jsonl", validation=None)
     (tmp_path / "d.txt").write_text("a\tb\n")

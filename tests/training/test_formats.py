@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +212,113 @@ def test_the_same_examples_are_used_alike_in_every_form(kinds, equi, tmp_path, c
             assert len(found) >= 1
         else:
             assert found == pytest.approx(answers(kind, made, files_of(kind, made.first, made.base), equi), abs=1e-3)
+
+
+# ------------------------------------------------------------------------------------------------------------ bad files
+def zipped(path, members):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+
+
+def ethanol(base, **changes):
+    with np.load(base / "frames.npz") as held:
+        some = {name: held[name].copy() for name in held.files}
+    for name, change in changes.items():
+        some[name] = change(some[name])
+    np.savez(base / "bad.npz", **some)
+    return base / "bad.npz"
+
+
+def bad_frames(base):
+    """Each bad file, and what is said of it."""
+    good = (base / "folder" / "00.xyz").read_text()
+    atom = good.splitlines()[3]
+    other, unnamed = good.replace("O ", "N ", 1), good.replace("energies=", "E=", 1)
+    broken = good.replace(atom, " ".join(["nan", *atom.split()[1:]]), 1)
+    (base / "several.extxyz").write_text(good + unnamed + other + good.replace(atom.split()[1], "inf", 1) + unnamed)
+    yield (
+        "several.extxyz",
+        (
+            "frame 1 has no value 'energies'; its values are: E, forces. Set data.keys.energy. 1 other has the same fault",
+            "frame 3 has coordinates that are no numbers (NaN or infinite). Take it out of the file.",
+            "frame 2 of the data part has an atom of N, but training has only H, C, O.",
+        ),
+    )
+    (base / "element.xyz").write_text(broken)
+    yield "element.xyz", ("element.xyz, line 4: there is no element 'nan'. Correct the line.",)
+    (base / "wide.xyz").write_bytes(good.encode("utf-16"))
+    yield "wide.xyz", ("wide.xyz is UTF-16, and text files are UTF-8. Convert it: iconv -f UTF-16 -t UTF-8.",)
+    (base / "table.csv").write_text("path,label\n")
+    yield "table.csv", ("table.csv is no file of frames. Frames are in files that end in .npz",)
+    zipped(base / "mixed.zip", {"a.xyz": good, "b.xyz": unnamed, "c.xyz": "9\n", "__MACOSX/._a.xyz": "\0"})
+    yield "mixed.zip", ("mixed.zip: b.xyz has no value 'energies'", "mixed.zip: c.xyz ends after line 1")
+    (base / "cut.zip").write_bytes((base / "packed.zip").read_bytes()[:300])
+    yield "cut.zip", ("cut.zip is damaged: File is not a zip file. Fetch it again.",)
+    (base / "far.xyz").write_text(good.replace(atom.split()[1], "1e30", 1))
+    yield "far.xyz", ("far.xyz: the model's prediction is NaN or infinite.",)
+    (base / "same.xyz").write_text(good.replace(good.splitlines()[4].split(None, 1)[1], atom.split(None, 1)[1], 1))
+    yield "same.xyz", ("same.xyz: atoms 2 and 3 have the same position.",)
+    ethanol(base, energies=lambda x: np.where(np.arange(len(x)) % 7, x, np.nan)).rename(base / "nan.npz")
+    yield "nan.npz", ("frame 0 has energies that are no numbers", "3 others have the same fault; the last: ", "frame 21.")
+    ethanol(base, energies=lambda x: np.array([{}] * len(x), dtype=object)).rename(base / "object.npz")
+    yield "object.npz", ("object.npz cannot be read: it holds Python objects, which are not read.",)
+    ethanol(base, coords=lambda x: x.astype(complex)).rename(base / "complex.npz")
+    yield "complex.npz", ("coords has values of the type complex128, and real numbers are needed.",)
+    ethanol(base, nuclear_charges=lambda x: 0 * x).rename(base / "none.npz")
+    yield "none.npz", ("none.npz, frame 0 has no atom",)
+
+
+def test_every_fault_of_new_frames_is_named_with_its_place_and_the_next_step(kinds, equi):  # noqa: F811
+    made = kinds("molecules")
+    for name, said in bad_frames(made.base):
+        refused(equi("evaluate", made.run, made.base / name), *said)
+    for name in ("several.extxyz", "wide.xyz", "table.csv", "cut.zip", "far.xyz", "same.xyz", "none.npz"):
+        refused(equi("predict", made.run, made.base / name), str(made.base))
+
+
+def test_every_fault_of_new_pictures_is_named_at_once(kinds, equi, tmp_path):  # noqa: F811
+    made = kinds("images")
+    good = next((made.base / "folder").rglob("*.png")).read_bytes()
+    for name, content in {"down/a.png": good, "down/b.png": b"no", "dots/c.png": good, "none/d.png": good[:60]}.items():
+        (tmp_path / "new" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "new" / name).write_bytes(content)
+    said = ("dots/c.png has the class 'dots', which is none of: across, down, none.", "b.png cannot be read as a picture")
+    shutil.make_archive(str(tmp_path / "new"), "zip", tmp_path / "new")
+    for name in ("new", "new.zip"):
+        refused(equi("evaluate", made.run, tmp_path / name), *said)
+        refused(equi("predict", made.run, tmp_path / name), "b.png cannot be read as a picture", "d.png cannot be read")
+    (tmp_path / "a.csv").write_text("path,label\nnew/down/a.png,down\nnew/x.png,down\n,none\nnew/down/a.png,\nnew/a,b,c\n")
+    lines = ("line 6 has 3 columns", "line 3: there is no file", "line 4 has no file in 'path'", "line 5 has no class in 'label'")
+    refused(equi("evaluate", made.run, tmp_path / "a.csv"), *lines)
+    zipped(tmp_path / "flat.zip", {"a.png": good})
+    refused(equi("evaluate", made.run, tmp_path / "flat.zip"), "flat.zip: a.png lies in no folder that could be its class.")
+    refused(equi("evaluate", made.run, tmp_path / "new", tmp_path / "new"), "Two names are a pair of idx files, but ")
+
+
+def test_every_fault_of_new_sounds_and_texts_is_named_at_once(kinds, equi, tmp_path):  # noqa: F811
+    sound, text = kinds("sounds"), kinds("texts")
+    wave = next((sound.base / "folder").rglob("*.wav"))
+    for name, content in {"0/a.wav": wave.read_bytes(), "0/b.wav": b"no", "1/c.wav": wave.read_bytes()[:80]}.items():
+        (tmp_path / "new" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "new" / name).write_bytes(content)
+    for name in ("new", "new/*/*.wav"):
+        for verb in ("evaluate", "predict"):
+            refused(equi(verb, sound.run, tmp_path / name), "b.wav cannot be read as a sound", "c.wav is cut off")
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "plant"}\n{"text": 3}\n{no\n[]\n{"text": "b"}\n')
+    said = ("line 2 has no text 'text'", "line 3 is not JSON", "line 4 has no text 'text'; it has: list", "line 5 has no 'label'")
+    refused(equi("evaluate", text.run, tmp_path / "a.jsonl"), *said)
+    (tmp_path / "a.xlsx").write_bytes(b"PK")
+    refused(equi("evaluate", text.run, tmp_path / "a.xlsx"), "a.xlsx is a .xlsx, which is not read.")
+    zipped(tmp_path / "t.zip", {"animal/a.txt": "cat", "plant/b.txt": b"\xff", "plant/c.txt": ""})
+    refused(equi("evaluate", text.run, tmp_path / "t.zip"), "plant/b.txt, line 1 is not UTF-8", "plant/c.txt has an empty text.")
+
+
+def test_an_archive_with_a_password_or_beyond_the_budget_is_refused(kinds, equi, tmp_path):  # noqa: F811
+    made = kinds("language")
+    zipped(tmp_path / "a.zip", {"a.txt": "to be or not to be"})
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    for sign, flag in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(sign) + flag] |= 1
+    (tmp_path / "a.zip").write_bytes(bytes(content))
+    refused(equi("evaluate", made.run, tmp_path / "a.zip"), "a.txt is locked by a password. Unpack the archive first.")

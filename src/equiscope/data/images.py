@@ -21,7 +21,7 @@ from torch import Tensor
 
 from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.faults import Faults
-from equiscope.data.files import find_files, sources
+from equiscope.data.files import find_files, is_archive, sources
 from equiscope.data.picture_arrays import array_parts
 from equiscope.data.picture_files import (
     LABELS,
@@ -188,6 +188,8 @@ class Pictures:
         pictures.classes, pictures.size, pictures.channels, pictures.sources, pictures.notes = classes, size, channels, [], []
         if len(names) > 2:
             raise InputError(f"Pictures are in one place, or in a pair of idx files, but got {len(names)}. Give one or two.")
+        if len(names) == 2 and (other := next((p for n in names for p in find_files(n) if p.is_dir() or is_archive(p)), None)):
+            raise InputError(f"Two names are a pair of idx files, but {other} is none. Give one folder, archive or table.")
         if len(names) == 1:
             one_part(_one(names[0], None), is_picture, True)
         pictures.parts = {part: pictures._read(part, names[0] if len(names) == 1 else (names[0], names[1]), None)}
@@ -235,19 +237,19 @@ class Pictures:
         given = list_pictures(path, self.config, part)
         self.notes += separator_notes([path], (self.config.field, *target_columns(self.config)))
         self.sources.append(source_of(path, given.files, part))
+        faults = Faults()
         if target_kind(self.config) == "class":
-            self._check_classes(given)
-        return self._fitted(given, given.targets, given.names)
+            self._check_classes(given, faults)
+        return self._fitted(given, given.targets, given.names, faults)
 
-    def _check_classes(self, given: PictureList) -> None:
-        """Check that the classes of a part are known; of the first part, they become known."""
+    def _check_classes(self, given: PictureList, faults: Faults) -> None:
+        """Add a fault for each picture of an unknown class; those of the first part become known."""
         if self.classes is None:
             self.classes = tuple(sorted(set(given.targets), key=by_value))
-        faults, known = Faults(), set(self.classes)
+        known = set(self.classes)
         for where, name in zip(given.names, given.targets, strict=True):
             if name not in known:
                 faults.add(f"{where} has the class {name!r}, which is none of: {', '.join(self.classes)}.", where)
-        faults.check()
 
     def _read_pair(self, part: str, paths: list[Path]) -> ImageSet:
         """idx files: pictures and labels."""
@@ -260,9 +262,10 @@ class Pictures:
             self.classes = tuple(map(str, range(int(labels.max()) + 1)))
         wrong = np.flatnonzero(labels >= len(self.classes))
         if len(wrong):
+            more = f", and {len(wrong) - 1} more labels are wrong" if len(wrong) > 1 else ""
             raise InputError(
                 f"{paths[1]}: label {wrong[0] + 1} is {labels[wrong[0]]}, but there are {len(self.classes)} classes, "
-                f"0 to {len(self.classes) - 1}. Name them all in data.classes, or mend the file."
+                f"0 to {len(self.classes) - 1}{more}. Name them all in data.classes, or mend the file."
             )
         names_of_classes = [self.classes[label] for label in labels.tolist()]
         if self.channels in (None, 1) and self.size in (None, images.shape[1:]):  # as they are
@@ -273,10 +276,15 @@ class Pictures:
         names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
         return self._fitted(PictureList(paths, names, [], lambda i: Image.fromarray(images[i])), names_of_classes)
 
-    def _fitted(self, given: "PictureList", targets: Sequence[Any], names: Sequence[str] = ()) -> ImageSet:
-        """Pictures of one size and number of channels: those of the first picture, if the recipe has none."""
+    def _fitted(
+        self, given: "PictureList", targets: Sequence[Any], names: Sequence[str] = (), faults: Faults | None = None
+    ) -> ImageSet:  # fmt: skip
+        """Pictures of one size and number of channels: those of the first picture, if the recipe has none.
+
+        faults  that were found before, which are raised with those of pictures
+        """
         block: np.ndarray | None = None
-        sizes, faults = torch.zeros(len(given.names), 2, dtype=torch.long), Faults()
+        sizes, faults = torch.zeros(len(given.names), 2, dtype=torch.long), faults or Faults()
         for i, where in enumerate(given.names):
             with faults.caught(where):
                 picture = given.read(i)

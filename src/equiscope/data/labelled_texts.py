@@ -13,7 +13,7 @@ from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import records, separator_notes
 from equiscope.data.targets import ADVICE, TABLES, WAY, check_targets, only_classes, target_columns, target_kind, target_of
-from equiscope.data.texts import decoded, files, is_text_file, kind_of, lines_of, members, parsed
+from equiscope.data.texts import check_kind, decoded, files, is_text_file, kind_of, lines_of, members, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 
@@ -150,7 +150,10 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
         for name, content in members(path):
             kind = kind_of(name)
             if kind not in TABLES:
-                text = decoded(content.read(), name)
+                text = ""
+                with faults.caught(name):
+                    check_kind(name)
+                    text = decoded(content.read(), name)
                 target = Path(member_name(name)).parent.name if labelled else None
                 if labelled:
                     only_classes(config, f"{name} is a text alone")
@@ -158,28 +161,34 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
                     faults.add(f"{name} lies in no folder that could be its class. Give a table, or a folder for each class.", name)
                 found.append(LabelledText(text, target, name))
                 continue
-            for where, row in _rows(content, name, kind, config, labelled):
+            for where, row in _rows(content, name, kind, config, labelled, faults):
                 one = _example(where, row, config, labelled)
                 faults.add(one, where) if isinstance(one, str) else found.append(one)
+    known = {where for places in faults.found.values() for where in places[1:]}
     for row in found:
-        if not row.text.strip():
+        if not row.text.strip() and row.where not in known:
             faults.add(f"{row.where} has an empty text.", row.where)
     faults.check()
     if not found:
-        raise InputError(f"{', '.join(map(str, paths))} has no text in it.")
+        raise InputError(f"{', '.join(map(str, paths))} has no text in it. Give a file that has some.")
     return found
 
 
-def _rows(content: Any, name: str, kind: str, config: Texts, labelled: bool) -> Iterator[tuple[str, Any]]:
+def _rows(
+    content: Any, name: str, kind: str, config: Texts, labelled: bool, faults: Faults
+) -> Iterator[tuple[str, Any]]:  # fmt: skip
     if kind in (".csv", ".tsv"):
         wanted = [config.field, *(target_columns(config) if labelled else [])]
         way = WAY.format(what="the text")
-        for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL):
+        for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL, faults):
             yield f"{name}, line {line}", row
         return
     for number, one in enumerate(lines_of(content, name, 2**18), 1):
         if one.strip():
-            yield f"{name}, line {number}", parsed(one, f"{name}, line {number}")
+            where, found = f"{name}, line {number}", list[Any]()
+            with faults.caught(where):
+                found.append(parsed(one, where))
+            yield from ((where, value) for value in found)
 
 
 def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledText | str:

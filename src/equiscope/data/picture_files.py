@@ -47,15 +47,15 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
             raise
         raise InputError(f"{path} cannot be read: {error}. Fetch it again.") from error
     start = int.from_bytes(data[:4].tobytes(), "big")
+    if start != magic and len(data) >= 4:
+        raise InputError(
+            f"{path} is no idx file of {what}: it begins with 0x{start:08x}, not 0x{magic:08x}. "
+            "A pair is two files, the pictures first: [images, labels]."
+        )
     if len(data) < 4 * (1 + axes):
         raise InputError(
             f"{path} is no idx file of {what}: it is too short, {len(data)} bytes where {4 * (1 + axes)} stand in front. "
             "Fetch it again."
-        )
-    if start != magic:
-        raise InputError(
-            f"{path} is no idx file of {what}: it begins with 0x{start:08x}, not 0x{magic:08x}. "
-            "data.train takes two files, pictures first: [images, labels]."
         )
     shape = tuple(int(n) for n in np.frombuffer(data[4 : 4 * (1 + axes)].tobytes(), ">u4"))
     if math.prod(shape) != len(data) - 4 * (1 + axes) or not math.prod(shape):
@@ -119,7 +119,7 @@ def list_pictures(path: Path, config: TargetColumns, part: str = "") -> PictureL
         return _arrays(path, part)
     raise InputError(
         f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz, .zip), table (.csv, .tsv, .jsonl) or .npz. "
-        'A pair of idx files is given as ["images", "labels"].'
+        "A pair of idx files is two names: the pictures, and their labels."
     )
 
 
@@ -197,7 +197,12 @@ def _archive(path: Path) -> PictureList:
     names, read = _archived(path)
     no_parts(path, names)
     tops = sorted({str(Path(name).parent.parent) for name in names})
-    if len(tops) != 1 or not Path(names[0]).parent.name:
+    if loose := [name for name in names if not Path(name).parent.name]:
+        raise InputError(
+            f"{path}: {loose[0]} lies in no folder that could be its class. Put the pictures of each class into a folder, or give "
+            "a table with the columns path and label."
+        )
+    if len(tops) != 1:
         raise InputError(
             f"{path} has {'no pictures' if not names else 'pictures in classes of several folders: ' + ', '.join(tops)}. "
             "It takes one folder for each class, side by side; unpack it, and name the folder that has them."

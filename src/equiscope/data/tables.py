@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from equiscope.data.faults import Faults
 from equiscope.errors import InputError, did_you_mean, sentences
 
 CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
@@ -57,17 +58,24 @@ def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most
 
 
 def records(
-    lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL
+    lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL, faults: Faults | None = None
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The cells of each line of a table by column name, with the line number. Raises InputError as `table`."""
+    """The cells of each line of a table by column name, with the line number.
+
+    faults  to which lines with more cells than columns are added; by default they are raised
+    raises  InputError as `table`
+    """
     columns, whole, dialect = table(lines, name, wanted, way, most)
+    own = Faults() if faults is None else faults
     for line, cells in whole:
         if any(cells[len(columns) :]):
-            raise InputError(
+            own.add(
                 f"{name}, line {line} has {len(cells)} columns, but the first line names {len(columns)}. "
-                f"See that {quoting_hint(dialect)}."
-            )
-        if cells:
+                f"See that {quoting_hint(dialect)}.", f"{name}, line {line}",
+            )  # fmt: skip
+            if faults is None:
+                own.check()
+        elif cells:
             yield line, dict(zip(columns, cells, strict=False))
 
 

@@ -113,7 +113,7 @@ def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> li
     found: list[ListedFile] = []
     faults = Faults(ADVICE)
     targets: dict[Path, Any] = {}
-    for where, row in _rows(path, wanted):
+    for where, row in _rows(path, wanted, faults):
         name = row.get(config.field) if isinstance(row, dict) else None
         if not isinstance(name, str) or not name.strip():
             has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
@@ -137,10 +137,14 @@ def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> li
     return found
 
 
-def _rows(path: Path, wanted: Sequence[str]) -> list[tuple[str, Any]]:
+def _rows(path: Path, wanted: Sequence[str], faults: Faults) -> list[tuple[str, Any]]:
     text = decoded(budgets.unpacked(path), str(path))
     if kind_of(path.name) in (".csv", ".tsv"):
-        table = records(io.StringIO(text), str(path), wanted, WAY.format(what="the file names"))
+        table = records(io.StringIO(text), str(path), wanted, WAY.format(what="the file names"), faults=faults)
         return [(f"{path}, line {line}", row) for line, row in table]
     lines = ((f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-    return [(where, parsed(line, where)) for where, line in lines]
+    found = []
+    for where, line in lines:
+        with faults.caught(where):
+            found.append((where, parsed(line, where)))
+    return found

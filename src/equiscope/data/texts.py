@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
+from equiscope.data.faults import SHOWN, Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, open_file
 from equiscope.data.split_folders import no_parts
 from equiscope.data.tables import records
@@ -21,7 +22,7 @@ from equiscope.errors import InputError, did_you_mean, sentences
 TEI = "{http://www.tei-c.org/ns/1.0}"
 BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
-UNREAD = (".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
+UNREAD = (".xlsx", ".xls", ".ods", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
 BETWEEN = "\n\n"  # two documents
 
@@ -85,7 +86,7 @@ def named_files(text: str) -> list[Path]:
     if "*" in text and ("/" in text or "." in text) and not any(map(str.isspace, text)):
         return find_files(text)
     try:
-        path = Path(text)
+        path = Path(text or "\0")
         return [path] if path.is_file() or path.is_dir() else []
     except (OSError, ValueError):  # too long for a name, or a zero byte
         return []
@@ -205,23 +206,36 @@ def _documents(name: str, file: Readable, field: str, stretch: int) -> Iterator[
     if kind == ".xml":
         yield iter([tei(_all(file, name), name)])
     elif kind in (".jsonl", ".ndjson"):
+        faults = Faults()
         for number, line in enumerate(lines_of(file, name, stretch), 1):
-            if line.strip():
-                yield iter([_field(line, field, f"{name}, line {number}")])
+            text = None
+            with faults.caught(f"{name}, line {number}"):
+                text = _field(line, field, f"{name}, line {number}") if line.strip() else None
+            if text is not None:
+                yield iter([text])
+            if len(faults.found) >= SHOWN:  # a long file is not read to its end
+                break
+        faults.check()
     elif kind in (".csv", ".tsv"):
         for text in _column(file, name, field, stretch):
             yield iter([text])
     elif kind == ".arrow":
         for text in _rows(name, field):
             yield iter([text])
-    elif kind in UNREAD:
+    else:
+        check_kind(name)
+        yield _decoded(file, name, stretch)
+
+
+def check_kind(name: str) -> None:
+    """Raise InputError for a file that is no plain text by its name."""
+    kind = kind_of(name)
+    if kind in UNREAD:
         raise InputError(
             f"{name} is a {kind}, which is not read. Unpack it, or give .txt, .jsonl, .csv, .tar, .zip or a folder of them."
         )
-    elif kind == ".json":
+    if kind == ".json":
         raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
-    else:
-        yield _decoded(file, name, stretch)
 
 
 def _all(file: Readable, name: str) -> bytes:

@@ -340,7 +340,8 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[SentencePair]:
             yield SentencePair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
         elif cells:  # no empty line
             where = f"{path}, line {line}"
-            faults.add(f"{where} has {len(cells)} columns, but the first line names {len(names)}. Correct the line.", where)
+            count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
+            faults.add(f"{where} has {count}, but the first line names {len(names)} columns. Correct the line.", where)
     faults.check()
 
 
