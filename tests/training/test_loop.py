@@ -4,6 +4,9 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -175,6 +178,59 @@ def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypat
     else:
         with pytest.raises(InputError, match=r"engine\.compile could not compile this model here: C\+\+ compile error"):
             fit(found, task, tmp_path / "run")
+
+
+def test_compiling_is_announced_where_it_happens_and_evaluation_compiles_nothing(tmp_path, monkeypatch):
+    """With a compiler that only traces, which takes no time: the batches of step 9 and later are shorter."""
+    found, task = small(tmp_path, engine={"compile": True})
+    batch, compiled = task.batch, torch.compile
+
+    def shorter(step, *rest):
+        made = batch(step, *rest)
+        return made if step < 8 else replace(made, tensors={name: tensor[:, :5] for name, tensor in made.tensors.items()})
+
+    def traced(self, **options):
+        self._compiled_call_impl = compiled(self._call_impl, backend="eager", dynamic=False)
+
+    monkeypatch.setattr(task, "batch", shorter)
+    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    said: list[object] = []
+    watcher = Watcher(
+        entry=lambda entry: said.append((type(entry).__name__, entry.step)), compiling=said.append,
+        message=lambda sentence: said.append(sentence.partition(",")[0]),
+    )  # fmt: skip
+    fit(found, task, tmp_path / "run", watcher)
+    steps = [one for one in said if not isinstance(one, tuple) or one[0] != "Sample"]
+    first = steps.index(True)
+    assert steps[first - 2 : first + 3] == [("Score", 0), loop.COMPILING.partition(",")[0], True, False, ("Point", 1)]
+    again = steps.index(True, first + 1)
+    assert steps[again - 2 : again + 3] == [
+        ("Score", 8), "Step 9 has inputs of another shape", True, False, ("Point", 9),
+    ]  # fmt: skip
+    assert steps.count(True) == steps.count(False) == 2
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name != "posix", reason="signals of a process")
+def test_the_first_ctrl_c_ends_a_compilation_of_a_process(tmp_path):
+    from tests.training.test_resume import as_toml
+
+    (tmp_path / "recipe.toml").write_text(as_toml(plain(tmp_path, engine={"compile": True})))
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "equiscope.cli", "train", "recipe.toml"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=tmp_path, env=environment, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert process.stderr is not None
+    said = [process.stderr.readline()]
+    while said[-1] and loop.COMPILING not in said[-1]:
+        said.append(process.stderr.readline())
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "SIGINT while the model was compiled; nothing was saved yet" in out
+    assert "Traceback" not in err
 
 
 def test_compiling_without_a_compiler_is_refused_before_anything_is_written(tmp_path, monkeypatch):

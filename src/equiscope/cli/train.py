@@ -223,6 +223,26 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def _bar() -> Any:
+    """A bar for steps, with the time left, and for a compilation, of unknown length, with the time so far."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+
+    class Count(ProgressColumn):
+        def render(self, task: Any) -> str:
+            return "" if task.total is None else f"{int(task.completed)}/{int(task.total)}"
+
+    class Time(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Any) -> str:
+            if task.total is None:
+                return f"{clock(task.elapsed or 0.0)} so far"
+            return "" if task.time_remaining is None else f"{clock(task.time_remaining)} left"
+
+    return Progress(Count(), BarColumn(), TextColumn("{task.description}"), Time(), console=Console(stderr=True))
+
+
 TIMED = 10  # steps after the first, from which the time of the others is known
 
 
@@ -246,14 +266,7 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
 
     def __enter__(self) -> "TrainingProgress":
         if not self.quiet:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-
-            self.bar = Bar(
-                MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"), TextColumn("left"), TimeRemainingColumn(),
-                console=Console(stderr=True),
-            )  # fmt: skip
+            self.bar = _bar()
             self.bar.start()
             self.task = self.bar.add_task("", total=self.steps)
         return self

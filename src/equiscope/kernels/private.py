@@ -10,11 +10,14 @@ torch._C._are_functorch_transforms_active
 torch._C._functorch.is_batchedtensor
     Whether vmap has stacked a tensor. Without it none is taken to be, and vmap takes torch's attention apart by its own rules, of
     which those for a GPU fail in the backward pass (torch 2.11).
+torch._dynamo.callback.callback_handler
+    Says when torch.compile begins to compile. Without it only the first step of a run is known to.
 torch._C._len_torch_dispatch_stack
     Whether a dispatch mode reads the calls of torch. Without it none is taken to, and such a mode reads the calls of the fast path.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -70,3 +73,22 @@ def packs(weight: Tensor) -> bool:
     return weight.dtype == torch.float32 or (
         weight.dtype == torch.bfloat16 and _bfloat16_packs is not None and bool(_bfloat16_packs())
     )
+
+
+@contextmanager
+def on_compilation(begin: Callable[[], None]) -> Iterator[None]:
+    """Inside, `begin` is called whenever torch.compile begins to compile something; never, if torch has no such callback."""
+    try:
+        from torch._dynamo.callback import callback_handler
+    except ImportError:
+        yield
+        return
+
+    def begins(*given: Any) -> None:
+        begin()
+
+    callback_handler.register_start_callback(begins)
+    try:
+        yield
+    finally:
+        callback_handler.remove_start_callback(begins)

@@ -166,7 +166,8 @@ class TrainingEngine:
     def evaluated(self) -> Iterator[Built]:
         """Inside, the model in eval mode with the weights that are evaluated and saved: the averaged ones, if the recipe averages.
 
-        Weights that are sharded over processes are gathered in each of them.
+        Weights that are sharded over processes are gathered in each of them. Nothing is compiled: parts of a few examples, and
+        texts that are continued, have so many shapes that compiling them would take longer than all of them.
         """
         if self.processes.spread:
             weights = state.weights(self.model) if self.average is None else state.gather(self.average.weights)
@@ -175,8 +176,10 @@ class TrainingEngine:
         if self.average is not None:
             self.average.swap(self.model)
         self.model.eval()
+        eager = torch.compiler.set_stance("force_eager") if self.recipe.engine.compile else nullcontext()
         try:
-            yield self.model
+            with eager:
+                yield self.model
         finally:
             self.model.train()
             if self.average is not None:

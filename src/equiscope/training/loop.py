@@ -20,6 +20,7 @@ import torch
 from equiscope.checkpoints import load, run_folder
 from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
 from equiscope.errors import EquiscopeError, InputError
+from equiscope.kernels.private import on_compilation
 from equiscope.models import Built, Model, ModelSpec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.training import folder, simple_model, state
@@ -32,13 +33,14 @@ from equiscope.training.task import Batch, Task, resolve_spec, warnings
 HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 COMPILING = "The first step compiles the model, which takes a minute or more. Ctrl-C stops that at once."
+AGAIN = "Step {step} has inputs of another shape, so the model is compiled again. Ctrl-C stops that at once."
 
 
 @dataclass
 class Watcher:
     """Callbacks: `entry` gets each line of the metrics, `message` gets messages, `begin` gets the run before its first step.
 
-    compiling  gets True before the step that compiles the model, and False after it
+    compiling  gets True when a step begins to compile the model, and False when that is done
     """
 
     entry: Callable[[Entry], None] = field(default=lambda entry: None)
@@ -84,12 +86,11 @@ def _alone(loop: "TrainingLoop", stop_signal: Callable[[], int]) -> Run:
     steps = loop.train(stop_signal)
     try:
         step = next(steps)
-        compiles = loop.recipe.engine.compile
+        first = step
         while True:
             try:
-                with loop.compilation() if compiles else nullcontext():
+                with loop.compilation(step, first) if loop.recipe.engine.compile else nullcontext():
                     done = loop.engine.step(loop.task, step, stop_signal, loop.position)
-                compiles = False
             except Exception as error:
                 step = steps.throw(error)
             else:
@@ -170,7 +171,7 @@ class TrainingLoop:
 
     until  newest checkpoint to resume from; None: the newest one
     spare  checkpoints that are kept beyond those of the recipe, until the run is finished
-    compiling  whether the current step compiles the model: Ctrl-C ends that at once
+    compiling  whether the current step has begun to compile the model: Ctrl-C ends that at once
     position   in the schedule: steps done, or more where a larger share of `budget.minutes` is over
     """
 
@@ -266,18 +267,31 @@ class TrainingLoop:
         return self.position >= self.steps or self.position // every > before // every
 
     @contextmanager
-    def compilation(self) -> Iterator[None]:
-        """Around the step that compiles the model. Raises CompilationStopped at the first Ctrl-C."""
-        self.watcher.message(COMPILING)
-        self.watcher.compiling(True)
-        self.compiling = True
+    def compilation(self, step: int, first: int) -> Iterator[None]:
+        """Around a step, which compiles the model if it is the first, or if its shapes are new.
+
+        raises  CompilationStopped at the first Ctrl-C while it does
+        """
+
+        def begin() -> None:
+            if not self.compiling:
+                self.compiling = True
+                self.watcher.message(COMPILING if step == first else AGAIN.format(step=step + 1))
+                self.watcher.compiling(True)
+
         try:
-            yield
+            if step == first:
+                begin()
+            with on_compilation(begin):
+                yield
+            if self.compiling:
+                self.watcher.compiling(False)
         except KeyboardInterrupt as error:
+            if not self.compiling:
+                raise
             raise CompilationStopped from error
         finally:
             self.compiling = False
-            self.watcher.compiling(False)
 
     def _uncompiled(self, error: Exception, stop: int) -> Run:
         """Handle a failed compilation: a stop signal ends the compiler processes too. Re-raises other errors."""
