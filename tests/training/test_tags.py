@@ -10,6 +10,7 @@ from equiscope.data.tagged_texts import TaggedTexts, Tags, read
 from equiscope.errors import InputError
 from equiscope.training import evaluate, open_task, predict, recipe, train
 from equiscope.training.answers import WordLabels, word_labels
+from equiscope.training.draft import look
 from equiscope.training.reading import merged
 
 
@@ -159,3 +160,20 @@ def test_a_label_that_training_does_not_have_is_named(here):
     conll(here / "b.conll", [[("cat", "VERB"), ("dog", "VERB")]])
     with pytest.raises(InputError, match=r"b\.conll, lines 1 to 2: cat has the class 'VERB', which is none of: NOUN, NUM, PLURAL"):
         open_task(recipe(plain(here / "a.conll", data={"validation": str(here / "b.conll")})))
+
+
+def test_new_recognises_words_with_labels(here):
+    draft = look([str(conll(here / "t.conll"))])
+    assert "t.conll has 100 texts with" in draft.understood[0]
+    assert (draft.data["task"], draft.data["test_held_out"]) == ("tags", 0.1)
+    open_task(recipe(draft.recipe()))
+    assert look([str(conll(here / "t.txt"))]).data["task"] == "tags"
+    rows = [{"id": [1], "words": [w for w, _ in text], "ner_tags": [len(t) for _, t in text]} for text in sentences()]
+    (here / "t.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    draft = look([str(here / "t.jsonl")])
+    assert (draft.data["field"], draft.data["label"]) == ("words", "ner_tags")
+    assert sorted(open_task(recipe(draft.recipe())).classes) == ["3", "4", "6"]  # numbers of classes are labels too
+    (here / "spans.conll").write_text("a B-X\nb I-X\nc O\n\n" * 15 + "d B-Y\ne O\n\n" * 10, encoding="utf-8")
+    assert "The labels mark spans" in look([str(here / "spans.conll")]).understood[1]
+    (here / "poem.txt").write_text("two words\n\n" * 300, encoding="utf-8")  # lines of text
+    assert look([str(here / "poem.txt")]).data["task"] == "language"

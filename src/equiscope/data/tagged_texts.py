@@ -132,14 +132,14 @@ def _listed(row: Any, where: str, config: Tags, labelled: bool) -> LabelledText 
     has = f"it has: {', '.join(map(str, row)) if isinstance(row, dict) else type(row).__name__}"
     for name in names:
         value = row.get(name) if isinstance(row, dict) else None
-        if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value) or not value:
+        if not isinstance(value, list) or not all(isinstance(one, str | int) and str(one).strip() for one in value) or not value:
             return f"{where} has no list of words {name!r}; {has}."
-    words = row[config.field]
+    words = [str(word) for word in row[config.field]]
     if not labelled:
         return LabelledText(tuple(words), None, where)
     if len(words) != len(row[config.label]):
         return f"{where} has {len(words)} words in {config.field!r}, but {len(row[config.label])} labels in {config.label!r}."
-    return LabelledText(tuple(words), row[config.label], where)
+    return LabelledText(tuple(words), [str(label) for label in row[config.label]], where)
 
 
 def _stacked(lines: Iterable[str], name: str, columns: tuple[int, int], labelled: bool) -> Iterator[LabelledText | str]:

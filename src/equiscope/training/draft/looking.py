@@ -15,7 +15,7 @@ from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import part_folders, part_of
 from equiscope.data.texts import is_text_file
 from equiscope.errors import InputError
-from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts
+from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts, words
 from equiscope.training.draft.draft import RecipeDraft
 
 SEVERAL = 5  # texts of each folder, where folders are classes
@@ -62,8 +62,8 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
     if not kinds:
         found = "is empty" if _is_empty(path) else "has no file that is read here" if path.is_dir() else "has no known ending"
         raise InputError(
-            f"{name} {found}. Known: pictures, sounds, texts (.txt, "
-            ".md), tables (.csv, .tsv, .jsonl), molecules (.xyz, .extxyz), arrays of pictures or molecules (.npz)."
+            f"{name} {found}. Known: pictures, sounds, texts (.txt, .md), tables (.csv, .tsv, .jsonl), "
+            "words with labels (.conll, .conllu, .bio), molecules (.xyz, .extxyz), arrays of pictures or molecules (.npz)."
         )
     kind, count = kinds.most_common(1)[0]
     if is_archive(path) and path.is_file() and kind not in ("pictures", "texts"):
@@ -87,6 +87,8 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
                 f"{name} has {count} files of {KINDS.get(kind, kind)}, and {', '.join(others)}. Name the folder or "
                 "the file that you mean."
             )
+    if path.is_file() and kind in ("texts", "table", "words") and (columns := words.columns_of(path)) is not None:
+        return words.of_file(path, columns, start)
     if kind == "texts" and path.is_dir() and _has_classes(path):
         return labelled.of_folders(path, start)
     if start is not None and kind != "table":
@@ -149,6 +151,8 @@ def _kind_of(file: Path) -> str:
         return "sounds"
     if kind in FRAMES:
         return "molecules"
+    if kind in words.ENDINGS:
+        return "words"
     if kind in TABLES:
         return "table"
     about = file.stem.upper() in ("README", "LICENSE", "LICENCE", "CITATION", "NOTICE", "CHANGELOG")
