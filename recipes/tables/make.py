@@ -77,7 +77,8 @@ def pitch(folder: Path, count: int | None) -> str:
         semitones = draw.uniform(0, 36)
         hertz, overtones = 110 * 2 ** (semitones / 12), draw.uniform(0, 1, 6) ** 2
         phases = draw.uniform(0, 2 * np.pi, 6)
-        sound = sum(a * np.sin(2 * np.pi * (k + 1) * hertz * seconds + p) for k, (a, p) in enumerate(zip(overtones, phases)))
+        waves = np.sin(2 * np.pi * np.outer(np.arange(1, 7) * hertz, seconds) + phases[:, None])
+        sound = overtones @ waves
         sound = 0.3 * sound / np.abs(sound).max() + draw.uniform(0, 0.2) * draw.normal(size=len(seconds))
         with wave.open(str(folder / "pitch" / f"{i:04}.wav"), "wb") as file:
             file.setnchannels(1)

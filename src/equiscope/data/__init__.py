@@ -5,6 +5,7 @@ from equiscope.data.images import Images
 from equiscope.data.labelled_texts import Texts
 from equiscope.data.language import Language, Passages
 from equiscope.data.molecules import Molecules
+from equiscope.data.point_sets import PointSets
 from equiscope.data.sampler import Sampler, generator
 from equiscope.data.sounds import Sounds
 from equiscope.data.synthetic import Synthetic
@@ -17,6 +18,7 @@ __all__ = [
     "Missing",
     "Molecules",
     "Passages",
+    "PointSets",
     "Sampler",
     "Sounds",
     "Synthetic",

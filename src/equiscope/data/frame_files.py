@@ -94,7 +94,7 @@ def frames(
             continue
         if labelled and frame_format.table is not None and (energies is None or is_archive(path)):
             energies = _table(path, frame_format, recipe_folder)
-        for where, content in _points(path):
+        for where, content in point_files(path):
             with own.caught(where):
                 points = content()
                 for row, one in enumerate(points):
@@ -124,7 +124,7 @@ def _kind(path: Path) -> str:
     return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
 
 
-def _points(path: Path) -> Iterator[tuple[str, Callable[[], list[Points]]]]:
+def point_files(path: Path) -> Iterator[tuple[str, Callable[[], list[Points]]]]:
     """Each molecule file, and a function that reads its points."""
     if not is_archive(path):
         yield str(path), lambda: read_frames(path)

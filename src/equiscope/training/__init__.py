@@ -8,6 +8,7 @@ from equiscope.training.labelled_texts import TextsTask
 from equiscope.training.language import LanguageTask
 from equiscope.training.loop import Watcher, fit
 from equiscope.training.molecules import MoleculesTask
+from equiscope.training.points import PointsTask
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import Recipe
 from equiscope.training.registry import TASKS, evaluation_task, load_task, open_task
@@ -25,6 +26,7 @@ __all__ = [
     "ImagesTask",
     "LanguageTask",
     "MoleculesTask",
+    "PointsTask",
     "Prediction",
     "Recipe",
     "Run",

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from equiscope.data import Molecules
 from equiscope.errors import InputError, did_you_mean
 from equiscope.geometry import PointSpec
 from equiscope.models import spec as specs
 from equiscope.training import fields
-from equiscope.training.recipe import TASKS, Recipe
+from equiscope.training.recipe import IN_SPACE, TASKS, Recipe
 
 TABLES = ("data", "budget", "optimiser", "evaluation", "engine")
 
@@ -40,7 +39,7 @@ def matching(name: str, task: str) -> list[str]:
 
 def names(task: str) -> Iterator[str]:
     """The dotted name of every field of a recipe of this task, without those of an encoder, which are the same."""
-    kinds = (PointSpec, specs.Spec) if TASKS[task] is Molecules else (specs.Spec,)  # a molecule may have either
+    kinds = (PointSpec, specs.Spec) if TASKS[task] in IN_SPACE else (specs.Spec,)  # a molecule may have either
     yield from dict.fromkeys(path for kind in kinds for path in _of_spec(kind, "model"))
     yield from ("model.preset", "model.start", "model.baseline")
     for f in msgspec.structs.fields(Recipe):

@@ -59,6 +59,7 @@ class MoleculesTask(Task):
 
     name: ClassVar[str] = "molecules"
     single: ClassVar[bool] = True
+    in_space: ClassVar[bool] = True
     ordered = ""  # places are numbers of an atom
 
     def __init__(self, recipe: Recipe, statistics: EnergyStatistics, frames: Frames | None = None) -> None:

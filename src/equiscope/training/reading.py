@@ -29,7 +29,7 @@ from equiscope.spec_base import named_fields
 from equiscope.training import fields
 from equiscope.training.field_names import matching, resolved
 from equiscope.training.fields import written
-from equiscope.training.recipe import TASKS, Data, Recipe
+from equiscope.training.recipe import IN_SPACE, TASKS, Data, Recipe
 
 Kind = type[ModelSpec]
 POSITION = "model.block.attention.position"
@@ -195,7 +195,7 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
         found = list(fields.misfits(data, Recipe)) or [("", "it is no recipe.")]
         mistakes = [f"{origin.of(path)}: {sentence}" for path, sentence in found]
         model, task = data.get("model"), (data["data"].get("task") if isinstance(data.get("data"), dict) else None)
-        if isinstance(model, dict) and isinstance(task, str) and task in TASKS and TASKS[task] is not Molecules:
+        if isinstance(model, dict) and isinstance(task, str) and task in TASKS and TASKS[task] not in IN_SPACE:
             try:
                 _check_model(model, origin)
             except InputError as other:
@@ -210,7 +210,7 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
             if not math.isfinite(number):
                 not_finite.append(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
     _refuse(not_finite)
-    if isinstance(recipe_.data, Molecules):
+    if isinstance(recipe_.data, IN_SPACE):
         _check_point_model(recipe_, origin)
     else:
         _check_model(recipe_.model, origin)
@@ -291,17 +291,22 @@ def _check_point_model(recipe_: Recipe, origin: Origin) -> None:
     for name in ("preset", "baseline"):
         if name in model:
             raise InputError(
-                f"{origin.of(f'model.{name}')}: model.{name} belongs to other tasks: molecules take a model of points in space, "
+                f"{origin.of(f'model.{name}')}: model.{name} belongs to other tasks: this one takes a model of points in space, "
                 "and [model] has its fields. Leave it out."
             )
     if start is not None and not isinstance(start, str):
         raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
+    if "block" in model and not isinstance(recipe_.data, Molecules):
+        raise InputError(
+            f"{origin.of('model.block')}: model.block is of a transformer of sequences, but points take a model of points in "
+            "space. Leave it out."
+        )
     fixed: dict[str, Any] = {"precision": "float32", "recompute": False, "products": "torch"}
     for name, usual in (fixed | ({"compile": False} if "block" in model else {})).items():
         if (value := getattr(recipe_.engine, name)) != usual:
             raise InputError(
-                f"{origin.of(f'engine.{name}')}: engine.{name} is {written(value)}, but forces are gradients of an energy, "
-                f"which are trained with {written(usual)}. Leave it out."
+                f"{origin.of(f'engine.{name}')}: engine.{name} is {written(value)}, but a model of points in space "
+                f"is trained with {written(usual)}. Leave it out."
             )
     if "block" in model:  # an ordinary transformer
         _check_model(model, origin)

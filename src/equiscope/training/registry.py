@@ -9,6 +9,7 @@ from equiscope.training.images import ImagesTask
 from equiscope.training.labelled_texts import TextsTask
 from equiscope.training.language import LanguageTask
 from equiscope.training.molecules import MoleculesTask
+from equiscope.training.points import PointsTask
 from equiscope.training.reading import recipe
 from equiscope.training.recipe import Recipe
 from equiscope.training.sounds import SoundsTask
@@ -18,7 +19,7 @@ from equiscope.training.task import Task
 from equiscope.training.translation import TranslationTask
 
 TASKS: tuple[type[Task], ...] = (
-    LanguageTask, TranslationTask, TextsTask, TagsTask, ImagesTask, SoundsTask, MoleculesTask, SyntheticTask,
+    LanguageTask, TranslationTask, TextsTask, TagsTask, ImagesTask, SoundsTask, MoleculesTask, PointsTask, SyntheticTask,
 )  # fmt: skip
 
 

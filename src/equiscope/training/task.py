@@ -118,6 +118,7 @@ class Task(ABC):
 
     baselines  that can replace the transformer
     single   whether training is limited to one process
+    in_space   whether its model is one of points in space
     stackable  whether batches have the same shapes for every seed, and the loss reads nothing else, so that the models of
              several seeds can be computed as one (see `together`)
     better   whether a lower or a higher first metric of `evaluate` is better
@@ -139,6 +140,7 @@ class Task(ABC):
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
+    in_space: ClassVar[bool] = False
     stackable: ClassVar[bool] = False
     sources: list[DataFile]
     notes: Sequence[str] = ()
@@ -359,7 +361,7 @@ def resolve_spec(task: Task) -> ModelSpec:
 
 
 def _resolved(task: Task) -> ModelSpec:
-    if task.name == "molecules":
+    if task.in_space:
         return _in_space(task)
     model_fields = dict(task.recipe.model)
     preset, start = model_fields.pop("preset", None), model_fields.pop("start", None)

@@ -15,9 +15,10 @@ from equiscope.data.frame_files import check_memory, molecule_files
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
+from equiscope.training.draft import points
 from equiscope.training.draft.draft import RecipeDraft, counted, listed, title_of
+from equiscope.training.draft.points import ENERGY
 
-ENERGY = ("energy", "energies", "REF_energy", "dft_energy", "total_energy", "E", "free_energy")
 FORCES = ("forces", "force", "REF_forces", "dft_forces", "F", "gradient")
 POSITIONS, NUMBERS = ("coords", "R", "positions", "pos"), ("nuclear_charges", "z", "numbers", "atomic_numbers", "Z")
 ATOM = {1: -13.6, 6: -1030.0, 7: -1486.0, 8: -2042.0, 9: -2713.0, 14: -7880.0, 16: -10835.0, 17: -12520.0}  # eV, all electrons
@@ -25,8 +26,10 @@ UNITS = {"eV": 1.0, "kcal/mol": 0.0433641, "kJ/mol": 0.0103643, "hartree": 27.21
 
 
 def of_files(path: Path) -> RecipeDraft:
-    """A file of frames, or a folder of such."""
+    """A file of frames, or a folder of such: molecules with energies; or with other values, which become the task points."""
     files = molecule_files(path) if path.is_dir() else [path]
+    if files[0].suffix.lower() != ".npz" and not any(name in ENERGY for name in read_frames(files[0])[0].values):
+        return points.of_frames(path, files)
     keys: dict[str, str] = {}
     numbers: list[list[int]] = []
     energies: list[float] = []

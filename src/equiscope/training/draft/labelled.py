@@ -2,6 +2,8 @@
 
 import csv
 import io
+import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from equiscope.data.texts import decoded, files, is_text_file
 from equiscope.errors import InputError
 from equiscope.training.draft.copies import MOST, Groups, text_copies
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.table_file import CLASSES
 
 LETTERS = 2.5  # characters of a piece, of texts with many short or rare words
 LEAST = 4  # texts of a class, of which some are held out
@@ -190,6 +193,36 @@ def _table(columns: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
     writer.writerow(columns)
     writer.writerows(rows)
     return text.getvalue()
+
+
+def targets_of(columns: Mapping[str, Sequence[str]]) -> tuple[str | None, list[str]]:
+    """The column of classes, or the columns of numbers, that may be predicted. Numbers that only count the lines are left out."""
+    others = {name: values for name, values in columns.items() if len(set(values)) > 1}
+    few = [name for name, values in others.items() if few_values([value for value in values if value])]
+    numbers = [name for name, values in others.items() if are_numbers(values) and not _counts_lines(values)]
+    several = [name for name in numbers if name not in few or not all(float(value).is_integer() for value in others[name])]
+    label = next((name for name in few if name in CLASSES), None)
+    if label is None and not several:
+        label = next(iter([name for name in few if name not in numbers] or few), None)
+    return label, several if label is None else []
+
+
+def unused_columns(names: Sequence[str]) -> list[str]:
+    """A sentence about columns that are not used, if there are any."""
+    return [f"Not used: {', '.join(names)}. To predict one of them, see data.label and data.numbers."] if names else []
+
+
+def are_numbers(values: Sequence[str]) -> bool:
+    """Whether all values are finite numbers."""
+    try:
+        return all(math.isfinite(float(value)) for value in values)
+    except ValueError:
+        return False
+
+
+def _counts_lines(values: Sequence[str]) -> bool:
+    """Whether numbers are those of the lines, in order."""
+    return all(float(b) - float(a) == 1 for a, b in itertools.pairwise(values))
 
 
 def few_values(values: Sequence[str], most: int = 50) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from equiscope.data.picture_files import is_picture
+from equiscope.data.point_sets import READ
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
 from equiscope.errors import InputError
@@ -72,8 +73,8 @@ class Listing:
 
 
 def has_ending(name: str) -> bool:
-    """Whether a name is that of a picture or a sound."""
-    return is_picture(Path(name)) or is_sound(Path(name))
+    """Whether a name is that of a picture, a sound or a file of points."""
+    return is_picture(Path(name)) or is_sound(Path(name)) or Path(name).suffix.lower() in READ
 
 
 def listing_of_table(path: Path, table: TableRows, name: str, label: str | None, numbers: Sequence[str] = ()) -> Listing:

@@ -1,16 +1,15 @@
 """Tables: columns say whether they are pictures, sounds, pairs of texts, or texts to learn from."""
 
-import itertools
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
+from equiscope.data.sound_files import is_sound
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError
-from equiscope.training.draft import labelled, pairs, pictures, sounds, texts
+from equiscope.training.draft import labelled, pairs, pictures, points, sounds, texts
 from equiscope.training.draft.draft import RecipeDraft, counted, title_of
 from equiscope.training.draft.listing import has_ending, listing_of_table
 from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
@@ -55,8 +54,8 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
         _check_label(path, named, columns[named])
     if long and (label is not None or len(long) == 1):
         text = "text" if "text" in long else max(long, key=lambda name: sum(map(len, columns[name][:1000])))
-        numbers = [name for name in names if name not in few and name not in long and _are_numbers(columns[name])]
-        label = label or next(iter([name for name in few if not _are_numbers(columns[name])] or few or numbers), None)
+        numbers = [name for name in names if name not in few and name not in long and labelled.are_numbers(columns[name])]
+        label = label or next(iter([name for name in few if not labelled.are_numbers(columns[name])] or few or numbers), None)
         if label is None:
             return _only(texts.of_files(path, text), start)
         for name in (text,) if several else (text, label):
@@ -83,13 +82,13 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
 
 
 def names_files(path: Path) -> bool:
-    """Whether a table has a column of pictures or sounds that are there."""
+    """Whether a table has a column of pictures, sounds or points that are there."""
     table = read_table(path)
     return _files(path, {name: [row.get(name, "") for row in table.rows] for name in table.names}) is not None
 
 
 def _files(path: Path, columns: Mapping[str, Sequence[str]]) -> str | None:
-    """The column that names pictures or sounds; one of a usual name first."""
+    """The column that names pictures, sounds or points; one of a usual name first."""
     for name in sorted(columns, key=lambda name: name not in PATHS):
         some = [value.strip() for value in columns[name][:50]]
         if some and all(map(has_ending, some)) and any((path.parent / file).is_file() for file in some):
@@ -98,29 +97,20 @@ def _files(path: Path, columns: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _of_files(path: Path, table: TableRows, columns: Mapping[str, Sequence[str]], column: str) -> RecipeDraft:
-    """A table of pictures or sounds, with classes or numbers. Whole numbers that only count the lines are left out."""
-    others = {name: values for name, values in columns.items() if name != column and len(set(values)) > 1}
-    few = [name for name, values in others.items() if labelled.few_values([value for value in values if value])]
-    numbers = [name for name, values in others.items() if _are_numbers(values) and not _counts_lines(values)]
-    several = [name for name in numbers if name not in few or not all(float(value).is_integer() for value in others[name])]
-    label = next((name for name in few if name in CLASSES), None)
-    if label is None and not several:
-        label = next(iter([name for name in few if name not in numbers] or few), None)
+    """A table of pictures, sounds or points, with classes or numbers."""
+    others = {name: values for name, values in columns.items() if name != column}
+    label, several = labelled.targets_of(others)
     if label is None and not several:
         raise InputError(
             f"{path} names files in {column!r}, but none of its other columns is of classes or of numbers: "
             f"{', '.join(others) or 'there are none'}."
         )
     listing = listing_of_table(path, table, column, label, several)
-    draft = (pictures if is_picture(listing.files[0]) else sounds).of_listing(path, listing)
-    if unused := [name for name in columns if name not in (column, label, *(several if label is None else []))]:
-        draft.understood.append(f"Not used: {', '.join(unused)}. To predict one of them, see data.label and data.numbers.")
+    first = listing.files[0]
+    of_listing = pictures.of_listing if is_picture(first) else sounds.of_listing if is_sound(first) else points.of_listing
+    draft = of_listing(path, listing)
+    draft.understood += labelled.unused_columns([name for name in others if name not in (label, *several)])
     return draft
-
-
-def _counts_lines(values: Sequence[str]) -> bool:
-    """Whether numbers are those of the lines, in order."""
-    return all(float(b) - float(a) == 1 for a, b in itertools.pairwise(values))
 
 
 def _dictionary(path: Path) -> RecipeDraft:
@@ -138,7 +128,7 @@ def _check_label(path: Path, name: str, values: Sequence[str]) -> None:
     different = len(set(values))
     if different == 1:
         raise InputError(f"Every example of {path} has the {name} {values[0]!r}. Give examples of two classes or more.")
-    if not _are_numbers(values):
+    if not labelled.are_numbers(values):
         raise InputError(
             f"The column {name} of {path} has {different} different values for {counted(len(values), 'example')}. Classes need "
             "four examples or more each, on average. If these are texts to be written, call the columns source and target."
@@ -155,13 +145,6 @@ def _is_group(name: str, values: Sequence[str]) -> bool:
     """Whether a column says which rows belong together: by its name, with several values that repeat."""
     known = name.lower().removesuffix("_id").removesuffix("id").rstrip("_ ") in GROUPS
     return known and 5 <= len(set(values)) <= len(values) / 2
-
-
-def _are_numbers(values: Sequence[str]) -> bool:
-    try:
-        return all(math.isfinite(float(value)) for value in values)
-    except ValueError:
-        return False
 
 
 def _is_text(values: Sequence[str]) -> bool:
