@@ -35,7 +35,8 @@ STEPS = 20
 SLOW = ("eltec", "fashion-mnist", "fashion-mnist-plain", "multi30k", "multi30k-lower", "shakespeare-char")
 SAME = 1e-5  # relative difference of float32 sums
 NOISE = 1e-2  # meV: below it, the change of a prediction under a rotation is rounding itself
-LANGUAGES = "languages"  # the task that no recipe here has: the language of a proverb, from the samples of two
+# The tasks that no recipe here has, with data made from the sample proverbs: the language of each, and the capitals of its words
+GENERATED = {"languages": "texts", "capitals": "tags"}
 HEADS = ["recipe", "task", "run", "part", "first metric", "recorded", "evaluated", "metrics", "largest difference"]
 
 
@@ -78,21 +79,25 @@ def recipes() -> dict[str, Path]:
     return {path.stem: path for path in files}
 
 
-def languages(work: Path) -> dict[str, Any]:
-    """The recipe of the task texts, whose table is written from the sample proverbs."""
+def generated(name: str, work: Path) -> dict[str, Any]:
+    """The recipe of a task, whose files are written from the sample proverbs."""
+    ending = "csv" if name == "languages" else "conll"
     for part in ("train", "test"):
-        with (work / f"{LANGUAGES}-{part}.csv").open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(["text", "label"])
-            for label in ("de", "en"):
-                lines = (FOLDER / "samples" / f"proverbs-{part}.{label}").read_text(encoding="utf-8").splitlines()
-                rows.writerows([line, label] for line in lines)
+        lines = {
+            language: (FOLDER / "samples" / f"proverbs-{part}.{language}").read_text(encoding="utf-8").splitlines()
+            for language in ("de", "en")
+        }
+        with (work / f"{name}-{part}.{ending}").open("w", newline="", encoding="utf-8") as file:
+            if name == "languages":
+                rows = csv.writer(file)
+                rows.writerows([("text", "label"), *((line, language) for language, some in lines.items() for line in some)])
+            else:
+                tagged = ([f"{word.lower()} {'small' if word.islower() else 'capital'}" for word in x.split()] for x in lines["de"])
+                file.writelines("\n".join(words) + "\n\n" for words in tagged)
+    files = {part: str(work / f"{name}-{part}.{ending}") for part in ("train", "test")}
     return {
-        "title": "The language of a proverb", "model": {"width": 32, "layers": 1, "block": {"attention": {"heads": 2}}},
-        "data": {
-            "task": "texts", "train": str(work / f"{LANGUAGES}-train.csv"), "test": str(work / f"{LANGUAGES}-test.csv"),
-            "tokens": "bytes",
-        },
+        "title": name, "data": {"task": GENERATED[name], "tokens": "bytes", **files},
+        "model": {"width": 32, "layers": 1, "block": {"attention": {"heads": 2}}},
         "budget": {"steps": STEPS, "batch": 16}, "evaluation": {"every": STEPS},
     }  # fmt: skip
 
@@ -145,11 +150,12 @@ def all_compared(names: list[str], work: Path, steps: int, small: bool) -> Itera
     for name, path in recipes().items():
         if not names or name in names:
             yield from compared(name, *run_of(name, path, work, steps, small))
-    if not names or LANGUAGES in names:
-        if not (work / LANGUAGES / "run.json").is_file():
-            eq.train(languages(work), work / LANGUAGES)
-        run = read_run(work / LANGUAGES, entries=False)
-        yield from compared("a table of proverbs", work / LANGUAGES, run, f"{run.steps:,} steps, samples")
+    for name in GENERATED:
+        if not names or name in names:
+            if not (work / name / "run.json").is_file():
+                eq.train(generated(name, work), work / name)
+            run = read_run(work / name, entries=False)
+            yield from compared(f"{name} of proverbs", work / name, run, f"{run.steps:,} steps, samples")
     for name in trained.NAMES:
         if not names or f"trained/{name}" in names:
             run = read_run(trained.path_of(name), entries=False)

@@ -25,7 +25,7 @@ def work(tmp_path_factory):
     return tmp_path_factory.mktemp("work")
 
 
-NAMES = ["copy", "languages", "shakespeare-char-cpu"]
+NAMES = ["copy", "languages", "capitals", "shakespeare-char-cpu"]
 THOROUGH = ["ethanol", "fashion-mnist", "fsdd-mel", "multi30k-lower"]
 
 
@@ -34,7 +34,7 @@ def test_evaluate_measures_what_the_run_recorded(script, work, capsys, name):
     assert script.main([str(work), name, *FEW]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][2:]
     assert rows
-    assert any("its files as new data" in row for row in rows) == (name in ("languages", "multi30k-lower"))
+    assert any("its files as new data" in row for row in rows) == (name in ("languages", "capitals", "multi30k-lower"))
 
 
 def test_a_recorded_figure_that_differs_or_is_not_measured_is_named(script, work, capsys):
@@ -45,13 +45,17 @@ def test_a_recorded_figure_that_differs_or_is_not_measured_is_named(script, work
     path.write_text(json.dumps(run))
     assert script.main([str(work), "languages", *FEW]) == 1
     said = capsys.readouterr().err
-    assert "a table of proverbs, test: {'loss': (" in said
+    assert "languages of proverbs, test: {'loss': (" in said
     assert "'luck': (7.0, None)" in said
     assert "validation" not in said
 
 
 def test_the_page_is_of_every_recipe_and_of_every_model_that_comes_along(script):
     text = script.PAGE.read_text(encoding="utf-8")
-    for name in [*script.recipes(), *(f"trained/{one}" for one in script.trained.NAMES), "a table of proverbs"]:
+    for name in [
+        *script.recipes(),
+        *(f"trained/{one}" for one in script.trained.NAMES),
+        *(f"{one} of proverbs" for one in script.GENERATED),
+    ]:
         assert f"\n| {name} | " in text, name
     assert " 0 parts with a metric that differs" in text
