@@ -10,7 +10,8 @@ from scipy import stats
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.training import measures, recipe
+from equiscope.record.evaluation import MetricValue
+from equiscope.training import evaluation, measures, recipe
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
 WORDS = {"animal": ("cat", "dog", "hen"), "plant": ("oak", "elm", "fir")}
@@ -171,3 +172,24 @@ def test_f1_and_r2_are_those_of_scikit_learn():
     assert measures.f1("f1", eye[true], eye[predicted]).point == pytest.approx(judge.f1_score(true, predicted, average="macro"))
     x, y = draw.normal(size=60), draw.normal(size=60)
     assert measures.explained("r2", x, y).point == pytest.approx(judge.r2_score(x, y))
+
+
+# --- the sentence above the metrics ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("metrics", "simple", "better", "said"),
+    [
+        ([("accuracy", 0.9, 0.85, 0.94)], {"linear": {"accuracy": 0.8}}, "more",
+         "Accuracy 0.9 (95 % interval 0.85 to 0.94), ahead of the best simple model (linear: 0.8)."),
+        ([("accuracy", 0.9, 0.85, 0.94)], {"a": {"accuracy": 0.2}, "b": {"accuracy": 0.91}}, "more",
+         "not clearly different from the best simple model (b: 0.91)"),
+        ([("mae", 2.0, 1.9, 2.1)], {"mean": {"mae": 3.0}, "linear": {"mae": 1.5}}, "less",
+         "behind the best simple model (linear: 1.5)"),
+        ([("forces", 7.0, 6.0, 8.0), ("energy", 1.0, 0.9, 1.1)], {"linear": {"energy": 9.0}}, "less",
+         "Forces 7 (95 % interval 6 to 8). Energy 1 (95 % interval 0.9 to 1.1), ahead of the best simple model (linear: 9)."),
+        ([("loss", 2.0, None, None)], {}, "less", "Loss 2."),
+        ([("loss", None, None, None)], {"a": {"loss": 1.0}}, "less", "Loss no number."),
+    ],
+)  # fmt: skip
+def test_a_sentence_says_whether_the_simple_models_are_worse(metrics, simple, better, said):
+    values = [MetricValue(name=name, value=value, low=low, high=high) for name, value, low, high in metrics]
+    assert said in evaluation._summary(values, simple, better)

@@ -57,7 +57,7 @@ def evaluated(
     worst = [replace(examples[i], **seen) for i, seen in zip(rows, task.visible_inputs(part, rows), strict=True)]
     simple = simple_model.values(task, part, folder) if folder is not None else {}
     return PartEvaluation(
-        part=part, summary=_summary(metrics[0], simple, task.better), metrics=metrics, worst=worst, examples=examples,
+        part=part, summary=_summary(metrics, simple, task.better), metrics=metrics, worst=worst, examples=examples,
         classes=list(found.classes), confusion=_confusion(found),
         numbers=[
             PredictedNumber(name=one.name, unit=one.unit, true=one.true.tolist(), predicted=one.predicted.tolist())
@@ -68,19 +68,23 @@ def evaluated(
     )  # fmt: skip
 
 
-def _summary(first: MetricValue, simple: Mapping[str, Mapping[str, float]], better: str) -> str:
-    """Whether the decisive metric is better than those of the simple models, beyond its interval."""
-    interval = between(first.low, first.high)
-    text = f"{first.name[:1].upper()}{first.name[1:]} {number(first.value, first.unit)}"
-    text += f" (95 % interval {interval})" if interval else ""
-    beside = {name: values[first.name] for name, values in simple.items() if first.name in values}
-    if not beside or first.value is None:
-        return f"{text}."
+def _summary(metrics: Sequence[MetricValue], simple: Mapping[str, Mapping[str, float]], better: str) -> str:
+    """The decisive metric, and whether it, or else the first metric that simple models have, is better than theirs."""
+    shared = next((one for one in metrics if any(one.name in values for values in simple.values())), None)
+    if shared is None or shared.value is None:
+        return f"{_said(metrics[0])}."
+    beside = {name: values[shared.name] for name, values in simple.items() if shared.name in values}
     best, value = (max if better == "more" else min)(beside.items(), key=lambda one: one[1])
-    ahead = first.value > value if better == "more" else first.value < value
-    within = first.low is not None and first.high is not None and first.low <= value <= first.high
+    ahead = shared.value > value if better == "more" else shared.value < value
+    within = shared.low is not None and shared.high is not None and shared.low <= value <= shared.high
     where = "not clearly different from" if within else "ahead of" if ahead else "behind"
-    return f"{text}, {where} the best simple model ({best}: {number(value, first.unit)})."
+    text = f"{_said(shared)}, {where} the best simple model ({best}: {number(value, shared.unit)})."
+    return text if shared is metrics[0] else f"{_said(metrics[0])}. {text}"
+
+
+def _said(one: MetricValue) -> str:
+    interval = between(one.low, one.high)
+    return f"{one.name[:1].upper()}{one.name[1:]} {number(one.value, one.unit)}{f' (95 % interval {interval})' if interval else ''}"
 
 
 def _confusion(outcomes: Outcomes) -> list[list[int]]:

@@ -30,8 +30,8 @@ interface Row {
 }
 
 export function metrics(evaluation: EvaluationRecord, part: PartEvaluation): HTMLElement {
-  const [first] = part.metrics;
   const simple = Object.entries(part.simple ?? {});
+  const first = part.metrics.find(({ name }) => simple.some(([, values]) => name in values)) ?? part.metrics[0]; // that can be compared
   const second = (part.differences ?? []).find(({ name }) => name === first.name)?.second;
   const rows: Row[] = first.value == null ? [] : [
     { name: named(evaluation.run), kind: "run", value: first.value, low: first.low, high: first.high },
