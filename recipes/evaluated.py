@@ -1,6 +1,6 @@
 """Evaluate a run of every recipe again, and compare the metrics with those that the run recorded.
 
-    python recipes/evaluated.py WORK              every recipe, and docs/why/evaluated.md (about an hour of one core)
+    python recipes/evaluated.py WORK              every recipe, and docs/why/evaluated.md (about 25 minutes of one core)
     python recipes/evaluated.py WORK copy qm7     some of them, printed
     python recipes/evaluated.py WORK copy --small --steps 2
 
