@@ -471,3 +471,14 @@ def test_a_run_warns_of_few_examples_and_of_a_small_validation_part(here):
     many = opened(look([str(pictures(here / "many", each=600, size=(4, 4)))]))
     assert sum(many.class_counts("validation").values()) == 120
     assert len(size_warnings(many)) == 1  # 120 examples: ±9 %
+
+
+def test_a_run_warns_of_few_examples_of_a_label_and_of_few_numbers_to_choose_by(here):
+    rows = [{"text": text, "tags": [label] + ["animal"] * ("dogsrs" in text)} for text, label in SAID]
+    (here / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (few,) = size_warnings(opened(look(["said.jsonl"])))
+    assert few.startswith("1 of 3 labels have fewer than 10 training examples: animal (")
+    written(here / "priced.csv", [(f"{text} for {i}", str(i / 7)) for i, (text, _) in enumerate(SAID * 2)], "text,price")
+    (unsure,) = size_warnings(opened(look(["priced.csv"])))
+    assert unsure.startswith("The validation part has 6 examples, so a mean error on it is known to about ±60% of itself")
+    assert "The validation part has 4 examples" in size_warnings(opened(look([str(SAMPLES / "ethanol.npz")])))[0]

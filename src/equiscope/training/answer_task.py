@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built
-from equiscope.training.answers import Answer, OneClass
+from equiscope.training.answers import Answer, Numbers, OneClass, SeveralLabels
 from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Prediction, Task
@@ -59,6 +59,14 @@ class AnswerTask(Task):
             return {}
         counts = torch.bincount(self.targets[part], minlength=len(self.classes)).tolist()
         return dict(zip(self.classes, counts, strict=True))
+
+    def label_counts(self, part: str) -> dict[str, int]:
+        if part not in self.targets or not isinstance(self.answer, SeveralLabels):
+            return {}
+        return dict(zip(self.answer.labels, self.targets[part].sum(0).int().tolist(), strict=True))
+
+    def number_count(self, part: str) -> int:
+        return len(self.targets.get(part, ())) if isinstance(self.answer, Numbers) else 0
 
     @property
     def simple_answer(self) -> Answer:

@@ -115,6 +115,9 @@ class MoleculesTask(Task):
             f"{high:.1%}). The mean error of their energies is {errors[far].mean():.3g} meV{others}."
         )
 
+    def number_count(self, part: str) -> int:
+        return len(self.frames.parts.get(part, ())) if self.frames is not None else 0
+
     @property
     def forceful(self) -> bool:
         """Whether the files have forces."""

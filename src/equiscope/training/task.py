@@ -278,6 +278,14 @@ class Task(ABC):
         """Examples of each class in a part; empty where outputs are no classes."""
         return {}
 
+    def label_counts(self, part: str) -> Mapping[str, int]:
+        """Examples that have each label in a part; empty where an example has no labels."""
+        return {}
+
+    def number_count(self, part: str) -> int:
+        """Examples of a part whose answers are numbers, of which the mean error decides; 0 for other tasks."""
+        return 0
+
     @classmethod
     @abstractmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> "Task":
@@ -314,15 +322,27 @@ def warnings(task: Task, model: Built) -> list[str]:
 
 
 FEW = 10  # training examples of a class, of which fewer are named
+UNSURE = 0.2  # half of the 95 % interval of a mean error, as a share of it, above which a part is too small to choose by
 WIDE = 0.05  # half of the 95 % interval of an accuracy of one half, above which a part is too small to choose by
 
 
 def size_warnings(task: Task) -> list[str]:
-    """Warnings about classes with few training examples, and about a validation part that cannot tell two models apart."""
+    """Warnings about classes with few training examples, and about a validation part that cannot tell two models apart.
+
+    A mean error is known to 1.48 / sqrt(n) of itself if the errors of n examples are normal: the standard deviation of their sizes
+    is 0.756 of their mean.
+    """
     found = []
-    if few := {name: count for name, count in task.class_counts("train").items() if count < FEW}:
-        named = ", ".join(f"{name} ({count})" for name, count in list(few.items())[:8]) + (", …" if len(few) > 8 else "")
-        found.append(f"{len(few)} of {len(task.classes)} classes have fewer than {FEW} training examples: {named}.")
+    for what, counts in (("classes", task.class_counts("train")), ("labels", task.label_counts("train"))):
+        if few := {name: count for name, count in counts.items() if count < FEW}:
+            named = ", ".join(f"{name} ({count})" for name, count in list(few.items())[:8]) + (", …" if len(few) > 8 else "")
+            found.append(f"{len(few)} of {len(counts)} {what} have fewer than {FEW} training examples: {named}.")
+    numbers = task.number_count("validation")
+    if numbers and (share := 1.48 / numbers**0.5) > UNSURE:
+        found.append(
+            f"The validation part has {numbers} examples, so a mean error on it is known to about ±{share:.0%} of itself (95 % "
+            "interval, if errors are normal): smaller differences between two models mean little."
+        )
     count = sum(task.class_counts("validation").values())
     if count and (half := 1.96 * (0.25 / count) ** 0.5) > WIDE:
         sure = 1.96 * (0.09 / count) ** 0.5
