@@ -422,7 +422,7 @@ def test_a_recipe_in_another_folder_finds_its_files(equi, here):  # noqa: F811
     folder = pictures(here / "pets")
     (folder / "cat" / "copy.png").write_bytes((folder / "cat" / "000.png").read_bytes())
     (here / "there").mkdir()
-    code, _, err = equi("new", "pets", "--out", "there/pets.toml", "--minutes", 0.2)
+    code, _, err = equi("new", "pets", "--out", "there/pets.toml", "--minutes", 60)
     assert code == 0, err
     assert (here / "there" / "pets-train.csv").read_text().splitlines()[1].startswith("../pets/cat/")
 
@@ -441,11 +441,11 @@ def test_the_printed_commands_work_as_they_stand(equi, here):  # noqa: F811
     code, out, _ = equi("new", "pets", "--explain")
     assert (code, list(here.glob("*.toml"))) == (0, [])
     assert "pets has 24 pictures" in out
-    code, out, _ = equi("new", "pets", "--minutes", 0.2, "--json")
+    code, out, _ = equi("new", "pets", "--minutes", 60, "--json")
     facts = json.loads(out)
     assert (code, facts["recipe"]) == (0, "pets.toml")
     budget = read_recipe(Path("pets.toml")).budget
-    assert (budget.steps, budget.minutes) == (facts["steps"], 0.2)
+    assert (budget.steps, budget.minutes) == (facts["steps"], 60)
     refused(equi("new", "pets"), "pets.toml is there already", "--force")
     train, evaluate, predict = (command.split()[1:] for command in facts["commands"])
     assert equi(*train, "--set", "budget.steps=3", "--set", "warmup=1", "--out", "runs/pets")[0] == 0
