@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from equiscope import budgets
 from equiscope.data.faults import Faults
@@ -21,6 +21,7 @@ WAY = "Set data.field to the column with {what}, and data.label, data.labels or 
 Kind = Literal["class", "labels", "numbers"]
 
 
+@runtime_checkable
 class TargetColumns(Protocol):
     """The fields of a recipe's data that say what is predicted.
 

@@ -72,17 +72,17 @@ def _summary(metrics: Sequence[MetricValue], simple: Mapping[str, Mapping[str, f
     """The decisive metric, and whether it, or else the first metric that simple models have, is better than theirs."""
     shared = next((one for one in metrics if any(one.name in values for values in simple.values())), None)
     if shared is None or shared.value is None:
-        return f"{_said(metrics[0])}."
+        return f"{_metric_text(metrics[0])}."
     beside = {name: values[shared.name] for name, values in simple.items() if shared.name in values}
     best, value = (max if better == "more" else min)(beside.items(), key=lambda one: one[1])
     ahead = shared.value > value if better == "more" else shared.value < value
     within = shared.low is not None and shared.high is not None and shared.low <= value <= shared.high
     where = "not clearly different from" if within else "ahead of" if ahead else "behind"
-    text = f"{_said(shared)}, {where} the best simple model ({best}: {number(value, shared.unit)})."
-    return text if shared is metrics[0] else f"{_said(metrics[0])}. {text}"
+    text = f"{_metric_text(shared)}, {where} the best simple model ({best}: {number(value, shared.unit)})."
+    return text if shared is metrics[0] else f"{_metric_text(metrics[0])}. {text}"
 
 
-def _said(one: MetricValue) -> str:
+def _metric_text(one: MetricValue) -> str:
     interval = between(one.low, one.high)
     return f"{one.name[:1].upper()}{one.name[1:]} {number(one.value, one.unit)}{f' (95 % interval {interval})' if interval else ''}"
 
