@@ -1,7 +1,8 @@
 """The trained model of ethanol where it does not know better: one hydrogen of the methyl group is turned about the C-C bond.
 
-    python -m benchmarks.torsion                writes benchmarks/results/torsion.json and prints the table of docs/howto/trained.md
-    python -m benchmarks.torsion --check DATA   also compares the reference with the energies of frames of rMD17, an .npz file
+    python -m benchmarks.torsion DATA   writes benchmarks/results/torsion.json, and prints the table of docs/howto/trained.md
+
+DATA is an .npz file of rMD17's ethanol: the reference is compared with the energies of its first frames.
 
 The other atoms stay where the first example of the model has them, so the hydrogen comes close to its neighbour. The reference is
 computed by PySCF (Sun et al. 2020, doi:10.1063/5.0006074) with PBE and def2-SVP, the method of the training data (Christensen & von
@@ -11,10 +12,12 @@ Lilienfeld 2020); it needs the package pyscf. Energies are those beyond the untu
 import argparse
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 import equiscope as eq
+from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 from equiscope.units import electronvolts
 
@@ -53,22 +56,19 @@ def nearest(at: np.ndarray) -> float:
     return float(min(np.linalg.norm(at[HYDROGEN] - at[other]) for other in (3, 4, 6, 7, 8)))
 
 
+def predicted(degrees: float, folder: Path) -> dict[str, float]:
+    """The energy of the model in eV, and the distance from the training part, 1 of which is the limit. folder: for a file."""
+    numbers, at = turned(degrees)
+    file = folder / f"turned by {degrees}.xyz"
+    lines = [f"{SYMBOLS[n - 1]} {' '.join(map(repr, x))}" for n, x in zip(numbers, at.tolist(), strict=True)]
+    file.write_text("\n".join([str(len(numbers)), "", *lines]) + "\n")
+    (found,) = eq.predict("ethanol", [str(file)])
+    return {"degrees": degrees, "nearest": nearest(at), "distance": found.arrays["distance"], "model": found.arrays["energy"]}
+
+
 def measured() -> list[dict[str, float]]:
-    rows = []
-    for degrees in ANGLES:
-        numbers, at = turned(degrees)
-        name = Path(f"turned by {degrees}.xyz")
-        symbols = {1: "H", 6: "C", 8: "O"}
-        lines = [f"{symbols[n]} {' '.join(map(repr, x))}" for n, x in zip(numbers, at.tolist(), strict=True)]
-        name.write_text("\n".join([str(len(numbers)), "", *lines]) + "\n")
-        (found,) = eq.predict("ethanol", [str(name)])
-        name.unlink()
-        rows.append(
-            {"degrees": degrees, "nearest": nearest(at), "distance": found.arrays["distance"], "model": found.arrays["energy"],
-             "reference": reference(numbers, at)}
-        )  # fmt: skip
-        print(rows[-1], flush=True)
-    return rows
+    with TemporaryDirectory() as folder:
+        return [predicted(degrees, Path(folder)) | {"reference": reference(*turned(degrees))} for degrees in ANGLES]
 
 
 def agreement(data: Path, count: int = 5) -> dict[str, float]:
@@ -83,28 +83,32 @@ def agreement(data: Path, count: int = 5) -> dict[str, float]:
 
 def table(rows: list[dict[str, float]]) -> str:
     first = rows[0]
-    lines = ["| turned by | nearest hydrogen | distance | warning | model | PBE/def2-SVP |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| turned by | nearest hydrogen | distance | warning | model | PBE/def2-SVP |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for row in rows:
         model, true = (1000 * (row[name] - first[name]) for name in ("model", "reference"))
-        warned = "yes" if row["distance"] > 1 else ""
-        lines.append(
-            f"| {row['degrees']:.0f}° | {row['nearest']:.2f} Å | {row['distance']:.2f} | {warned} | {model:,.0f} meV | {true:,.0f} meV |"
+        cells = (
+            f"{row['degrees']:.0f}°",
+            f"{row['nearest']:.2f} Å",
+            f"{row['distance']:.2f}",
+            "yes" if row["distance"] > 1 else "",
         )
+        lines.append(f"| {' | '.join(cells)} | {model:,.0f} meV | {true:,.0f} meV |")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The model of ethanol on a torsion far from training.")
-    parser.add_argument("--check", type=Path, help="an .npz file of rMD17's ethanol")
+    parser.add_argument("data", type=Path, help="an .npz file of rMD17's ethanol")
     given = parser.parse_args()
-    import pyscf
+    import pyscf  # type: ignore[import-not-found]
 
-    record = {"method": "PBE/def2-SVP", "pyscf": pyscf.__version__, "rows": measured()}
-    if given.check is not None:
-        record["agreement"] = agreement(given.check)
-        print(record["agreement"])
+    rows, compared = measured(), agreement(given.data)
+    record = {"method": "PBE/def2-SVP", "pyscf": pyscf.__version__, "rows": rows, "agreement": compared}
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
-    print(table(record["rows"]))
+    print(f"{compared}\n{table(rows)}")
 
 
 if __name__ == "__main__":

@@ -180,3 +180,17 @@ def test_without_an_input_the_page_of_ethanol_shows_an_example(equi):
     assert code == 0, err
     page = json.loads(out)
     assert (page["file"], page["solvers"][0]["title"]) == ("ethanol.xyz", "ethanol (E(3))")
+
+
+def test_the_torsion_of_ethanol_is_as_the_page_shows_and_warned_of_where_it_is_wrong(tmp_path):
+    torsion = pytest.importorskip("benchmarks.torsion")
+    record = json.loads(torsion.RESULTS.read_text(encoding="utf-8"))
+    assert torsion.table(record["rows"]) in (RECIPES.parents[1] / "docs" / "howto" / "trained.md").read_text(encoding="utf-8")
+    for row in record["rows"]:
+        found = torsion.predicted(row["degrees"], tmp_path)
+        assert found == {name: pytest.approx(row[name], abs=1e-3) for name in found}  # float32 in the layers
+    first = record["rows"][0]
+    missed = {row["distance"] > 1: [] for row in record["rows"]}
+    for row in record["rows"]:
+        missed[row["distance"] > 1].append(abs((row["model"] - first["model"]) - (row["reference"] - first["reference"])))
+    assert max(missed[False]) < 0.002 < min(missed[True])
