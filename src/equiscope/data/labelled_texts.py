@@ -206,7 +206,7 @@ def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledTex
 
 def _split(rows: list[LabelledText], share: float, seed: int, part: str) -> tuple[list[LabelledText], list[LabelledText]]:
     """The rows without those of a part, and these: a share of the different texts, by a number of the text and the seed."""
-    different = sorted({row.text for row in rows}, key=lambda text: derived_seed(seed, part, text))
+    different = sorted({row.text for row in rows}, key=lambda text: derived_seed(seed, part, str(text)))
     held = set(different[: max(1, round(share * len(different)))])
     kept = [row for row in rows if row.text not in held]
     if not kept:

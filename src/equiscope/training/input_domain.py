@@ -122,7 +122,7 @@ class InputDomain(Struct, frozen=True, kw_only=True):
         outputs.put(folder / FILE, msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
     @classmethod
-    def read(cls, folder: Path, names: Sequence[str]) -> Self | None:
+    def read(cls, folder: Path, names: Sequence[str]) -> "InputDomain | None":
         """The domain of a run; None if it has none. Raises InputError if its file cannot be read, or is of other numbers."""
         if not (folder / FILE).is_file():
             return None
