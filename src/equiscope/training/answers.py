@@ -146,7 +146,8 @@ class WordLabels(OneClass, frozen=True, kw_only=True, tag="word labels"):
         counts = [len(text) for text in texts]
         totals = [float(row.sum()) for *_, row in each]
         return Outcomes(
-            names, [self.joined(text, row) for text, row, _, _ in each], [self.joined(text, row) for text, _, row, _ in each],
+            names, [self.joined(text, row.tolist()) for text, row, _, _ in each],
+            [self.joined(text, row.tolist()) for text, _, row, _ in each],
             np.array([total / count for total, count in zip(totals, counts, strict=True)]),
             [*self.of_texts(texts, predicted, true), measures.mean("loss", totals, counts, "nats"),
              *self.of_labels(texts, predicted, true)],
