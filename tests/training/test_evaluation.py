@@ -151,7 +151,9 @@ def test_simple_models_stand_beside_the_metrics_on_the_same_examples(runs, kind)
 
 # --- intervals ------------------------------------------------------------------------------------------------------------
 def test_wilsons_interval_is_that_of_scipy():
-    for right, count in ((0, 5), (3, 10), (981, 1000)):
+    assert measures.wilson(0, 7)[0] == 0.0
+    assert measures.wilson(7, 7)[1] == 1.0
+    for right, count in ((0, 5), (3, 10), (981, 1000), (9, 9)):
         ci = stats.binomtest(right, count).proportion_ci(method="wilson")
         assert measures.wilson(right, count) == pytest.approx((ci.low, ci.high))
 

@@ -14,8 +14,9 @@ const record = (...parts: string[]): EvaluationRecord => ({
 describe("the link of an evaluation", () => {
   linkTests(stateOf(record("validation", "test")), { part: ["validation", "test", "train"] }, ["part=train"]);
 
-  test("begins with the last part", () => {
+  test("begins with the test part", () => {
     expect(stateOf(record("validation", "test")).initial().part).toBe("test");
+    expect(stateOf(record("test", "validation")).initial().part).toBe("test");
     expect(stateOf(record("data")).initial().part).toBe("data");
   });
 });

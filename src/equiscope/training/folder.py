@@ -16,7 +16,7 @@ import torch
 from msgspec import Struct
 
 from equiscope import __version__, budgets
-from equiscope.errors import InputError
+from equiscope.errors import InputError, reason
 from equiscope.record.run import RUN, DataFile, Run, read_run, write_run
 from equiscope.training.reading import differences, recipe
 from equiscope.training.task import Task
@@ -78,7 +78,7 @@ def read_settings(path: Path, kind: type[S], what: str) -> S:
         settings: S = budgets.decoded(budgets.read(path), kind)
         return settings
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}, which says {what}, cannot be read: {error}. Train again, or bring it back.") from error
+        raise InputError(f"{path}, which says {what}, cannot be read: {reason(error)}. Train again, or bring it back.") from error
 
 
 @contextmanager

@@ -170,7 +170,8 @@ def wilson(right: float, count: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a rate, `right` of `count`."""
     share, z = right / count, NORMAL
     middle, wide = share + z * z / (2 * count), z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return (middle - wide) / (1 + z * z / count), (middle + wide) / (1 + z * z / count)
+    low, high = ((middle + side * wide) / (1 + z * z / count) for side in (-1, 1))
+    return low if right > 0 else 0.0, high if right < count else 1.0  # exactly, where rounding would be shown
 
 
 def intervals(measures: Sequence[Measure], seed: int = 0) -> list[Interval]:

@@ -287,7 +287,7 @@ class SoundsTask(AnswerTask):
 def spectrogram(wave: Tensor) -> np.ndarray:
     """A picture of a sound [T]: bytes [1, frequencies, columns], the loudest black, what is LOUD softer white."""
     padded = F.pad(wave.float(), (0, max(0, WINDOW - len(wave))))
-    hop = max(WINDOW // 4, -(-len(padded) // COLUMNS))
+    hop = max(WINDOW // 8, -(-len(padded) // COLUMNS))
     energy = torch.stft(padded, WINDOW, hop, window=torch.hann_window(WINDOW), center=False, return_complex=True).abs().square()
     decibels = 10 * energy.clamp(min=1e-10).log10()
     share = ((decibels.max() - decibels) / LOUD).clamp(max=1)

@@ -6,6 +6,8 @@ export interface EvaluationState {
   part: string;
 }
 
-/** At first the last part is shown: a test part stands behind the validation part, which chose the weights. */
-export const stateOf = ({ parts }: EvaluationRecord): Schema<EvaluationState> =>
-  schema<EvaluationState>({ part: field(choice(parts.map(({ part }) => part)), parts.at(-1)?.part ?? "") });
+/** At first the test part is shown, where there is one: the validation part chose the weights. */
+export const stateOf = ({ parts }: EvaluationRecord): Schema<EvaluationState> => {
+  const names = parts.map(({ part }) => part);
+  return schema<EvaluationState>({ part: field(choice(names), names.find((name) => name === "test") ?? names[0] ?? "") });
+};
