@@ -12,6 +12,7 @@ from equiscope.training import NEW, evaluation_task, fit, load_run, load_task, o
 from equiscope.training.evaluation import evaluated
 from equiscope.training.input_domain import FILE, InputDomain, InputNumbers
 from equiscope.training.labelled_texts import TextsTask
+from tests.training import test_translation
 
 HERTZ = 8000
 
@@ -155,6 +156,16 @@ def test_a_text_of_tokens_that_training_never_had_is_far_whatever_the_vocabulary
     assert "share of tokens that training never had" in answer.warning
     (run, usual) = (load_run(runs / "run-texts"), "apple cloud door eagle bear apple good")
     assert not task.predict(run, [usual])[0].warning
+
+
+def test_a_source_of_other_words_is_unlike_those_of_a_translation(tmp_path):
+    found = test_translation.asked(tmp_path, budget={"steps": 2}, optimiser={"warmup": 0})
+    task = open_task(found)
+    fit(found, task, tmp_path / "run")
+    _, task = load_task(tmp_path / "run")
+    answers = task.predict(load_run(tmp_path / "run"), [test_translation.PAIRS[0][0], "μῆλον ἄρκτος νεφέλη θύρα"], beams=1)
+    assert [bool(answer.warning) for answer in answers] == [False, True]
+    assert "characters a token" in answers[1].warning or "tokens" in answers[1].warning
 
 
 def test_a_run_without_a_domain_says_nothing(runs):

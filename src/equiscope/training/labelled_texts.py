@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +21,7 @@ from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
-from equiscope.training.input_domain import InputDomain, InputNumbers
+from equiscope.training.input_domain import InputDomain
 from equiscope.training.measures import Outcomes
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
@@ -40,7 +39,6 @@ class TextsTask(AnswerTask, TextTask):
     name: ClassVar[str] = "texts"
     better: ClassVar[Literal["less", "more"]] = "more"
     start_fields: ClassVar[tuple[str, ...]] = ("readout", "output")
-    input_names = ("tokens", "characters a token", "share of tokens that training never had")
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None) -> None:
         super().__init__(recipe, tokenizer)
@@ -166,31 +164,11 @@ class TextsTask(AnswerTask, TextTask):
         if not rows:
             return []
         ids = [self._ids(row.text, row.where) for row in rows]
-        texts = [row.text for row in rows]
-        numbers = None if self.domain is None else self._input_numbers(texts, ids, self.domain.training_ids)
+        numbers = None if self.domain is None else self.text_numbers([row.text for row in rows], self.domain.training_ids)
         return self.predictions([excerpt(row) for row in rows], self._outputs(model, ids), top, numbers)
 
-    @property
-    def training_ids(self) -> str:  # type: ignore[override]
-        present = np.zeros(self.tokenizer.size, bool)
-        for ids in self.ids["train"]:
-            present[ids] = True
-        return np.packbits(present).tobytes().hex()
-
-    def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
-        assert self.texts is not None
-        return self._input_numbers([row.text for row in self.texts.parts[part]], self.ids[part], training_ids or self.training_ids)
-
-    def _input_numbers(self, texts: Sequence[str], ids: Sequence[list[int]], training_ids: str) -> InputNumbers:
-        """How many tokens a text has, how long they are, and which share of them is new. A text is read up to `length` tokens."""
-        present = np.unpackbits(np.frombuffer(bytes.fromhex(training_ids), np.uint8)).astype(bool)
-        rows = []
-        for text, own in zip(texts, ids, strict=True):
-            whole = self.tokenizer.encode(text) if len(own) == self.config.length else own
-            new = sum(i >= len(present) or not present[i] for i in own) / len(own)
-            rows.append([len(own), len(text) / len(whole), new])
-        values = np.array(rows, dtype=np.float64)
-        return InputNumbers(self.input_names, [max(2.0, 0.5 * float(np.median(values[:, 0]))), 0.5, 0.05], values)
+    def texts_of(self, part: str) -> Sequence[str]:
+        return [row.text for row in self.texts.parts[part]] if self.texts is not None else ()
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         ids = self._ids(example, "The text")

@@ -114,8 +114,9 @@ class TagsTask(TextsTask):
     def simple_answer(self) -> OneClass:
         return OneClass(classes=self.answer.classes, counts=self.answer.counts)
 
-    def input_numbers(self, part: str, training_ids: str = "") -> None:
-        """None: an example is a word here, and the numbers are those of a text."""
+    def texts_of(self, part: str) -> Sequence[str]:
+        """None: an example is a word here."""
+        return ()
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Hashed words, their ends and whether they begin with a capital: of each word, and of two on either side."""

@@ -237,7 +237,20 @@ class TranslationTask(TextTask):
         if options:
             raise UnknownName("option of the task translation", next(iter(options)), ["beams"])
         translations = self.translated(model, inputs, beams)
-        return [Prediction(text, translation, alone=True) for text, translation in zip(inputs, translations, strict=True)]
+        found = [Prediction(text, translation, alone=True) for text, translation in zip(inputs, translations, strict=True)]
+        if self.domain is None or not found:
+            return found
+        return self.domain.warned(found, self.text_numbers(list(map(self._plain, inputs)), self.domain.training_ids))
+
+    def texts_of(self, part: str) -> Sequence[str]:
+        """Of each source once, as `outcomes`."""
+        return (
+            [self._plain(source) for source in dict.fromkeys(pair.source for pair in self.pairs.texts[part])] if self.pairs else ()
+        )
+
+    def _plain(self, text: str) -> str:
+        """A text as it is read."""
+        return text.strip().lower() if self.data.lower else text.strip()
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         """The line, and the model's own translation of it as input of the decoder."""
