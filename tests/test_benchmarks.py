@@ -1,6 +1,7 @@
 """Benchmarks import, and in a thorough run they run in their shortest form; no test reads their times."""
 
 import importlib
+import json
 import os
 import shutil
 import subprocess
@@ -64,6 +65,20 @@ def test_what_fast_ways_of_attention_save_can_be_measured():
 def test_the_readme_shows_the_verdicts_that_are_measured():
     done = run("benchmarks.verdicts", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_shows_the_saved_verdicts_of_parity():
+    verdicts = importlib.import_module("benchmarks.parity_verdicts")
+    rows = json.loads((ROOT / "benchmarks" / "results" / "parity_verdicts.json").read_text(encoding="utf-8"))["rows"]
+    assert verdicts.text(rows) in verdicts.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.thorough
+def test_verdicts_of_parity_beside_tolerances_can_be_measured():
+    pytest.importorskip("transformers")
+    done = run("benchmarks.parity_verdicts", "--only", "epsilon-gpt2")
+    assert done.returncode == 0, done.stderr
+    assert "| epsilon 1e-5 or 1e-6 | 1 | 1 |" in done.stdout
 
 
 @pytest.mark.thorough
