@@ -6,12 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.record.evaluation import MetricValue
-from equiscope.training import evaluation, measures, recipe
+from equiscope.training import answers, evaluation, measures, recipe, simple_model
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
 WORDS = {"animal": ("cat", "dog", "hen"), "plant": ("oak", "elm", "fir")}
@@ -147,6 +148,50 @@ def test_simple_models_stand_beside_the_metrics_on_the_same_examples(runs, kind)
         train = [row["label"] for row in csv.DictReader((runs / "train.csv").open())]
         most = max(set(train), key=train.count)
         assert without["accuracy"] == answers.count(most) / 40
+
+
+def test_counts_become_tf_idf_as_scikit_learn_computes_it():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    texts = ["a cat and a dog", "a dog a dog", "the cat", "oak and elm and oak", "an elm"]
+    counts = text.CountVectorizer(min_df=2).fit_transform(texts)
+    wanted = text.TfidfTransformer(sublinear_tf=True).fit_transform(counts)
+    found = simple_model._prepared([counts], simple_model._terms([counts]))
+    assert np.abs(found.toarray() - wanted.toarray()).max() < 1e-6  # the rarities are stored in float32
+
+
+@pytest.mark.parametrize("kind", ["class", "labels", "numbers"])
+def test_the_penalty_of_the_linear_model_is_chosen_on_examples_that_were_left_out(kind):
+    pytest.importorskip("sklearn")
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(400, 60))
+    hidden = x[:, :3].sum(-1) + draw.normal(size=400)  # the other 57 features are noise
+    targets = {
+        "class": [str(h > 0) for h in hidden],
+        "labels": [["up"] if h > 0 else [] for h in hidden],
+        "numbers": hidden[:, None],
+    }
+    answer = answers.of_targets(kind, targets[kind][:100], ["hidden"])
+    encoded = answer.encoded(targets[kind])
+
+    def error(weight, bias):
+        outputs = torch.from_numpy(x[100:] @ weight.T + bias).float()
+        return answer.outcomes([""] * 300, outputs, encoded[100:], "examples").errors.mean()
+
+    chosen = error(*simple_model._chosen(answer, x[:100], encoded[:100]))
+    assert chosen < 0.9 * error(*simple_model._fitted(answer, x[:100], encoded[:100], 1000.0))
+
+
+def test_a_label_that_every_example_has_and_a_class_that_a_fold_lacks_are_fitted():
+    pytest.importorskip("sklearn")
+    x = np.random.default_rng(1).normal(size=(12, 2))
+    labels = answers.of_targets("labels", [["all", "some"], ["all"]] * 6)
+    weight, bias = simple_model._chosen(labels, x, labels.encoded([["all", "some"], ["all"]] * 6))
+    assert (weight[0] == 0).all()
+    assert bias[0] == 30
+    classes = answers.of_targets("class", ["a"] * 6 + ["b"] * 5 + ["c"])
+    weight, bias = simple_model._chosen(classes, x, classes.encoded(["a"] * 6 + ["b"] * 5 + ["c"]))
+    assert weight.shape == (3, 2)
+    assert np.isfinite(weight).all()
 
 
 # --- intervals ------------------------------------------------------------------------------------------------------------

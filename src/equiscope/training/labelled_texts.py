@@ -29,7 +29,8 @@ from equiscope.training.text import TextTask, of_start
 
 AT_ONCE, PAIRS = 64, 2**22  # texts that are answered together, and pairs of their tokens
 UNKNOWN = "<unknown>"
-HASHED = 2**12  # features of each kind
+HASHED = 2**20  # features of each kind of the simple model
+BEGINNING = 500  # characters of a text whose pieces it counts
 SHOWN = 1000  # characters of a text that is shown, at most
 
 
@@ -141,18 +142,20 @@ class TextsTask(AnswerTask, TextTask):
         return [{"text": excerpt(self.texts.parts[part][row], SHOWN)} for row in rows]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
-        """Hashed counts of words and of one to three characters within words, each text of length 1."""
+        """Counts, hashed: of words and of pairs of words; of two to four characters within words, at the beginning of a text."""
         assert self.texts is not None
         try:
             from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
         except ImportError:
             return None
-        from scipy.sparse import hstack  # type: ignore[import-untyped]
-
         texts = [row.text for row in self.texts.parts[part]]
-        kinds = {"word": (1, 2), "char_wb": (1, 3)}
-        each = [HashingVectorizer(analyzer=kind, ngram_range=size, n_features=HASHED) for kind, size in kinds.items()]
-        return hstack([one.transform(texts) for one in each]).tocsr(), self.targets[part]
+        counts = [
+            HashingVectorizer(
+                analyzer=kind, ngram_range=size, n_features=HASHED, norm=None, alternate_sign=False
+            ).transform(some)
+            for kind, size, some in (("word", (1, 2), texts), ("char_wb", (2, 4), [text[:BEGINNING] for text in texts]))
+        ]  # fmt: skip
+        return counts, self.targets[part]
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The answer for each text. options: top, how many classes with their probabilities; 3 by default.

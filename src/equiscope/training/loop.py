@@ -412,6 +412,8 @@ class TrainingLoop:
             model = load_run(self.out).to(self.engine.device)
             with forked_rng():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
+            if self.task.simple_answer is not None:
+                self.watcher.message("Fitting a simple model on the same training part, to stand beside the run.")
             simple_model.fit(self.task, self.out)
             self.task.store_domain(self.out)
             for part in result:

@@ -245,7 +245,10 @@ class Task(ABC):
         return None
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
-        """Simple features of a part [N, F], dense or sparse, and its targets; None where scikit-learn is needed and missing."""
+        """Simple features of a part, and its targets; None where scikit-learn is needed and missing.
+
+        The features are an array [N, F], or a list of sparse counts, of each kind [N, F], such as those of words.
+        """
         return None
 
     def simple_metrics(self, part: str) -> dict[str, dict[str, float]]:
