@@ -4,9 +4,12 @@ No state has to be saved: the seed and the step determine the next examples, in 
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+TOGETHER = 16  # steps whose examples are sorted by length
 
 
 def derived_seed(seed: int, *names: int | str) -> int:
@@ -31,6 +34,17 @@ class Sampler:
         """The examples of a step (counted from 0), each with its epoch."""
         first = step * size
         return [(epoch, int(self._shuffled(epoch)[place])) for epoch, place in (divmod(first + i, self.count) for i in range(size))]
+
+    def similar(self, step: int, size: int, lengths: Sequence[int]) -> list[int]:
+        """The examples of a step, of similar length, so that little of a batch is padding.
+
+        The examples of TOGETHER steps are sorted, cut into their batches, and these are shuffled.
+        """
+        group, place = divmod(step, TOGETHER)
+        rows = [row for _, row in self.batch(group, TOGETHER * size)]
+        rows.sort(key=lambda row: lengths[row])
+        which = int(torch.randperm(TOGETHER, generator=generator(self.seed, "similar", group))[place])
+        return rows[which * size : (which + 1) * size]
 
     def _shuffled(self, epoch: int) -> Tensor:
         if epoch not in self._epochs:

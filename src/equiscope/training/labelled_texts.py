@@ -1,6 +1,7 @@
 """Labelled texts: a text becomes one class, several labels, or numbers, by a read-out over its tokens."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -116,11 +117,16 @@ class TextsTask(AnswerTask, TextTask):
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.texts is not None
         size = self.recipe.budget.batch
-        rows = [example for _, example in self.texts.sampler.batch(step, size)[share::shares]]
+        rows = self.texts.sampler.similar(step, size, self.lengths)[share::shares]
         chosen = [self.ids["train"][i] for i in rows]
         ids, valid = padded(chosen)
         tensors = {"inputs": ids, "valid": valid, "targets": self.targets["train"][rows]}
         return Batch(tensors, size, int(valid.sum()), len(rows), ids.shape[1])
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Tokens of each training text."""
+        return [len(ids) for ids in self.ids["train"]]
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors

@@ -13,7 +13,7 @@ FEW = 10  # examples of a class: fewer are named
 class RecipeDraft:
     """A recipe in the making.
 
-    data, model, optimiser  its tables
+    data, model, optimiser, evaluation, engine  its tables
     examples    of the training part; epochs: how often each should be read
     batch       examples of a step
     understood  sentences about the data; warnings: sentences about what may go wrong
@@ -39,9 +39,15 @@ class RecipeDraft:
     steps: int = 0
     minutes: float | None = None
     evaluations: int = 11
+    engine: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.steps = self.steps or max(300, -(-self.examples * self.epochs // self.batch))
+
+    @property
+    def halved(self) -> bool:
+        """Whether bfloat16 may be used: not for molecules, whose forces are derivatives."""
+        return self.data["task"] != "molecules"
 
     def recipe(self) -> dict[str, Any]:
         """As plain data."""
@@ -50,7 +56,10 @@ class RecipeDraft:
             optimiser["average"] = 0.9
         budget = {"steps": self.steps, "batch": self.batch} | ({"minutes": self.minutes} if self.minutes else {})
         evaluation = self.evaluation | ({} if self.evaluations == 11 else {"every": -(-self.steps // (self.evaluations - 1))})
-        tables = {"data": self.data, "model": self.model, "budget": budget, "optimiser": optimiser, "evaluation": evaluation}
+        tables = {
+            "data": self.data, "model": self.model, "budget": budget, "optimiser": optimiser, "evaluation": evaluation,
+            "engine": self.engine,
+        }  # fmt: skip
         return {"title": self.title, **{name: table for name, table in tables.items() if table}}
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -263,7 +264,7 @@ def _draft(
     }
     if start:
         optimiser: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
-        model: dict[str, Any] = {"start": str(Path(start).absolute()), "readout": "mean"}
+        model: dict[str, Any] = {"start": os.path.abspath(start), "readout": "mean"}
         return RecipeDraft(
             title, data, model, train, 4 if count < 5000 else 2, 16, understood, optimiser, {"samples": 0},
             warnings, comments, example=example, evaluations=3,

@@ -81,10 +81,10 @@ def of_pairs(pairs: Sequence[Pair], title: str, what: str) -> RecipeDraft:
             f"{near[0][1][:40]!r}. They are in one part."
         )
     if many:
-        warnings.append(f"{counted(many, 'source')} have several targets. One of them is one answer too few for the exact match.")
+        understood.append(f"{counted(many, 'source')} have several targets; an answer is right if it is one of them.")
     if len(whole) < len(pairs):
         understood.append(
-            f"{counted(len(pairs) - len(whole), 'line')} without a pair, or with one that was there before, are left out."
+            f"Left out: {counted(len(pairs) - len(whole), 'line')} without a pair, or with one that an earlier line has."
         )
     vocabulary = 400 if short else 4000 if len(whole) < 100_000 else 8000
     width, inner, layers = (128, 384, 3) if short or len(whole) < 50_000 else (256, 512, 3)

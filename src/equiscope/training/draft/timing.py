@@ -1,8 +1,11 @@
 """StepTime: how long a step takes here, by ten of them, and how many fit into some minutes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
+
+import torch
+from msgspec.structs import replace as replaced
 
 from equiscope.errors import InputError
 from equiscope.models import count
@@ -11,20 +14,25 @@ from equiscope.training.engine import TrainingEngine
 from equiscope.training.loop import forked_rng, untrained_model
 from equiscope.training.reading import recipe
 from equiscope.training.registry import open_task
-from equiscope.training.task import resolve_spec
+from equiscope.training.task import Task, resolve_spec
 
-STEPS = 10  # that are timed, after two that are not
+STEPS, WARM = 10, 2  # that are timed, after those that are not
 LEAST = 50  # steps of a budget
+FASTER = 1.2  # times as fast as float32 is bfloat16 where it is chosen
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Seconds of a step and of an evaluation; parameters of the model; notes of the data."""
+    """Seconds of a step and of an evaluation; parameters of the model; notes of the data.
+
+    computing  seconds of a processor in a step, which other programs change less; 0: not known
+    """
 
     step: float
     evaluation: float
     parameters: int
     notes: list[str]
+    computing: float = 0.0
 
     def seconds(self, steps: int, evaluations: int) -> float:
         """Of a whole run."""
@@ -32,22 +40,46 @@ class StepTime:
 
 
 def timed(draft: RecipeDraft, folder: Path) -> StepTime:
-    """Compute some steps of a draft. folder: of the recipe. Raises InputError where the recipe does not fit its data."""
+    """Compute some steps of a draft, and choose the precision of its products. folder: of the recipe.
+
+    raises  InputError where the recipe does not fit its data
+    """
     recipe_ = recipe(draft.recipe(), "the recipe")
     task = open_task(recipe_, folder)
+    single = _timed(task)
+    if not draft.halved:
+        return single
+    task.recipe = replaced(recipe_, engine=replaced(recipe_.engine, precision="bfloat16"))
+    half = _timed(task, single)
+    faster = single.step / half.step if torch.cuda.is_available() else single.computing / half.computing
+    if faster < FASTER:
+        return single
+    draft.engine["precision"] = "bfloat16"
+    draft.comments["engine.precision"] = f"{faster:.1f} times as fast here; the weights stay in float32"
+    return half
+
+
+def _timed(task: Task, known: StepTime | None = None) -> StepTime:
+    """The times of a task's recipe.
+
+    known  those of another precision: this one is given up once it has taken as long, and the evaluation is the same
+    """
     spec = resolve_spec(task)
-    engine = TrainingEngine(recipe_, untrained_model(recipe_, task, spec))
+    engine = TrainingEngine(task.recipe, untrained_model(task.recipe, task, spec))
     with engine.products(), forked_rng():
-        seconds = []
-        for step in range(STEPS + 2):
-            began = perf_counter()
-            engine.step(task, step)
-            seconds.append(perf_counter() - began)
+        times = [(perf_counter(), process_time())]
+        while len(times) <= STEPS + WARM and (known is None or times[-1][0] - times[0][0] < STEPS * known.step):
+            engine.step(task, len(times) - 1)
+            times.append((perf_counter(), process_time()))
+        warm = times[min(WARM, len(times) - 2) :]
+        step, computing = ((warm[-1][i] - warm[0][i]) / (len(warm) - 1) for i in (0, 1))
+        if known is not None:
+            return replace(known, step=step, computing=computing)
         began = perf_counter()
         with engine.evaluated() as model:
             task.evaluate(model)
         evaluation = perf_counter() - began
-    return StepTime(sum(seconds[2:]) / STEPS, evaluation, count(spec), list(task.notes))
+    return StepTime(step, evaluation, count(spec), list(task.notes), computing)
 
 
 def fit_budget(draft: RecipeDraft, timing: StepTime, minutes: float) -> str:
@@ -61,7 +93,8 @@ def fit_budget(draft: RecipeDraft, timing: StepTime, minutes: float) -> str:
     draft.steps = min(wanted, most)
     epochs = draft.steps * draft.batch / draft.examples
     lasts, best = (spoken(timing.seconds(steps, draft.evaluations)) for steps in (draft.steps, wanted))
-    said = f"about {lasts} here, {epochs:.3g} epochs ({1000 * timing.step:.3g} ms a step)"
+    step = f"{timing.step:.2g} s" if timing.step >= 1 else f"{1000 * timing.step:.3g} ms"
+    said = f"about {lasts} here, {epochs:.3g} epochs ({step} a step)"
     if draft.steps < wanted:
         said += f"; {wanted:,} steps would be better, and take {best}: --minutes"
     return said
