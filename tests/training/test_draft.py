@@ -11,7 +11,7 @@ from PIL import Image
 
 from equiscope.errors import InputError
 from equiscope.training import open_task, read_recipe
-from equiscope.training.draft import RecipeDraft, StepTime, fit_budget, look, toml
+from equiscope.training.draft import RecipeDraft, StepTime, fit_budget, look, timed, toml
 from equiscope.training.reading import recipe
 from equiscope.training.task import size_warnings
 from tests.cli.test_cli import equi, refused  # noqa: F401
@@ -123,7 +123,7 @@ def test_parallel_texts_have_a_source_in_one_part_only(here):
     draft = look(["a.en", "a.de"])
     sources = {name: {line.split("\t")[0] for line in content.splitlines()[1:]} for name, content in draft.files.items()}
     assert sum(map(len, sources.values())) == 90
-    assert any("30 sources have several targets" in warning for warning in draft.warnings)
+    assert any(sentence.startswith("30 sources have several targets") for sentence in draft.understood)
     opened(draft)
     (here / "a.de").write_text("one\n")
     with pytest.raises(InputError, match=r"a\.en has 120 lines, but a\.de has 1"):
@@ -434,6 +434,16 @@ def test_a_budget_is_one_of_minutes():
     assert (draft.steps, draft.recipe()["budget"]["minutes"]) == (2890, 5)
     with pytest.raises(InputError, match="A step takes 60 s here, so 5 minutes are 4 steps"):
         fit_budget(draft, StepTime(60, 1.0, 5, []), 5)
+
+
+def test_bfloat16_is_written_only_where_it_is_faster(here):
+    (here / "short.csv").write_text("text,label\n" + "".join(f"{'cat' if i % 2 else 'oak'} {i},{i % 2}\n" for i in range(80)))
+    draft = look(["short.csv"])
+    timed(draft, here)
+    written = draft.recipe().get("engine", {})
+    assert written in ({}, {"precision": "bfloat16"})
+    assert ("engine.precision" in draft.comments) == bool(written)
+    assert not RecipeDraft("x", {"task": "molecules"}, {}, 10, 1, 1, []).halved
 
 
 def test_the_printed_commands_work_as_they_stand(equi, here):  # noqa: F811

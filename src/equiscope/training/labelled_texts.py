@@ -125,7 +125,7 @@ class TextsTask(AnswerTask, TextTask):
 
     @cached_property
     def lengths(self) -> list[int]:
-        """Tokens of each training text."""
+        """How many tokens each training text has."""
         return [len(ids) for ids in self.ids["train"]]
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

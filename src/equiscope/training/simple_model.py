@@ -73,7 +73,7 @@ def values(task: Task, part: str, folder: Path) -> dict[str, dict[str, float]]:
 
 def _terms(kinds: list[Any]) -> dict[str, Tensor]:
     """Of each kind of counts, the columns that two examples or more have, and their inverse document frequency."""
-    found = {}
+    found: dict[str, Tensor] = {}
     for i, counts in enumerate(kinds):
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
         columns = np.sort(np.argsort(-frequency, kind="stable")[: min(TERMS, int((frequency > 1).sum()))])
@@ -148,7 +148,7 @@ def _fitted(answer: Answer, x: Any, targets: Tensor, c: float) -> tuple[np.ndarr
 
 def _rows(answer: Answer, x: Any, wanted: np.ndarray, c: float) -> Iterator[tuple[np.ndarray, float]]:
     """Weight [features] and bias of each output."""
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[import-untyped]
 
     if isinstance(answer, Numbers):
         ridge = Ridge(alpha=1 / c).fit(x, wanted)

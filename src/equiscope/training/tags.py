@@ -18,7 +18,7 @@ from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training import answers
 from equiscope.training.answers import Answer, OneClass, WordLabels
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
-from equiscope.training.labelled_texts import AT_ONCE, HASHED, PAIRS, TextsTask, excerpt, make_tokenizer, padded
+from equiscope.training.labelled_texts import AT_ONCE, PAIRS, TextsTask, excerpt, make_tokenizer, padded
 from equiscope.training.measures import Outcomes
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
@@ -26,6 +26,7 @@ from equiscope.training.text import of_start
 
 NEIGHBOURS = (-2, -1, 0, 1, 2)  # words whose features the simple model reads
 ENDS = 3  # letters at the end of a word that are a feature
+HASHED = 2**16  # features of the simple model
 
 
 class TagsTask(TextsTask):
@@ -83,7 +84,7 @@ class TagsTask(TextsTask):
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.texts is not None
-        every = [example for _, example in self.texts.sampler.batch(step, self.recipe.budget.batch)]
+        every = self.texts.sampler.similar(step, self.recipe.budget.batch, self.lengths)
         rows = every[share::shares]
         ids, valid = padded([self.ids["train"][i] for i in rows])
         of_text = self.targets["train"].split([len(words) for words in self.words["train"]])
@@ -134,7 +135,7 @@ class TagsTask(TextsTask):
             for text in (row.text for row in self.texts.parts[part])
             for i in range(len(text))
         ]
-        return FeatureHasher(4 * HASHED, input_type="string").transform(rows), self.targets[part]
+        return FeatureHasher(HASHED, input_type="string").transform(rows), self.targets[part]
 
     def simple_metrics(self, part: str) -> dict[str, dict[str, float]]:
         """The most frequent label of each word in the training part."""

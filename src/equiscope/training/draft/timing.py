@@ -25,7 +25,7 @@ FASTER = 1.2  # times as fast as float32 is bfloat16 where it is chosen
 class StepTime:
     """Seconds of a step and of an evaluation; parameters of the model; notes of the data.
 
-    computing  seconds of a processor in a step, which other programs change less; 0: not known
+    computing  seconds of a processor in a step, which other programs change less; 0: unknown
     """
 
     step: float
@@ -59,22 +59,22 @@ def timed(draft: RecipeDraft, folder: Path) -> StepTime:
     return half
 
 
-def _timed(task: Task, known: StepTime | None = None) -> StepTime:
+def _timed(task: Task, single: StepTime | None = None) -> StepTime:
     """The times of a task's recipe.
 
-    known  those of another precision: this one is given up once it has taken as long, and the evaluation is the same
+    single  those in float32: another precision is given up once it has taken as long, and its evaluation is the same
     """
     spec = resolve_spec(task)
     engine = TrainingEngine(task.recipe, untrained_model(task.recipe, task, spec))
     with engine.products(), forked_rng():
         times = [(perf_counter(), process_time())]
-        while len(times) <= STEPS + WARM and (known is None or times[-1][0] - times[0][0] < STEPS * known.step):
+        while len(times) <= STEPS + WARM and (single is None or times[-1][0] - times[0][0] < STEPS * single.step):
             engine.step(task, len(times) - 1)
             times.append((perf_counter(), process_time()))
         warm = times[min(WARM, len(times) - 2) :]
         step, computing = ((warm[-1][i] - warm[0][i]) / (len(warm) - 1) for i in (0, 1))
-        if known is not None:
-            return replace(known, step=step, computing=computing)
+        if single is not None:
+            return replace(single, step=step, computing=computing)
         began = perf_counter()
         with engine.evaluated() as model:
             task.evaluate(model)
