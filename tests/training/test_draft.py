@@ -175,7 +175,7 @@ def test_a_table_of_texts_and_classes_among_other_columns(here):
     (here / "said.csv").write_text("confidence,sentiment,words\n" + rows)
     draft = look(["said.csv"])
     assert (draft.data["field"], draft.data["label"]) == ("words", "sentiment")
-    assert "Always to say 'bad' would be right in 50%." in draft.understood
+    assert "A model that always answers 'bad' would be right in 50%." in draft.understood
     assert sorted(opened(draft).parts) == ["test", "train", "validation"]
 
 
@@ -207,12 +207,16 @@ def test_what_is_not_known_is_refused(here):
     (here / "bad.jsonl").write_text('{"a": 1}\n{"a"\n')
     (here / "bad.npz").write_text("PK nothing")
     (here / "nothing.csv").write_text("")
+    (here / "packed.csv.gz").write_bytes(b"not packed")
+    (here / "one.png").write_bytes(b"x")
     pictures(here / "pets", each=2)
     for names, sentence in (
         (["nowhere"], "There is no nowhere"), (["a.pdf"], "has no known ending"), (["empty"], "empty is empty"),
         (["not.csv"], "a quotation mark is opened"), (["not.jsonl"], "line 2 is no table of names and values"),
         (["bad.jsonl"], "line 2"), (["bad.npz"], "bad.npz cannot be read"), (["nothing.csv"], "nothing.csv is empty"),
-        (["few.csv"], "of which none is a text"), (["pets"], r"need 4 pictures .* fewer of: cat \(2\), dog \(2\)"),
+        (["few.csv"], "of which none has many different texts"),
+        (["packed.csv.gz"], "packed.csv.gz is damaged"), (["one.png"], "one.png is one picture"),
+        (["pets"], r"need 4 pictures .* fewer of: cat \(2\), dog \(2\)"),
         (["a.pdf", "few.csv", "pets"], "3 files are no data set that is known"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=sentence):
@@ -360,6 +364,13 @@ def test_pictures_of_several_channels_are_read_in_colour(here):
     draft = look(["pets"])
     assert "12 in colour and 12 in shades of grey: all are read in colour" in draft.understood[1]
     assert opened(draft).format.channels == 3
+
+
+def test_classes_in_a_folder_within_a_folder(here):
+    pictures(here / "download" / "v1" / "images")
+    draft = look(["download"])
+    assert draft.understood[0] == "download has one folder, and all files are in download/v1/images."
+    opened(draft)
 
 
 def test_groups_in_file_names_are_in_one_part(here):

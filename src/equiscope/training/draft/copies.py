@@ -20,6 +20,7 @@ NEAR = 1.5  # mean difference, in shades of 256, up to which two pictures are co
 MOST = 0.3  # share of the examples in one group, above which they are alike rather than copies
 COMPARED = 6000  # pictures that are compared with each other; of more, only equal small copies are found
 ALIKE = 0.8  # share of pieces that two texts have in common, from which they are copies
+READ = 5000  # characters of a text that are compared
 PIECE = 5  # characters of a piece
 BANDS, ROWS = 16, 4  # of a MinHash signature: two texts of similarity 0.8 are compared with a probability of 0.9998
 PRIME = (1 << 61) - 1
@@ -79,8 +80,8 @@ def picture_copies(small: np.ndarray, compared: int = COMPARED) -> Groups:
 def text_copies(texts: Sequence[str]) -> Groups:
     """Texts that are nearly equal: without regard to capitals and punctuation, or with most pieces in common."""
     groups = Groups(len(texts))
-    plain = [" ".join(re.findall(r"\w+", text.lower())) for text in texts]
-    groups.join_equal(one or text for one, text in zip(plain, texts, strict=True))
+    plain = [" ".join(re.findall(r"\w+", text[:READ].lower())) for text in texts]
+    groups.join_equal(one if one and len(text) <= READ else text for one, text in zip(plain, texts, strict=True))
     first = {groups.root(row) for row in range(len(texts))}
     pieces = {row: _pieces(plain[row]) for row in sorted(first) if len(plain[row]) >= 2 * PIECE}
     boxes: dict[tuple[int, bytes], int] = {}

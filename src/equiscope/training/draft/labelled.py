@@ -112,7 +112,7 @@ def _parted(
         groups.join_equal(texts)
     near = [rows for rows in groups.rows() if len({texts[row] for row in rows}) > 1]
     if near:
-        shown = "; ".join(" and ".join(repr(" ".join(texts[i].split())[:SHOWN]) for i in _two(rows, texts)) for rows in near[:2])
+        shown = "; ".join(_both(*(texts[i] for i in _two(rows, texts))) for rows in near[:2])
         draft.warnings.append(f"{counted(sum(map(len, near)), 'text')} are nearly copies of another, such as {shown}.")
     if counts and (odd := [rows for rows in groups.rows() if len({values[row] for row in rows}) > 1]):
         first = odd[0]
@@ -174,6 +174,14 @@ def _two(rows: Sequence[int], texts: Sequence[str]) -> tuple[int, int]:
     return rows[0], next(row for row in rows if texts[row] != texts[rows[0]])
 
 
+def _both(one: str, other: str) -> str:
+    """Two texts, shortened; where they begin alike, their ends."""
+    first, second = (" ".join(text.split()) for text in (one, other))
+    if first != second and first[:SHOWN] == second[:SHOWN]:
+        return f"'…{first[-SHOWN:]}' and '…{second[-SHOWN:]}'"
+    return f"{first[:SHOWN]!r} and {second[:SHOWN]!r}"
+
+
 def _leaks(part: str, texts: Sequence[str], train: Sequence[str]) -> list[str]:
     """A warning if texts of a part are nearly copies of training texts."""
     groups = text_copies([*texts, *train]).rows()
@@ -181,7 +189,7 @@ def _leaks(part: str, texts: Sequence[str], train: Sequence[str]) -> list[str]:
     pairs = [(row, rows[-1] - first) for rows in groups if rows[-1] >= first for row in rows if row < first]
     if not pairs:
         return []
-    shown = " and ".join(repr(" ".join(text.split())[:SHOWN]) for text in (texts[pairs[0][0]], train[pairs[0][1]]))
+    shown = _both(texts[pairs[0][0]], train[pairs[0][1]])
     return [
         f"{counted(len(pairs), 'text')} of the {part} part are nearly copies of texts to learn from, such as {shown}: what is "
         "measured on that part is too good."
@@ -239,7 +247,7 @@ def _draft(
     warnings = class_warnings(counts)
     if counts and "labels" not in data:
         name, most = max(counts.items(), key=lambda both: both[1])
-        understood.append(f"Always to say {name!r} would be right in {most / sum(counts.values()):.0%}.")
+        understood.append(f"A model that always answers {name!r} would be right in {most / sum(counts.values()):.0%}.")
     if not parted:
         held = 0.1 if start is None else min(0.1, max(0.01, round(1000 / count, 2)))  # a checkpoint takes long to evaluate
         data |= {"test_held_out": SHARE, "held_out": held}

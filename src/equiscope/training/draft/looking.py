@@ -54,6 +54,12 @@ def look(names: Sequence[str], start: str | None = None) -> RecipeDraft:
 
 
 def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
+    if path.is_dir() and (inner := _inner(path)) != path:
+        whole = _of_one(inner, str(inner), start)
+        whole.understood.insert(0, f"{name} has one folder, and all files are in {inner}.")
+        return whole
+    if path.is_file() and is_picture(path):
+        raise InputError(f"{name} is one picture. Name the folder that has all of them.")
     if holds_pictures(path):
         return _only("pictures", pictures.of_arrays(path), start)
     if path.is_file() and (way := UNREAD.get(path.suffix.lower())):
@@ -122,6 +128,18 @@ def _has_classes(path: Path) -> bool:
     folders = [folder for folder in inner.iterdir() if folder.is_dir() and not is_hidden(Path(folder.name))]
     loose = any(_kind_of(file) for file in inner.iterdir() if file.is_file())
     return len(folders) >= 2 and not loose and all(sum(map(is_text_file, folder.iterdir())) >= SEVERAL for folder in folders)
+
+
+def _inner(path: Path) -> Path:
+    """The folder itself; or the one in it, as long as there is one folder and no file that is read."""
+    while True:
+        inside = [entry for entry in path.iterdir() if not is_hidden(Path(entry.name))]
+        folders = [entry for entry in inside if entry.is_dir()]
+        if len(folders) != 1 or any(_kind_of(entry) for entry in inside if entry.is_file()):
+            return path
+        if not any(entry.is_dir() and not is_hidden(Path(entry.name)) for entry in folders[0].iterdir()):
+            return path  # the files of one class
+        path = folders[0]
 
 
 def _is_empty(path: Path) -> bool:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from equiscope.budgets import OPENERS
+from equiscope.budgets import OPENERS, undamaged
 from equiscope.data.files import open_file
 from equiscope.data.sampler import derived_seed
 from equiscope.data.texts import decoded
@@ -136,5 +136,5 @@ def _table(pairs: Sequence[Pair]) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    with open_file(path) as file:
+    with undamaged(path), open_file(path) as file:
         return decoded(file.read(), str(path)).replace("\r\n", "\n").removesuffix("\n").split("\n")

@@ -139,7 +139,10 @@ def _pattern(files: list[Path]) -> tuple[str, list[dict[str, str]]]:
     names, taken = [], set[str]()
     several = [i for i, column in enumerate(columns) if 1 < len(set(column)) < len(files) / 2]
     if not several:
-        raise InputError(f"The names of {files[0].parent}, such as {files[0].name}, have no part that could be a class.")
+        raise InputError(
+            f"The names of {files[0].parent}, such as {files[0].name}, have no part that could be a class. Name "
+            "the folder above it, or put each class into a folder of its own."
+        )
     label = several[0]
     words = [i for i in several[1:] if not all(value.isdecimal() for value in columns[i])]
     for i, column in enumerate(columns):

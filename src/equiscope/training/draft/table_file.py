@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from equiscope.budgets import undamaged
 from equiscope.data.faults import Faults
 from equiscope.data.files import open_file
 from equiscope.data.tables import EXCEL, Dialect, detect_dialect, is_data, quoting_hint, read_rows
@@ -32,7 +33,7 @@ class TableRows:
 
 def read_table(path: Path) -> TableRows:
     """A table. Raises InputError if it has no first line of names; lines that do not fit are among its faults."""
-    with open_file(path) as file:
+    with undamaged(path), open_file(path) as file:
         text = decoded(file.read(), str(path))
     if not text.strip():
         raise InputError(f"{path} is empty: it has no first line that names columns.")

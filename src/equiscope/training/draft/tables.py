@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from equiscope.budgets import undamaged
 from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
 from equiscope.data.sound_files import is_sound
@@ -65,8 +66,9 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
         table.faults.check()
         group = next((name for name in names if _is_group(name, columns[name]) and name not in (text, label)), None)
         grouped = None if group is None else (group, columns[group])
+        classes = [value.strip() for value in columns[label]]
         texts_of = {part: [row.get(text, "") for row in read_table(other).rows] for part, other in (others or {}).items()}
-        draft = labelled.of_columns(path, columns[text], text, label, columns[label], start, grouped, texts_of, several)
+        draft = labelled.of_columns(path, columns[text], text, label, classes, start, grouped, texts_of, several)
         draft.data |= {part: str(other) for part, other in (others or {}).items()}
         return draft
     table.faults.check()
@@ -76,7 +78,7 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
         what = f"The columns {known[0]} and {known[1]} of {path} are pairs"
         return _only(pairs.of_pairs(rows_of_pairs, title_of(path), what), start)
     raise InputError(
-        f"{path} has the columns {', '.join(names)}, of which none is a text. Known: texts with a class or a "
+        f"{path} has the columns {', '.join(names)}, of which none has many different texts. Known: texts with a class or a "
         "number, two columns of texts (pairs), or one of texts to continue."
     )
 
@@ -115,7 +117,7 @@ def _of_files(path: Path, table: TableRows, columns: Mapping[str, Sequence[str]]
 
 def _dictionary(path: Path) -> RecipeDraft:
     """Lines of a word, a space, and what is said of it: a pronunciation. Other entries of a word: WORD(2)."""
-    with open_file(path) as file:
+    with undamaged(path), open_file(path) as file:
         lines = [line.split("#")[0].split(None, 1) for line in decoded(file.read(), str(path)).split("\n")]
     rows = [(re.sub(r"\(\d+\)$", "", line[0]), line[1].strip()) for line in lines if len(line) == 2]
     return pairs.of_pairs(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from equiscope.budgets import undamaged
 from equiscope.data.files import open_file
 from equiscope.data.tagged_texts import LISTS, Tags, read
 from equiscope.data.texts import kind_of, parsed
@@ -25,7 +26,7 @@ def columns_of(path: Path) -> dict[str, Any] | None:
     """The fields of a recipe that say where the words and labels of a file are; None for a file of something else."""
     if kind_of(path.name) in ENDINGS:
         return {}
-    with open_file(path) as file:
+    with undamaged(path), open_file(path) as file:
         lines = [line.decode("utf-8", "replace").rstrip("\r\n") for line in islice(iter(file.readline, b""), LOOKED)]
     if kind_of(path.name) in LISTS:
         return _lists([line for line in lines if line.strip()], path)
