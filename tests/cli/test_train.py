@@ -110,7 +110,7 @@ def test_evaluate_refuses_data_that_is_not_the_runs(equi, tmp_path):  # noqa: F8
 
 
 def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
-    refused(equi("train", "nowhere.toml"), "There is no recipe nowhere.toml. . has words.toml.")
+    refused(equi("train", "nowhere.toml"), "There is no recipe nowhere.toml. This folder has words.toml.")
     refused(equi("train", "."), "is a folder without run.json")
     refused(equi("train", "n" * 300), "cannot be read: File name too long")
     refused(equi("train", "words.toml", "--out", "n" * 300), "File name too long. Nothing was saved yet")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from equiscope.cli.new import new
 from equiscope.errors import InputError
 from equiscope.training import open_task, read_recipe
 from equiscope.training.draft import RecipeDraft, StepTime, fit_budget, look, timed, toml
@@ -472,6 +473,14 @@ def test_the_printed_commands_work_as_they_stand(equi, here):  # noqa: F811
     assert equi(*train, "--set", "budget.steps=3", "--set", "warmup=1", "--out", "runs/pets")[0] == 0
     assert "accuracy" in equi(*evaluate)[1]
     assert equi(*predict)[1].startswith("pets/dog/")
+
+
+def test_a_refused_budget_leaves_no_files(here):
+    folder = pictures(here / "pets")
+    (folder / "cat" / "copy.png").write_bytes((folder / "cat" / "000.png").read_bytes())
+    with pytest.raises(InputError, match="Give more --minutes"):
+        new(["pets"], None, None, 1e-6, explain=False, json=False, force=False)
+    assert not [*here.glob("*.csv"), *here.glob("*.toml")]
 
 
 def test_a_recipe_is_commented(here):

@@ -44,11 +44,17 @@ def new(names: list[str], start: Path | None, out: Path | None, minutes: float, 
     if not json:
         print("\n".join([*understood, *(f"Warning: {one}" for one in warnings)]))
         print("Timing ten steps ...", file=sys.stderr, flush=True)
-    for name, content in draft.files.items():
-        outputs.put(path.parent / name, content)
-    timing = timed(draft, path.parent)
-    budget = fit_budget(draft, timing, minutes)
-    outputs.put(path, toml(draft, budget))
+    fresh = [file for file in written if not file.exists()]
+    try:
+        for name, content in draft.files.items():
+            outputs.put(path.parent / name, content)
+        timing = timed(draft, path.parent)
+        budget = fit_budget(draft, timing, minutes)
+        outputs.put(path, toml(draft, budget))
+    except BaseException:  # Ctrl-C too: without a recipe its tables are of no use
+        for file in fresh:
+            file.unlink(missing_ok=True)
+        raise
     run = Path("runs") / path.stem
     commands = [
         f"equiscope train {shlex.quote(os.fspath(path))}",

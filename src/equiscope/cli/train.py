@@ -26,7 +26,7 @@ def train(
     from equiscope.cli.monitor import RunMonitor
     from equiscope.training import Watcher, fit
     from equiscope.training.processes import first
-    from equiscope.training.verbs import open_data, resolve_source
+    from equiscope.training.verbs import is_run, open_data, resolve_source
 
     recipe, folder, recipe_folder = resolve_source(source, out, changes, small)
     monitor = RunMonitor(folder, live, open_browser, tensorboard)
@@ -34,7 +34,7 @@ def train(
     alone = first()  # of several processes, one speaks
     if alone:
         print(f"{recipe.title}: {folder}", file=sys.stderr)
-    recorded = "" if small or changes else recorded_time(source)
+    recorded = "" if small or changes else recorded_time(recipe_folder / f"{source.name}.toml" if is_run(source) else source)
     if alone and recorded:
         print(recorded, file=sys.stderr)
     quiet = not (alone and sys.stderr.isatty())

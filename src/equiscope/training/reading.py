@@ -469,7 +469,8 @@ def _neighbours(path: Path) -> str:
     """The recipes in the folder of a missing recipe."""
     there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
     names = [p.name for p in there if p.name != "pyproject.toml"]
-    return f" {path.parent} has {', '.join(names)}." if names else " A clone of equiscope has recipes in recipes/."
+    where = "This folder" if path.parent == Path() else f"{path.parent}"
+    return f" {where} has {', '.join(names)}." if names else " A clone of equiscope has recipes in recipes/."
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
