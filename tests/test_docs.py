@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 
 import equiscope as eq
 from equiscope.cli.app import app
-from equiscope.data import Images, Language, Molecules, Sounds, Synthetic, Texts, Translation
 from equiscope.errors import InputError
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import TASKS
@@ -217,11 +216,7 @@ def test_recipes_on_the_pages_are_recipes():
     assert [recipe(shown).title for shown in whole] == ["My text", "GPT-2 on my notes"]
     rest = {"title": "", "model": {"width": 8}, "budget": {"steps": 1, "batch": 1}}
     parts = [recipe(rest | shown).data for page in ("data.md", "synthetic.md") for shown in tables(page)]
-    assert (
-        [type(part) for part in parts]
-        == [Language, Translation, Texts, Images, Sounds, Molecules, Synthetic]
-        == list(TASKS.values())
-    )
+    assert set(map(type, parts)) == set(TASKS.values())
 
 
 def test_mistakes_that_a_page_shows_are_said_so(tmp_path, monkeypatch):

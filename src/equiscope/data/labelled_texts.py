@@ -36,6 +36,7 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
     separator   between two labels of a cell
     numbers     columns with the numbers that are predicted; instead of `label`
+    metadata    further columns that are read with the text, such as a source or a price: one token of each, in front of the text
     tokens      "pieces" (byte pair encoding, trained on the training part), "characters", "bytes", "checkpoint" (of model.start),
                 or a tokenizer.json
     vocabulary  size of the vocabulary of "pieces"
@@ -53,6 +54,7 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     labels: str | None = None
     separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
     numbers: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
     tokens: str = "pieces"
     vocabulary: Size = 2000
     length: Annotated[int, msgspec.Meta(ge=2)] = 256
@@ -64,11 +66,13 @@ class LabelledText(NamedTuple):
 
     target  a class, a list of labels, or a list of numbers; of words, a label of each; None where it is unknown
     where   its file and line
+    metadata  its cells in the further columns, empty where there is none; none at all for a text without a table
     """
 
     text: Any
     target: Any
     where: str
+    metadata: tuple[str, ...] = ()
 
 
 class LabelledTexts:
@@ -117,6 +121,9 @@ class LabelledTexts:
 
     def _check(self) -> None:
         check_targets(self.config)
+        taken = [self.config.field, *target_columns(self.config)]
+        if both := [name for name in self.config.metadata if name in taken or self.config.metadata.count(name) > 1]:
+            raise InputError(f"data.metadata names {both[0]!r}, which is the text or what is predicted, or twice. Leave it out.")
 
     @property
     def _columns(self) -> list[str]:
@@ -178,7 +185,7 @@ def _rows(
     content: Any, name: str, kind: str, config: Texts, labelled: bool, faults: Faults
 ) -> Iterator[tuple[str, Any]]:  # fmt: skip
     if kind in (".csv", ".tsv"):
-        wanted = [config.field, *(target_columns(config) if labelled else [])]
+        wanted = [config.field, *([*target_columns(config), *config.metadata] if labelled else [])]
         way = WAY.format(what="the text")
         for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL, faults):
             yield f"{name}, line {line}", row
@@ -196,10 +203,11 @@ def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledTex
     if not isinstance(row, dict) or not isinstance(row.get(config.field), str):
         has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
         return f"{where} has no text {config.field!r}; it has: {has}."
+    metadata = tuple("" if row.get(name) is None else str(row[name]).strip() for name in config.metadata)
     if not labelled:
-        return LabelledText(row[config.field], None, where)
+        return LabelledText(row[config.field], None, where, metadata)
     try:
-        return LabelledText(row[config.field], target_of(config, row, where), where)
+        return LabelledText(row[config.field], target_of(config, row, where), where, metadata)
     except InputError as error:
         return str(error)
 

@@ -24,6 +24,7 @@ from equiscope.training.answers import Answer
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.input_domain import InputDomain
 from equiscope.training.measures import Outcomes
+from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
 from equiscope.training.text import TextTask, of_start
@@ -42,14 +43,19 @@ class TextsTask(AnswerTask, TextTask):
     better: ClassVar[Literal["less", "more"]] = "more"
     start_fields: ClassVar[tuple[str, ...]] = ("readout", "output")
 
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None,
+        metadata: MetadataColumns | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(recipe, tokenizer)
+        self.metadata = metadata or MetadataColumns()
         assert isinstance(recipe.data, Texts | Tags)
         self.config, self.texts = recipe.data, texts
         self.set_answer(answer)
         self.sources = texts.sources if texts is not None else []
         self.notes = [*(texts.notes if texts is not None else []), *overlap_notes(self.sources)]
         self.ids: dict[str, list[list[int]]] = {}
+        self.columns: dict[str, list[list[int]]] = {}  # tokens of the columns beside each text
         for part, rows in (texts.parts if texts is not None else {}).items():
             self._encode(part, rows)
 
@@ -61,26 +67,32 @@ class TextsTask(AnswerTask, TextTask):
         train = texts.parts["train"]
         answer = answers.of_targets(target_kind(config), [row.target for row in train], config.numbers)
         tokenizer = of_start(recipe, config.tokens) or make_tokenizer(config, [row.text for row in train], recipe_folder)
-        return cls(recipe, tokenizer, answer, texts)
+        return cls(recipe, tokenizer, answer, texts, MetadataColumns.of(config.metadata, [row.metadata for row in train]))
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        task = cls(recipe, Tokenizer.read(folder), answers.read(folder))
+        metadata = MetadataColumns.read(folder, getattr(recipe.data, "metadata", ()))
+        task = cls(recipe, Tokenizer.read(folder), answers.read(folder), metadata=metadata)
         task.domain = InputDomain.read(folder, cls.input_names)
         return task
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         assert isinstance(recipe.data, Texts)
-        return cls(recipe, Tokenizer.read(folder), answers.read(folder), LabelledTexts.from_files(recipe.data, NEW, names))
+        metadata = MetadataColumns.read(folder, recipe.data.metadata)
+        texts = LabelledTexts.from_files(recipe.data, NEW, names)
+        return cls(recipe, Tokenizer.read(folder), answers.read(folder), texts, metadata)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
         answers.save(self.answer, folder)
+        self.metadata.save(folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        size, outputs = self.tokenizer.size, self.answer.outputs
+        size, outputs = self.tokenizer.size + self.metadata.size, self.answer.outputs
         start = "start" in self.recipe.model
+        if start and self.metadata.columns:
+            raise InputError("data.metadata adds tokens that the checkpoint of model.start does not have. Leave one of them out.")
         if spec.get("encoder") is not None or (start and spec.get("vocabulary") is None):
             raise InputError(
                 "Texts take a model with a vocabulary and no encoder. Leave model.encoder out, or choose another start."
@@ -112,13 +124,20 @@ class TextsTask(AnswerTask, TextTask):
         return str(readout)
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
-        yield "model", torch.arange(max(len(ids) for some in self.ids.values() for ids in some))[:, None]
+        yield "model", torch.arange(max(len(ids) for part in self.ids for ids in self._read_ids(part)))[:, None]
+
+    def _read_ids(self, part: str) -> list[list[int]]:
+        """What the model reads of each text: a token of each column beside it, and those of the text."""
+        return [self._with_columns(own, ids) for own, ids in zip(self.columns[part], self.ids[part], strict=True)]
+
+    def _with_columns(self, columns: Sequence[int], ids: list[int]) -> list[int]:
+        return [*(self.tokenizer.size + token for token in columns), *ids]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.texts is not None
         size = self.recipe.budget.batch
         rows = self.texts.sampler.similar(step, size, self.lengths)[share::shares]
-        chosen = [self.ids["train"][i] for i in rows]
+        chosen = [self._with_columns(self.columns["train"][i], self.ids["train"][i]) for i in rows]
         ids, valid = padded(chosen)
         tensors = {"inputs": ids, "valid": valid, "targets": self.targets["train"][rows]}
         return Batch(tensors, size, int(valid.sum()), len(rows), ids.shape[1])
@@ -140,7 +159,7 @@ class TextsTask(AnswerTask, TextTask):
         assert self.texts is not None
         rows = self.texts.parts[part]
         return self.answer.outcomes(
-            [excerpt(row) for row in rows], self._outputs(model, self.ids[part]), self.targets[part], "texts"
+            [excerpt(row) for row in rows], self._outputs(model, self._read_ids(part)), self.targets[part], "texts"
         )
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
@@ -148,7 +167,9 @@ class TextsTask(AnswerTask, TextTask):
         return [{"text": excerpt(self.texts.parts[part][row], SHOWN)} for row in rows]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
-        """Counts, hashed: of words and of pairs of words; of two to four characters within words, at the beginning of a text."""
+        """Counts, hashed: of words and of pairs of words; of two to four characters within words, at the beginning of a text; and
+        the values of further columns.
+        """
         assert self.texts is not None
         try:
             from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
@@ -161,6 +182,10 @@ class TextsTask(AnswerTask, TextTask):
             ).transform(some)
             for kind, size, some in (("word", (1, 2), texts), ("char_wb", (2, 4), [text[:BEGINNING] for text in texts]))
         ]  # fmt: skip
+        if self.metadata.columns:
+            from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
+
+            counts.append(csr_matrix(self.metadata.one_hot(self.columns[part]).numpy()))
         return counts, self.targets[part]
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
@@ -173,8 +198,9 @@ class TextsTask(AnswerTask, TextTask):
         if not rows:
             return []
         ids = [self._ids(row.text, row.where) for row in rows]
+        read_ids = [self._with_columns(self.metadata.tokens(row.metadata), own) for row, own in zip(rows, ids, strict=True)]
         numbers = None if self.domain is None else self.text_numbers([row.text for row in rows], self.domain.training_ids)
-        return self.predictions([excerpt(row) for row in rows], self._outputs(model, ids), top, numbers)
+        return self.predictions([excerpt(row) for row in rows], self._outputs(model, read_ids), top, numbers)
 
     def texts_of(self, part: str) -> Sequence[str]:
         return [row.text for row in self.texts.parts[part]] if self.texts is not None else ()
@@ -183,6 +209,11 @@ class TextsTask(AnswerTask, TextTask):
         ids = self._ids(example, "The text")
         named = labels(self.tokenizer.inner, ids)
         line = TokenSequence(name="text", kind="words", labels=named, words=words(self.tokenizer.inner, ids, named))
+        if self.metadata.columns:  # of which a text alone says nothing
+            line = TokenSequence(
+                name="text", kind="words", labels=[*(f"{one.name}: unknown" for one in self.metadata.columns), *named]
+            )
+            ids = self._with_columns(self.metadata.tokens(()), ids)
         return ModelInputs((torch.tensor([ids], device=next(model.parameters()).device),), [line])
 
     def samples(self, model: Built, step: int) -> list[Sample]:
@@ -192,9 +223,10 @@ class TextsTask(AnswerTask, TextTask):
         found: list[Sample] = []
         for i in [k * len(rows) // count for k in range(min(count, len(rows)))]:
             ids = self.ids["validation"][i]
-            answer = self.answer.predictions([""], self._outputs(model, [ids]), 1)[0].answer
+            whole = self._with_columns(self.columns["validation"][i], ids)
+            answer = self.answer.predictions([""], self._outputs(model, [whole]), 1)[0].answer
             snapshot: dict[str, Any] = {}
-            if isinstance(model, Model) and not found and snapshot_due(self.recipe, step):
+            if isinstance(model, Model) and not found and not self.metadata.columns and snapshot_due(self.recipe, step):
                 few = ids[: snapshot_length(model)]
                 attention = attention_of(model, torch.tensor([few], device=next(model.parameters()).device))
                 snapshot = {"tokens": labels(self.tokenizer.inner, few), "attention": attention}
@@ -207,6 +239,7 @@ class TextsTask(AnswerTask, TextTask):
     def _encode(self, part: str, rows: Sequence[LabelledText]) -> None:
         self.encode(part, [row.where for row in rows], [row.target for row in rows])
         self.ids[part] = [self._ids(row.text, row.where) for row in rows]
+        self.columns[part] = [self.metadata.tokens(row.metadata) for row in rows]
         whole = sum(len(ids) == self.config.length for ids in self.ids[part])
         if whole:
             cut = f"{whole} of {len(rows)} texts of the {part} part are read up to {self.config.length} tokens (data.length)."

@@ -20,6 +20,7 @@ from equiscope.training.answers import Answer, OneClass, WordLabels
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.labelled_texts import AT_ONCE, PAIRS, TextsTask, excerpt, make_tokenizer, padded
 from equiscope.training.measures import Outcomes
+from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
 from equiscope.training.text import of_start
@@ -38,9 +39,12 @@ class TagsTask(TextsTask):
     name: ClassVar[str] = "tags"
     answer: WordLabels
 
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None,
+        metadata: MetadataColumns | None = None,
+    ) -> None:  # fmt: skip
         self.words: dict[str, list[list[int]]] = {}
-        super().__init__(recipe, tokenizer, answer, texts)
+        super().__init__(recipe, tokenizer, answer, texts, metadata)
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -68,6 +72,7 @@ class TagsTask(TextsTask):
         self.encode(part, names, [label for row in rows for label in row.target])
         both = [self._tokens(row.text, row.where) for row in rows]
         self.ids[part], self.words[part] = [ids for ids, _ in both], [words for _, words in both]
+        self.columns[part] = [[] for _ in rows]
         if unread := sum(at < 0 for words in self.words[part] for at in words):
             cut = (
                 f"{unread} of {len(names)} words of the {part} part are not read: their texts have more than {self.config.length} "
