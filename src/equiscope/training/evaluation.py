@@ -35,7 +35,7 @@ def evaluated(
     values = found.values if found is not None and found.whole else task.final(model, part)
     if found is None:
         metrics = [MetricValue(name=name, value=value) for name, value in values.items()]
-        return PartEvaluation(part=part, metrics=metrics)
+        return PartEvaluation(part=part, summary=_summary(metrics, {}, task.better), metrics=metrics)
     spread = dict(zip((one.name for one in found.measures), measures.intervals(found.measures), strict=True))
     units = {one.name: one.unit for one in found.measures}
     metrics = [
