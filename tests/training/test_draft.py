@@ -171,6 +171,17 @@ def test_lone_atoms_are_references(here):
     opened(draft)
 
 
+def test_periodic_frames_have_a_cutoff(here):
+    head = '2\nLattice="6 0 0 0 6 0 0 0 6" Properties=species:S:1:pos:R:3 energy={:.3f} pbc="{}"\nH 0 0 0\nH 0 0 {:.3f}\n'
+    (here / "box.xyz").write_text("".join(head.format(-31.0 - i / 100, "T T T", 0.7 + i / 100) for i in range(40)))
+    draft = look(["box.xyz"])
+    assert draft.model["cutoff"] == 5.0
+    opened(draft)
+    (here / "slab.xyz").write_text("".join(head.format(-31.0 - i / 100, "T T F", 0.7 + i / 100) for i in range(40)))
+    with pytest.raises(InputError, match=r"slab\.xyz, frame 0 repeats along some vectors of its cell only"):
+        look(["slab.xyz"])
+
+
 def test_a_table_of_texts_and_classes_among_other_columns(here):
     rows = "".join(f"{i % 7 / 10},{('good', 'bad')[i % 2]},a text with number {i} in it\n" for i in range(60))
     (here / "said.csv").write_text("confidence,sentiment,words\n" + rows)

@@ -11,7 +11,7 @@ import torch
 
 from equiscope.budgets import DAMAGED
 from equiscope.data.faults import Faults
-from equiscope.data.frame_files import check_memory, molecule_files
+from equiscope.data.frame_files import cell_of, check_memory, molecule_files
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
@@ -33,9 +33,11 @@ def of_files(path: Path) -> RecipeDraft:
     keys: dict[str, str] = {}
     numbers: list[list[int]] = []
     energies: list[float] = []
-    forced = 0
+    forced, periodic = 0, list[bool]()
     for file in files:
-        forced += _npz(file, keys, numbers, energies) if file.suffix.lower() == ".npz" else _xyz(file, keys, numbers, energies)
+        forced += (
+            _npz(file, keys, numbers, energies) if file.suffix.lower() == ".npz" else _xyz(file, keys, numbers, energies, periodic)
+        )
     if not energies:
         raise InputError(f"{path} has molecules without energies, so there is nothing to learn. Name files with energies.")
     single = [row for row in numbers if len(row) == 1]
@@ -53,6 +55,8 @@ def of_files(path: Path) -> RecipeDraft:
         f"Energies are called {keys['energy']}" + (f", forces {keys['forces']}." if forced else "; there are no forces."),
         why,
     ]
+    if any(periodic):
+        understood.append("They are periodic: an atom sees others, and their images, up to 5 Å away (model.cutoff).")
     warnings = [] if unit != "?" else ["The unit of the energies is not known: set data.unit before you trust a number."]
     if single:
         understood.append(f"Isolated atoms: {counted(len(single), 'frame')}. They are the reference energies, not examples.")
@@ -70,7 +74,7 @@ def of_files(path: Path) -> RecipeDraft:
     small = len(molecules) < 300
     model = {
         "width": 32 if small else 64, "vectors": 16 if small else 32, "heads": 4, "layers": 2 if small else 3, "products": 8,
-        "radial": 16, **({} if max(len(r) for r, _ in molecules) < 30 else {"cutoff": 5.0}),
+        "radial": 16, **({"cutoff": 5.0} if any(periodic) or max(len(r) for r, _ in molecules) >= 30 else {}),
     }  # fmt: skip
     optimiser = {
         "kind": "muon", "rate": 2e-3, "muon_rate": 1e-2, "floor": 0.01, "decay": 0.0, "clip": 10.0, "betas": [0.9, 0.98],
@@ -117,7 +121,7 @@ def _npz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: l
     return len(rows) if "forces" in keys else 0
 
 
-def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float]) -> int:
+def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float], periodic: list[bool]) -> int:
     forced, faults = 0, Faults("Take these frames out.")
     for row, frame in enumerate(read_frames(file)):
         where = f"{file}, frame {row}"
@@ -141,6 +145,8 @@ def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: l
         assert frame.numbers is not None
         if not math.isfinite(value):
             faults.add(f"{where} has the energy {value}.", where)
+        with faults.caught(where):
+            periodic.append(cell_of(frame, where) is not None)
         energies.append(float(value))
         numbers.append(frame.numbers.tolist())
     faults.check()
