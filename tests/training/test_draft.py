@@ -171,6 +171,17 @@ def test_lone_atoms_are_references(here):
     opened(draft)
 
 
+def test_frames_that_are_copies_are_left_out(here):
+    frame = "2\nProperties=species:S:1:pos:R:3 energy={:.3f}\nH 0 0 0\nH 0 0 {:.3f}\n"
+    (here / "h2.xyz").write_text("".join(frame.format(-31.0 - i % 36 / 100, 0.7 + i % 36 / 100) for i in range(40)))
+    draft = look(["h2.xyz"])
+    assert draft.data["drop"] == {"train": [36, 37, 38, 39]}
+    assert any(
+        one.startswith("4 frames are copies of an earlier one, and left out (data.drop): 36, 37") for one in draft.understood
+    )
+    opened(draft)
+
+
 def test_periodic_frames_have_a_cutoff(here):
     head = '2\nLattice="6 0 0 0 6 0 0 0 6" Properties=species:S:1:pos:R:3 energy={:.3f} pbc="{}"\nH 0 0 0\nH 0 0 {:.3f}\n'
     (here / "box.xyz").write_text("".join(head.format(-31.0 - i / 100, "T T T", 0.7 + i / 100) for i in range(40)))

@@ -1,8 +1,10 @@
 """Frames: molecules with energies, and forces where there are any."""
 
+import hashlib
 import math
 import zipfile
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +32,19 @@ def of_files(path: Path) -> RecipeDraft:
     files = molecule_files(path) if path.is_dir() else [path]
     if files[0].suffix.lower() != ".npz" and not any(name in ENERGY for name in read_frames(files[0])[0].values):
         return points.of_frames(path, files)
-    keys: dict[str, str] = {}
-    numbers: list[list[int]] = []
-    energies: list[float] = []
-    forced, periodic = 0, list[bool]()
+    found = _Found()
     for file in files:
-        forced += (
-            _npz(file, keys, numbers, energies) if file.suffix.lower() == ".npz" else _xyz(file, keys, numbers, energies, periodic)
-        )
+        _npz(file, found) if file.suffix.lower() == ".npz" else _xyz(file, found)
+    keys, numbers, energies, forced = found.keys, found.numbers, found.energies, found.forced
+    first: dict[bytes, int] = {}
+    twice = [row for row, one in enumerate(found.prints) if first.setdefault(one, row) < row]
     if not energies:
         raise InputError(f"{path} has molecules without energies, so there is nothing to learn. Name files with energies.")
     single = [row for row in numbers if len(row) == 1]
-    molecules = [(row, energy) for row, energy in zip(numbers, energies, strict=True) if len(row) > 1]
+    left_out = set(twice)
+    molecules = [
+        (row, energy) for i, (row, energy) in enumerate(zip(numbers, energies, strict=True)) if len(row) > 1 and i not in left_out
+    ]
     if len(molecules) < 20:
         raise InputError(f"{path} has {counted(len(molecules), 'molecule')} with energies, and 20 or more are needed.")
     elements = sorted({n for row, _ in molecules for n in row})
@@ -55,7 +58,7 @@ def of_files(path: Path) -> RecipeDraft:
         f"Energies are called {keys['energy']}" + (f", forces {keys['forces']}." if forced else "; there are no forces."),
         why,
     ]
-    if any(periodic):
+    if found.periodic:
         understood.append("They are periodic: an atom sees others, and their images, up to 5 Å away (model.cutoff).")
     warnings = [] if unit != "?" else ["The unit of the energies is not known: set data.unit before you trust a number."]
     if single:
@@ -65,6 +68,12 @@ def of_files(path: Path) -> RecipeDraft:
         "task": "molecules", "train": str(path), "keys": keys if forced else keys | {"forces": "none"},
         "unit": "eV" if unit == "?" else unit, "where": {"test": [divisor, 1]}, "held_out": held,
     }  # fmt: skip
+    if twice:
+        data["drop"] = {"train": twice}
+        understood.append(
+            f"{counted(len(twice), 'frame is a copy', 'frames are copies')} of an earlier one, and left out (data.drop): "
+            f"{listed(list(map(str, twice)), 5)}."
+        )
     understood.append(f"Every tenth frame is the test part, and {held} of the others choose the weights.")
     if len(formulas) * 3 < len(molecules):
         warnings.append(
@@ -74,7 +83,7 @@ def of_files(path: Path) -> RecipeDraft:
     small = len(molecules) < 300
     model = {
         "width": 32 if small else 64, "vectors": 16 if small else 32, "heads": 4, "layers": 2 if small else 3, "products": 8,
-        "radial": 16, **({"cutoff": 5.0} if any(periodic) or max(len(r) for r, _ in molecules) >= 30 else {}),
+        "radial": 16, **({"cutoff": 5.0} if found.periodic or max(len(r) for r, _ in molecules) >= 30 else {}),
     }  # fmt: skip
     optimiser = {
         "kind": "muon", "rate": 2e-3, "muon_rate": 1e-2, "floor": 0.01, "decay": 0.0, "clip": 10.0, "betas": [0.9, 0.98],
@@ -97,32 +106,54 @@ def _span(sizes: list[int]) -> str:
     return str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
 
 
-def _npz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float]) -> int:
+@dataclass
+class _Found:
+    """What files hold: the names of values, and of each frame its atomic numbers, energy and a digest of its atoms and places.
+
+    forced  how many frames have forces; periodic: whether a frame is
+    """
+
+    keys: dict[str, str] = field(default_factory=dict)
+    numbers: list[list[int]] = field(default_factory=list)
+    energies: list[float] = field(default_factory=list)
+    prints: list[bytes] = field(default_factory=list)
+    forced: int = 0
+    periodic: bool = False
+
+    def add(self, numbers: list[int], energy: float, at: np.ndarray) -> None:
+        self.numbers.append(numbers)
+        self.energies.append(energy)
+        self.prints.append(hashlib.sha256(str(numbers).encode() + np.ascontiguousarray(at).tobytes()).digest())
+
+
+def _npz(file: Path, found: _Found) -> None:
+    keys = found.keys
     try:
         check_memory(file)
         with np.load(file, allow_pickle=False) as held:
             names = held.files
-            for field, known in (("energy", ENERGY), ("forces", FORCES), ("positions", POSITIONS), ("numbers", NUMBERS)):
+            for what, known in (("energy", ENERGY), ("forces", FORCES), ("positions", POSITIONS), ("numbers", NUMBERS)):
                 if name := next((name for name in known if name in names), None):
-                    keys.setdefault(field, name)
-                elif field != "forces":
+                    keys.setdefault(what, name)
+                elif what != "forces":
                     raise InputError(
-                        f"{file} has the arrays {listed(names)}: none is known as {field} of molecules ({', '.join(known)}), and "
+                        f"{file} has the arrays {listed(names)}: none is known as {what} of molecules ({', '.join(known)}), and "
                         "pictures are called images and labels. Rename them, or write the recipe by hand: docs/howto/data.md."
                     )
             at, z = held[keys["positions"]], held[keys["numbers"]]
             rows = np.broadcast_to(z, at.shape[:2]) if z.ndim == 1 else z
-            numbers += [[n for n in row if n > 0] for row in rows.tolist()]
-            energies += np.asarray(held[keys["energy"]], np.float64).reshape(-1).tolist()
+            energies = np.asarray(held[keys["energy"]], np.float64).reshape(-1).tolist()
+            for row, energy, places in zip(rows.tolist(), energies, at, strict=False):
+                found.add([n for n in row if n > 0], energy, places)
+            found.forced += len(at) if "forces" in keys else 0
     except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
-    return len(rows) if "forces" in keys else 0
 
 
-def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: list[float], periodic: list[bool]) -> int:
-    forced, faults = 0, Faults("Take these frames out.")
+def _xyz(file: Path, found: _Found) -> None:
+    keys, faults = found.keys, Faults("Take these frames out.")
     for row, frame in enumerate(read_frames(file)):
         where = f"{file}, frame {row}"
         known = [keys["energy"]] if "energy" in keys else ENERGY
@@ -139,18 +170,16 @@ def _xyz(file: Path, keys: dict[str, str], numbers: list[list[int]], energies: l
         keys.setdefault("energy", energy)
         if force := next((name for name in FORCES if isinstance(frame.values.get(name), torch.Tensor)), None):
             keys.setdefault("forces", force)
-            forced += 1
+            found.forced += 1
         value = frame.values[energy]
         assert isinstance(value, int | float)
         assert frame.numbers is not None
         if not math.isfinite(value):
             faults.add(f"{where} has the energy {value}.", where)
         with faults.caught(where):
-            periodic.append(cell_of(frame, where) is not None)
-        energies.append(float(value))
-        numbers.append(frame.numbers.tolist())
+            found.periodic = found.periodic or cell_of(frame, where) is not None
+        found.add(frame.numbers.tolist(), float(value), frame.positions.numpy())
     faults.check()
-    return forced
 
 
 def _unit(molecules: list[tuple[list[int], float]]) -> tuple[str, str]:
