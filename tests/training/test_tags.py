@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from equiscope.data.tagged_texts import TaggedTexts, Tags, read
 from equiscope.errors import InputError
-from equiscope.training import evaluate, open_task, predict, recipe, train
+from equiscope.models import build
+from equiscope.training import evaluate, open_task, predict, recipe, resolve_spec, train
 from equiscope.training.answers import WordLabels, word_labels
 from equiscope.training.draft import look
 from equiscope.training.reading import merged
@@ -111,9 +111,7 @@ def test_the_simple_model_takes_the_most_frequent_label_of_each_word():
 def test_words_that_are_not_read_are_counted_and_get_the_most_frequent_label(here):
     task = open_task(recipe(plain(conll(here / "t.conll"), data={"length": 8, "tokens": "bytes"})))
     assert any("are not read: their texts have more than 8 tokens" in note for note in task.notes)
-    model = torch.nn.Module()
-    model.weight = torch.nn.Parameter(torch.zeros(1))
-    model.forward = lambda ids, valid: torch.full((*ids.shape, len(task.classes)), 0.0)
+    model = build(resolve_spec(task))
     found = task.outcomes(model, "test")
     assert found.extra["words"] == len(task.targets["test"])  # all are measured
     batch = task.batch(0)
@@ -148,8 +146,6 @@ def test_faults_come_all_at_once(here):
     ],
 )
 def test_what_does_not_fit_is_refused(here, changes, said):
-    from equiscope.training import resolve_spec
-
     with pytest.raises(InputError) as caught:
         resolve_spec(open_task(recipe(plain(conll(here / "t.conll"), **changes))))
     assert said in str(caught.value)

@@ -595,21 +595,21 @@ def predict(
     folder: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or a trained model: clothes.")],
     inputs: Annotated[
         list[str],
-        typer.Argument(
-            help="Texts to continue or translate; files of images, sounds or molecules; - reads lines from standard input."
-        ),
+        typer.Argument(help="Texts; files of images, sounds, points or molecules; - reads lines from standard input."),
     ],
     steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of new tokens.")] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0, help="For texts: 0 is greedy; larger values make the distribution more uniform.")
     ] = None,
     beams: Annotated[int | None, typer.Option(min=1, help="For translations: number of beams.")] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="For images and sounds: number of classes to print.")] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="For classes and labels: how many to print with their probabilities.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed of sampling.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions: .csv, .json, .jsonl, or .extxyz of molecules.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Continue texts, translate lines, classify images and sounds, or compute energies of molecules."""
+    """Continue texts, translate lines, answer with classes, labels or numbers, label words, or compute energies of molecules."""
     from equiscope.cli.train import predict as run
 
     options = {"steps": steps, "temperature": temperature, "beams": beams, "top": top, "seed": seed}
