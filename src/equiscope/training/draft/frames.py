@@ -32,12 +32,12 @@ def of_files(path: Path) -> RecipeDraft:
     files = molecule_files(path) if path.is_dir() else [path]
     if files[0].suffix.lower() != ".npz" and not any(name in ENERGY for name in read_frames(files[0])[0].values):
         return points.of_frames(path, files)
-    found = _Found()
+    content = _FrameFiles()
     for file in files:
-        _npz(file, found) if file.suffix.lower() == ".npz" else _xyz(file, found)
-    keys, numbers, energies, forced = found.keys, found.numbers, found.energies, found.forced
+        _npz(file, content) if file.suffix.lower() == ".npz" else _xyz(file, content)
+    keys, numbers, energies, forced = content.keys, content.numbers, content.energies, content.forced
     first: dict[bytes, int] = {}
-    twice = [row for row, one in enumerate(found.prints) if first.setdefault(one, row) < row]
+    twice = [row for row, one in enumerate(content.prints) if first.setdefault(one, row) < row]
     if not energies:
         raise InputError(f"{path} has molecules without energies, so there is nothing to learn. Name files with energies.")
     single = [row for row in numbers if len(row) == 1]
@@ -58,7 +58,7 @@ def of_files(path: Path) -> RecipeDraft:
         f"Energies are called {keys['energy']}" + (f", forces {keys['forces']}." if forced else "; there are no forces."),
         why,
     ]
-    if found.periodic:
+    if content.periodic:
         understood.append("They are periodic: an atom sees others, and their images, up to 5 Å away (model.cutoff).")
     warnings = [] if unit != "?" else ["The unit of the energies is not known: set data.unit before you trust a number."]
     if single:
@@ -83,7 +83,7 @@ def of_files(path: Path) -> RecipeDraft:
     small = len(molecules) < 300
     model = {
         "width": 32 if small else 64, "vectors": 16 if small else 32, "heads": 4, "layers": 2 if small else 3, "products": 8,
-        "radial": 16, **({"cutoff": 5.0} if found.periodic or max(len(r) for r, _ in molecules) >= 30 else {}),
+        "radial": 16, **({"cutoff": 5.0} if content.periodic or max(len(r) for r, _ in molecules) >= 30 else {}),
     }  # fmt: skip
     optimiser = {
         "kind": "muon", "rate": 2e-3, "muon_rate": 1e-2, "floor": 0.01, "decay": 0.0, "clip": 10.0, "betas": [0.9, 0.98],
@@ -107,7 +107,7 @@ def _span(sizes: list[int]) -> str:
 
 
 @dataclass
-class _Found:
+class _FrameFiles:
     """What files hold: the names of values, and of each frame its atomic numbers, energy and a digest of its atoms and places.
 
     forced  how many frames have forces; periodic: whether a frame is
@@ -126,8 +126,8 @@ class _Found:
         self.prints.append(hashlib.sha256(str(numbers).encode() + np.ascontiguousarray(at).tobytes()).digest())
 
 
-def _npz(file: Path, found: _Found) -> None:
-    keys = found.keys
+def _npz(file: Path, content: _FrameFiles) -> None:
+    keys = content.keys
     try:
         check_memory(file)
         with np.load(file, allow_pickle=False) as held:
@@ -144,16 +144,16 @@ def _npz(file: Path, found: _Found) -> None:
             rows = np.broadcast_to(z, at.shape[:2]) if z.ndim == 1 else z
             energies = np.asarray(held[keys["energy"]], np.float64).reshape(-1).tolist()
             for row, energy, places in zip(rows.tolist(), energies, at, strict=False):
-                found.add([n for n in row if n > 0], energy, places)
-            found.forced += len(at) if "forces" in keys else 0
+                content.add([n for n in row if n > 0], energy, places)
+            content.forced += len(at) if "forces" in keys else 0
     except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
 
 
-def _xyz(file: Path, found: _Found) -> None:
-    keys, faults = found.keys, Faults("Take these frames out.")
+def _xyz(file: Path, content: _FrameFiles) -> None:
+    keys, faults = content.keys, Faults("Take these frames out.")
     for row, frame in enumerate(read_frames(file)):
         where = f"{file}, frame {row}"
         known = [keys["energy"]] if "energy" in keys else ENERGY
@@ -170,15 +170,15 @@ def _xyz(file: Path, found: _Found) -> None:
         keys.setdefault("energy", energy)
         if force := next((name for name in FORCES if isinstance(frame.values.get(name), torch.Tensor)), None):
             keys.setdefault("forces", force)
-            found.forced += 1
+            content.forced += 1
         value = frame.values[energy]
         assert isinstance(value, int | float)
         assert frame.numbers is not None
         if not math.isfinite(value):
             faults.add(f"{where} has the energy {value}.", where)
         with faults.caught(where):
-            found.periodic = found.periodic or cell_of(frame, where) is not None
-        found.add(frame.numbers.tolist(), float(value), frame.positions.numpy())
+            content.periodic = content.periodic or cell_of(frame, where) is not None
+        content.add(frame.numbers.tolist(), float(value), frame.positions.numpy())
     faults.check()
 
 
