@@ -1,6 +1,7 @@
 """Quantized forms of a model, and forms with a planted fault: whole models for `parity` to judge."""
 
 import copy
+import warnings
 
 import torch
 from torch import nn
@@ -89,10 +90,9 @@ def with_rounded_weights(model, bits=8, per="row", faults=None, zero=False, row=
     return made
 
 
-def dynamic(model):
+def dynamic(model, per_channel=False):
     """torch's dynamic quantization."""
-    import warnings
-
+    config = torch.ao.quantization.per_channel_dynamic_qconfig
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear})
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear: config} if per_channel else {nn.Linear})

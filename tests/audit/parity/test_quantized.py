@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -127,3 +128,44 @@ def test_a_kernel_that_computes_other_numbers_is_named():
     found = eq.parity(a, b, ids())
     assert (found.kind, found.failed) == ("quantization kernel", True)
     assert found.step_b.module == "layers.1.up_proj"
+
+
+def quantized_onnx(model, folder):
+    """The path of the model's graph, and that of its dynamically quantized form."""
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package)
+    from onnxruntime.quantization import quantize_dynamic
+
+    torch.onnx.export(model, (ids(),), folder / "a.onnx", dynamo=True, verbose=False)
+    quantize_dynamic(folder / "a.onnx", folder / "b.onnx")
+    return folder / "a.onnx", folder / "b.onnx"
+
+
+def changed_onnx(path, ending, change):
+    """The path of a graph in which the first constant whose name ends so is changed."""
+    import onnx
+
+    graph = onnx.load(path)
+    one = next(one for one in graph.graph.initializer if one.name.endswith(ending))
+    one.CopyFrom(onnx.numpy_helper.from_array(change(onnx.numpy_helper.to_array(one).copy()), one.name))
+    onnx.save(graph, path.with_name("changed.onnx"))
+    return path.with_name("changed.onnx")
+
+
+def test_a_dynamically_quantized_onnx_graph_is_drift_and_its_faults_are_named(tmp_path):
+    a = made(PlainA)
+    full, path = quantized_onnx(a, tmp_path)
+    for other in (a, full):
+        found = eq.parity(other, path, ids())
+        assert (found.kind, found.failed) == ("quantization", False)
+        assert "14 of 14 weight matrices of B are A's, rounded to 8 bits with one scale per tensor" in found.cause
+        assert (found.answers[0].count, found.answers[0].changed) == (11, 0)
+    for ending, change, kind in (
+        ("val_8_scale", lambda x: x * np.float32(1.5), "quantization scale"),
+        ("val_8_zero_point", lambda x: x + np.array(5, x.dtype), "quantization zero point"),
+    ):
+        found = eq.parity(a, changed_onnx(path, ending, change), ids())
+        assert (found.kind, found.failed) == (kind, True)
+        assert found.step_a.module == "h.0.query"
+    found = eq.parity(made(PlainA, activation="gelu"), path, ids())
+    assert (found.kind, found.failed) == ("activation", True)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.parity.alignment import Alignment, align, difference
+from equiscope.audit.parity.judging import output_pairs
 from equiscope.audit.parity.side_by_side import layer_of
 from equiscope.audit.parity.sides import Side, of_module
 from equiscope.errors import InputError
@@ -98,14 +99,13 @@ def by_layer(a: Side, b: Side, alignment: Alignment) -> list[ParityDrift]:
 def answers(natives: list[Side]) -> list[ParityAnswers]:
     """How many answers change, for each output that both have in one shape."""
     found = []
-    for name, value in natives[0].outputs.items():
-        other = natives[1].outputs.get(name)
-        x, y = natives[0].low.get(value), None if other is None else natives[1].low.get(other)
-        if x is None or y is None or x.shape != y.shape or x.ndim < 2 or x.shape[-1] < 3:
+    for name, *pair in output_pairs(natives[0], natives[1]):
+        x, y = (side.low.get(value, side.high[value]) for side, value in zip(natives, pair, strict=True))
+        if x.shape != y.shape or x.ndim < 2 or x.shape[-1] < 3:
             continue
         changed, rank, count = _flips(x.double(), y.double())
         error = difference(x.double(), y.double())
-        found.append(ParityAnswers(output=name or "output", count=count, changed=changed, rank=rank, error=error))
+        found.append(ParityAnswers(output=name, count=count, changed=changed, rank=rank, error=error))
     return found
 
 

@@ -61,20 +61,27 @@ def of_dump(arrays: Mapping[str, Tensor], title: str) -> Side:
     return Side(title, nodes, high, {}, set(values), outputs, single=True)
 
 
-def of_onnx(path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Side:
-    """A side of an ONNX graph on these inputs. Raises InputError without onnx and onnxruntime, or where the graph does not run."""
+def read_onnx(path: Path) -> Any:
+    """The graph of an ONNX file. Raises InputError without onnx and onnxruntime, or where there is none."""
     try:
         import onnx
-        import onnxruntime  # type: ignore[import-untyped]
+        import onnxruntime  # type: ignore[import-untyped]  # noqa: F401
     except ImportError as error:
         raise InputError(f"{path} needs onnx and onnxruntime. Install them: pip install onnx onnxruntime") from error
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    onnxruntime.set_default_logger_severity(4)
     try:
-        model = onnx.load(str(path))
+        return onnx.load(str(path))
     except Exception as error:  # a parser of another library
         raise InputError(f"{path} is no ONNX file: {' '.join(str(error).split())[:160]}.") from error
+
+
+def of_onnx(model: Any, path: Path, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Side:
+    """A side of an ONNX graph, read from this file, on these inputs. Raises InputError where the graph does not run."""
+    import onnx
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
     names = [name for node in model.graph.node for name in node.output if name]
     constants = {one.name for one in model.graph.initializer}
     feeds = _feeds([one.name for one in model.graph.input if one.name not in constants], args, kwargs, path)
@@ -161,4 +168,5 @@ def _side(model: Any, path: Path, feeds: dict[str, Any], low: dict[str, Any], hi
     numbers, narrow = ({names[n]: torch.from_numpy(np.array(x)) for n, x in one.items()} for one in (wide, tensors))
     outputs = {one.name: names[one.name] for one in model.graph.output if one.name in names}
     leaves = {i for name, i in names.items() if name not in low}
-    return Side(path.name, nodes, numbers, narrow if high else {}, moving, outputs, leaves, single=True)
+    titles = {i: name for name, i in names.items()}
+    return Side(path.name, nodes, numbers, narrow if high else {}, moving, outputs, leaves, single=True, names=titles)

@@ -22,11 +22,11 @@ from equiscope.symmetry.measure import PRECISION, TOLERANCE
 def compare_sides(a: Side, b: Side, seed: int = 0, explain: bool = True) -> tuple[Parity, Alignment]:
     """The record of two sides, and which values are equal. explain: seek the first difference, its cause and the steps."""
     start = time.perf_counter()
-    rows = [_row(a, b, *pair) for pair in _output_pairs(a, b)]
+    rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
     if any(row.error is None or row.error > 1e3 * PRECISION * (row.floor or 0.0) for row in rows):
         b = with_tables_of(b, a)
         a = with_tables_of(a, b)
-        rows = [_row(a, b, *pair) for pair in _output_pairs(a, b)]
+        rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
     verdict = max((row.verdict for row in rows), key=SEVERITY.__getitem__)
     finding, where = Finding("", ""), None
     alignment, first, second = align(a, b) if explain else (Alignment(), None, None)
@@ -49,7 +49,7 @@ def compare_sides(a: Side, b: Side, seed: int = 0, explain: bool = True) -> tupl
     return record, alignment
 
 
-def _output_pairs(a: Side, b: Side) -> list[tuple[str, int, int]]:
+def output_pairs(a: Side, b: Side) -> list[tuple[str, int, int]]:
     """Outputs to compare: by name where names are shared, else in order."""
     shared = [name for name in a.outputs if name in b.outputs]
     if shared:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.inputs.targets import target
-from equiscope.audit.parity.files import DUMPS, inputs_of_dump, of_dump, of_onnx, read_dump
+from equiscope.audit.parity.files import DUMPS, inputs_of_dump, of_dump, of_onnx, read_dump, read_onnx
 from equiscope.audit.parity.sides import Side, of_module
 from equiscope.audit.subject import arguments
 from equiscope.errors import InputError
@@ -57,7 +57,7 @@ class Source:
         if self.kind == "dump":
             return of_dump(self.arrays, title)
         if self.kind == "onnx":
-            return of_onnx(self.path, args, kwargs)
+            return of_onnx(read_onnx(self.path), self.path, args, kwargs)
         assert self.model is not None
         names = arguments(self.model)
         if names and not set(kwargs) <= set(names):  # the other side calls them otherwise

@@ -83,7 +83,9 @@ def kind_of(side: Side, value: int) -> str:
 
 def leaf_name(side: Side, value: int) -> str:
     """The name of a leaf."""
-    return next((leaf.name for leaf in (side.program.leaves if side.program else ()) if leaf.id == value), str(value))
+    if side.program is None:
+        return side.names.get(value, str(value))
+    return next((leaf.name for leaf in side.program.leaves if leaf.id == value), str(value))
 
 
 def first_nodes(side: Side, region: list[int], most: int) -> list[Node]:

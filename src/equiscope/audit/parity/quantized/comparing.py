@@ -5,17 +5,20 @@ and without rounding its activations. If it then computes the other side's numbe
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
+from torch import Tensor
 
 from equiscope.audit.parity.causes.finding import CAUSES
 from equiscope.audit.parity.drift import answers, by_layer, growth
+from equiscope.audit.parity.files import of_onnx, read_onnx
 from equiscope.audit.parity.judging import compare_sides
+from equiscope.audit.parity.quantized import onnx_graph, torch_modules
 from equiscope.audit.parity.quantized.exact import clipped_activations, exact_side, roundings
-from equiscope.audit.parity.quantized.torch_modules import in_floats, wrong_kernels
 from equiscope.audit.parity.quantized.weights import Match, matches
 from equiscope.audit.parity.sides import Side, of_module
 from equiscope.audit.parity.source import Source
@@ -29,14 +32,21 @@ SIDES = "A", "B"
 class Quantization:
     """A quantized side beside the other one.
 
-    which    0 for A, 1 for B; side: its program in floating point; matches: its weights, in the order in which they are read
-    kernels  its modules that do not compute what their weights and a rounded input give
+    which      0 for A, 1 for B
+    side       what it computes, in floating point
+    matches    its weights, in the order in which they are read
+    exact      by step and by the value that it reads as its weight: A's numbers -> the side with these, and without rounding
+    kernels    its modules that do not compute what their weights and a rounded input give
+    unrounded  whether `exact` leaves out the rounding of activations; clipped: where that cuts numbers off, in words
     """
 
     which: int
     side: Side
     matches: list[Match]
+    exact: Callable[[dict[tuple[int, int], Tensor]], Side]
     kernels: list[str]
+    unrounded: bool
+    clipped: list[str]
 
 
 def quantization_of(
@@ -44,36 +54,69 @@ def quantization_of(
 ) -> Quantization | None:
     """The side that is quantized; None where neither has weights of the other one on a grid."""
     for which in (1, 0):
-        source = sources[which]
-        if source.model is None:
-            continue
-        floats = in_floats(source.model)
-        side = sides[which] if floats is None else of_module(floats, args, kwargs, sides[which].title, seed)
-        found = [] if side.program is None else matches(sides[1 - which], side)
-        if any(match.grid is not None and match.a is not None for match in found):
-            wrong = [] if floats is None else wrong_kernels(source.model, floats, args, kwargs)
-            return Quantization(which, side, found, wrong)
+        found = None
+        if sources[which].kind == "onnx":
+            found = _of_graph(which, sources[which], sides, args, kwargs)
+        elif sources[which].kind == "module":
+            found = _of_module(which, sources[which], sides, args, kwargs, seed)
+        if found is not None and any(match.grid is not None and match.a is not None for match in found.matches):
+            return found
     return None
+
+
+def _of_module(
+    which: int, source: Source, sides: list[Side], args: tuple[Any, ...], kwargs: Mapping[str, Any], seed: int
+) -> Quantization | None:
+    assert source.model is not None
+    floats = torch_modules.in_floats(source.model)
+    side = sides[which] if floats is None else of_module(floats, args, kwargs, sides[which].title, seed)
+    if side.program is None:
+        return None
+    unrounded = [] if roundings(sides[1 - which]) else roundings(side)
+    wrong = [] if floats is None else torch_modules.wrong_kernels(source.model, floats, args, kwargs)
+    exact = partial(exact_side, side, unrounded=unrounded)
+    return Quantization(
+        which, side, matches(sides[1 - which], side), exact, wrong, bool(unrounded), clipped_activations(side, unrounded)
+    )
+
+
+def _of_graph(
+    which: int, source: Source, sides: list[Side], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Quantization | None:
+    floats = onnx_graph.in_floats(read_onnx(source.path))
+    if floats is None:
+        return None
+    graph, products = floats
+    side, native = of_onnx(graph, source.path, args, kwargs), sides[which]
+    index = {name: value for value, name in native.names.items()}
+
+    def exact(weights: dict[tuple[int, int], Tensor]) -> Side:
+        numbers = {side.names[value]: t for (_, value), t in weights.items()}
+        return of_onnx(onnx_graph.with_weights(graph, numbers), source.path, args, kwargs)
+
+    wrong = [product.node for product in products if not product.explains(native, index)]
+    rounded = {value: native.high[index[name]] for value, name in side.names.items() if name in index}
+    found = matches(sides[1 - which], side)
+    return Quantization(which, replace(side, high=rounded), found, exact, wrong, bool(products), [])
 
 
 def compare_quantized(quantization: Quantization, sides: list[Side], seed: int) -> Parity:
     """The record of a model and its quantized form. sides: of the two as they are."""
     which, side, found = quantization.which, quantization.side, quantization.matches
+    unrounded, clipped = quantization.unrounded, quantization.clipped
     comparison, _ = compare_sides(sides[0], sides[1], seed, explain=False)
     weights = {(m.b.step.value, m.b.value): m.exact for m in found if m.state == "quantized" and m.exact is not None}
-    unrounded = [] if roundings(sides[1 - which]) else roundings(side)
-    exact = exact_side(side, weights, unrounded)
     pair = [sides[0], sides[1]]
-    pair[which] = exact
+    pair[which] = quantization.exact(weights)
     at_exact, alignment = compare_sides(pair[0], pair[1], seed)
     rows = [_row(match, which) for match in found]
     text = _text(found, which)
-    notes = [*sides[1 - which].notes, *side.notes, *_notes(found, which), *clipped_activations(side, unrounded)]
+    notes = [*sides[1 - which].notes, *side.notes, *_notes(found, which), *clipped]
     if not at_exact.holds:
         fault = _first_fault(at_exact, found, side, which)
         put = f"{text}. The two were compared with {SIDES[1 - which]}'s weights in {SIDES[which]}"
         notes = [f"{put}{', and without rounding activations' if unrounded else ''}.", *at_exact.notes]
-        notes += [*_notes([m for m in found if m is not fault], which), *clipped_activations(side, unrounded)]
+        notes += [*_notes([m for m in found if m is not fault], which), *clipped]
         cause = {} if fault is None else _cause(fault, which)
         return msgspec.structs.replace(at_exact, notes=notes, weights=rows, **cause)
     if quantization.kernels:
