@@ -80,7 +80,7 @@ def test_a_wrongly_quantized_weight_is_named(fault, more, kind, says):
     assert found.step_b.module == "h.1.value"
     assert found.cause.endswith(f"B's h.1.value.weight is A's, rounded to 8 bits with one scale per "
                                 f"{'column' if fault == 'axis' else 'row'}, but {says}")  # fmt: skip
-    assert any("of 14 weight matrices of B are A's, rounded to 8 bits" in note for note in found.notes)
+    assert any("of 15 weight matrices of B are A's, rounded to 8 bits" in note for note in found.notes)
 
 
 def test_other_weights_in_a_quantized_model_are_named():
@@ -97,7 +97,7 @@ def test_a_layer_that_is_not_quantized_is_listed():
     a = made(PlainA)
     found = eq.parity(a, with_rounded_weights(a, left_out=["h.0.fc_out"]), ids())
     assert found.kind == "quantization"
-    assert "Not quantized: tokens.weight, h.0.fc_out.weight." in found.notes
+    assert "Not quantized: tokens.weight, places.weight, h.0.fc_out.weight." in found.notes
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from equiscope.audit.parity.sides import Node, Side
 
 SIMILAR = 0.5  # correlation of two weights above which one may be the other, rounded
 ROW = 0.8  # correlation of two rows above which they are the same one, rounded
-SAMPLE = 16  # rows that are looked for in all weights
+SAMPLE = 16  # rows that are looked for in all weights; numbers that tell one row from another
+TABLES = {"embedding", "Gather"}  # also read at positions that do not depend on the input
 READERS = {  # steps that multiply with a weight or look it up
-    "linear", "addmm", "matmul", "mm", "rmatmul", "bmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d", "embedding",
-    "MatMul", "Gemm", "Conv", "Gather",
+    "linear", "addmm", "matmul", "mm", "rmatmul", "bmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d", "MatMul", "Gemm",
+    "Conv", *TABLES,
 }  # fmt: skip
 
 
@@ -57,11 +58,11 @@ def weights_of(side: Side) -> list[Weight]:
     """Every weight matrix that a step reads, in order; one that several steps read stands there for each."""
     found = []
     for node in side.nodes:
-        if node.op not in READERS or node.value not in side.moving:
+        if node.op not in READERS or not (node.value in side.moving or node.op in TABLES):
             continue
         for value in dict.fromkeys(node.inputs):
             t = side.high[value]
-            if value in side.moving or not side.is_number(value) or t.ndim < 2 or min(t.shape[0], t.numel() // t.shape[0]) < 3:
+            if value in side.moving or not side.is_number(value) or t.ndim < 2 or t.numel() < SAMPLE:
                 continue
             is_transposed = _is_transposed(side, node, t)
             rows = t.flatten(0, 1) if t.ndim == 3 and node.op != "conv1d" else t.flatten(1)  # a matrix for each expert
@@ -130,7 +131,7 @@ def _whole(v: Tensor, candidates: list[Weight], normed: dict[int, Tensor], used:
 
 def _by_rows(v: Tensor, candidates: list[Weight]) -> tuple[str, Tensor] | None:
     """A's most similar rows, from any of its weights: for a fused projection, or for heads in another order."""
-    wide = [w for w in candidates if w.numbers.shape[1] == v.shape[1]]
+    wide = [w for w in candidates if w.numbers.shape[1] == v.shape[1] >= SAMPLE]
     rows = _normed_rows(v)
     some = rows[:: max(1, len(rows) // SAMPLE)]
     near = [w for w in wide if bool(((some @ _normed_rows(w.numbers).T).amax(-1) > ROW).any())]
