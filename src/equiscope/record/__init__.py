@@ -28,7 +28,17 @@ from equiscope.record.interventions import InterventionEffect, RankedHeads
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
-from equiscope.record.parity import Parity, ParityAnswers, ParityDrift, ParityLayer, ParityPair, ParityRow, ParityStep, ParityWeight
+from equiscope.record.parity import (
+    Parity,
+    ParityAnswers,
+    ParityDifference,
+    ParityDrift,
+    ParityLayer,
+    ParityPair,
+    ParityRow,
+    ParityStep,
+    ParityWeight,
+)
 from equiscope.record.patches import Patches
 from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.reach import Reach
@@ -80,6 +90,7 @@ __all__ = [
     "PairedDifference",
     "Parity",
     "ParityAnswers",
+    "ParityDifference",
     "ParityDrift",
     "ParityLayer",
     "ParityPair",

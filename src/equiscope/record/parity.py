@@ -10,6 +10,7 @@ from equiscope.record.program import VERSION
 from equiscope.record.report import percent
 
 WEIGHT_CELLS = ("in A", "in B", "state", "bits", "scales", "difference")
+UNKNOWN = "no listed cause reproduces the difference"
 CELLS = ("compared", "verdict", "error", "rounding", "in A", "in B")
 
 
@@ -103,6 +104,31 @@ class ParityLayer(Struct, frozen=True, kw_only=True):
     pairs: list[ParityPair] = field(default_factory=list)
 
 
+class ParityDifference(Struct, frozen=True, kw_only=True):
+    """A difference behind the first one.
+
+    kind, cause, evidence  as of the first difference
+    step_a, step_b         the first step that differs once A goes on from B's numbers of the earlier differences
+    repeated               modules of A in which the same difference was found again
+    """
+
+    kind: str
+    cause: str
+    evidence: str
+    step_a: ParityStep | None = None
+    step_b: ParityStep | None = None
+    repeated: list[str] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """The step on both sides."""
+        return _steps(self.step_a, self.step_b)
+
+    def __str__(self) -> str:
+        again = f", again in {', '.join(self.repeated)}" if self.repeated else ""
+        return f"{self.cause or UNKNOWN} ({self.where}{again})"
+
+
 class ParityWeight(Struct, frozen=True, kw_only=True):
     """A weight matrix of a quantized model beside that of the other one.
 
@@ -173,6 +199,7 @@ class Parity(Struct, frozen=True, kw_only=True):
     cause      the difference that explains it, in words; kind: its name in `equiscope.audit.CAUSES`; both empty where no
                listed cause reproduces it
     evidence   what was computed to confirm the cause
+    further    differences behind the first one, in the order in which A computes
     rows       a comparison for each output
     aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided
     seed       as requested; seconds: that it took; versions: of equiscope, torch and Python; notes: in sentences
@@ -192,6 +219,7 @@ class Parity(Struct, frozen=True, kw_only=True):
     kind: str = ""
     cause: str = ""
     evidence: str = ""
+    further: list[ParityDifference] = field(default_factory=list)
     aligned: int = 0
     values: int = 0
     ties: int = 0
@@ -218,7 +246,10 @@ class Parity(Struct, frozen=True, kw_only=True):
             return "Nothing could be decided: an output is not a finite number."
         if self.differs_in_precision:
             return f"They differ in precision alone ({self.cause})."
-        return f"They differ: {self.cause}." if self.cause else "They differ, and no listed cause reproduces the difference."
+        if self.further:
+            causes = [self.cause or UNKNOWN, *(one.cause or UNKNOWN for one in self.further)]
+            return f"They differ in {len(causes)} ways: {'; '.join(causes)}."
+        return f"They differ: {self.cause}." if self.cause else f"They differ, and {UNKNOWN}."
 
     @property
     def holds(self) -> bool:
@@ -243,8 +274,7 @@ class Parity(Struct, frozen=True, kw_only=True):
     @property
     def where(self) -> str:
         """The first step that differs, on both sides; empty where none does."""
-        steps = [f"{side}: {step}" for side, step in (("A", self.step_a), ("B", self.step_b)) if step is not None]
-        return "; ".join(steps)
+        return _steps(self.step_a, self.step_b)
 
     def __getitem__(self, name: str) -> ParityRow:
         """The row of that name. Raises KeyError."""
@@ -255,6 +285,7 @@ class Parity(Struct, frozen=True, kw_only=True):
         lines = [display.text(self._heading, [row.cells for row in self.rows])]
         lines += [f"first difference: {self.where}"] if self.where else []
         lines += [f"cause: {self.cause}"] if self.cause else []
+        lines += [f"difference {i}: {one}" for i, one in enumerate(self.further, 2)]
         return "\n".join(lines)
 
     __str__ = __repr__
@@ -264,11 +295,16 @@ class Parity(Struct, frozen=True, kw_only=True):
         rows = [row.cells for row in self.rows]
         for name, step in (("first difference", self.where), ("cause", self.cause)):
             rows += [(name, step, "", "", "", "")] if step else []
+        rows += [(f"difference {i}", str(one), "", "", "", "") for i, one in enumerate(self.further, 2)]
         return display.html(self._heading, CELLS, rows)
 
     @property
     def _heading(self) -> str:
         return f"{self.a} and {self.b}: {self.verdict}. {self.aligned} of {self.values} values of A have an equal in B"
+
+
+def _steps(a: ParityStep | None, b: ParityStep | None) -> str:
+    return "; ".join(f"{side}: {step}" for side, step in (("A", a), ("B", b)) if step is not None)
 
 
 def _unknown(name: str) -> Any:

@@ -22,7 +22,7 @@ def parametrized(chosen, **more):
 @parametrized(DEFAULT)
 def test_the_cause_of_a_planted_difference_is_named(family, second, changed, both, permuted, kind):
     a, b = pair(family, second, changed, both, permuted)
-    found = eq.parity(a, b, ids())
+    found = eq.parity(a, b, ids(), differences=1)
     assert not found.holds
     assert found.kind == kind
     assert found.cause
@@ -36,7 +36,7 @@ def test_the_cause_of_a_planted_difference_is_named(family, second, changed, bot
 def test_the_cause_is_named_in_both_directions_and_with_permuted_weights(family, second, changed, both, permuted, kind):
     a, b = pair(family, second, changed, both, permuted)
     for sides in ((a, b), (b, a)):
-        assert eq.parity(*sides, ids(1)).kind == kind
+        assert eq.parity(*sides, ids(1), differences=1).kind == kind
 
 
 @pytest.mark.parametrize("case", attentions.CASES, ids=[case[0] for case in attentions.CASES])
@@ -44,7 +44,7 @@ def test_a_difference_of_one_attention_is_named_in_both_directions(case):
     _, ours, theirs, kind = case
     sides = attentions.First(**ours), attentions.Second(**theirs)
     for pair_ in (sides, sides[::-1]):
-        found = eq.parity(*pair_, attentions.inputs())
+        found = eq.parity(*pair_, attentions.inputs(), differences=1)
         assert found.kind == kind
         assert found.holds == (not kind)
 
@@ -54,4 +54,4 @@ def test_a_difference_of_one_attention_is_named_in_both_directions(case):
 def test_a_changed_field_of_a_configuration_is_named(name, changed, kind, ours, tmp_path):
     pytest.importorskip("transformers")
     a, b = configured(name, changed, tmp_path, ours)
-    assert eq.parity(a, b, ids()).kind == kind
+    assert eq.parity(a, b, ids(), differences=1).kind == kind

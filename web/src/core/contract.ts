@@ -1675,6 +1675,7 @@ export interface SolverOutput {
  *     cause      the difference that explains it, in words; kind: its name in `equiscope.audit.CAUSES`; both empty where no
  *                listed cause reproduces it
  *     evidence   what was computed to confirm the cause
+ *     further    differences behind the first one, in the order in which A computes
  *     rows       a comparison for each output
  *     aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided
  *     seed       as requested; seconds: that it took; versions: of equiscope, torch and Python; notes: in sentences
@@ -1694,6 +1695,7 @@ export interface Parity {
   kind?: string;
   cause?: string;
   evidence?: string;
+  further?: ParityDifference[];
   aligned?: number;
   values?: number;
   ties?: number;
@@ -1741,6 +1743,21 @@ export interface ParityStep {
   operation: string;
   value: string;
   shape?: number[];
+}
+/**
+ * A difference behind the first one.
+ *
+ *     kind, cause, evidence  as of the first difference
+ *     step_a, step_b         the first step that differs once A goes on from B's numbers of the earlier differences
+ *     repeated               modules of A in which the same difference was found again
+ */
+export interface ParityDifference {
+  kind: string;
+  cause: string;
+  evidence: string;
+  step_a?: ParityStep | null;
+  step_b?: ParityStep | null;
+  repeated?: string[];
 }
 /**
  * A layer of A beside that of B.

@@ -14,7 +14,7 @@ def parity_junit(parity: Parity) -> str:
     counts = {"tests": len(parity.rows), "failures": failures, "errors": 0, "skipped": skipped, "time": f"{parity.seconds:.3f}"}
     root = xml.Element("testsuites", as_texts({"name": "equiscope parity", **counts}))
     suite = xml.SubElement(root, "testsuite", as_texts({"name": name, **counts}))
-    body = "\n".join(filter(None, (parity.where, parity.cause, parity.evidence, *parity.notes)))
+    body = "\n".join(filter(None, (parity.where, parity.cause, parity.evidence, *map(str, parity.further), *parity.notes)))
     for row in parity.rows:
         case = xml.SubElement(suite, "testcase", as_texts({"classname": name, "name": row.name, "time": "0.000"}))
         if row.accepted:

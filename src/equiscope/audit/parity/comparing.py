@@ -25,7 +25,7 @@ from equiscope.record import Parity
 
 def parity(
     a: Any, b: Any, *inputs: Any, kwargs: Mapping[str, Any] | None = None, titles: tuple[str, str] = ("", ""), seed: int = 0,
-    processes: int | None = None,
+    processes: int | None = None, differences: int = 5,
 ) -> Parity:  # fmt: skip
     """Compare two implementations on the same inputs.
 
@@ -38,6 +38,7 @@ def parity(
     seed        of random numbers that a model draws
     processes   that run B, connected by gloo on this machine; 2 by default where b is a function. After
                 torch.distributed.init_process_group, every process of the group calls `parity`, and gets the same answer
+    differences the most that are listed, 1 or more: behind the first one, A goes on from B's numbers. On processes only the first
     returns     a Parity: verdict, first step that differs on both sides, and its cause
     raises      InputError where a side cannot be read, or raises on these inputs
     """
@@ -58,12 +59,12 @@ def parity(
 
     sides = run()
     if (quantization := quantization_of(sources, sides, args, named_inputs, seed)) is not None:
-        return compare_quantized(quantization, sides, seed)
-    comparison = compare_sides(sides[0], sides[1], seed)[0]
+        return compare_quantized(quantization, sides, seed, differences)
+    comparison = compare_sides(sides[0], sides[1], seed, differences)[0]
     models = [s.model for s in sources if s.model is not None]
     if not comparison.holds and len(models) == 2 and (both := at_lower_precision(models[0], models[1])) is not None:
         first, second = (of_module(m, args, named_inputs, title, seed) for m, title in zip(both, named, strict=True))
-        at_narrow = compare_sides(first, second, seed)[0]
+        at_narrow = compare_sides(first, second, seed, differences)[0]
         if at_narrow.holds:
             return drift(comparison, (models[0], models[1]), args, named_inputs, seed)
         note = "The two have weights in different precisions. They were compared at those of the lower one."
@@ -77,7 +78,7 @@ def parity(
         for model in training:
             stack.enter_context(in_mode(model, "eval"))
         sides = run()
-        quiet = compare_sides(sides[0], sides[1], seed)[0]
+        quiet = compare_sides(sides[0], sides[1], seed, differences)[0]
     return _of_mode(comparison, quiet, [s.model is not None and any(s.model is m for m in training) for s in sources])
 
 

@@ -6,7 +6,7 @@ one side scales before the product and the other after it is no difference: the 
 """
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from torch import Tensor
@@ -23,6 +23,7 @@ class Divergence:
 
     a_step, b_step      the first unexplained step of each
     a_region, b_region  unexplained values from there, in order
+    reproducing         changes of A's values after which A was seen to compute a value of B, in the order in which they were tried
     """
 
     a: Side
@@ -34,6 +35,7 @@ class Divergence:
     b_region: list[int]
     a_explained: Set[int]
     b_explained: Set[int]
+    reproducing: list[dict[int, Tensor]] = field(default_factory=list)
 
     def mirrored(self) -> "Divergence":
         """The same with A and B exchanged."""

@@ -9,7 +9,8 @@ import torch
 from equiscope import __version__
 from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, Alignment, align, difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes import Finding, find
-from equiscope.audit.parity.divergence import divergence
+from equiscope.audit.parity.divergence import Divergence, divergence
+from equiscope.audit.parity.further import differences
 from equiscope.audit.parity.side_by_side import layers
 from equiscope.audit.parity.sides import Side, with_tables_of
 from equiscope.audit.verdict import SEVERITY, StatementErrors
@@ -19,8 +20,8 @@ from equiscope.record.audit import Verdict
 from equiscope.symmetry.measure import PRECISION, TOLERANCE
 
 
-def compare_sides(a: Side, b: Side, seed: int = 0, explain: bool = True) -> tuple[Parity, Alignment]:
-    """The record of two sides, and which values are equal. explain: seek the first difference, its cause and the steps."""
+def compare_sides(a: Side, b: Side, seed: int = 0, most: int = 1) -> tuple[Parity, Alignment]:
+    """The record of two sides, and which values are equal. most: differences that are sought, with causes and steps; 0: none."""
     start = time.perf_counter()
     rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
     if any(row.error is None or row.error > 1e3 * PRECISION * (row.floor or 0.0) for row in rows):
@@ -28,22 +29,21 @@ def compare_sides(a: Side, b: Side, seed: int = 0, explain: bool = True) -> tupl
         a = with_tables_of(a, b)
         rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
     verdict = max((row.verdict for row in rows), key=SEVERITY.__getitem__)
-    finding, where = Finding("", ""), None
-    alignment, first, second = align(a, b) if explain else (Alignment(), None, None)
+    where: Divergence | None = None
+    alignment, first, second = align(a, b) if most else (Alignment(), None, None)
     if verdict != "holds" and first is not None and second is not None:
         where = divergence(a, b, alignment, first, second)
-        finding = find(where) if where is not None else finding
-    at = (None, finding.at) if a.program is None else (finding.at, None)
+    found = [] if where is None else differences(where, find(where), most)
+    finding, (step_a, step_b) = (found[0].finding, found[0].steps[0]) if found else (Finding("", ""), (None, None))
     notes = [*a.notes, *b.notes]
     if alignment.ties:
         notes.append(f"{alignment.ties} values had several equals in B; the order of computation decided.")
     record = Parity(
         a=a.title, b=b.title, verdict=verdict, rows=rows, kind=finding.kind, cause=finding.text, evidence=finding.proof,
-        step_a=None if where is None else a.describe(where.a_step.value if at[0] is None else at[0]),
-        step_b=None if where is None or where.b_step is None else b.describe(where.b_step.value if at[1] is None else at[1]),
+        step_a=step_a, step_b=step_b, further=[one.record() for one in found[1:]],
         aligned=len(alignment.pairs), values=alignment.candidates, ties=alignment.ties, seed=seed,
         seconds=time.perf_counter() - start, notes=notes,
-        layers=layers(a, b, alignment, where) if explain else [],
+        layers=layers(a, b, alignment, where) if most else [],
         versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     )  # fmt: skip
     return record, alignment

@@ -197,16 +197,19 @@ def nodes_of(program: Program) -> list[Node]:
 
 
 def in_float32(high: Program, low: Program) -> dict[int, Tensor]:
-    """By value of the run in float64, its numbers in float32: the same steps in the same order, apart from casts."""
+    """By value of the run in float64, its numbers in float32."""
+    return {value: low.values[narrow] for value, narrow in low_values(high, low).items()}
+
+
+def low_values(high: Program, low: Program) -> dict[int, int]:
+    """By value of the run in float64, that of the run in float32: the same steps in the same order, apart from casts."""
     steps = [[s for s in program.steps if s.op not in CASTS] for program in (high, low)]
     if [(s.op, len(s.outputs)) for s in steps[0]] != [(s.op, len(s.outputs)) for s in steps[1]]:
         return {}
-    found = {}
-    for one, other in zip(*steps, strict=True):
-        for (value, _), (narrow, _) in zip(one.outputs, other.outputs, strict=True):
-            if high.values[value].shape == low.values[narrow].shape:
-                found[value] = low.values[narrow]
-    return found
+    pairs = [(x, y) for one, other in zip(*steps, strict=True) for (x, _), (y, _) in zip(one.outputs, other.outputs, strict=True)]
+    leaves = zip(high.leaves, low.leaves, strict=True) if len(high.leaves) == len(low.leaves) else ()
+    pairs += [(one.id, other.id) for one, other in leaves if one.name == other.name]
+    return {x: y for x, y in pairs if high.values[x].shape == low.values[y].shape}
 
 
 def _watched(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], title: str, dtype: torch.dtype) -> Program:

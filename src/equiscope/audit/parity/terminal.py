@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equiscope.audit.terminal import printable_text
-from equiscope.record import Parity, ParityDrift
+from equiscope.record import Parity, ParityDifference, ParityDrift
 from equiscope.record.parity import CELLS
 from equiscope.record.report import percent
 
@@ -19,16 +19,11 @@ def lines(parity: Parity) -> RenderableType:
         grid.add_row(*(Text(printable_text(cell), style="" if row.verdict == "holds" else "bold") for cell in row.cells))
     heading = f"A: {parity.a}\nB: {parity.b}\n{parity.aligned} of {parity.values} values of A have an equal in B"
     parts: list[RenderableType] = [Text(printable_text(heading), style="dim"), Text(""), grid, Text("")]
-    for name, step in (("A", parity.step_a), ("B", parity.step_b)):
-        if step is not None:
-            parts.append(Text(printable_text(f"first difference in {name}: {step}, shape {step.shape} ({step.value})")))
-    if parity.cause:
-        parts += [
-            Text(printable_text(f"cause: {parity.cause}"), style="bold" if parity.differs_in_precision else "bold red"),
-            Text(f"  tried: {parity.evidence}", style="dim"),
-        ]
-    elif not parity.holds:
-        parts.append(Text("cause: none of the listed ones reproduces B's numbers"))
+    parts += _difference("first difference", parity, parity.holds, parity.differs_in_precision)
+    for number, one in enumerate(parity.further, 2):
+        parts += _difference(f"difference {number}", one)
+        if one.repeated:
+            parts.append(Text(printable_text(f"  again in {', '.join(one.repeated)}"), style="dim"))
     if parity.drift:
         parts += [Text(""), *_drift(parity.drift)]
     parts += [Text(printable_text(str(one))) for one in parity.answers]
@@ -39,6 +34,20 @@ def lines(parity: Parity) -> RenderableType:
     words = f"The comparison is {parity.verdict}."
     words = parity.summary if parity.holds else "They differ in precision alone." if parity.differs_in_precision else words
     return Group(*parts, Text(words, style="bold"))
+
+
+def _difference(title: str, one: Parity | ParityDifference, holds: bool = False, drift: bool = False) -> list[RenderableType]:
+    """The step on both sides, and the cause."""
+    steps = [(name, step) for name, step in (("A", one.step_a), ("B", one.step_b)) if step is not None]
+    parts: list[RenderableType] = [
+        Text(printable_text(f"{title} in {name}: {step}, shape {step.shape} ({step.value})")) for name, step in steps
+    ]
+    if one.cause:
+        parts.append(Text(printable_text(f"cause: {one.cause}"), style="bold" if drift else "bold red"))
+        parts.append(Text(f"  tried: {one.evidence}", style="dim"))
+    elif not holds:
+        parts.append(Text("cause: none of the listed ones reproduces B's numbers"))
+    return parts
 
 
 def _drift(drift: list[ParityDrift]) -> list[RenderableType]:

@@ -14,6 +14,7 @@ def plain(content: Parity) -> str:
     """The outputs, the first difference, and a table of steps for each layer."""
     parts = [f"<h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n"]
     parts += [f"<p>First difference: {escape(content.where)}.</p>\n"] if content.where else []
+    parts += [f"<p>Difference {i}: {escape(str(one))}.</p>\n" for i, one in enumerate(content.further, 2)]
     parts += [f"<p>{escape(note)}</p>\n" for note in [*map(str, content.answers), *content.notes]]
     parts.append(table("Outputs", list(CELLS), [list(row.cells) for row in content.rows]))
     if content.drift:

@@ -28,7 +28,7 @@ def judge(case: Case) -> Answer:
     """Compare the two models of the case."""
     a, b, inputs, kwargs = case.make()
     try:
-        parity = eq.parity(a, b, *inputs, kwargs=kwargs)
+        parity = eq.parity(a, b, *inputs, kwargs=kwargs, differences=1)
     except Exception as error:  # a crash is a wrong answer, not the end of the table
         return Answer(case.name, False, False, f"{type(error).__name__}: {str(error).splitlines()[0][:120]}")
     return Answer(case.name, case.right_step(parity), case.right_cause(parity), sentence(parity))
@@ -38,7 +38,7 @@ def judge_healthy(name: str, make: Callable[[], tuple]) -> Answer:
     """Compare the two models of a healthy pair."""
     a, b, inputs, kwargs = make()
     try:
-        parity = eq.parity(a, b, *inputs, kwargs=kwargs)
+        parity = eq.parity(a, b, *inputs, kwargs=kwargs, differences=1)
     except Exception as error:
         return Answer(name, False, False, f"{type(error).__name__}: {str(error).splitlines()[0][:120]}")
     return Answer(name, parity.holds, parity.holds, sentence(parity))

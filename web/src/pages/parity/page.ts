@@ -1,6 +1,6 @@
 // The page of a comparison: the result, the outputs, and both sides layer by layer down to numbers. It shows the record and computes
 // nothing but the difference of two printed numbers.
-import type { Parity, ParityAnswers, ParityLayer, ParityPair, ParityStep } from "../../core/contract";
+import type { Parity, ParityAnswers, ParityDifference, ParityLayer, ParityPair, ParityStep } from "../../core/contract";
 import { asPart, button, h } from "../../core/dom";
 import { error, number, scientific } from "../../core/format";
 import { download } from "../../core/save";
@@ -15,6 +15,7 @@ export interface ParityPage extends Store<ParityState> {
   parity: Parity;
 }
 
+const UNKNOWN = "no listed cause reproduces the difference";
 const STATES = { equal: "equal", differs: "first difference", unpaired: "no equal" } as const;
 
 export function mount(parity: Parity, root: HTMLElement): ParityPage {
@@ -81,7 +82,9 @@ function summary(parity: Parity): string {
   if (parity.verdict === "holds") return "Both compute the same, up to rounding.";
   if (parity.verdict === "undecided") return "Nothing could be decided: an output is not a finite number.";
   if (alone(parity)) return `They differ in precision alone (${parity.cause}).`;
-  return parity.cause ? `They differ: ${parity.cause}.` : "They differ, and no listed cause reproduces the difference.";
+  const causes = [parity, ...(parity.further ?? [])].map((one) => one.cause || UNKNOWN);
+  if (causes.length > 1) return `They differ in ${causes.length} ways: ${causes.join("; ")}.`;
+  return parity.cause ? `They differ: ${parity.cause}.` : `They differ, and ${UNKNOWN}.`;
 }
 
 /** Whether only the precision of the weights, or their quantization, is between the two. */
@@ -116,16 +119,24 @@ const listed = (title: string, heads: string[], rows: (HTMLElement | string)[][]
     ),
   );
 
-/** The first step that differs on both sides, and what confirmed the cause. */
-function found(parity: Parity): HTMLElement {
+/** The steps that differ on both sides, and what confirmed each cause. */
+function found(parity: Parity): (HTMLElement | false)[] {
+  const further = (parity.further ?? []).map((one, i) => difference(one, `Difference ${i + 2}`, one.cause || UNKNOWN));
+  return [difference(parity, "First difference", further.length ? parity.cause || UNKNOWN : ""), ...further];
+}
+
+function difference(one: Parity | ParityDifference, title: string, cause: string): HTMLElement {
   const side = (name: string, step: ParityStep | null | undefined) =>
-    h("div.card", h("h2", `First difference in ${name}`), step ? h("p", described(step)) : h("p", "no step"), step && h("p.quiet", sizes(step))); // prettier-ignore
+    h("div.card", h("h2", `${title} in ${name}`), step ? h("p", described(step)) : h("p", "no step"), step && h("p.quiet", sizes(step))); // prettier-ignore
+  const again = ("repeated" in one && one.repeated) || [];
   return h(
     "section.sides",
-    { "data-part": "difference", "aria-label": "First difference" },
-    side("A", parity.step_a),
-    side("B", parity.step_b),
-    parity.evidence && h("p.quiet", `Tried: ${parity.evidence}.`),
+    { "data-part": "difference", "aria-label": title },
+    cause && h("p.cause", cause),
+    side("A", one.step_a),
+    side("B", one.step_b),
+    again.length > 0 && h("p.quiet", `Again in ${again.join(", ")}.`),
+    one.evidence && h("p.quiet", `Tried: ${one.evidence}.`),
   );
 }
 

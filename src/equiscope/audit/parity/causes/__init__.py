@@ -50,8 +50,9 @@ def _of_recorded(divergence: Divergence) -> Finding:
 def _first(divergence: Divergence) -> Finding:
     for hypothesis in HYPOTHESES:
         for swapped in (False, True):
+            side = replace(divergence.mirrored() if swapped else divergence, reproducing=[])
             try:
-                found = hypothesis(divergence.mirrored() if swapped else divergence)
+                found = hypothesis(side)
             except (
                 RuntimeError,
                 ValueError,
@@ -61,6 +62,7 @@ def _first(divergence: Divergence) -> Finding:
             ):  # numbers of a shape that the hypothesis does not have
                 found = None
             if found is not None:
+                found = replace(found, mend_a=side.reproducing[-1]) if side.reproducing else found
                 return found.mirrored() if swapped else found
     return Finding("", "")
 

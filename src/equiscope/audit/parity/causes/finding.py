@@ -1,6 +1,9 @@
 """Finding: a cause that was confirmed, with what was computed to confirm it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
 
 CAUSES = {  # what `Parity.kind` can be -> in words
     "precision": "lower precision", "quantization": "quantized weights", "quantization scale": "scale of a quantized weight",
@@ -30,6 +33,7 @@ class Finding:
 
     evidence  what confirmed it; {0} stands for the first side and {1} for the second
     at        beside recorded activations: the value of the other side whose step it explains
+    mend_a    values with which A computes B's numbers; mend_b: with which B computes A's
     """
 
     kind: str
@@ -37,6 +41,8 @@ class Finding:
     b: str = ""
     evidence: str = ""
     at: int | None = None
+    mend_a: Mapping[int, Tensor] = field(default_factory=dict)
+    mend_b: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -45,7 +51,7 @@ class Finding:
 
     def mirrored(self) -> "Finding":
         """The same with A and B exchanged."""
-        return Finding(self.kind, self.b, self.a, self.evidence.format("{1}", "{0}"), self.at)
+        return Finding(self.kind, self.b, self.a, self.evidence.format("{1}", "{0}"), self.at, self.mend_b, self.mend_a)
 
     @property
     def proof(self) -> str:

@@ -14,10 +14,12 @@ NEXT = 24  # values after a change in which the other side's numbers are sought
 def reproduces(d: Divergence, changes: dict[int, Tensor]) -> bool:
     """Whether A, replayed with these values, computes an unexplained value of B."""
     shaped = {value: t.reshape(d.a.high[value].shape).to(d.a.high[value].dtype) for value, t in changes.items()}
-    if any(d.hit(t) is not None for t in shaped.values()):
-        return True
     following = [value for value in downstream(d.a, set(shaped)) if d.a.is_number(value)][:NEXT]
-    return any(d.hit(t) is not None for t in rerun(d.a, shaped, following).values())
+    found = any(d.hit(t) is not None for t in shaped.values())
+    found = found or any(d.hit(t) is not None for t in rerun(d.a, shaped, following).values())
+    if found:
+        d.reproducing.append(shaped)
+    return found
 
 
 def downstream(side: Side, changed: set[int]) -> list[int]:

@@ -100,15 +100,15 @@ def _of_graph(
     return Quantization(which, replace(side, high=rounded), found, exact, wrong, bool(products), [])
 
 
-def compare_quantized(quantization: Quantization, sides: list[Side], seed: int) -> Parity:
-    """The record of a model and its quantized form. sides: of the two as they are."""
+def compare_quantized(quantization: Quantization, sides: list[Side], seed: int, most: int = 1) -> Parity:
+    """The record of a model and its quantized form. sides: of the two as they are; most: differences that are listed."""
     which, side, found = quantization.which, quantization.side, quantization.matches
     unrounded, clipped = quantization.unrounded, quantization.clipped
-    comparison, _ = compare_sides(sides[0], sides[1], seed, explain=False)
+    comparison, _ = compare_sides(sides[0], sides[1], seed, most=0)
     weights = {(m.b.step.value, m.b.value): m.exact for m in found if m.state == "quantized" and m.exact is not None}
     pair = [sides[0], sides[1]]
     pair[which] = quantization.exact(weights)
-    at_exact, alignment = compare_sides(pair[0], pair[1], seed)
+    at_exact, alignment = compare_sides(pair[0], pair[1], seed, most)
     rows = [_row(match, which) for match in found]
     text = _text(found, which)
     notes = [*sides[1 - which].notes, *side.notes, *_notes(found, which), *clipped]

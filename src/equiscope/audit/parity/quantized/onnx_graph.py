@@ -14,7 +14,7 @@ from equiscope.audit.parity.sides import Side
 
 
 @dataclass(frozen=True)
-class Product:
+class QuantizedProduct:
     """A product of the graph.
 
     node    its name; x, scale, y: names of its input, of the input's scale and of its result; weight: [inputs, outputs]
@@ -34,7 +34,7 @@ class Product:
         return bool(((y - x @ weight).abs() <= 0.501 * step * weight.abs().sum(0) + rounding).all())
 
 
-def in_floats(model: Any) -> tuple[Any, list[Product]] | None:
+def in_floats(model: Any) -> tuple[Any, list[QuantizedProduct]] | None:
     """The graph in floating point, and its products; None where nothing of it is quantized."""
     import onnx
 
@@ -72,7 +72,7 @@ def in_floats(model: Any) -> tuple[Any, list[Product]] | None:
                 continue
             start, cast, end, scale = found
             name = weight(node.input[1], scale, node.input[3] if len(node.input) > 3 and node.input[3] else None)
-            products.append(Product(end.name, start.input[0], start.output[1], end.output[0], weights[name]))
+            products.append(QuantizedProduct(end.name, start.input[0], start.output[1], end.output[0], weights[name]))
             instead[end.output[0]] = onnx.helper.make_node("MatMul", [start.input[0], name], [end.output[0]], end.name)
             gone |= {node.output[0], cast.output[0]}
     if not instead and not gone:

@@ -1,0 +1,72 @@
+"""Behind the first difference, the two go on: several planted differences are all listed, and one never becomes two."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import equiscope as eq
+from tests.audit.parity.families import GatedA, PlainA, gated_b, ids, made, plain_b
+from tests.audit.parity.planted import cases, pair
+
+SEVERAL = [  # family, changes of B, the kinds in the order in which A computes
+    (PlainA, {"offset": 2, "activation": "gelu", "output_cap": 3.0}, ["position offset", "activation", "output cap"]),
+    (GatedA, {"norm": "other", "start": 1}, ["norm kind", "rope offset"]),
+    (PlainA, {"cap": 2.0, "residual": False}, ["soft-cap", "residual"]),
+    (GatedA, {"embedding": 32**0.5, "cap": 2.0, "activation": "gelu"}, ["embedding scale", "soft-cap", "activation"]),
+]
+MORE = [
+    (GatedA, {"one_plus": True, "order": "strided"}, ["norm weight", "head order"]),
+    (GatedA, {"activation": "relu", "layout": "interleaved"}, ["rope layout", "activation"]),
+    (GatedA, {"layout": "interleaved", "tied": False}, ["rope layout", "tied head"]),
+    (PlainA, {"offset": 2, "heads": 2}, ["position offset", "head width"]),
+    (PlainA, {"scale": 1 / 8, "activation": "quick"}, ["softmax scale", "activation"]),
+    (PlainA, {"cap": 2.0, "tied": False}, ["soft-cap", "tied head"]),
+]
+ALONE = ("GatedA, rope base", "GatedA, embedding scale", "PlainA, norm placement", "PlainA, residual")
+
+
+def compared(family, changed):
+    a = made(family)
+    return eq.parity(a, (gated_b if family is GatedA else plain_b)(a, replace(a.o, **changed)), ids())
+
+
+@pytest.mark.parametrize(
+    ("family", "changed", "kinds"), [*SEVERAL, *(pytest.param(*case, marks=pytest.mark.thorough) for case in MORE)]
+)
+def test_several_planted_differences_are_listed_in_order(family, changed, kinds):
+    found = compared(family, changed)
+    assert [found.kind, *(one.kind for one in found.further)] == kinds
+    assert f"They differ in {len(kinds)} ways: " in found.summary
+    assert repr(found).count("difference") == len(kinds)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c[0], marks=() if c[0] in ALONE else pytest.mark.thorough) for c in cases() if not c[-2]],
+)
+def test_one_planted_difference_stays_one_although_every_layer_has_it(case):
+    a, b = pair(*case[1:-1])
+    found = eq.parity(a, b, ids())
+    assert (found.kind, found.further) == (case[-1], [])
+
+
+def test_the_same_difference_in_another_layer_is_named_beside_the_first():
+    found = compared(PlainA, {"offset": 2, "activation": "gelu"})
+    assert [one.repeated for one in found.further] == [["h.1"]]
+
+
+def test_other_weights_at_two_places_are_two_differences():
+    a = made(PlainA)
+    b = plain_b(a)
+    with torch.no_grad():
+        b.blocks[0].c_fc.weight.add_(0.1 * torch.randn(b.blocks[0].c_fc.weight.shape))
+        b.blocks[1].c_proj.weight.add_(0.1 * torch.randn(b.blocks[1].c_proj.weight.shape))
+    found = eq.parity(a, b, ids())
+    assert [found.kind, *(one.kind for one in found.further)] == ["weights", "weights"]
+    assert [one.step_a.module for one in (found, *found.further)] == ["h.0.fc_in", "h.1"]
+
+
+def test_no_more_are_sought_than_asked_for():
+    found = eq.parity(made(PlainA), plain_b(made(PlainA), replace(made(PlainA).o, offset=2, output_cap=3.0)), ids(), differences=1)
+    assert (found.kind, found.further) == ("position offset", [])
