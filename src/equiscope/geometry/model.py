@@ -38,8 +38,8 @@ class PointSpec(ModelSpec):
                  feed-forward
     cutoff       in angstrom: no attention beyond it, so that cost grows with the number of atoms; None: all pairs attend
     filtered     messages are multiplied by functions of the distance (needs radial; uses neighbour lists)
-    readout      "energy": one number for all atoms; "atoms": features of each; "shape": the mean of their features; "class": logits, or
-                 numbers, of the whole
+    readout      "energy": one number for all atoms; "atoms": features of each; "shape": the mean of their features; "class":
+                 logits, or numbers, of the whole
     classes      number of classes or numbers, with readout="class"
     """
 
