@@ -42,6 +42,7 @@ def test_the_reason_is_the_most_unusual_number():
 def test_a_number_that_is_always_the_same_in_training_may_differ_a_little():
     domain = InputDomain.of(numbers(*[(8, 8)] * 50), numbers(*[(8, 8)] * 10))
     assert domain.distances(numbers((8.9, 8), (8, 12))).tolist() == [pytest.approx(0.9), pytest.approx(4.0)]
+    assert domain.reason(numbers((8, 12)), 0) == "weight 12, in training 8"
 
 
 def test_what_was_written_is_read_and_another_file_refused(tmp_path):

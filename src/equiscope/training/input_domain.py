@@ -40,17 +40,23 @@ class InputNumbers(NamedTuple):
 
 
 class NumberRange(Struct, frozen=True, kw_only=True):
-    """Where a number lies in the training part: its middle, and the quantiles around it."""
+    """Where a number lies in the training part.
+
+    usual   its quantiles, as a person reads them; middle: the median
+    low, high  at a distance of 1 from the middle: the quantiles, or further away where these are close to it
+    """
 
     name: str
+    usual: tuple[float, float]
     low: float
     middle: float
     high: float
 
     @property
     def between(self) -> str:
-        """The range as a person reads it: a number that is not negative in training begins at 0."""
-        return f"{_short(max(self.low, 0.0) if self.middle >= 0 else self.low)} to {_short(self.high)}"
+        """The quantiles; one number where both are the same."""
+        low, high = map(_short, self.usual)
+        return low if low == high else f"{low} to {high}"
 
 
 class InputDomain(Struct, frozen=True, kw_only=True):
@@ -69,11 +75,12 @@ class InputDomain(Struct, frozen=True, kw_only=True):
         """The domain of a training part, with the limit of a validation part."""
         low, middle, high = np.quantile(train.values, [TAIL, 0.5, 1 - TAIL], axis=0)
         low_held, high_held = np.quantile(validation.values, [TAIL, 1 - TAIL], axis=0)  # so that no number decides the limit alone
-        low = np.minimum.reduce([low, low_held, middle - np.array(train.least)])
-        high = np.maximum.reduce([high, high_held, middle + np.array(train.least)])
+        least, first, last = np.array(train.least), np.minimum(low, low_held), np.maximum(high, high_held)
+        low, high = np.minimum(first, middle - least), np.maximum(last, middle + least)
+        rows = np.stack([first, last, low, middle, high], -1).tolist()
         ranges = [
-            NumberRange(name=name, low=a, middle=b, high=c)
-            for name, a, b, c in zip(train.names, low.tolist(), middle.tolist(), high.tolist(), strict=True)
+            NumberRange(name=name, usual=(a, b), low=c, middle=d, high=e)
+            for name, (a, b, c, d, e) in zip(train.names, rows, strict=True)
         ]
         limit = np.quantile(cls(ranges=ranges, limit=1.0)._each(validation).max(-1), HEALTHY, method="higher")
         return cls(ranges=ranges, limit=max(LEAST, float(limit)), training_ids=training_ids)
