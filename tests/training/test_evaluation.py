@@ -178,7 +178,7 @@ def test_the_penalty_of_the_linear_model_is_chosen_on_examples_that_were_left_ou
         return answer.outcomes([""] * 300, outputs, encoded[100:], "examples").errors.mean()
 
     chosen = error(*simple_model._chosen(answer, x[:100], encoded[:100]))
-    assert chosen < 0.9 * error(*simple_model._fitted(answer, x[:100], encoded[:100], 1000.0))
+    assert chosen < 0.9 * error(*simple_model._fitted(answer, x[:100], encoded[:100], True, 1000.0))
 
 
 def test_a_label_that_every_example_has_and_a_class_that_a_fold_lacks_are_fitted():

@@ -1,8 +1,8 @@
 """Simple models beside a run: the majority or the mean, and a linear model on simple features of the same training part.
 
 They are fitted when a run is finished, and stored in its folder, so that every evaluation shows them beside the model: a
-transformer that is worse has learned little. The linear model is what a careful person writes with scikit-learn: features of unit
-variance, or TF-IDF of counts; the strength of its penalty by cross-validation. Without scikit-learn the other is shown alone.
+transformer that is worse has learned little. The linear model is what a careful person writes with scikit-learn: scaled features,
+or TF-IDF of counts; the scale and the strength of the penalty by cross-validation. Without scikit-learn the other is shown alone.
 """
 
 import time
@@ -100,46 +100,53 @@ def _prepared(x: Any, terms: dict[str, Tensor]) -> Any:
 
 
 def _chosen(answer: Answer, x: Any, targets: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Weight [outputs, features] and bias [outputs] of the linear model with the best C: from 1 on, it grows or falls by a factor
-    as long as the error on examples that were left out falls.
+    """Weight [outputs, features] and bias [outputs] of the linear model with the best C, and the best scale of dense features.
+
+    From 1 on, C grows or falls by a factor as long as the error on examples that were left out falls.
     """
     size = x.nnz if hasattr(x, "nnz") else x.size
     kept = np.linspace(0, len(targets) - 1, max(2, min(len(targets), int(len(targets) * PRODUCTS / (size * answer.outputs)))))
     x, targets = x[kept.astype(int)], targets[kept.astype(int)]
     order = np.random.default_rng(0).permutation(len(targets))
     folds = np.array_split(order, FOLDS)[: FOLDS if len(targets) <= MANY else 1] if len(targets) >= 2 * FOLDS else []
-    began, errors = time.process_time(), dict[float, float]()
+    began, errors = time.process_time(), dict[tuple[bool, float], float]()
 
-    def error(c: float) -> float:
-        if c not in errors:
-            errors[c] = float(np.mean([_error(answer, x, targets, order, fold, c) for fold in folds]))
-        return errors[c]
+    def error(each: bool, c: float) -> float:
+        if (each, c) not in errors:
+            errors[each, c] = float(np.mean([_error(answer, x, targets, order, fold, each, c) for fold in folds]))
+        return errors[each, c]
 
-    best = 1.0
-    for factor in (FACTOR, 1 / FACTOR) if folds else ():
-        while LEAST <= best * factor <= MOST and time.process_time() - began < SECONDS and error(best * factor) < error(best):
-            best *= factor
-        if best != 1.0:
-            break
-    return _fitted(answer, x, targets, best)
+    def late() -> bool:
+        return time.process_time() - began > SECONDS
+
+    for each in (True, False) if isinstance(x, np.ndarray) else (True,):
+        best = 1.0
+        for factor in (FACTOR, 1 / FACTOR) if folds and not late() else ():
+            while LEAST <= best * factor <= MOST and not late() and error(each, best * factor) < error(each, best):
+                best *= factor
+            if best != 1.0:
+                break
+    return _fitted(answer, x, targets, *min(errors, key=errors.__getitem__, default=(True, 1.0)))
 
 
-def _error(answer: Answer, x: Any, targets: Tensor, order: np.ndarray, fold: np.ndarray, c: float) -> float:
+def _error(answer: Answer, x: Any, targets: Tensor, order: np.ndarray, fold: np.ndarray, each: bool, c: float) -> float:
     """The mean error of the examples of a fold, after fitting the others."""
     rest = order[~np.isin(order, fold)]
-    weight, bias = _fitted(answer, x[rest], targets[rest], c)
+    weight, bias = _fitted(answer, x[rest], targets[rest], each, c)
     predicted = torch.from_numpy(np.asarray(x[fold] @ weight.T) + bias).float()
     return float(answer.outcomes([""] * len(fold), predicted, targets[fold], "examples").errors.mean())
 
 
-def _fitted(answer: Answer, x: Any, targets: Tensor, c: float) -> tuple[np.ndarray, np.ndarray]:
+def _fitted(answer: Answer, x: Any, targets: Tensor, each: bool, c: float) -> tuple[np.ndarray, np.ndarray]:
     """Weight [outputs, features] and bias [outputs] whose products with the features are outputs as those of the model.
 
-    c  the inverse of the strength of the penalty
+    each  whether each dense feature gets unit variance; otherwise they keep their ratios, as the pixels of a picture should
+    c     the inverse of the strength of the penalty
     """
     scale, center = np.ones(x.shape[1]), np.zeros(x.shape[1])
     if isinstance(x, np.ndarray):
-        center, scale = x.mean(0), np.where(x.std(0) > 1e-9, x.std(0), 1.0)
+        deviation = x.std(0) if each else np.full(x.shape[1], x.std())
+        center, scale = x.mean(0), np.where(deviation > 1e-9, deviation, 1.0)
         x = (x - center) / scale
     rows = list(_rows(answer, x, targets.numpy(), c))
     weight = np.stack([weight for weight, _ in rows]) / scale
