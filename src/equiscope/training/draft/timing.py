@@ -18,6 +18,7 @@ from equiscope.training.task import Task, resolve_spec
 
 STEPS, WARM = 10, 2  # that are timed, after those that are not
 LEAST = 50  # steps of a budget
+MEASURING, FEWEST = 0.2, 3  # share of the minutes for evaluations, unless that is fewer than these
 FASTER = 1.2  # times as fast as float32 is bfloat16 where it is chosen
 
 
@@ -83,8 +84,14 @@ def _timed(task: Task, single: StepTime | None = None) -> StepTime:
 
 
 def fit_budget(draft: RecipeDraft, timing: StepTime, minutes: float) -> str:
-    """Set the steps, and the minutes after which a run ends. Returns a sentence; raises InputError where they are too few."""
+    """Set the steps, the evaluations, and the minutes after which a run ends.
+
+    returns  a sentence
+    raises   InputError where the steps are too few
+    """
     wanted, draft.minutes = draft.steps, minutes
+    affordable = int(MEASURING * 60 * minutes / max(timing.evaluation, 1e-9))
+    draft.evaluations = min(draft.evaluations, max(FEWEST, affordable))
     most = int((60 * minutes - draft.evaluations * timing.evaluation) / timing.step)
     if most < LEAST:
         raise InputError(
