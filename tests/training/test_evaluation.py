@@ -230,7 +230,7 @@ def test_f1_and_r2_are_those_of_scikit_learn():
         ([("accuracy", 0.9, 0.85, 0.94)], {"a": {"accuracy": 0.2}, "b": {"accuracy": 0.91}}, "more",
          "not clearly different from the best simple model (b: 0.91)"),
         ([("mae", 2.0, 1.9, 2.1)], {"mean": {"mae": 3.0}, "linear": {"mae": 1.5}}, "less",
-         "behind the best simple model (linear: 1.5)"),
+         "MAE 2 (95 % interval 1.9 to 2.1), behind the best simple model (linear: 1.5)"),
         ([("forces", 7.0, 6.0, 8.0), ("energy", 1.0, 0.9, 1.1)], {"linear": {"energy": 9.0}}, "less",
          "Forces 7 (95 % interval 6 to 8). Energy 1 (95 % interval 0.9 to 1.1), ahead of the best simple model (linear: 9)."),
         ([("loss", 2.0, None, None)], {}, "less", "Loss 2."),

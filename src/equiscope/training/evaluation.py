@@ -23,6 +23,8 @@ from equiscope.training import measures, simple_model
 from equiscope.training.measures import Outcomes
 from equiscope.training.task import Task
 
+ABBREVIATIONS = ("bleu", "f1", "mae", "r2", "rmse")  # names of metrics
+
 
 def evaluated(
     task: Task, model: Built, part: str, other: tuple[Task, Built] | None = None, folder: Path | None = None
@@ -83,8 +85,9 @@ def _summary(metrics: Sequence[MetricValue], simple: Mapping[str, Mapping[str, f
 
 
 def _metric_text(one: MetricValue) -> str:
-    interval = between(one.low, one.high)
-    return f"{one.name[:1].upper()}{one.name[1:]} {number(one.value, one.unit)}{f' (95 % interval {interval})' if interval else ''}"
+    interval, first = between(one.low, one.high), one.name.partition(" ")[0]
+    title = first.upper() if first in ABBREVIATIONS else first.capitalize()
+    return f"{title}{one.name[len(first) :]} {number(one.value, one.unit)}{f' (95 % interval {interval})' if interval else ''}"
 
 
 def _confusion(outcomes: Outcomes) -> list[list[int]]:
