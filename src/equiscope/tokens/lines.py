@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, sentences
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 
 
@@ -35,7 +35,7 @@ class Lines:
 
     def fail(self, problem: str, line: int | None = None) -> NoReturn:
         """Raise InputError with the file, the line and the problem."""
-        raise InputError(f"{self.path}, line {self.number if line is None else line}: {problem} Correct the line.")
+        raise InputError(sentences(f"{self.path}, line {self.number if line is None else line}: {problem}", "Correct the line."))
 
     def floats(self, words: Sequence[str], count: int, what: str, finite: bool = False) -> list[float]:
         """Parse `count` numbers; finite: raise for NaN and infinity, instead of leaving that to the caller."""
