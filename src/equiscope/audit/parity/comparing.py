@@ -103,7 +103,7 @@ def _of_mode(noisy: Parity, quiet: Parity, training: list[bool]) -> Parity:
     says = ["training mode" if one else "evaluation mode" for one in training]
     if quiet.holds:
         mode = Finding("mode", says[0], says[1], "in evaluation mode both compute the same")
-        return msgspec.structs.replace(noisy, kind=mode.kind, cause=mode.text, evidence=mode.evidence)
+        return msgspec.structs.replace(noisy, kind=mode.kind, cause=mode.text, evidence=mode.evidence, further=[])
     modes = "Both were in training mode" if all(training) else f"A was in {says[0]} and B in {says[1]}"
     note = f"{modes}. They differ in evaluation mode too, which is what is reported."
     return msgspec.structs.replace(quiet, notes=[*quiet.notes, note])

@@ -11,7 +11,7 @@ from itertools import permutations
 
 from torch import Tensor
 
-from equiscope.audit.parity.alignment import align, difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.alignment import align, difference, is_rounding, same, sorted_numbers
 from equiscope.audit.parity.causes import Finding, find
 from equiscope.audit.parity.causes.replayed import NEXT
 from equiscope.audit.parity.divergence import Divergence, divergence
@@ -73,10 +73,13 @@ def differences(first: Divergence, finding: Finding, most: int) -> list[ModelDif
         if pair is None:
             break
         alignment, prints, others = align(*pair)
+        outputs = zip(pair[0].outputs.values(), pair[1].outputs.values(), strict=False)
         where = divergence(*pair, alignment, prints, others)
-        if where is None:
+        if where is None or all(same(prints, x, others, y) for x, y in outputs):
             break
         finding = find(where)
+        if not finding.kind and any(not one.finding.kind for one in found):
+            break  # nothing shows that it is another one
         ours, theirs = steps_of(where, finding)
         before = next((one for one in found if one.is_repeated_by(finding, ours)), None)
         if before is not None:
