@@ -168,7 +168,7 @@ def test_the_penalty_of_the_linear_model_is_chosen_on_examples_that_were_left_ou
     targets = {
         "class": [str(h > 0) for h in hidden],
         "labels": [["up"] if h > 0 else [] for h in hidden],
-        "numbers": hidden[:, None],
+        "numbers": hidden[:, None].tolist(),
     }
     answer = answers.of_targets(kind, targets[kind][:100], ["hidden"])
     encoded = answer.encoded(targets[kind])

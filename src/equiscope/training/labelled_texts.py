@@ -242,7 +242,10 @@ class TextsTask(AnswerTask, TextTask):
         self.columns[part] = [self.metadata.tokens(row.metadata) for row in rows]
         whole = sum(len(ids) == self.config.length for ids in self.ids[part])
         if whole:
-            cut = f"{whole} of {len(rows)} texts of the {part} part are read up to {self.config.length} tokens (data.length)."
+            cut = (
+                f"{whole:,} of {len(rows):,} texts of the {part} part have {self.config.length} tokens or more (data.length): "
+                "what follows is not read."
+            )
             self.notes = [*self.notes, cut]
 
     def _ids(self, text: str, where: str) -> list[int]:
