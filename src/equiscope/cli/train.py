@@ -229,10 +229,14 @@ def _bar() -> Any:
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 
     class Count(ProgressColumn):
+        """Steps that are done, and all; nothing for a compilation."""
+
         def render(self, task: Any) -> str:
             return "" if task.total is None else f"{int(task.completed)}/{int(task.total)}"
 
     class Time(ProgressColumn):
+        """The time left; of a compilation, the time so far."""
+
         max_refresh = 0.5
 
         def render(self, task: Any) -> str:

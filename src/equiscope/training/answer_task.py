@@ -11,7 +11,7 @@ from equiscope.models import Built
 from equiscope.training.answers import Answer, Numbers, OneClass, SeveralLabels
 from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import Prediction, Task
+from equiscope.training.task import Prediction, Task, warned
 
 TOP = 3  # classes or labels whose probabilities a prediction has
 
@@ -90,4 +90,4 @@ class AnswerTask(Task):
     def predictions(self, names: Sequence[str], outputs: Tensor, top: int, numbers: InputNumbers | None = None) -> list[Prediction]:
         """The predictions of outputs. numbers: of the inputs, to warn of unusual ones."""
         found = self.answer.predictions(names, outputs, top)
-        return found if self.domain is None or numbers is None else self.domain.warned(found, numbers)
+        return found if self.domain is None or numbers is None else warned(self.domain, found, numbers)

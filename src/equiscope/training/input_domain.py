@@ -8,21 +8,16 @@ another content with usual numbers, such as a face among digits of the same brig
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
-from equiscope import outputs
+from equiscope import budgets, outputs
 from equiscope.errors import InputError
-from equiscope.training.folder import read_settings
 from equiscope.training.measures import Outcomes, wilson
-
-if TYPE_CHECKING:
-    from equiscope.training.task import Prediction
 
 FILE = "input_domain.json"
 TAIL = 0.01  # of the training part that lies beyond a quantile, on either side
@@ -98,14 +93,6 @@ class InputDomain(Struct, frozen=True, kw_only=True):
             for i in order if i == order[0] or each[i] > self.limit
         )  # fmt: skip
 
-    def warned(self, predictions: "Sequence[Prediction]", numbers: InputNumbers) -> "list[Prediction]":
-        """Predictions with their distance, and a warning where it is above 1."""
-        found = []
-        for row, (one, distance) in enumerate(zip(predictions, self.distances(numbers).tolist(), strict=True)):
-            warning = f"{one.given} is unlike the training part: {self.reason(numbers, row)}." if distance > 1 else ""
-            found.append(replace(one, arrays={**one.arrays, "distance": distance}, warning=warning))
-        return found
-
     def far(self, numbers: InputNumbers, outcomes: Outcomes) -> tuple[np.ndarray, str]:
         """The distance of each example of a part, and a sentence if more are far than chance explains."""
         distances = self.distances(numbers)
@@ -133,7 +120,12 @@ class InputDomain(Struct, frozen=True, kw_only=True):
         """The domain of a run; None if it has none. Raises InputError if its file cannot be read, or is of other numbers."""
         if not (folder / FILE).is_file():
             return None
-        known = read_settings(folder / FILE, cls, "which inputs this run was trained on")
+        try:
+            known: Self = budgets.decoded(budgets.read(folder / FILE), cls)
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{folder / FILE} cannot be read: {error}. Delete it: then nothing is said about unusual inputs."
+            ) from error
         if [one.name for one in known.ranges] != list(names) or any(not one.low < one.middle < one.high for one in known.ranges):
             raise InputError(f"{folder / FILE} does not fit this run. Delete it: then nothing is said about unusual inputs.")
         return known

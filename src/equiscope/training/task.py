@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,12 +17,10 @@ from equiscope.geometry import PointSpec
 from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
 from equiscope.record import DataFile, Sample, TokenSequence
 from equiscope.symmetry import Permute, derive
+from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.measures import Outcomes
 from equiscope.training.reading import merged
 from equiscope.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from equiscope.training.input_domain import InputNumbers
 
 NEW = "data"  # the part that new data is
 
@@ -102,6 +100,15 @@ def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], to
         Prediction(name, classes[which[0]], {classes[i]: p for i, p in zip(which, values, strict=True)})
         for name, values, which in zip(called, best.values.tolist(), best.indices.tolist(), strict=True)
     ]
+
+
+def warned(domain: InputDomain, predictions: Sequence[Prediction], numbers: InputNumbers) -> list[Prediction]:
+    """Predictions with the distance of each input from the training part, and a warning where it is above 1."""
+    found = []
+    for row, (one, distance) in enumerate(zip(predictions, domain.distances(numbers).tolist(), strict=True)):
+        warning = f"{one.given} is unlike the training part: {domain.reason(numbers, row)}." if distance > 1 else ""
+        found.append(replace(one, arrays={**one.arrays, "distance": distance}, warning=warning))
+    return found
 
 
 @dataclass(frozen=True)
@@ -221,21 +228,17 @@ class Task(ABC):
 
     def store_domain(self, folder: Path) -> None:
         """Store in a run's folder what recognises inputs that are unlike the training part."""
-        from equiscope.training.input_domain import InputDomain
-
         if "validation" in self.parts and (train := self.input_numbers("train")) and (held := self.input_numbers("validation")):
             InputDomain.of(train, held, self.training_ids).write(folder)
 
     def far(self, part: str, folder: Path, outcomes: Outcomes) -> tuple[np.ndarray, str] | None:
         """How far each example of a part lies from the training part, far above 1, and a sentence; None where that is unknown."""
-        from equiscope.training.input_domain import InputDomain
-
         known = InputDomain.read(folder, self.input_names)
         if known is None or (numbers := self.input_numbers(part, known.training_ids)) is None:
             return None
         return known.far(numbers, outcomes)
 
-    def input_numbers(self, part: str, training_ids: str = "") -> "InputNumbers | None":
+    def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
         """Numbers of the inputs of a part that say whether they are usual; None for a task without them."""
         return None
 

@@ -28,7 +28,7 @@ from equiscope.training import bleu
 from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.measures import Outcomes, edits, mean, rate
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, warned
 from equiscope.training.text import TextTask, of_start
 
 AT_ONCE = 64  # texts that are evaluated or translated together
@@ -240,7 +240,7 @@ class TranslationTask(TextTask):
         found = [Prediction(text, translation, alone=True) for text, translation in zip(inputs, translations, strict=True)]
         if self.domain is None or not found:
             return found
-        return self.domain.warned(found, self.text_numbers(list(map(self._plain, inputs)), self.domain.training_ids))
+        return warned(self.domain, found, self.text_numbers(list(map(self._plain, inputs)), self.domain.training_ids))
 
     def texts_of(self, part: str) -> Sequence[str]:
         """Of each source once, as `outcomes`."""
