@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import equiscope as eq
+from equiscope.errors import InputError
 from tests.audit.parity.families import GatedA, PlainA, gated_b, ids, made, plain_b
 from tests.audit.parity.planted import cases, pair
 
@@ -70,3 +71,8 @@ def test_other_weights_at_two_places_are_two_differences():
 def test_no_more_are_sought_than_asked_for():
     found = eq.parity(made(PlainA), plain_b(made(PlainA), replace(made(PlainA).o, offset=2, output_cap=3.0)), ids(), differences=1)
     assert (found.kind, found.further) == ("position offset", [])
+
+
+def test_less_than_one_is_refused():
+    with pytest.raises(InputError, match="differences=0. Give 1 or more"):
+        eq.parity(made(PlainA), made(PlainA), ids(), differences=0)

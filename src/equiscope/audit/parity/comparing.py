@@ -42,6 +42,8 @@ def parity(
     returns     a Parity: verdict, first step that differs on both sides, and its cause
     raises      InputError where a side cannot be read, or raises on these inputs
     """
+    if differences < 1:
+        raise InputError(f"At least one difference is sought, but got differences={differences}. Give 1 or more.")
     if processes is not None or (callable(b) and not isinstance(b, nn.Module)):
         return _on_processes(a, b, inputs, dict(kwargs or {}), processes, titles, seed)
     sources = [Source.of(x, side, seed) for x, side in ((a, "A"), (b, "B"))]
