@@ -73,6 +73,6 @@ def test_no_more_are_sought_than_asked_for():
     assert (found.kind, found.further) == ("position offset", [])
 
 
-def test_less_than_one_is_refused():
-    with pytest.raises(InputError, match="differences=0. Give 1 or more"):
+def test_less_than_one_difference_is_refused():
+    with pytest.raises(InputError, match="but got differences=0"):
         eq.parity(made(PlainA), made(PlainA), ids(), differences=0)
