@@ -5,7 +5,8 @@ write is a step that makes a new value, and an alias of a written tensor is read
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -245,6 +246,30 @@ class Program:
                         raise
                     run.divergences.append(error)
         return run
+
+    def continued(
+        self, values: Mapping[int, Tensor], changes: Mapping[int, Tensor], wanted: Iterable[int], kept: Mapping[int, Tensor]
+    ) -> dict[int, Tensor]:
+        """The wanted values after some were replaced; only steps that depend on a replaced one run again.
+
+        values  all of one run, of which those that do not depend on a replaced one stay
+        kept    values that were replaced in that run already
+        """
+        new = {value: with_layout(t, self.values[value]) for value, t in changes.items()}
+        run, last = ProgramRun({**values, **new}, self), set(wanted) - set(new)
+        needed = set(last)
+        for step in reversed(self.steps):
+            if any(value in needed for value, _ in step.outputs):
+                needed.update(step.inputs)
+        changed, fixed = set(new), {value: with_layout(t, self.values[value]) for value, t in kept.items()}
+        with torch.no_grad():
+            for step in self.steps:
+                if not any(value in changed for value in step.inputs) or not any(value in needed for value, _ in step.outputs):
+                    continue
+                changed.update(value for value, _ in step.outputs)
+                with suppress(ReplayDiverged):
+                    self._run_step(step, run, lambda value, numbers: new.get(value, fixed.get(value, numbers)))
+        return {value: run.values[value] for value in (*last, *new) if value in run.values}
 
     def _new_value(self, value: int, part: tuple[Any, ...], new: "Tensor | float | NewValue") -> "NewValue":
         """From the recomputed value to the one with a part replaced."""

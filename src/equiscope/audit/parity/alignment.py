@@ -1,7 +1,8 @@
 """Align the values of two sides by their numbers, whatever the names, shapes and orders.
 
 Two values are equal if their sorted numbers differ by rounding, so that a transposed, reshaped or permuted tensor is found too.
-Split and joined tensors need no rule: both sides also hold the parts. Where several values match equally, the order of computation
+Of split and joined tensors both sides mostly hold the parts; where one side stacks what the other computes apart, as the results of
+experts, the parts together equal the stack. Where several values match equally, the order of computation
 decides. Constant tensors carry no information and are not aligned.
 """
 
@@ -16,6 +17,7 @@ from equiscope.symmetry.measure import PRECISION, shrinks
 
 STORED = 2.0**-24  # the rounding error of a number that float32 stores
 ONE_PRECISION = 32  # times the rounding error of one pass: where a side has one precision, a larger error is a difference
+STACK = 64  # the most values that are compared as one stack
 DISTINCT = 3  # a tensor with fewer different numbers is not aligned
 
 
@@ -97,13 +99,13 @@ def align(a: Side, b: Side) -> tuple[Alignment, Fingerprints, Fingerprints]:
     for value in _values(b):
         numbers = second.sorted(value)
         if numbers is not None:
-            by_size[numbers.numel()].append((_size(numbers), value))
+            by_size[numbers.numel()].append((size_of(numbers), value))
     for value in _values(a):
         numbers = first.sorted(value)
         if numbers is None:
             continue
         alignment.candidates += 1
-        size = _size(numbers)
+        size = size_of(numbers)
         equal = [
             other
             for norm, other in by_size.get(numbers.numel(), ())
@@ -119,7 +121,33 @@ def align(a: Side, b: Side) -> tuple[Alignment, Fingerprints, Fingerprints]:
         alignment.pairs[value] = best
         for other in equal:
             alignment.back.setdefault(other, value)
+    _stacked(alignment, first, second)
+    mirrored = Alignment(alignment.back, alignment.pairs)
+    _stacked(mirrored, second, first)
     return alignment, first, second
+
+
+def _stacked(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> None:
+    """Add the values of A that are, together, one value of B."""
+    a, b = first.side, second.side
+    free = [n.value for n in b.nodes if n.op and n.value in b.moving and n.value not in alignment.back and b.is_number(n.value)]
+    groups = {id(group): group for group in a.siblings.values() if 1 < len(group) <= STACK}.values()
+    for group in groups:
+        known = a.is_number(group[0]) and a.maker[group[0]].op not in MOVEMENT
+        if not known or all(value in alignment.pairs for value in group):
+            continue
+        size = len(group) * a.high[group[0]].numel()
+        alike = [value for value in free if b.high[value].numel() == size and second.sorted(value) is not None]
+        mine = sorted_numbers(torch.cat([a.numbers(value).flatten() for value in group])) if alike else None
+        for value in alike if mine is not None else ():
+            numbers = second.sorted(value)
+            assert numbers is not None
+            assert mine is not None
+            error = difference(numbers, mine)
+            if is_rounding(error) or ((a.single or b.single) and error <= ONE_PRECISION * floor(second, value)):
+                alignment.back[value] = group[0]
+                alignment.pairs.update({one: value for one in group if one not in alignment.pairs})
+                break
 
 
 def same(first: Fingerprints, a: int, second: Fingerprints, b: int) -> bool:
@@ -142,13 +170,35 @@ def floor(prints: Fingerprints, value: int) -> float:
     return min(difference(high[finite], low[finite]), 1e-3)
 
 
+def output_pairs(a: Side, b: Side) -> list[tuple[str, int, int]]:
+    """Outputs to compare: by name where names are shared, else in order."""
+    shared = [name for name in a.outputs if name in b.outputs]
+    if shared:
+        return [(name or "output", a.outputs[name], b.outputs[name]) for name in shared]
+    pairs = list(zip(a.outputs.items(), b.outputs.items(), strict=False))
+    return [(name or other or "output", x, y) for (name, x), (other, y) in pairs]
+
+
 def _values(side: Side) -> list[int]:
     inputs = [value for value in side.leaves if value in side.moving]
     return inputs + [node.value for node in side.nodes if node.value in side.moving and (node.value in side.needed or not node.op)]
 
 
-def _size(t: Tensor) -> float:
-    return float(t[t.isfinite()].norm())
+def size_of(t: Tensor) -> float:
+    """The norm of the finite numbers."""
+    return float(t[t.isfinite()].detach().norm())
 
 
-__all__ = ["MOVEMENT", "Alignment", "Fingerprints", "align", "difference", "floor", "is_rounding", "same", "sorted_numbers"]
+__all__ = [
+    "MOVEMENT",
+    "Alignment",
+    "Fingerprints",
+    "align",
+    "difference",
+    "floor",
+    "is_rounding",
+    "output_pairs",
+    "same",
+    "size_of",
+    "sorted_numbers",
+]

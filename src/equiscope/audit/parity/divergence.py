@@ -11,7 +11,16 @@ from functools import cached_property
 
 from torch import Tensor
 
-from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, Alignment, Fingerprints, difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.alignment import (
+    ONE_PRECISION,
+    STORED,
+    Alignment,
+    Fingerprints,
+    difference,
+    is_rounding,
+    size_of,
+    sorted_numbers,
+)
 from equiscope.audit.parity.sides import MOVEMENT, Node, Side
 
 REGION = 400  # values after the divergence in which a cause is sought
@@ -24,6 +33,7 @@ class Divergence:
     a_step, b_step      the first unexplained step of each
     a_region, b_region  unexplained values from there, in order
     reproducing         changes of A's values after which A was seen to compute a value of B, in the order in which they were tried
+    whole               whether a cause must explain all of the difference, as if it were the only one
     """
 
     a: Side
@@ -36,6 +46,7 @@ class Divergence:
     a_explained: Set[int]
     b_explained: Set[int]
     reproducing: list[dict[int, Tensor]] = field(default_factory=list)
+    whole: bool = True
 
     def mirrored(self) -> "Divergence":
         """The same with A and B exchanged."""
@@ -43,12 +54,13 @@ class Divergence:
         exchanged = Alignment(self.alignment.back, self.alignment.pairs)
         return Divergence(
             self.b, self.a, exchanged, self.b_step, self.a_step, self.b_region, self.a_region, self.b_explained, self.a_explained,
+            whole=self.whole,
         )  # fmt: skip
 
     @cached_property
-    def _targets(self) -> list[tuple[int, Tensor]]:
+    def _targets(self) -> list[tuple[int, Tensor, float]]:
         found = ((value, sorted_numbers(self.b.numbers(value))) for value in self.b_region if self.b.is_number(value))
-        return [(value, numbers) for value, numbers in found if numbers is not None]
+        return [(value, numbers, size_of(numbers)) for value, numbers in found if numbers is not None]
 
     def hit(self, t: Tensor) -> int | None:
         """The first unexplained value of B with these numbers, in any order."""
@@ -56,8 +68,9 @@ class Divergence:
         if numbers is None:
             return None
         single = self.a.single or self.b.single
-        for value, target in self._targets:
-            if target.shape == numbers.shape:
+        size = size_of(numbers)
+        for value, target, other in self._targets:
+            if target.shape == numbers.shape and abs(other - size) <= 1e-5 * size:
                 error = difference(target, numbers)
                 if is_rounding(error) or (single and error <= ONE_PRECISION * STORED):
                     return value
@@ -95,8 +108,8 @@ def explained(side: Side, matched: set[int], prints: Fingerprints) -> set[int]:
     """The explained values of a side."""
     by_later = set(matched)
     for node in reversed(side.nodes):
-        if node.value in by_later and side.is_number(node.value):
-            by_later.update(value for value in node.inputs if value in side.moving and side.is_number(value))
+        if node.value in by_later:
+            by_later.update(value for value in node.inputs if value in side.moving)
     done = by_later | {value for value in side.leaves if value in side.moving}
     for node in side.nodes:
         if node.value in side.moving and node.value not in done:

@@ -161,9 +161,10 @@ def _side(model: Any, path: Path, feeds: dict[str, Any], low: dict[str, Any], hi
     nodes = []
     for node in model.graph.node:
         inputs = tuple(names[name] for name in node.input if name in names)
+        equation = next((one.s.decode() for one in node.attribute if one.name == "equation"), "")
         for name in node.output:
             if name in names:
-                nodes.append(Node(names[name], name, node.op_type, node.name, inputs))
+                nodes.append(Node(names[name], name, node.op_type, node.name, inputs, equation=equation))
                 moving |= {names[name]} if set(inputs) & moving else set()
     numbers, narrow = ({names[n]: torch.from_numpy(np.array(x)) for n, x in one.items()} for one in (wide, tensors))
     outputs = {one.name: names[one.name] for one in model.graph.output if one.name in names}

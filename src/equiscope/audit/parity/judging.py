@@ -7,7 +7,16 @@ from typing import Any
 import torch
 
 from equiscope import __version__
-from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, Alignment, align, difference, is_rounding, sorted_numbers
+from equiscope.audit.parity.alignment import (
+    ONE_PRECISION,
+    STORED,
+    Alignment,
+    align,
+    difference,
+    is_rounding,
+    output_pairs,
+    sorted_numbers,
+)
 from equiscope.audit.parity.causes import Finding, find
 from equiscope.audit.parity.divergence import Divergence, divergence
 from equiscope.audit.parity.further import differences
@@ -47,15 +56,6 @@ def compare_sides(a: Side, b: Side, seed: int = 0, most: int = 1) -> tuple[Parit
         versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     )  # fmt: skip
     return record, alignment
-
-
-def output_pairs(a: Side, b: Side) -> list[tuple[str, int, int]]:
-    """Outputs to compare: by name where names are shared, else in order."""
-    shared = [name for name in a.outputs if name in b.outputs]
-    if shared:
-        return [(name or "output", a.outputs[name], b.outputs[name]) for name in shared]
-    pairs = list(zip(a.outputs.items(), b.outputs.items(), strict=False))
-    return [(name or other or "output", x, y) for (name, x), (other, y) in pairs]
 
 
 def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:

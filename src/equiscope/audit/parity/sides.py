@@ -37,7 +37,10 @@ INFINITE = 1e30  # a masked score is minus infinity or the largest number of the
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A value and the step that made it. inputs: the values that the step read; step: of a recorded program."""
+    """A value and the step that made it.
+
+    inputs  the values that the step read; step: of a recorded program; equation: of an einsum of a file
+    """
 
     value: int
     name: str
@@ -45,6 +48,7 @@ class Node:
     module: str
     inputs: tuple[int, ...] = ()
     step: Step | None = None
+    equation: str = ""
 
 
 @dataclass(eq=False)
@@ -85,6 +89,20 @@ class Side:
             for value in dict.fromkeys(node.inputs):
                 users.setdefault(value, []).append(node)
         return users
+
+    @cached_property
+    def siblings(self) -> dict[int, list[int]]:
+        """By value, the values that the same steps computed from the same value with other weights, as the results of experts."""
+        kinds: dict[int, Any] = {value: value for value in self.leaves if value in self.moving}
+        known: dict[Any, int] = {}
+        groups: dict[int, list[int]] = {}
+        for node in self.nodes:
+            if node.value in self.moving:
+                read = tuple(kinds.get(x, tuple(self.high[x].shape)) for x in node.inputs)
+                key = (node.op, tuple(self.high[node.value].shape), read)
+                kinds[node.value] = number = known.setdefault(key, -1 - len(known))
+                groups.setdefault(number, []).append(node.value)
+        return {value: group for group in groups.values() for value in group}
 
     @cached_property
     def needed(self) -> set[int]:
@@ -306,5 +324,5 @@ def rerun(side: Side, changes: dict[int, Tensor], wanted: Iterable[int]) -> dict
     if side.program is None:
         return {}  # a file cannot run again
     with promote_float64():
-        run = side.program.run({v: t for v, t in (side.tables | changes).items()}, strict=False)
-    return {value: canonical(run.values[value]) for value in wanted if value in run.values}
+        found = side.program.continued(side.high, changes, wanted, side.tables)
+    return {value: canonical(found[value]) for value in wanted if value in found}

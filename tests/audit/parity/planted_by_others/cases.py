@@ -380,8 +380,9 @@ plant("weights of another layer", "weights", "block", "llama", {"last_layer_twic
 plant("weights of another layer", "weights", "block", "gpt2", {"layers swapped"})
 plant("another segment", "weights|position offset|bias", "embed", "bert", {"other segment"})
 plant("segments missing", "bias|weights", "embed", "bert", {"no segments"})
-plant("order of pixels", "weights|", "patches", "vit", {"columns first"}, note="in_a_patch")
-plant("class token last", "", "embed", "vit", {"class token last"})
+# mended: both differ in the order of the tokens, for which "a step reads another value" is named now
+plant("order of pixels", "weights|exchanged", "patches", "vit", {"columns first"}, note="in_a_patch")
+plant("class token last", "exchanged", "embed", "vit", {"class token last"})
 # feed-forward and residual
 plant("activation", "activation", "mlp", "gpt2", {"exact gelu"})
 plant("activation", "activation", "mlp", "llama", {"act": "gelu"})

@@ -7,7 +7,17 @@ with the sides exchanged. The first one that reproduces the other side is the ca
 from collections.abc import Callable
 from dataclasses import replace
 
-from equiscope.audit.parity.causes import activations, attention, elementwise, exchanged, norms, parameters, rotary, sums
+from equiscope.audit.parity.causes import (
+    activations,
+    attention,
+    elementwise,
+    exchanged,
+    norms,
+    parameters,
+    rotary,
+    sums,
+    transplanted,
+)
 from equiscope.audit.parity.causes.finding import CAUSES, Finding
 from equiscope.audit.parity.causes.replayed import first_nodes
 from equiscope.audit.parity.divergence import Divergence
@@ -20,7 +30,8 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
     parameters.bias, parameters.transposed, parameters.tied, parameters.other_weights, elementwise.embedding_scale, norms.norm,
     norms.norm_parameters, activations.activation, elementwise.position_offset, sums.changed_term, rotary.rotation,
     attention.attention, attention.value_heads, elementwise.cap, norms.placement, exchanged.fused_layout, elementwise.residual,
-    elementwise.factor, exchanged.other_input,
+    elementwise.factor, exchanged.other_input, exchanged.order_of_parts,
+    transplanted.mask, transplanted.number, transplanted.order,
 )  # fmt: skip
 
 
@@ -35,6 +46,12 @@ def find(divergence: Divergence) -> Finding:
     return _first(divergence)
 
 
+def _first(divergence: Divergence) -> Finding:
+    """A cause of the whole difference; where the models differ in several ways, one that explains several steps."""
+    found = _confirmed(divergence)
+    return found if found.kind else _confirmed(replace(divergence, whole=False))
+
+
 def _of_recorded(divergence: Divergence) -> Finding:
     """Of recorded activations: they do not hold every value, so that the step that differs is one of A's next."""
     known, region = set(divergence.a_explained), divergence.a_region
@@ -47,10 +64,12 @@ def _of_recorded(divergence: Divergence) -> Finding:
     return Finding("", "")
 
 
-def _first(divergence: Divergence) -> Finding:
+def _confirmed(divergence: Divergence) -> Finding:
+    both = divergence, divergence.mirrored()
     for hypothesis in HYPOTHESES:
         for swapped in (False, True):
-            side = replace(divergence.mirrored() if swapped else divergence, reproducing=[])
+            side = both[swapped]
+            side.reproducing.clear()
             try:
                 found = hypothesis(side)
             except (

@@ -32,12 +32,20 @@ def activation(d: Divergence) -> Finding | None:
         ours = next((name for name, y in results.items() if _computes(d.a, d.a_region[:NEAR], y)), "")
         if not ours:
             continue
-        theirs = next((name for name, y in results.items() if name != ours and d.hit(y) in d.b_region[:NEAR]), "")
-        if not theirs and d.b.program is None:  # recorded activations may hold what follows alone
-            step = next(v for v in d.a_region[:NEAR] if _computes(d.a, [v], results[ours]))
-            theirs = next((name for name, y in results.items() if name != ours and reproduces(d, {step: y})), "")
+        step = next(v for v in d.a_region[:NEAR] if _computes(d.a, [v], results[ours]))
+        apart = {v: d.a.numbers(source) for v in d.a.siblings.get(step, [step]) if (source := _source(d.a, v, ours)) is not None}
+        others = (name for name in results if name != ours)
+        theirs = next((n for n in others if reproduces(d, {v: CANDIDATES[n](x) for v, x in apart.items()})), "")
         if theirs:
             return Finding("activation", ours, theirs, f"{theirs} of {{0}}'s input gives {{1}}'s numbers")
+    return None
+
+
+def _source(side: Side, value: int, name: str) -> int | None:
+    """The value before this one of which it is this activation."""
+    for earlier in side.ancestors(value, NEAR):
+        if side.high[earlier].shape == side.high[value].shape and _computes(side, [value], CANDIDATES[name](side.numbers(earlier))):
+            return earlier
     return None
 
 

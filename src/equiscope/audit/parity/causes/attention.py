@@ -3,13 +3,18 @@
 import torch
 from torch import Tensor
 
+from equiscope.audit.parity.causes.contractions import contraction
 from equiscope.audit.parity.causes.elementwise import solve_cap
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.masks import named
+from equiscope.audit.parity.causes.replayed import downstream, reproduces
 from equiscope.audit.parity.causes.scores import CLOSE, HIDDEN, PRODUCT, AttentionScores, close, first_scores, matched_heads
 from equiscope.audit.parity.divergence import Divergence
 
 NEAR = 16
+USES = "query heads use key heads "
+Changed = tuple[Finding, Tensor] | None  # a finding, and A's attention weights with this change
+AXES = {-1: "keys", -2: "queries"}
 
 
 def attention(d: Divergence) -> Finding | None:
@@ -17,30 +22,44 @@ def attention(d: Divergence) -> Finding | None:
     a, b = first_scores(d.a, d.a_region), first_scores(d.b, d.b_region)
     if a is None or b is None:
         return None
-    if a.logits.shape != b.logits.shape:
-        return _head_width(a, b)
-    for hypothesis in (_softmax_axis, _mask, _scale, _cap, _head_order, _position_bias):
-        found = hypothesis(d, a, b)
+    for other in (b, b.transposed()) if a.axis != b.axis else (b,):
+        if a.logits.shape != other.logits.shape:
+            found = _head_width(a, other)
+        else:
+            found = next(filter(None, (_replayed(d, a, hypothesis(d, a, other)) for hypothesis in OF_SCORES)), None)
         if found is not None:
             return found
     return None
+
+
+def _replayed(d: Divergence, a: AttentionScores, found: tuple[Finding, Tensor] | None) -> Finding | None:
+    """The finding, if A with these attention weights computes B's numbers; heads in another order take their values along."""
+    if found is None or d.a.program is None:
+        return None if found is None else found[0]
+    finding, weights = found
+    changes = {a.weights_value: a.placed(weights)}
+    if finding.kind == "head order" and (values := _values_in_order(d, a, finding)) is not None:
+        return finding if reproduces(d, changes) or reproduces(d, changes | values) else None
+    return finding if reproduces(d, changes) else None
 
 
 def _common(a: AttentionScores, b: AttentionScores) -> Tensor:
     return a.visible & b.visible
 
 
-def _softmax_axis(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _softmax_axis(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     order = matched_heads(a.logits, b.logits, _common(a, b))
-    if order is None or not close(a.logits, b.logits[order], a.visible & b.visible[order]):
+    if a.axis == b.axis or order is None or not close(a.logits, b.logits[order], a.visible & b.visible[order]):
         return None
-    other = torch.where(a.visible, a.logits, -torch.inf).softmax(-2).nan_to_num()
+    whole = torch.where(b.visible[order], a.logits, -torch.inf).reshape(*a.lead, *a.logits.shape[-2:])
+    other = whole.softmax(b.axis).nan_to_num().reshape(a.logits.shape)
     if close(other, b.weights[order], b.visible[order]):
-        return Finding("softmax axis", "over keys", "over queries", "the softmax of {0}'s scores over queries is {1}'s")
+        ours, theirs = (f"over {AXES.get(s.axis, 'heads or sequences')}" for s in (a, b))
+        return Finding("softmax axis", ours, theirs, f"the softmax of {{0}}'s scores {theirs} is {{1}}'s"), other
     return None
 
 
-def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     """AttentionScores agree where both are visible, and {0}'s unmasked scores with {1}'s mask give {1}'s weights."""
     order = matched_heads(a.logits, b.logits, _common(a, b)) or list(range(len(a.logits)))
     logits, weights = b.logits[order], b.weights[order]
@@ -55,10 +74,11 @@ def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | No
             return None
         full = unmasked
     rows = visible.any(-1, keepdim=True).expand_as(visible) & visible
-    if not close(torch.where(visible, full, -torch.inf).softmax(-1).nan_to_num(), weights, rows):
+    replayed = torch.where(visible, full, -torch.inf).softmax(-1).nan_to_num()
+    if not close(replayed, weights, rows):
         return None
     kind, ours, theirs = named(a.visible, visible)
-    return Finding(kind, ours, theirs, "{0}'s scores with {1}'s mask give {1}'s attention weights")
+    return Finding(kind, ours, theirs, "{0}'s scores with {1}'s mask give {1}'s attention weights"), weights
 
 
 def _unmasked(d: Divergence, a: AttentionScores) -> Tensor | None:
@@ -77,7 +97,7 @@ def _unmasked(d: Divergence, a: AttentionScores) -> Tensor | None:
     return product * rate if close(product * rate, a.logits, a.visible) else None
 
 
-def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     both = _common(a, b)
     order = matched_heads(a.scores, b.scores, both)
     if order is None:
@@ -98,7 +118,7 @@ def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | N
     ours, theirs = (
         ("1 time the scores", f"{factor:.6g} times") if scale_a is None else (f"{scale_a:.6g}", f"{scale_a * factor:.6g}")
     )
-    return Finding("softmax scale", ours, theirs, f"{{0}}'s scores times {rate.item():.6g} give {{1}}'s attention weights")
+    return Finding("softmax scale", ours, theirs, f"{{0}}'s scores times {factor:.6g} give {{1}}'s attention weights"), weights
 
 
 def _scale_of(s: AttentionScores) -> float | None:
@@ -110,7 +130,7 @@ def _scale_of(s: AttentionScores) -> float | None:
     return rate if close(product * rate, s.scores, s.visible) else None
 
 
-def _scale_with_bias(a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _scale_with_bias(a: AttentionScores, b: AttentionScores) -> Changed:
     """The scores differ by a multiple of the product of queries and keys: one is scaled, and the same bias is added to both."""
     if a.query is None or a.key is None or not torch.equal(a.visible, b.visible):
         return None
@@ -118,45 +138,65 @@ def _scale_with_bias(a: AttentionScores, b: AttentionScores) -> Finding | None:
     rate = ((product * gap)[a.visible].sum() / product[a.visible].square().sum()).item()
     if not close(product * rate, gap, a.visible):
         return None
-    return Finding(
-        "softmax scale", "1 time the product of queries and keys", f"{1 + rate:.6g} times", "the scores differ by a multiple of it"
-    )
+    says = "1 time the product of queries and keys", f"{1 + rate:.6g} times"
+    return Finding("softmax scale", *says, "the scores differ by a multiple of it"), b.weights
 
 
-def _cap(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _cap(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     if a.cap != b.cap and close(a.scores, b.scores, _common(a, b)):
         says = ["no cap" if s.cap is None else f"{s.cap:.6g}" for s in (a, b)]
-        return Finding("soft-cap", says[0], says[1], "the scores of {0} and {1} are equal before their caps")
+        return Finding("soft-cap", says[0], says[1], "the scores of {0} and {1} are equal before their caps"), b.weights
     ours, theirs = a.logits[a.visible].sort().values, b.logits[b.visible].sort().values  # a cap keeps the order, heads may not
     bound = solve_cap(ours, theirs) if ours.shape == theirs.shape and ours.numel() else None
     if bound is None:
         return None
-    return Finding(
-        "soft-cap", "no cap", f"{bound:.6g}", f"tanh(s / {bound:.6g}) · {bound:.6g} of {{0}}'s scores gives {{1}}'s scores"
-    )
+    evidence = f"tanh(s / {bound:.6g}) · {bound:.6g} of {{0}}'s scores gives {{1}}'s scores"
+    capped = torch.where(a.visible, bound * torch.tanh(a.logits / bound), -torch.inf).softmax(-1).nan_to_num()
+    return Finding("soft-cap", "no cap", f"{bound:.6g}", evidence), capped
 
 
-def _head_order(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _head_order(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     """Each query head with another key head of A gives B's scores."""
     scale = _scale_of(a)
     if a.query is None or a.key is None or scale is None:
         return None
     heads, size = a.heads, len(a.logits) // a.heads
-    query, key, logits = (t.unflatten(0, (size, heads)) for t in (a.query, a.key, b.scores))
+    query, key, logits, ours = (t.unflatten(0, (size, heads)) for t in (a.query, a.key, b.scores, a.scores))
+    visible = logits > HIDDEN
     keys = key[:, [i for i in range(heads) if not any(torch.equal(key[:, i], key[:, j]) for j in range(i))]]
-    index_a, index_b = [], []
+    index_a, index_b, places, theirs = [], [], list[int](), set(range(heads))
     for head in range(heads):
         index_a.append(next(j for j in range(keys.shape[1]) if torch.equal(keys[:, j], key[:, head])))
-        visible = logits[:, head] > HIDDEN
         products = [query[:, head] @ keys[:, j].mT * scale for j in range(keys.shape[1])]
-        hits = [j for j, product in enumerate(products) if close(product, logits[:, head], visible)]
-        if not hits:
+        hits = [
+            (j, other)
+            for other in sorted(theirs, key=lambda x: abs(x - head))
+            for j, product in enumerate(products)
+            if close(product, logits[:, other], visible[:, other])
+        ]
+        if not hits or not close(ours[:, head], products[index_a[-1]], a.visible.unflatten(0, (size, heads))[:, head]):
             return None
-        index_b.append(hits[0])
+        index_b.append(hits[0][0])
+        theirs.remove(hits[0][1])
+        places.append(hits[0][1])
     if index_a == index_b:
         return None
-    ours, theirs = (f"query heads use key heads {', '.join(map(str, index))}" for index in (index_a, index_b))
-    return Finding("head order", ours, theirs, "{0}'s queries with the keys in {1}'s order give {1}'s scores")
+    says = [f"{USES}{', '.join(map(str, index))}" for index in (index_a, index_b)]
+    weights = b.weights.unflatten(0, (size, heads))[:, places].flatten(0, 1)
+    return Finding("head order", says[0], says[1], "{0}'s queries with the keys in {1}'s order give {1}'s scores"), weights
+
+
+def _values_in_order(d: Divergence, a: AttentionScores, finding: Finding) -> dict[int, Tensor] | None:
+    """The values of A's product with the weights, repeated for the query heads in B's order."""
+    index_a, index_b = (says.removeprefix(USES).split(", ") for says in (finding.a, finding.b))
+    for value in downstream(d.a, {a.weights_value})[:4]:
+        found = contraction(d.a, d.a.maker[value])
+        if found is None or len(found.summed) != 1 or found.second.ndim < 3:
+            continue
+        values = found.second if found.second_value not in downstream(d.a, {a.weights_value}) else found.first
+        if values.shape[-3] == len(index_a):
+            return {found.second_value: values[..., [index_a.index(i) for i in index_b], :, :]}
+    return None
 
 
 def value_heads(d: Divergence) -> Finding | None:
@@ -180,31 +220,49 @@ def value_heads(d: Divergence) -> Finding | None:
         if not hits:
             return None
         order.append(hits[0])
+    if not reproduces(
+        d, {d.a_step.value: torch.stack([weights[..., i, :, :] @ values[..., j, :, :] for i, j in enumerate(order)], -3)}
+    ):
+        return None
     says = f"heads average the values of heads {', '.join(map(str, order))}"
     return Finding(
         "head order", "each head averages its own values", says, "{0}'s weights with the values in {1}'s order give {1}'s"
     )
 
 
-def _position_bias(d: Divergence, a: AttentionScores, b: AttentionScores) -> Finding | None:
+def _position_bias(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     """The scores differ by a number that depends on the distance alone."""
     both = _common(a, b)
     if not torch.equal(a.visible, b.visible):
         return None
     gap = torch.where(both, b.logits - a.logits, 0.0)
+    if not (gap.abs().max() > 0 and gap[both].std() > 1e-12):
+        return None
+    what = "a bias by distance" if _by_distance(gap, both) else "a bias by position"
+    if what.endswith("position") and not _same_for_all_inputs(gap, a):
+        return None
+    says = ["no bias" if _scale_of(side) is not None else what for side in (a, b)]
+    if says[0] == says[1] == what:
+        says[1] = what.replace("a bias", "another bias")
+    return Finding("position bias", says[0], says[1], "the scores differ by the same numbers for every input"), b.weights
+
+
+def _by_distance(gap: Tensor, both: Tensor) -> bool:
+    """Whether it is one number for each distance of query and key, in each head."""
     n, m = gap.shape[-2:]
     for offset in range(-n + 1, m):
         line, seen = gap.diagonal(offset, -2, -1), both.diagonal(offset, -2, -1)
         for values, visible in zip(line, seen, strict=True):
             values = values[visible]
             if values.numel() and bool((values - values[0]).abs().max() > 1e-10 * gap.abs().max()):
-                return None
-    if not (gap.abs().max() > 0 and gap[both].std() > 1e-12):
-        return None
-    says = ["no bias" if _scale_of(side) is not None else "a bias by distance" for side in (a, b)]
-    if says[0] == says[1] == "a bias by distance":
-        says[1] = "another bias by distance"
-    return Finding("position bias", says[0], says[1], "the scores differ by one number for each distance")
+                return False
+    return True
+
+
+def _same_for_all_inputs(gap: Tensor, a: AttentionScores) -> bool:
+    """Whether it is the same for each sequence of the batch."""
+    apart = gap.unflatten(0, (-1, a.heads))
+    return len(apart) > 1 and bool((apart - apart[:1]).abs().max() <= 1e-10 * gap.abs().max())
 
 
 def _head_width(a: AttentionScores, b: AttentionScores) -> Finding | None:
@@ -226,3 +284,6 @@ def _head_width(a: AttentionScores, b: AttentionScores) -> Finding | None:
         return None
     ours, theirs = (f"{s.heads} heads of width {width // s.heads}" for s in (a, b))
     return Finding("head width", ours, theirs, f"{{0}}'s queries and keys as {theirs} give {{1}}'s scores")
+
+
+OF_SCORES = (_softmax_axis, _mask, _scale, _cap, _head_order, _position_bias)

@@ -11,7 +11,7 @@ from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import offset, shifts
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT, rerun
+from equiscope.audit.parity.sides import MOVEMENT
 
 NEAR = 6
 
@@ -49,19 +49,17 @@ def factor(d: Divergence) -> Finding | None:
     """B's numbers are a constant multiple of A's, or of what A's step reads."""
     for value in [*d.a_region[:NEAR], *d.explained_inputs(3)]:
         found = _factor(d, value)
-        if found is None or (value in d.a_explained and not _carries_on(d, value, found[0])):
+        if found is None:
+            continue
+        if d.a.program is None and value in d.a_explained:
+            continue  # the factor may be elsewhere, and a file cannot run again
+        if d.a.program is not None and not reproduces(d, {value: d.a.numbers(value) * found[0]}):
             continue
         if (gate := _gate(d, found[0])) is not None:
             return gate
         words = _words(found[0], d.a.high[value].shape[-1])
         return Finding("scale", "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
-
-
-def _carries_on(d: Divergence, value: int, rate: float) -> bool:
-    """Whether A's step computes numbers of B from this multiple of what it reads: a factor that moved elsewhere does not."""
-    result = rerun(d.a, {value: (d.a.numbers(value) * rate).to(d.a.high[value].dtype)}, [d.a_step.value])
-    return any(d.hit(t) is not None for t in result.values())
 
 
 def _gate(d: Divergence, rate: float) -> Finding | None:
@@ -114,7 +112,8 @@ def cap(d: Divergence) -> Finding | None:
             if theirs is None or theirs.shape != mine.shape or not bool(theirs.isfinite().all()):
                 continue
             bound = solve_cap(mine, theirs)
-            if bound is not None:
+            capped = d.a.numbers(value) if bound is None else bound * torch.tanh(d.a.numbers(value) / bound)
+            if bound is not None and (d.a.program is None or reproduces(d, {value: capped})):
                 kind = "output cap" if d.b.source(other) in {d.b.source(v) for v in _outputs(d)} else "soft-cap"
                 return Finding(kind, "no cap", f"{bound:.6g}", f"tanh(x / {bound:.6g}) · {bound:.6g} of {{0}} is {{1}}'s")
     return None

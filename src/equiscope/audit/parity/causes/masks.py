@@ -14,10 +14,13 @@ class Band:
     high: int | None
 
     def __str__(self) -> str:
-        high = {None: "all later keys", 0: "no later key"}.get(self.high, f"keys up to i + {self.high}")
+        sign = "-" if self.high is not None and self.high < 0 else "+"
+        high = {None: "all later keys", 0: "no later key"}.get(self.high, f"keys up to i {sign} {abs(self.high or 0)}")
         if self.low is None:
             return high if self.high else "full causal" if self.high == 0 else high
-        return f"a window of {1 - self.low} tokens" if self.high == 0 else f"keys from i - {-self.low}, {high}"
+        if self.high == 0:
+            return f"a window of {1 - self.low} tokens"
+        return f"keys from i {'+' if self.low > 0 else '-'} {abs(self.low)}, {high}"
 
 
 def named(a: Tensor, b: Tensor) -> tuple[str, str, str]:

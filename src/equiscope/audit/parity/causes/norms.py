@@ -55,13 +55,20 @@ def norm(d: Divergence) -> Finding | None:
     same_eps = abs(ours.eps - theirs.eps) <= 1e-3 * max(abs(ours.eps), abs(theirs.eps)) + 1e-13
     if ours.kind == theirs.kind and same_eps:
         return None
-    z = theirs.normalised(ours.x)
-    if not any(d.hit(y) is not None for y in _weighted(z, [theirs, ours])):
+    if not _gives(d, here[1], _weighted(theirs.normalised(ours.x), [ours, theirs])):
         return None
     if ours.kind != theirs.kind:
         return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers", at)
     e, other = f"{_round(ours.eps):.3g}", f"{_round(theirs.eps):.3g}"
     return Finding("epsilon", e, other, f"{{0}}'s norm with epsilon {other} gives {{1}}'s numbers", at)
+
+
+def _gives(d: Divergence, node: Node, results: list[Tensor]) -> bool:
+    """Whether A computes B's numbers with one of these in the place of its norm, or of what weights it."""
+    if d.a.program is None:
+        return any(d.hit(t) is not None for t in results)
+    shape = d.a.high[node.value].shape
+    return any(t.shape == shape and reproduces(d, {end.value: t}) for t in results for end in _ends(d.a, node))
 
 
 def _recorded(d: Divergence, ours: SolvedNorm) -> SolvedNorm | None:
@@ -94,24 +101,24 @@ def norm_parameters(d: Divergence) -> Finding | None:
     here = _solve_at(d.a, d.a_region, d.explained_inputs()) or _solve_at(d.a, _back(d), d.explained_inputs())
     if here is None:
         return None
-    found = _of_parameters(d, here[0])
+    found = _of_parameters(d, *here)
     return replace(found, at=here[1].value) if found is not None and d.b.program is None else found
 
 
-def _of_parameters(d: Divergence, solved: SolvedNorm) -> Finding | None:
+def _of_parameters(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
     weights = [v for node in first_nodes(d.a, d.a_region, NEAR) for v in references(node) if v not in d.a.moving]
     vectors = [d.a.numbers(v) for v in dict.fromkeys(weights) if d.a.is_number(v) and d.a.numbers(v).squeeze().ndim == 1]
     z = solved.normalised(solved.x)
     vectors = [v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[-1]]
     for weight in vectors:
-        if d.hit(z * (1 + weight)) is not None:
+        if _gives(d, node, [z * (1 + weight), *(z * (1 + weight) + b for b in vectors if b is not weight)]):
             return Finding("norm weight", "weight", "1 + weight", "{0}'s norm times 1 + weight gives {1}'s numbers")
         for bias in vectors:
-            if bias is not weight and bool(bias.any()) and d.hit(z * weight) is not None and _is(d, z * weight + bias):
+            if bias is not weight and bool(bias.any()) and _is(d, z * weight + bias) and _gives(d, node, [z * weight]):
                 return Finding("norm bias", "weight and bias", "no bias", "{0}'s norm without its bias gives {1}'s numbers")
-    if solved.weight is not None and solved.bias is not None and d.hit(z + solved.bias) is not None:
+    if solved.weight is not None and solved.bias is not None and _gives(d, node, [z + solved.bias]):
         return Finding("norm weight", "a weight", "no weight", "{0}'s norm without its weight gives {1}'s numbers")
-    if vectors and d.hit(z) is not None and any(_is(d, z * weight) for weight in vectors) and _next_differs(d, z):
+    if vectors and any(_is(d, z * weight) for weight in vectors) and _gives(d, node, [z]):
         return Finding("norm weight", "a weight", "no weight", "{0}'s norm without its weight gives {1}'s numbers")
     return None
 
@@ -128,10 +135,6 @@ def _is(d: Divergence, t: Tensor) -> bool:
         for v in d.a_region[:NEAR]
         if d.a.is_number(v)
     )
-
-
-def _next_differs(d: Divergence, z: Tensor) -> bool:
-    return bool(d.hit(z) is not None)
 
 
 def placement(d: Divergence) -> Finding | None:

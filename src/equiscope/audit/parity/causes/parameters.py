@@ -1,6 +1,6 @@
 """Parameters: a bias that one side lacks, a weight read as its transpose, other weights, a head tied to the embedding or not."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from equiscope.audit.parity.sides import Node, Side
 from equiscope.program.program import Ref
 
 NORM = 14  # steps of a norm that is written out
+PRODUCTS = {"linear", "addmm", "matmul", "mm", "rmatmul", "einsum", "bmm", "baddbmm"}
 LINEAR = {"linear", "addmm", "matmul", "mm", "rmatmul"}
 
 
@@ -70,21 +71,16 @@ def bias(d: Divergence) -> Finding | None:
 
 
 def transposed(d: Divergence) -> Finding | None:
-    """B multiplies with the transpose of A's square weight."""
-    parts = operands(d.a, d.a_step)
-    if parts is None:
-        return None
-    x, weight = d.a.numbers(parts[0]), d.a.numbers(parts[1])
-    if weight.ndim != 2 or weight.shape[0] != weight.shape[1]:
-        return None
-    result = x @ (weight if d.a_step.op == "linear" else weight.mT)
-    result = result if parts[2] is None else result + d.a.numbers(parts[2])
-    if d.hit(result) is None:
-        return None
-    name = leaf_name(d.a, parts[1])
-    return Finding(
-        "transposed", f"{name} is used as it is", "its transpose is used", "{0} with the transpose computes {1}'s numbers"
-    )
+    """B uses A's weight with two axes of one size exchanged, as the transpose of a square matrix or of a kernel."""
+    product = d.a_step.op in PRODUCTS or d.a_step.op.startswith("conv")
+    for value in parameters_of(d.a, d.a_step) if product else ():
+        weight = d.a.high[value]
+        for i, j in combinations(range(weight.ndim), 2):
+            if weight.shape[i] == weight.shape[j] > 1 and reproduces(d, {value: weight.transpose(i, j)}):
+                name, axes = leaf_name(d.a, value), "" if weight.ndim == 2 else f" in the axes {i} and {j}"
+                evidence = "{0} with the transpose computes {1}'s numbers"
+                return Finding("transposed", f"{name} is used as it is", f"its transpose{axes} is used", evidence)
+    return None
 
 
 def tied(d: Divergence) -> Finding | None:
@@ -110,7 +106,7 @@ def other_weights(d: Divergence) -> Finding | None:
             if mine.numel() != given.numel() or _equal(mine, given):
                 continue
             for candidate in (given, given.mT if given.ndim == 2 else given):
-                if candidate.shape == mine.shape and reproduces(d, {value: candidate}):
+                if candidate.shape == mine.shape and reproduces(d, {value: candidate}, 1):
                     return _named(d, value, other)
     return _all_others(d, ours) if len(ours) > 1 else None
 
@@ -121,7 +117,7 @@ def _all_others(d: Divergence, ours: list[int]) -> Finding | None:
     theirs = [v for v in dict.fromkeys(near) if not any(_equal(d.a.numbers(x), d.b.numbers(v)) for x in ours)]
     for chosen in permutations(theirs[: len(ours) + 1], len(ours)):
         changes = {x: d.b.numbers(v) for x, v in zip(ours, chosen, strict=True)}
-        if all(d.a.high[x].numel() == t.numel() for x, t in changes.items()) and reproduces(d, changes):
+        if all(d.a.high[x].numel() == t.numel() for x, t in changes.items()) and reproduces(d, changes, 1):
             names = [", ".join(leaf_name(side, v) for v in values) for side, values in ((d.a, ours), (d.b, chosen))]
             return Finding("weights", names[0], names[1], "{0} with {1}'s weights computes {1}'s numbers")
     return None

@@ -1,25 +1,92 @@
-"""Replay one side with a change, and see whether the numbers of the other side appear."""
+"""Replay one side with a change, and see whether the numbers of the other side appear.
 
+A change that gives one number of the other side need not be the cause: the largest scores of two models may be equal, and what is
+done with them differ. So the replay has to give the outputs of the other side. Only where no change does so, because the models
+differ in several ways, it is enough that it explains several more steps.
+"""
+
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from torch import Tensor
 
+from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, difference, is_rounding, output_pairs, sorted_numbers
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref, leaves_of
 
+FURTHER = 200  # values after a change of which those of the other side are counted
+SEVERAL = 4  # steps that a change explains, where the models differ in several ways
 NEXT = 24  # values after a change in which the other side's numbers are sought
 
 
-def reproduces(d: Divergence, changes: dict[int, Tensor]) -> bool:
-    """Whether A, replayed with these values, computes an unexplained value of B."""
-    shaped = {value: t.reshape(d.a.high[value].shape).to(d.a.high[value].dtype) for value, t in changes.items()}
-    following = [value for value in downstream(d.a, set(shaped)) if d.a.is_number(value)][:NEXT]
-    found = any(d.hit(t) is not None for t in shaped.values())
-    found = found or any(d.hit(t) is not None for t in rerun(d.a, shaped, following).values())
+def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL) -> bool:
+    """Whether A, replayed with these values, computes B's outputs; of models that differ in several ways, B's next steps.
+
+    several  how many steps of B it has to explain then
+    """
+    shaped = _shaped(d, changes)
+    found = not d.b_region or appears(d, shaped)
+    if found and d.a.program is not None:  # a file cannot run again
+        found = _same_outputs(d, shaped) if d.whole or not d.b_region else _progress(d, shaped, several)
     if found:
         d.reproducing.append(shaped)
     return found
+
+
+def appears(d: Divergence, changes: dict[int, Tensor]) -> bool:
+    """Whether A, replayed with these values, soon computes an unexplained value of B."""
+    shaped = _shaped(d, changes)
+    if any(d.hit(t) is not None for t in shaped.values()):
+        return True
+    return any(d.hit(t) is not None for t in rerun(d.a, shaped, _later(d, shaped)[:NEXT]).values())
+
+
+def _shaped(d: Divergence, changes: dict[int, Tensor]) -> dict[int, Tensor]:
+    return {value: t.reshape(d.a.high[value].shape).to(d.a.high[value].dtype) for value, t in changes.items()}
+
+
+def _later(d: Divergence, changes: dict[int, Tensor]) -> list[int]:
+    return [value for value in downstream(d.a, set(changes)) if d.a.is_number(value)]
+
+
+def _same_outputs(d: Divergence, changes: dict[int, Tensor]) -> bool:
+    """Whether A with these values computes B's outputs up to rounding."""
+    new = rerun(d.a, changes, list(d.a.outputs.values()))
+    for _, x, y in output_pairs(d.a, d.b):
+        ours, theirs = new.get(x, d.a.numbers(x)), d.b.numbers(y)
+        if ours.numel() != theirs.numel():
+            return False
+        error = difference(theirs.flatten(), ours.flatten())
+        one, other = sorted_numbers(ours), sorted_numbers(theirs)
+        if ours.shape != theirs.shape and one is not None and other is not None and one.shape == other.shape:
+            error = min(error, difference(other, one))  # the axes are in another order
+        low = max([STORED, *(difference(s.numbers(v), s.low[v].double()) for s, v in ((d.a, x), (d.b, y)) if v in s.low)])
+        if not (is_rounding(error, low) or ((d.a.single or d.b.single) and error <= ONE_PRECISION * low)):
+            return False
+    return True
+
+
+def _progress(d: Divergence, changes: dict[int, Tensor], several: int) -> bool:
+    """Whether A with these values explains B's first steps, and all that the change alters comes to numbers of B."""
+    assert d.b_step is not None
+    results = changes | rerun(d.a, changes, _later(d, changes)[:FURTHER])
+    hits = {value: hit for value, t in results.items() if (hit := d.hit(t)) is not None}
+    found = set(hits.values())
+    for node in reversed(d.b.nodes):
+        if node.value in found:
+            found.update(value for value in node.inputs if value in d.b.moving and value not in d.b_explained)
+    steps = [value for value in found if value in d.b.maker and d.b.maker[value].op not in MOVEMENT and d.b.is_number(value)]
+    return d.b_step.value in found and len(steps) >= (several if d.b_step.op else 1) and not _reaches_outputs(d.a, changes, hits)
+
+
+def _reaches_outputs(side: Side, changes: Iterable[int], known: Collection[int]) -> bool:
+    """Whether an output depends on a change other than through known values."""
+    reached = set(changes) - set(known)
+    for node in side.nodes:
+        if node.value not in known and any(value in reached for value in node.inputs):
+            reached.add(node.value)
+    return any(value in reached for value in side.outputs.values())
 
 
 def downstream(side: Side, changed: set[int]) -> list[int]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from equiscope.audit.parity.causes import replayed
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.scores import AttentionScores, arranged, close, first_scores
+from equiscope.audit.parity.causes.scores import AttentionScores, arranged, close, first_scores, matched_heads
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import Side
 
@@ -67,7 +68,7 @@ def rotation(d: Divergence) -> Finding | None:
     assert other_q is not None
     assert other_k is not None
     scale = _rate(q.of(q.x) @ k.of(k.x).mT, a)
-    if scale is None or (q.frequency is None and other_q.frequency is None):
+    if scale is None or all(one.frequency is None for one in (q, k, other_q, other_k)):
         return None
 
     def reproduces(one: Rotation, other: Rotation) -> bool:
@@ -80,6 +81,9 @@ def rotation(d: Divergence) -> Finding | None:
         candidates = [(replace(other_q, layout=q.layout), replace(other_k, layout=k.layout)), *candidates]
     used = next((pair for pair in candidates if reproduces(*pair)), None)
     if used is None or (_same(used[0], q) and _same(used[1], k)):
+        return None
+    order = matched_heads(used[0].of(q.x) @ used[1].of(k.x).mT, b.scores, b.visible)
+    if order is None or (d.a.program is not None and not replayed.reproduces(d, {a.weights_value: a.placed(b.weights[order])})):
         return None
     return _named((q, k), used)
 
@@ -104,10 +108,12 @@ def _rate(product: Tensor, s: AttentionScores) -> float | None:
 
 
 def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -> Finding:
-    a, b = ours[0], theirs[0]
+    differ = [not _same(a, b) for a, b in zip(ours, theirs, strict=True)]
+    a, b = ours[not differ[0]], theirs[not differ[0]]
     evidence = "{0}'s queries and keys, rotated as in {1}, give {1}'s scores"
     if a.frequency is None or b.frequency is None:
-        says = ["no rotation" if r.frequency is None else f"rotated by position, base {_base(r)}" for r in (a, b)]
+        what = "" if all(differ) else "queries " if differ[0] else "keys "
+        says = [f"{what}not rotated" if r.frequency is None else f"{what}rotated by position, base {_base(r)}" for r in (a, b)]
         return Finding("rope", says[0], says[1], evidence)
     if a.width != b.width:
         return Finding("rope width", f"{a.width} of {a.x.shape[-1]} numbers", f"{b.width} of {b.x.shape[-1]}", evidence)

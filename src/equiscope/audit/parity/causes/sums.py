@@ -33,7 +33,7 @@ def changed_term(d: Divergence) -> Finding | None:
     constant = [(t, n) for t, n in zip(terms, numbers, strict=True) if t not in d.a.moving]
     for term, added in constant:
         if bool(added.any()) and _is_sum(d, top, total - added):
-            if _before_softmax(d.a, top):
+            if before_softmax(d.a, top):
                 hides = bool((added < FORBIDDEN).any())
                 says = ["a mask", "no mask"] if hides else [f"{_named(d.a, term)} is added to the scores", "it is not"]
                 return Finding("mask" if hides else "position bias", says[0], says[1], "the scores of {0} without it are {1}'s")
@@ -44,7 +44,7 @@ def changed_term(d: Divergence) -> Finding | None:
                 return offset(shift, _named(d.a, term))
         if (step := _own_rows(d, total, added)) is not None:
             return offset(step, _named(d.a, term))
-        if (found := _rows_read(d, total, term, added)) is not None:
+        if (found := _rows_read(d, top, total, term, added)) is not None:
             return found
     return None
 
@@ -55,7 +55,7 @@ def offset(shift: int, table: str) -> Finding:
     return Finding("position offset", f"the rows of {table} as they are", says, f"{{0}}'s table read {says} gives {{1}}'s numbers")
 
 
-def _before_softmax(side: Side, value: int) -> bool:
+def before_softmax(side: Side, value: int) -> bool:
     """Whether these are scores: a softmax reads them, perhaps after they were moved or a mask was added."""
     for _ in range(6):
         users = side.users.get(value, [])
@@ -69,9 +69,9 @@ def _before_softmax(side: Side, value: int) -> bool:
 
 def _is_sum(d: Divergence, top: int, t: Tensor) -> bool:
     """Whether B computes these numbers, and not on the way to a longer sum; recorded activations may hold what follows alone."""
-    value = d.hit(t)
-    if value is None and d.b.program is None:
+    if d.a.program is not None:
         return reproduces(d, {top: t})
+    value = d.hit(t)
     return value is not None and _whole(d.b, value) == value
 
 
@@ -132,7 +132,7 @@ def _tables(side: Side, term: int) -> Iterator[tuple[Tensor, Tensor]]:
                 yield table, torch.arange(start, start + len(rows))
 
 
-def _rows_read(d: Divergence, total: Tensor, term: int, added: Tensor) -> Finding | None:
+def _rows_read(d: Divergence, top: int, total: Tensor, term: int, added: Tensor) -> Finding | None:
     """Any rows of A's table, one for each token: what is left of a sum of B without the other terms of A."""
     for value in d.b_region[:NEAR]:
         theirs = d.b.numbers(value) if d.b.is_number(value) else total[:0]
@@ -141,7 +141,7 @@ def _rows_read(d: Divergence, total: Tensor, term: int, added: Tensor) -> Findin
         left = (theirs - (total - added)).flatten(0, -2)
         for table, ids in _tables(d.a, term):
             read = torch.cdist(left, table, compute_mode="donot_use_mm_for_euclid_dist").argmin(-1)
-            if is_rounding(difference(left, table[read])):
+            if is_rounding(difference(left, table[read])) and _is_sum(d, top, total - added + table[read].view(total.shape)):
                 ours, rows = ids.expand(total.shape[:-1]).reshape(-1, total.shape[-2]), read.reshape(-1, total.shape[-2])
                 which = next(i for i in range(len(rows)) if not torch.equal(rows[i], ours[i]))
                 says = [f"rows {', '.join(map(str, x[which].tolist()))}" for x in (ours, rows)]

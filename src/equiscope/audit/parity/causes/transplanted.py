@@ -1,0 +1,210 @@
+"""Transplants: a mask, a number of the code or an order of numbers of B in the place of A's.
+
+What B has at the steps where the two diverge is put where A has its own, and A computes B's outputs or it does not.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.audit.parity.causes.exchanged import described
+from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.masks import named
+from equiscope.audit.parity.causes.replayed import first_nodes, reproduces
+from equiscope.audit.parity.causes.scores import HIDDEN
+from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax
+from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import MOVEMENT, Node, Side
+from equiscope.program.program import each, leaves_of
+
+NEAR = 10  # steps after the divergence whose masks and numbers are transplanted
+UPSTREAM = 16  # steps from such a step back to its mask
+JOINING = {
+    "and", "or", "invert", "bitwise_and", "bitwise_or", "bitwise_not", "logical_and", "logical_or", "logical_not", "masked_fill",
+    "where", "mul", "rsub", "sub", "log", "tril", "triu", "bool",
+}  # fmt: skip
+SMALL = 0.05  # an epsilon is below it
+PARAMETRIC = {"leaky_relu", "elu", "celu", "softplus", "hardtanh", "threshold", "hardshrink", "softshrink"}
+SCALES = {"mul", "rmul", "div", "rdiv", "truediv", "mul_", "div_", "baddbmm"}
+NORMS = {"group_norm", "batch_norm", "instance_norm", "layer_norm", "rms_norm", "normalize"}
+
+
+def mask(d: Divergence) -> Finding | None:
+    """A with B's mask computes B's numbers."""
+    theirs = [d.b.high[v] for v in _masks(d.b, d.b_region)]
+    for value in _masks(d.a, d.a_region):
+        mine = d.a.high[value]
+        for t in [*theirs, *(~x for x in theirs if x.dtype == torch.bool), _all_visible(mine)]:
+            other = _like(t, mine)
+            if other is None or torch.equal(other, mine):
+                continue
+            if reproduces(d, {value: other}):
+                return _named(_visible(mine), _visible(other))
+    return None
+
+
+def _masks(side: Side, region: list[int]) -> list[int]:
+    """Values of two numbers, of which one hides, that the first steps read, nearest first."""
+    found, todo = dict[int, None](), [x for node in first_nodes(side, region, NEAR) for x in node.inputs]
+    seen = set[int]()
+    while todo and len(seen) < NEAR * UPSTREAM:
+        value = todo.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        if value not in side.high or (side.is_number(value) and value in side.moving and side.high[value].numel() > 1 << 20):
+            continue
+        if _is_mask(side.high[value]) and _hides(side, value, set(region)):
+            found[value] = None
+        if not side.is_number(value) or value not in side.moving or _is_mask(side.high[value]):
+            todo += side.maker[value].inputs if value in side.maker else ()
+    return list(found)
+
+
+def _hides(side: Side, value: int, region: set[int]) -> bool:
+    """Whether a step of the region reads this mask, perhaps after it was moved, joined with another or turned into numbers."""
+    todo = [value]
+    for _ in range(UPSTREAM):
+        if not todo:
+            return False
+        for node in side.users.get(todo.pop(0), []):
+            if node.value in region:
+                return True
+            if node.op in JOINING | MOVEMENT:
+                todo.append(node.value)
+    return False
+
+
+def _is_mask(t: Tensor) -> bool:
+    if t.numel() < 2 or t.is_complex():
+        return False
+    if t.dtype == torch.bool:
+        return True
+    hidden = t < HIDDEN
+    return bool(((t == 0) | (t == 1) | hidden).all()) and bool(t.unique().numel() <= 2) and t.ndim > 0
+
+
+def _visible(t: Tensor) -> Tensor:
+    """What a mask leaves visible, as far as it says so: True, 1, or 0 beside numbers that hide."""
+    return t if t.dtype == torch.bool else t == 0 if bool((t < HIDDEN).any()) else t != 0
+
+
+def _all_visible(t: Tensor) -> Tensor:
+    return torch.zeros_like(t) if t.dtype != torch.bool and bool((t < HIDDEN).any()) else torch.ones_like(t)
+
+
+def _like(t: Tensor, mine: Tensor) -> Tensor | None:
+    """B's mask in the shape and the numbers of A's; None where it has another size."""
+    shape = [n for n in mine.shape if n > 1]
+    own = t.squeeze()
+    if list(own.shape) != shape:
+        if own.ndim > len(shape) and list(own.shape[own.ndim - len(shape) :]) == shape:
+            flat = own.reshape(-1, *shape)
+            if not bool((flat == flat[:1]).all()):
+                return None
+            own = flat[0]
+        else:
+            return None
+    own = own.reshape(mine.shape)
+    if mine.dtype == torch.bool:
+        return _visible(own)
+    if own.dtype != torch.bool:
+        return own.to(mine.dtype)
+    return torch.where(own, 0.0, -torch.inf).to(mine.dtype) if bool((mine < HIDDEN).any()) else own.to(mine.dtype)
+
+
+def _named(ours: Tensor, theirs: Tensor) -> Finding:
+    pairs = ours.ndim > 2 or (ours.ndim == 2 and ours.shape[0] == ours.shape[1])
+    rows = ours.shape[-2] if pairs else 1  # else sequences and keys
+    kind, says, other = named(ours.reshape(-1, rows, ours.shape[-1]), theirs.reshape(-1, rows, ours.shape[-1]))
+    return Finding(kind, says, other, "{0} with {1}'s mask computes {1}'s numbers")
+
+
+def number(d: Divergence) -> Finding | None:
+    """A with a number of B's code in the place of its own computes B's numbers."""
+    theirs = {x for node in first_nodes(d.b, d.b_region, 2 * NEAR) for x in _floats(node)}
+    for node in first_nodes(d.a, d.a_region, NEAR):
+        kind = _kind(d.a, node)
+        for x in _floats(node) if kind else ():
+            for other in sorted(theirs - {x}):
+                result = _with(d.a, node, x, other)
+                if result is not None and reproduces(d, {node.value: result}):
+                    what = f"{node.op} with {x:.6g}"
+                    return Finding(kind, what, f"{other:.6g}", f"{{0}} with {other:.6g} in its place computes {{1}}'s numbers")
+    return None
+
+
+def _kind(side: Side, node: Node) -> str:
+    if node.op in ADDITIONS | NORMS and any(0 < x < SMALL for x in _floats(node)):
+        return "epsilon"
+    if node.op in SCALES:
+        return "softmax scale" if before_softmax(side, node.value) else "scale"
+    return "activation" if node.op in PARAMETRIC else ""
+
+
+def _floats(node: Node) -> list[float]:
+    given = () if node.step is None else leaves_of((node.step.args, node.step.kwargs))
+    return [x for x in given if isinstance(x, float)]
+
+
+def _with(side: Side, node: Node, x: float, other: float) -> Tensor | None:
+    """The result of a step with another number."""
+    step = node.step
+    if step is None or len(step.outputs) != 1:
+        return None
+
+    def read(y: Any) -> Any:
+        return side.high[y.id] if hasattr(y, "id") else other if isinstance(y, float) and y == x else y
+
+    with torch.no_grad():
+        result = step.call(*each(step.args, read), **each(step.kwargs, read))
+    return result if isinstance(result, Tensor) and result.shape == side.high[node.value].shape else None
+
+
+def order(d: Divergence) -> Finding | None:
+    """A's step with the same numbers in the order in which B has them computes B's numbers."""
+    for value, other in _explained(d):
+        mine, theirs = d.a.numbers(value), d.b.numbers(other)
+        for t in dict.fromkeys((theirs, *(theirs.permute(p) for p in _axes(mine, theirs)))):
+            if torch.equal(t.reshape(mine.shape), mine):
+                continue
+            if reproduces(d, {value: t.reshape(mine.shape)}):
+                what = described(d.a, d.a.source(value))
+                evidence = "{0} with these numbers in {1}'s order computes {1}'s numbers"
+                return Finding("exchanged", f"the numbers of {what}", "the same numbers in another order", evidence)
+    return None
+
+
+def _explained(d: Divergence) -> Iterator[tuple[int, int]]:
+    """What A's first step reads, also before its numbers were moved, each with what B's first step reads of the same numbers."""
+    assert d.b_step is not None
+    for value in _moved(d.a, d.a_step):
+        for other in _moved(d.b, d.b_step):
+            if d.a.high[value].numel() == d.b.high[other].numel() and d.a.is_number(value) and d.b.is_number(other):
+                first, second = d.a.numbers(value).flatten().sort().values, d.b.numbers(other).flatten().sort().values
+                if torch.allclose(first, second, rtol=1e-9, atol=1e-12):
+                    yield value, other
+
+
+def _moved(side: Side, node: Node) -> list[int]:
+    found, todo = dict[int, None](), side.parents(node.value)
+    while todo and len(found) < 12:
+        value = todo.pop(0)
+        if value not in found:
+            found[value] = None
+            todo += side.parents(value) if value in side.maker and side.maker[value].op in MOVEMENT else []
+    return list(found)
+
+
+def _axes(mine: Tensor, theirs: Tensor) -> list[tuple[int, ...]]:
+    """The exchange of two axes that gives B's numbers A's shape."""
+    pairs = [(i, j) for j in range(theirs.ndim) for i in range(j)]
+    found = []
+    for i, j in pairs:
+        axes = list(range(theirs.ndim))
+        axes[i], axes[j] = axes[j], axes[i]
+        if [theirs.shape[k] for k in axes] == list(mine.shape):
+            found.append(tuple(axes))
+    return found
