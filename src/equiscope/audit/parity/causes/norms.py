@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import arguments, downstream, first_nodes, references, reproduces
+from equiscope.audit.parity.causes.replayed import arguments, downstream, first_nodes, references, reproduces, steps_explained
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref
@@ -67,8 +67,14 @@ def _gives(d: Divergence, node: Node, results: list[Tensor]) -> bool:
     """Whether A computes B's numbers with one of these in the place of its norm, or of what weights it."""
     if d.a.program is None:
         return any(d.hit(t) is not None for t in results)
-    shape = d.a.high[node.value].shape
-    return any(t.shape == shape and reproduces(d, {end.value: t}) for t in results for end in _ends(d.a, node))
+    shape, count = d.a.high[node.value].shape, len(d.reproducing)
+    given = [{end.value: t} for t in results if t.shape == shape for end in _ends(d.a, node)]
+    found = [changes for changes in given if reproduces(d, changes)]
+    if not found:
+        return False
+    best = found[0] if d.whole else max(found, key=lambda changes: steps_explained(d, changes))
+    d.reproducing[count:] = [best]  # with or without its weight, the norm may be a value of B
+    return True
 
 
 def _recorded(d: Divergence, ours: SolvedNorm) -> SolvedNorm | None:

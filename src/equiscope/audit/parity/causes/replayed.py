@@ -28,7 +28,11 @@ def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL
     shaped = _shaped(d, changes)
     found = not d.b_region or appears(d, shaped)
     if found and d.a.program is not None:  # a file cannot run again
-        found = _same_outputs(d, shaped) if d.whole or not d.b_region else _progress(d, shaped, several)
+        found = (
+            _same_outputs(d, shaped)
+            if d.whole or not d.b_region
+            else steps_explained(d, shaped) >= (several if d.b_step is not None and d.b_step.op else 1)
+        )
     if found:
         d.reproducing.append(shaped)
     return found
@@ -67,8 +71,8 @@ def _same_outputs(d: Divergence, changes: dict[int, Tensor]) -> bool:
     return True
 
 
-def _progress(d: Divergence, changes: dict[int, Tensor], several: int) -> bool:
-    """Whether A with these values explains B's first steps, and all that the change alters comes to numbers of B."""
+def steps_explained(d: Divergence, changes: dict[int, Tensor]) -> int:
+    """How many steps of B are explained by A with these values; none unless all that the change alters comes to numbers of B."""
     assert d.b_step is not None
     results = changes | rerun(d.a, changes, _later(d, changes)[:FURTHER])
     hits = {value: hit for value, t in results.items() if (hit := d.hit(t)) is not None}
@@ -77,7 +81,8 @@ def _progress(d: Divergence, changes: dict[int, Tensor], several: int) -> bool:
         if node.value in found:
             found.update(value for value in node.inputs if value in d.b.moving and value not in d.b_explained)
     steps = [value for value in found if value in d.b.maker and d.b.maker[value].op not in MOVEMENT and d.b.is_number(value)]
-    return d.b_step.value in found and len(steps) >= (several if d.b_step.op else 1) and not _reaches_outputs(d.a, changes, hits)
+    whole = d.b_step.value in found and not _reaches_outputs(d.a, changes, hits)
+    return len(steps) if whole else 0
 
 
 def _reaches_outputs(side: Side, changes: Iterable[int], known: Collection[int]) -> bool:
