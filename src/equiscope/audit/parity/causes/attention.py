@@ -118,7 +118,9 @@ def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     ours, theirs = (
         ("1 time the scores", f"{factor:.6g} times") if scale_a is None else (f"{scale_a:.6g}", f"{scale_a * factor:.6g}")
     )
-    return Finding("softmax scale", ours, theirs, f"{{0}}'s scores times {factor:.6g} give {{1}}'s attention weights"), weights
+    return Finding("softmax scale", ours, theirs, f"{{0}}'s scores times {factor:.6g} give {{1}}'s attention weights"), b.weights[
+        order
+    ]
 
 
 def _scale_of(s: AttentionScores) -> float | None:

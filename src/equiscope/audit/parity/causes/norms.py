@@ -55,12 +55,19 @@ def norm(d: Divergence) -> Finding | None:
     same_eps = abs(ours.eps - theirs.eps) <= 1e-3 * max(abs(ours.eps), abs(theirs.eps)) + 1e-13
     if ours.kind == theirs.kind and same_eps:
         return None
+    if not d.whole and ours.kind == theirs.kind and not all(_is_written(one.eps) for one in (ours, theirs)):
+        return None  # a multiple of what is normalised looks like another epsilon
     if not _gives(d, here[1], _weighted(theirs.normalised(ours.x), [ours, theirs])):
         return None
     if ours.kind != theirs.kind:
         return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers", at)
     e, other = f"{_round(ours.eps):.3g}", f"{_round(theirs.eps):.3g}"
     return Finding("epsilon", e, other, f"{{0}}'s norm with epsilon {other} gives {{1}}'s numbers", at)
+
+
+def _is_written(eps: float) -> bool:
+    """Whether people write this number: it has at most two digits that are not 0."""
+    return abs(float(f"{eps:.1e}") - eps) <= 1e-3 * eps
 
 
 def _gives(d: Divergence, node: Node, results: list[Tensor]) -> bool:
