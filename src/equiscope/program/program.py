@@ -248,12 +248,12 @@ class Program:
         return run
 
     def continued(
-        self, values: Mapping[int, Tensor], changes: Mapping[int, Tensor], wanted: Iterable[int], kept: Mapping[int, Tensor]
+        self, values: Mapping[int, Tensor], changes: Mapping[int, Tensor], wanted: Iterable[int], replaced: Mapping[int, Tensor]
     ) -> dict[int, Tensor]:
         """The wanted values after some were replaced; only steps that depend on a replaced one run again.
 
         values  all of one run, of which those that do not depend on a replaced one stay
-        kept    values that were replaced in that run already
+        replaced  values that were replaced in that run already
         """
         new = {value: with_layout(t, self.values[value]) for value, t in changes.items()}
         run, last = ProgramRun({**values, **new}, self), set(wanted) - set(new)
@@ -261,7 +261,7 @@ class Program:
         for step in reversed(self.steps):
             if any(value in needed for value, _ in step.outputs):
                 needed.update(step.inputs)
-        changed, fixed = set(new), {value: with_layout(t, self.values[value]) for value, t in kept.items()}
+        changed, fixed = set(new), {value: with_layout(t, self.values[value]) for value, t in replaced.items()}
         with torch.no_grad():
             for step in self.steps:
                 if not any(value in changed for value in step.inputs) or not any(value in needed for value, _ in step.outputs):

@@ -32,11 +32,11 @@ def attention(d: Divergence) -> Finding | None:
     return None
 
 
-def _replayed(d: Divergence, a: AttentionScores, found: tuple[Finding, Tensor] | None) -> Finding | None:
+def _replayed(d: Divergence, a: AttentionScores, changed: Changed) -> Finding | None:
     """The finding, if A with these attention weights computes B's numbers; heads in another order take their values along."""
-    if found is None or d.a.program is None:
-        return None if found is None else found[0]
-    finding, weights = found
+    if changed is None or d.a.program is None:
+        return None if changed is None else changed[0]
+    finding, weights = changed
     changes = {a.weights_value: a.placed(weights)}
     if finding.kind == "head order" and (values := _values_in_order(d, a, finding)) is not None:
         return finding if reproduces(d, changes) or reproduces(d, changes | values) else None

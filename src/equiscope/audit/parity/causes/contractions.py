@@ -138,7 +138,7 @@ def _spelled(a: str, b: str, out: str, n: int, m: int) -> tuple[str, str, str] |
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class QueryKeyProduct:
     """The product of queries and keys. query [G, N, K], key [G, M, K]; order: the axes of the result that are G…, N, M.
 
     lead  the sizes of the axes of G
@@ -152,7 +152,7 @@ class Pairs:
     lead: tuple[int, ...]
 
 
-def pairs_of(c: Contraction) -> Pairs | None:
+def pairs_of(c: Contraction) -> QueryKeyProduct | None:
     """Queries and keys of a product: rows are the axis of the result that comes first."""
     if len(c.summed) != 1:
         return None
@@ -170,7 +170,7 @@ def pairs_of(c: Contraction) -> Pairs | None:
     query, key = (c.factor(first, lead + x + c.summed).flatten(0, -3) if lead else c.factor(first, x + c.summed)[None]
                   for first, x in ((True, n), (False, m)))  # fmt: skip
     order = tuple(c.out.index(x) for x in lead + n + m)
-    return Pairs(query, key, c.first_value, c.second_value, order, tuple(c.sizes[x] for x in lead))
+    return QueryKeyProduct(query, key, c.first_value, c.second_value, order, tuple(c.sizes[x] for x in lead))
 
 
 def _widened(c: Contraction) -> Contraction | None:

@@ -85,11 +85,11 @@ def steps_explained(d: Divergence, changes: dict[int, Tensor]) -> int:
     return len(steps) if whole else 0
 
 
-def _reaches_outputs(side: Side, changes: Iterable[int], known: Collection[int]) -> bool:
-    """Whether an output depends on a change other than through known values."""
-    reached = set(changes) - set(known)
+def _reaches_outputs(side: Side, changes: Iterable[int], hits: Collection[int]) -> bool:
+    """Whether an output depends on a change other than through hits values."""
+    reached = set(changes) - set(hits)
     for node in side.nodes:
-        if node.value not in known and any(value in reached for value in node.inputs):
+        if node.value not in hits and any(value in reached for value in node.inputs):
             reached.add(node.value)
     return any(value in reached for value in side.outputs.values())
 

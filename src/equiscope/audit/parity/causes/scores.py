@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equiscope.audit.parity.causes.contractions import PRODUCT, Pairs, contraction, pairs_of
+from equiscope.audit.parity.causes.contractions import PRODUCT, QueryKeyProduct, contraction, pairs_of
 from equiscope.audit.parity.causes.replayed import arguments
 from equiscope.audit.parity.sides import MOVEMENT, Side
 
@@ -124,7 +124,7 @@ def _softmax(side: Side, value: int) -> tuple[int, int] | None:
     return None
 
 
-def _product(side: Side, logits: int) -> Pairs | None:
+def _product(side: Side, logits: int) -> QueryKeyProduct | None:
     """Queries and keys of the nearest product before these logits that has their size."""
     for value in [logits, *side.ancestors(logits, PATH)]:
         node = side.maker.get(value)

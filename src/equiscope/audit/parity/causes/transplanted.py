@@ -56,14 +56,14 @@ def _masks(side: Side, region: list[int]) -> list[int]:
         seen.add(value)
         if value not in side.high or (side.is_number(value) and value in side.moving and side.high[value].numel() > 1 << 20):
             continue
-        if _is_mask(side.high[value]) and _hides(side, value, set(region)):
+        if _is_mask(side.high[value]) and _is_read_as_mask(side, value, set(region)):
             found[value] = None
         if not side.is_number(value) or value not in side.moving or _is_mask(side.high[value]):
             todo += side.maker[value].inputs if value in side.maker else ()
     return list(found)
 
 
-def _hides(side: Side, value: int, region: set[int]) -> bool:
+def _is_read_as_mask(side: Side, value: int, region: set[int]) -> bool:
     """Whether a step of the region reads this mask, perhaps after it was moved, joined with another or turned into numbers."""
     todo = [value]
     for _ in range(UPSTREAM):
