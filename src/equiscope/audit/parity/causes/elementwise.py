@@ -9,7 +9,7 @@ from equiscope.audit.parity.alignment import difference, is_rounding, sorted_num
 from equiscope.audit.parity.causes.activations import CANDIDATES
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
-from equiscope.audit.parity.causes.sums import offset, shifts
+from equiscope.audit.parity.causes.sums import before_softmax, offset, shifts
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT
 
@@ -58,7 +58,8 @@ def factor(d: Divergence) -> Finding | None:
         if (gate := _gate(d, found[0])) is not None:
             return gate
         words = _words(found[0], d.a.high[value].shape[-1])
-        return Finding("scale", "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
+        kind = "softmax scale" if before_softmax(d.a, value) else "scale"
+        return Finding(kind, "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
 
 
