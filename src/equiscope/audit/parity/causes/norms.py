@@ -8,7 +8,15 @@ from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import arguments, downstream, first_nodes, references, reproduces, steps_explained
+from equiscope.audit.parity.causes.replayed import (
+    SEVERAL,
+    arguments,
+    downstream,
+    first_nodes,
+    references,
+    reproduces,
+    steps_explained,
+)
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref
@@ -57,7 +65,8 @@ def norm(d: Divergence) -> Finding | None:
         return None
     if not d.whole and ours.kind == theirs.kind and not all(_is_written(one.eps) for one in (ours, theirs)):
         return None  # a multiple of what is normalised looks like another epsilon
-    if not _gives(d, here[1], _weighted(theirs.normalised(ours.x), [ours, theirs])):
+    several = 1 if ours.kind == theirs.kind else SEVERAL  # a norm may come right behind a norm, whose epsilon differs too
+    if not _gives(d, here[1], _weighted(theirs.normalised(ours.x), [ours, theirs]), several):
         return None
     if ours.kind != theirs.kind:
         return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers", at)
@@ -70,13 +79,13 @@ def _is_written(eps: float) -> bool:
     return abs(float(f"{eps:.1e}") - eps) <= 1e-3 * eps
 
 
-def _gives(d: Divergence, node: Node, results: list[Tensor]) -> bool:
+def _gives(d: Divergence, node: Node, results: list[Tensor], several: int = SEVERAL) -> bool:
     """Whether A computes B's numbers with one of these in the place of its norm, or of what weights it."""
     if d.a.program is None:
         return any(d.hit(t) is not None for t in results)
     shape, count = d.a.high[node.value].shape, len(d.reproducing)
     given = [{end.value: t} for t in results if t.shape == shape for end in _ends(d.a, node)]
-    found = [changes for changes in given if reproduces(d, changes)]
+    found = [changes for changes in given if reproduces(d, changes, several)]
     if not found:
         return False
     best = found[0] if d.whole else max(found, key=lambda changes: steps_explained(d, changes))

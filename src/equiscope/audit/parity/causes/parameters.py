@@ -17,7 +17,7 @@ from equiscope.audit.parity.causes.replayed import (
     reproduces,
 )
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import Node, Side
+from equiscope.audit.parity.sides import Node, Side, rerun
 from equiscope.program.program import Ref
 
 NORM = 14  # steps of a norm that is written out
@@ -106,7 +106,7 @@ def other_weights(d: Divergence) -> Finding | None:
             if mine.numel() != given.numel() or _equal(mine, given):
                 continue
             for candidate in (given, given.mT if given.ndim == 2 else given):
-                if candidate.shape == mine.shape and reproduces(d, {value: candidate}, 1):
+                if candidate.shape == mine.shape and _step_reproduces(d, {value: candidate}):
                     return _named(d, value, other)
     return _all_others(d, ours) if len(ours) > 1 else None
 
@@ -117,10 +117,18 @@ def _all_others(d: Divergence, ours: list[int]) -> Finding | None:
     theirs = [v for v in dict.fromkeys(near) if not any(_equal(d.a.numbers(x), d.b.numbers(v)) for x in ours)]
     for chosen in permutations(theirs[: len(ours) + 1], len(ours)):
         changes = {x: d.b.numbers(v) for x, v in zip(ours, chosen, strict=True)}
-        if all(d.a.high[x].numel() == t.numel() for x, t in changes.items()) and reproduces(d, changes, 1):
+        if all(d.a.high[x].numel() == t.numel() for x, t in changes.items()) and _step_reproduces(d, changes):
             names = [", ".join(leaf_name(side, v) for v in values) for side, values in ((d.a, ours), (d.b, chosen))]
             return Finding("weights", names[0], names[1], "{0} with {1}'s weights computes {1}'s numbers")
     return None
+
+
+def _step_reproduces(d: Divergence, parameters: dict[int, Tensor]) -> bool:
+    """Whether A computes B's numbers with these parameters; where the models differ in several ways, in this step alone."""
+    if d.whole or d.a.program is None:
+        return reproduces(d, parameters, 1)
+    shaped = {value: t.reshape(d.a.high[value].shape).to(d.a.high[value].dtype) for value, t in parameters.items()}
+    return reproduces(d, rerun(d.a, shaped, [d.a_step.value]), 1)
 
 
 def _named(d: Divergence, value: int, other: int) -> Finding:
