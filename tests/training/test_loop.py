@@ -180,6 +180,7 @@ def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypat
             fit(found, task, tmp_path / "run")
 
 
+@pytest.mark.compile
 def test_compiling_is_announced_where_it_happens_and_evaluation_compiles_nothing(tmp_path, monkeypatch):
     """With a compiler that only traces, which takes no time: the batches of step 9 and later are shorter."""
     found, task = small(tmp_path, engine={"compile": True})

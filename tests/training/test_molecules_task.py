@@ -333,7 +333,7 @@ WRONG = [
     ("cutoff = 4.0", "block = {}", "line 11: there is no field model.heads."),  # a block makes it an ordinary transformer
     ("cutoff = 4.0", "blocks = {}", "line 12: there is no field model.blocks."),
     ("cutoff = 4.0", "start = 3", "line 12: model.start is 3, but takes a folder"),
-    ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but forces are gradients'),
+    ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but a model of points'),
     ('precision = "float32"', "recompute = true", "line 19: engine.recompute is true"),
     ('precision = "float32"', 'products = "onednn"', "line 19: engine.products is"),
 ]

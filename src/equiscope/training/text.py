@@ -58,9 +58,9 @@ class TextTask(Task):
 
     @property
     def column(self) -> str:
-        """The column of a table that has the inputs."""
+        """The column of a table that has the inputs; empty for data without a table."""
         data: Any = self.recipe.data
-        return str(data.fields[0] if hasattr(data, "fields") else data.field)
+        return str(data.fields[0] if hasattr(data, "fields") else getattr(data, "field", ""))
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / FILE)

@@ -49,7 +49,7 @@ def bias(d: Divergence) -> Finding | None:
     if parts is not None and parts[2] is not None:
         added = d.a.numbers(parts[2])
         without = d.a.numbers(node.value) - added
-        if bool(added.any()) and reproduces(d, {node.value: without}):
+        if bool(added.any()) and reproduces(d, {node.value: without}, 1):
             return Finding(
                 "bias", f"{leaf_name(d.a, parts[2])} is added", "no bias is added", "the result of {0} without it is {1}'s"
             )
@@ -57,14 +57,14 @@ def bias(d: Divergence) -> Finding | None:
         given = arguments(node, "input", "weight", "bias").get("bias")
         if isinstance(given, Ref):
             added = d.a.numbers(given.id).reshape(-1, *[1] * (d.a.high[node.value].ndim - 2))
-            if bool(added.any()) and reproduces(d, {node.value: d.a.numbers(node.value) - added}):
+            if bool(added.any()) and reproduces(d, {node.value: d.a.numbers(node.value) - added}, 1):
                 name = leaf_name(d.a, given.id)
                 return Finding("bias", f"{name} is added", "no bias is added", "the result of {0} without it is {1}'s")
     if node.op in ("add", "radd"):
         moving = d.a.parents(node.value)
         others = [value for value in references(node) if value not in d.a.moving]
         vector = len(moving) == len(others) == 1 and d.a.numbers(others[0]).squeeze().ndim == 1
-        if vector and kind_of(d.a, others[0]) == "parameter" and reproduces(d, {node.value: d.a.numbers(moving[0])}):
+        if vector and kind_of(d.a, others[0]) == "parameter" and reproduces(d, {node.value: d.a.numbers(moving[0])}, 1):
             name = leaf_name(d.a, others[0])
             return Finding("bias", f"{name} is added", "no bias is added", "{0} without it computes {1}'s numbers")
     return None
