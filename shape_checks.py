@@ -33,6 +33,8 @@ def _decorated(thing: Any = None, *, typechecker: Any) -> Any:
         return partial(_decorated, typechecker=typechecker)
     if not inspect.isfunction(thing) or any(_speaks_of_shapes(a, thing.__globals__) for a in thing.__annotations__.values()):
         return _with_shapes(thing, typechecker=typechecker)
+    if inspect.isgeneratorfunction(thing):
+        return typechecker(thing)  # stays a generator function, which a hook of pytest has to be
     return _light(thing, typechecker(thing))
 
 
