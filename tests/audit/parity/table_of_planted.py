@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-import pytest
-
 from .planted_by_others.cases import Case
 from .planted_by_others.judged import judge, judge_healthy
 
@@ -40,8 +38,3 @@ def main(cases: Iterable[Case], healthy: Mapping[str, Callable[[], tuple]], know
     if options.record:
         failures |= {name: f"alarm: {said}" for name, said in alarms.items()}
         known.write_text(json.dumps(dict(sorted(failures.items())), indent=1, ensure_ascii=False) + "\n")
-
-
-def params(names: Iterable[str], default: set[str]) -> list:
-    """The names, of which the default ones run without --thorough."""
-    return [pytest.param(n, marks=() if n in default else pytest.mark.thorough) for n in names]

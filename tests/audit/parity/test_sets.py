@@ -1,0 +1,62 @@
+"""`equiscope.parity` at pairs that others planted: where the differences begin and why, and no alarm at healthy pairs.
+
+`known_failures.json` of a folder lists the pairs that it gets wrong, with its answer: a test fails when a listed pair passes, so
+that the list stays true.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .planted_again import cases as again
+from .planted_by_others import judged as by_others
+from .planted_by_others.judged import judge, judge_healthy
+from .planted_third import cases as third
+
+HERE = Path(__file__).parent
+SETS = {"planted_by_others": by_others, "planted_again": again, "planted_third": third}
+KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
+DEFAULT = {
+    "planted_by_others": {
+        "norm_missing-mixed-torch-queries_and_keys", "mixed-bfloat16", "rope_base-llama-torch", "activation-gpt2-npz",
+        "bias_missing-neox-torch", "norm_kind-t5-torch", "position_offset-bert-torch", "softmax_scale-vit-onnx",
+        "window-mistral-torch-one_more", "head_order-qwen2-torch", "soft-cap-gemma2-torch-missing", "llama-pairs", "gpt2-onnx",
+        "bert-padding",
+    },
+    "planted_again": {
+        "nano-bias-torch", "nano-position_offset-onnx", "nano-norm_bias-npz", "window-rope_layout-torch", "alibi-slopes-torch",
+        "recurrent-transposed-torch", "experts-softmax_axis-torch", "healthy-recurrent-torch",
+    },
+    "planted_third": {
+        "llama-head_order-torch", "moe-norm_kind-torch", "gpt2-position_offset-onnx", "healthy-whisper-torch",
+    },
+}  # fmt: skip
+
+
+def params(names):
+    """Set and name of each pair, of which the default ones run without --thorough."""
+    return [
+        pytest.param(one, name, id=f"{one}-{name}", marks=() if name in DEFAULT[one] else pytest.mark.thorough)
+        for one in SETS
+        for name in names(SETS[one])
+    ]
+
+
+@pytest.mark.parametrize("one", SETS)
+def test_names_are_distinct_and_the_lists_know_them(one):
+    names = [c.name for c in SETS[one].CASES] + list(SETS[one].HEALTHY)
+    assert len(set(names)) == len(names)
+    assert set(KNOWN[one]) | DEFAULT[one] <= set(names)
+
+
+@pytest.mark.parametrize(("one", "name"), params(lambda cases: [c.name for c in cases.CASES]))
+def test_the_first_differing_step_and_its_cause_are_found(one, name):
+    answer = judge(next(c for c in SETS[one].CASES if c.name == name))
+    assert (answer.step and answer.cause) != (name in KNOWN[one]), answer
+
+
+@pytest.mark.parametrize(("one", "name"), params(lambda cases: cases.HEALTHY))
+def test_a_healthy_pair_raises_no_alarm(one, name):
+    answer = judge_healthy(name, SETS[one].HEALTHY[name])
+    assert answer.step != (name in KNOWN[one]), answer
