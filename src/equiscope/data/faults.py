@@ -1,4 +1,4 @@
-"""Faults of data, which are named together: whoever corrects files corrects them once."""
+"""Faults of data files, collected so that one error names them all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -31,7 +31,7 @@ class AnswerTask(Task):
     def set_answer(self, answer: Answer) -> None:
         """Begin without targets."""
         self.answer, self.targets = answer, {}
-        self.better = self.better_for(self.recipe)  # type: ignore[misc]
+        self.better = self.better_for(self.recipe)
 
     @classmethod
     def better_for(cls, recipe: Recipe) -> Literal["less", "more"]:

@@ -46,7 +46,7 @@ class ImagesTask(AnswerTask):
 
     name: ClassVar[str] = "images"
     stackable: ClassVar[bool] = True
-    better: ClassVar[Literal["less", "more"]] = "more"
+    better: Literal["less", "more"] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
     ordered = "learned-nd"
     input_names = ("brightness", "contrast", "brightness of the border", "detail", "rows of the file", "columns of the file")

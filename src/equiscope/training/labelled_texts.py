@@ -40,7 +40,7 @@ class TextsTask(AnswerTask, TextTask):
     """A model learns the class, the labels or the numbers of texts."""
 
     name: ClassVar[str] = "texts"
-    better: ClassVar[Literal["less", "more"]] = "more"
+    better: Literal["less", "more"] = "more"
     start_fields: ClassVar[tuple[str, ...]] = ("readout", "output")
 
     def __init__(

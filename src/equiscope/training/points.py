@@ -30,7 +30,7 @@ class PointsTask(AnswerTask):
     """A model learns the class, the labels or the numbers of sets of points."""
 
     name: ClassVar[str] = "points"
-    better: ClassVar[Literal["less", "more"]] = "more"
+    better: Literal["less", "more"] = "more"
     single: ClassVar[bool] = True
     in_space: ClassVar[bool] = True
     ordered = ""  # a set has no order

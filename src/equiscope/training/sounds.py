@@ -50,7 +50,7 @@ class SoundsTask(AnswerTask):
     """A model learns the class, the labels or the numbers of recordings."""
 
     name: ClassVar[str] = "sounds"
-    better: ClassVar[Literal["less", "more"]] = "more"
+    better: Literal["less", "more"] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp",)
     input_names = (
         "samples a second of the file", "seconds", "level in dB", "middle of the spectrum in Hz", "95 % of the spectrum below Hz",

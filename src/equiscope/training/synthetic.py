@@ -29,7 +29,7 @@ class SyntheticTask(TextTask):
     """A decoder learns to answer generated questions."""
 
     name: ClassVar[str] = "synthetic"
-    better: ClassVar[Literal["less", "more"]] = "more"
+    better: Literal["less", "more"] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("lstm",)
     parts: Sequence[str] = ("validation", "test")
     config: Synthetic

@@ -144,7 +144,7 @@ class Task(ABC):
     start_fields: ClassVar[tuple[str, ...]] = ()
     input_names: ClassVar[tuple[str, ...]] = ()
     training_ids: str = ""
-    better: ClassVar[Literal["less", "more"]] = "less"
+    better: Literal["less", "more"] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
     in_space: ClassVar[bool] = False

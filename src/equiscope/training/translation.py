@@ -44,7 +44,7 @@ class TranslationTask(TextTask):
 
     name: ClassVar[str] = "translation"
     writes = True
-    better: ClassVar[Literal["less", "more"]] = "more"
+    better: Literal["less", "more"] = "more"
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, pairs: Pairs | None = None) -> None:
         super().__init__(recipe, tokenizer)

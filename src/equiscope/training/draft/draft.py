@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 MUON: dict[str, Any] = {"kind": "muon", "rate": 2e-3, "muon_rate": 5e-3, "floor": 0.0, "average": 0.99}
+FINE_TUNING: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
 FEW = 10  # examples of a class: fewer are named
 
 
@@ -95,3 +96,19 @@ def title_of(path: Path) -> str:
     for suffix in reversed(path.suffixes):
         name = name.removesuffix(suffix)
     return name.replace("_", " ") or "data"
+
+
+def token_fields(start: str | Path | None, vocabulary: int, length: int) -> dict[str, Any]:
+    """The fields of texts that say how they become tokens: as the checkpoint `start` reads them, or by pieces that are learned."""
+    tokens = {"tokens": "checkpoint"} if start else {"tokens": "pieces", "vocabulary": vocabulary}
+    return tokens | {"length": length}
+
+
+def token_comments(start: str | Path | None) -> dict[str, str]:
+    """The remarks on texts that are the same for every kind of target."""
+    return {
+        "data.tokens": "those of the checkpoint" if start else "byte pairs, learned from the training part",
+        "data.length": "tokens; the rest of a longer text is not read",
+        "data.test_held_out": "copies of a text are in one part",
+        "model.start": "fine-tuned: its output layer is new",
+    }

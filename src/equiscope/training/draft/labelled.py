@@ -18,7 +18,16 @@ from equiscope.data.split_folders import part_folders
 from equiscope.data.texts import decoded, files, is_text_file
 from equiscope.errors import InputError
 from equiscope.training.draft.copies import MOST, Groups, text_copies
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.draft import (
+    FINE_TUNING,
+    RecipeDraft,
+    class_warnings,
+    counted,
+    listed,
+    title_of,
+    token_comments,
+    token_fields,
+)
 from equiscope.training.draft.table_file import CLASSES
 
 ENOUGH = 100_000  # texts: of fewer, fine-tuning is proposed
@@ -260,24 +269,13 @@ def _draft(
     understood.append(f"They have {lengths[0]} to {lengths[-1]} characters; at most {length} tokens of each are read.")
     train = round(count * (1 if parted else 0.81))
     example = [texts[-1][:60]]
-    data |= (
-        {"tokens": "checkpoint"}
-        if start
-        else {"tokens": "pieces", "vocabulary": 1000 if count < 3000 else 4000 if count < 20_000 else 8000}
-    )
-    data |= {"length": length} | ({"smoothing": 0.1} if counts else {})
-    comments = {
-        "data.tokens": "those of the checkpoint" if start else "byte pairs, learned from the training part",
-        "data.length": "tokens; the rest of a longer text is not read",
-        "data.test_held_out": "copies of a text are in one part",
-        "model.block": "the rotations see distances; the mean of all tokens answers",
-        "model.start": "fine-tuned: its output layer is new",
-    }
+    data |= token_fields(start, 1000 if count < 3000 else 4000 if count < 20_000 else 8000, length)
+    data |= {"smoothing": 0.1} if counts else {}
+    comments = token_comments(start) | {"model.block": "the rotations see distances; the mean of all tokens answers"}
     if start:
-        optimiser: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
         model: dict[str, Any] = {"start": os.path.abspath(start), "readout": "mean"}
         return RecipeDraft(
-            title, data, model, train, 4 if count < 5000 else 2, 16, understood, optimiser, {"samples": 0},
+            title, data, model, train, 4 if count < 5000 else 2, 16, understood, dict(FINE_TUNING), {"samples": 0},
             warnings, comments, example=example, evaluations=3,
         )  # fmt: skip
     if count < ENOUGH:

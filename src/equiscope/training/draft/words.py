@@ -14,7 +14,16 @@ from equiscope.data.tagged_texts import LISTS, Tags, read
 from equiscope.data.texts import kind_of, parsed
 from equiscope.errors import InputError
 from equiscope.training.answers import WordLabels
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.draft import (
+    FINE_TUNING,
+    RecipeDraft,
+    class_warnings,
+    counted,
+    listed,
+    title_of,
+    token_comments,
+    token_fields,
+)
 
 ENDINGS = (".conll", ".conllu", ".bio", ".iob", ".iob2")  # that say what a file is
 LOOKED = 500  # lines of another file by which it is recognised
@@ -91,23 +100,15 @@ def of_file(path: Path, columns: dict[str, Any], start: str | None) -> RecipeDra
     understood.append(f"They have {lengths[0]} to {lengths[-1]} words; at most {length} tokens of each are read.")
     different = len({word for row in rows for word in row.text})
     small = different < 1000
-    data |= {"tokens": "checkpoint"} if start else {"tokens": "pieces", "vocabulary": 1000 if small else 4000}
-    data |= {"length": length}
+    data |= token_fields(start, 1000 if small else 4000, length)
     train = round(len(rows) * 0.81)
     example = [" ".join(rows[-1].text)[:80]]
-    comments = {
-        "data.tokens": "those of the checkpoint" if start else "byte pairs, learned from the words of the training part",
-        "data.length": "tokens; words beyond it are not read",
-        "data.test_held_out": "copies of a text are in one part",
-        "model.block": "the rotations see distances; each word's first token answers",
-        "model.start": "fine-tuned: its output layer is new",
-    }
+    comments = token_comments(start) | {"model.block": "the rotations see distances; each word's first token answers"}
     if start:
         model: dict[str, Any] = {"start": str(Path(start).absolute()), "readout": "each"}
-        optimiser: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
         return RecipeDraft(
-            title_of(path), data, model, train, 4, 16, understood, optimiser, {"samples": 0}, class_warnings(counts), comments,
-            example=example, evaluations=3,
+            title_of(path), data, model, train, 4, 16, understood, dict(FINE_TUNING), {"samples": 0},
+            class_warnings(counts), comments, example=example, evaluations=3,
         )  # fmt: skip
     model = {
         "width": 64, "layers": 2 if train < 20_000 else 3, "dropout": 0.1,
