@@ -33,8 +33,6 @@ def _decorated(thing: Any = None, *, typechecker: Any) -> Any:
         return partial(_decorated, typechecker=typechecker)
     if not inspect.isfunction(thing) or any(_speaks_of_shapes(a, thing.__globals__) for a in thing.__annotations__.values()):
         return _with_shapes(thing, typechecker=typechecker)
-    if inspect.isgeneratorfunction(thing):
-        return typechecker(thing)  # stays a generator function, which a hook of pytest has to be
     return _light(thing, typechecker(thing))
 
 
@@ -43,7 +41,11 @@ def _light(bare: Callable[..., Any], checked: Callable[..., Any]) -> Callable[..
     def either(*args: Any, **kwargs: Any) -> Any:
         return (bare if jaxtyping.config.jaxtyping_disable else checked)(*args, **kwargs)
 
-    return either
+    @wraps(bare)
+    def generating(*args: Any, **kwargs: Any) -> Any:  # a hook of pytest has to stay a generator function
+        return (yield from either(*args, **kwargs))
+
+    return generating if inspect.isgeneratorfunction(bare) else either
 
 
 def _speaks_of_shapes(annotation: Any, known: Mapping[str, Any]) -> bool:
