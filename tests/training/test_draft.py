@@ -258,6 +258,7 @@ def written(path, rows, head="text,label"):
 
 def test_texts_that_are_nearly_copies_are_in_one_part(here):
     shouted = [(f"{text.upper()}!!", label) for text, label in SAID[:20]]
+    shouted[3] = (shouted[3][0], "bad" if shouted[3][1] == "good" else "good")  # another text, so both classes can be right
     longer = [
         (f"{SAID[k][0]} which everybody praised so much last year {end}", SAID[k][1]) for k in (20, 21) for end in ("yes", "no")
     ]

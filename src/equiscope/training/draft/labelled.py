@@ -126,13 +126,8 @@ def _parted(
     if near:
         shown = "; ".join(_both(*(texts[i] for i in _two(rows, texts))) for rows in near[:2])
         draft.warnings.append(f"{counted(sum(map(len, near)), 'text')} are nearly copies of another, such as {shown}.")
-    if counts and (odd := [rows for rows in groups.rows() if len({values[row] for row in rows}) > 1]):
-        first = odd[0]
-        draft.warnings.append(
-            f"{counted(len(odd), 'text has', 'texts have')} copies of another class, such as "
-            f"{' '.join(texts[first[0]].split())[:SHOWN]!r} with "
-            f"{' and '.join(sorted({values[row] for row in first}))}: no model can be right on all."
-        )
+    if counts:
+        draft.warnings += _contradictions(texts, values)
     if group is not None:
         groups.join_equal(value.strip() or None for value in group[1])
         draft.understood.append(
@@ -174,11 +169,26 @@ def _parted(
     draft.comments.pop("data.test_held_out", None)
     draft.understood.append(
         f"The parts are tables, {', '.join(names.values())}, drawn at random: {part_of.count('train'):,}, "
-        f"{part_of.count('validation'):,} and {part_of.count('test'):,} texts. Copies of a text are in one part."
+        f"{part_of.count('validation'):,} and {part_of.count('test'):,} texts. Copies {'and near copies ' if near else ''}of a text are in one part."
     )
     if rare:
         draft.understood.append(f"Classes with fewer than {LEAST} texts are only learned from: {listed(sorted(rare))}.")
     return draft
+
+
+def _contradictions(texts: Sequence[str], values: Sequence[str]) -> list[str]:
+    """A warning if equal texts have different classes."""
+    classes: dict[str, set[str]] = {}
+    for text, value in zip(texts, values, strict=True):
+        classes.setdefault(text, set()).add(value)
+    odd = [(text, sorted(own)) for text, own in classes.items() if len(own) > 1]
+    if not odd:
+        return []
+    text, own = odd[0]
+    return [
+        f"{counted(len(odd), 'text has', 'texts have')} copies of another class, such as "
+        f"{' '.join(text.split())[:SHOWN]!r} with {' and '.join(own)}: no model can be right on all."
+    ]
 
 
 def _two(rows: Sequence[int], texts: Sequence[str]) -> tuple[int, int]:
