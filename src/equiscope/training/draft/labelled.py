@@ -169,7 +169,8 @@ def _parted(
     draft.comments.pop("data.test_held_out", None)
     draft.understood.append(
         f"The parts are tables, {', '.join(names.values())}, drawn at random: {part_of.count('train'):,}, "
-        f"{part_of.count('validation'):,} and {part_of.count('test'):,} texts. Copies {'and near copies ' if near else ''}of a text are in one part."
+        f"{part_of.count('validation'):,} and {part_of.count('test'):,} texts. "
+        f"Copies {'and near copies ' if near else ''}of a text are in one part."
     )
     if rare:
         draft.understood.append(f"Classes with fewer than {LEAST} texts are only learned from: {listed(sorted(rare))}.")
