@@ -11,7 +11,7 @@ HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window
 
 def point(step: int, **more: object) -> Point:
     loss = 4 * math.exp(-step / 20) + 1.5 + 0.1 * math.sin(3 * step)
-    said = {"loss": loss, "rate": 1e-3, "norm": 1 / step, "seconds": 0.25 * step, "tokens": 1000.0, "busy": 0.4}
+    said = {"loss": loss, "rate": 1e-3, "norm": 1 / step, "seconds": 0.25 * step, "tokens": 1000.0, "mfu": 0.4}
     return Point(step=step, **(said | more))  # type: ignore[arg-type]
 
 

@@ -42,7 +42,7 @@ def small(folder: Path, **changes: Any) -> tuple[Recipe, Task]:
 def told(run: Path) -> list[dict[str, Any]]:
     """Lines of metrics.jsonl without what a clock decides."""
     lines = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name not in ("seconds", "tokens", "busy")} for line in lines]
+    return [{name: value for name, value in line.items() if name not in ("seconds", "tokens", "mfu")} for line in lines]
 
 
 def files(run: Path) -> dict[str, bytes]:

@@ -66,7 +66,7 @@ def test_it_is_trained_and_recorded_with_its_cost(runs, name):
     assert made.parameters == sum(p.numel() for p in eq.load(folder).parameters())
     spec, examples = read_spec(folder), {"lstm": 4}.get(name, 6)
     assert made.multiply_adds == examples * eq.describe(spec, 16).multiply_adds
-    assert all(point.loss == point.loss and point.busy >= 0 for point in read_run(folder).points)
+    assert all(point.loss == point.loss and point.mfu >= 0 for point in read_run(folder).points)
 
 
 @pytest.mark.parametrize("name", MADE)

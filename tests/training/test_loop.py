@@ -108,7 +108,7 @@ def test_a_step_with_sharpness_counts_two_passes(tmp_path, monkeypatch):
         made, task = small(tmp_path, optimiser={"sharpness": sharpness})
         fit(made, task, tmp_path / f"run {sharpness}")
         points = read_run(tmp_path / f"run {sharpness}").points
-        work.append(sum(b.busy * (b.seconds - a.seconds) for a, b in pairwise(points)))
+        work.append(sum(b.mfu * (b.seconds - a.seconds) for a, b in pairwise(points)))
     assert work[1] == pytest.approx(2 * work[0], rel=0.05)
 
 

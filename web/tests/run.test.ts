@@ -29,7 +29,7 @@ describe("the history of a run", () => {
   });
 
   test("a measure that is missing is NaN", () => {
-    expect(new History(run({ points: [point(1, { busy: null })] })).of("busy")[0]).toBeNaN();
+    expect(new History(run({ points: [point(1, { mfu: null })] })).of("mfu")[0]).toBeNaN();
   });
 
   test("the last sample of an example, up to a step", () => {

@@ -313,8 +313,8 @@ class TrainingProgress(AbstractContextManager["TrainingProgress"]):
             ends = f"The run ends after {self.minutes:g} minutes (budget.minutes)." if self.minutes else ""
             said = f"The other steps take about {rest} here, and evaluations besides."
             self.message(" ".join(filter(None, (said, ends, self.recorded))))
-        busy = f", {point.busy:.0%} busy" if point.busy is not None else ""
-        state = f"loss {point.loss:.3f}, {point.tokens:,.0f} tokens/s{busy}"
+        mfu = f", MFU {point.mfu:.0%}" if point.mfu is not None else ""
+        state = f"loss {point.loss:.3f}, {point.tokens:,.0f} tokens/s{mfu}"
         if self.bar is not None:
             self.bar.update(self.task, completed=point.step, description=state)
         elif perf_counter() - self.said > self.every:

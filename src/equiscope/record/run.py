@@ -42,7 +42,7 @@ class Point(Struct, frozen=True, kw_only=True, tag="point", tag_field="entry"):
     norm       of the gradient, before clipping
     seconds    of training, evaluation and saving left out
     tokens     that were read in one second
-    busy       share of this machine's measured rate of matrix products that the model's products used; None where unknown
+    mfu        model FLOPs utilization: the rate of the model's products, of this machine's measured rate; None where unknown
     """
 
     step: int
@@ -51,7 +51,7 @@ class Point(Struct, frozen=True, kw_only=True, tag="point", tag_field="entry"):
     norm: float
     seconds: float
     tokens: float
-    busy: float | None = None
+    mfu: float | None = None
 
 
 class Score(Struct, frozen=True, kw_only=True, tag="score", tag_field="entry"):

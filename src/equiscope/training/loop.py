@@ -312,11 +312,11 @@ class TrainingLoop:
         self.seconds += done.seconds
         passes = 2 if self.recipe.optimiser.sharpness else 1
         cost = passes * sum(map(self._cost, done.read))
-        busy = 6 * cost / done.seconds / peak  # 2 operations per multiply-add, and twice as many backward as forward
+        mfu = 6 * cost / done.seconds / peak  # 2 operations per multiply-add, and twice as many backward as forward
         tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / done.seconds
         self._add(
             Point(
-                step=step + 1, loss=done.loss, rate=done.rate, norm=done.norm, seconds=self.seconds, tokens=tokens, busy=busy,
+                step=step + 1, loss=done.loss, rate=done.rate, norm=done.norm, seconds=self.seconds, tokens=tokens, mfu=mfu,
             )
         )  # fmt: skip
 

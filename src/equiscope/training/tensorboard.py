@@ -29,7 +29,7 @@ class Board:
     def add(self, entry: Entry) -> None:
         if isinstance(entry, Point):
             named = {"loss": entry.loss, "rate": entry.rate, "norm": entry.norm, "tokens a second": entry.tokens}
-            named |= {} if entry.busy is None else {"share of the machine": entry.busy}
+            named |= {} if entry.mfu is None else {"MFU": entry.mfu}
             for name, number in named.items():
                 self._writer.add_scalar(f"train/{name}", number, entry.step)
         elif isinstance(entry, Score):

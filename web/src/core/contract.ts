@@ -633,7 +633,7 @@ export interface DataFile {
  *     norm       of the gradient, before clipping
  *     seconds    of training, evaluation and saving left out
  *     tokens     that were read in one second
- *     busy       share of this machine's measured rate of matrix products that the model's products used; None where unknown
+ *     mfu        model FLOPs utilization: the rate of the model's products, of this machine's measured rate; None where unknown
  */
 export interface Point {
   entry: "point";
@@ -643,7 +643,7 @@ export interface Point {
   norm: number;
   seconds: number;
   tokens: number;
-  busy?: number | null;
+  mfu?: number | null;
 }
 /**
  * A measurement on a part of the data. best: whether it was the best so far, by the task's first number.

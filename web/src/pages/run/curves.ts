@@ -26,7 +26,7 @@ const MEASURES: Small[] = [
   { title: "Learning rate", measure: "rate", colour: "--rated", smooth: false, low: 0, text: digits },
   { title: "Gradient norm", measure: "norm", colour: "--normed", smooth: true, low: 0, text: digits },
   { title: "Tokens per second", measure: "tokens", colour: "--paced", smooth: true, low: 0, text: (v) => Math.round(v).toLocaleString("en") }, // prettier-ignore
-  { title: "Model FLOPs utilization (MFU)", measure: "busy", colour: "--paced", smooth: true, low: 0, text: percent },
+  { title: "Model FLOPs utilization (MFU)", measure: "mfu", colour: "--paced", smooth: true, low: 0, text: percent },
 ];
 
 export interface Curves {
@@ -221,7 +221,7 @@ function readout(page: RunPage): HTMLElement[] {
     ["learning rate", digits(point.rate), point.rate],
     ["gradient norm", digits(point.norm), point.norm],
     ["tokens/s", Math.round(point.tokens).toLocaleString("en"), point.tokens],
-    ["MFU", point.busy == null ? "–" : percent(point.busy), point.busy],
+    ["MFU", point.mfu == null ? "–" : percent(point.mfu), point.mfu],
     ["training time", clock(point.seconds), point.seconds],
   ];
   return cells.map(([name, text, value]) => h("div", h("dt", name), h("dd", { "data-value": value, title: value }, text)));

@@ -1,7 +1,7 @@
 // The entries of a run, sorted by kind as they arrive, and the lines to draw.
 import type { RunUpdate, Point, Run, Sample, Score } from "../../core/contract";
 
-export type Measure = "loss" | "rate" | "norm" | "seconds" | "tokens" | "busy";
+export type Measure = "loss" | "rate" | "norm" | "seconds" | "tokens" | "mfu";
 
 export class History {
   points: Point[] = [];

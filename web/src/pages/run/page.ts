@@ -173,7 +173,7 @@ function tiles({ run, history }: RunPage, progress: Status, live: boolean): HTML
   facts.push(["steps", last ? last.step.toLocaleString("en") : "0", `of ${run.steps.toLocaleString("en")}`]);
   facts.push(["training time", clock(last?.seconds ?? run.seconds ?? 0), live && progress.seconds_left != null ? `about ${spoken(progress.seconds_left)} left` : "without evaluation"]); // prettier-ignore
   facts.push(["parameters", (run.parameters ?? 0).toLocaleString("en")]);
-  if (last) facts.push(["tokens per second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `MFU ${(100 * last.busy).toFixed(0)} %`]); // prettier-ignore
+  if (last) facts.push(["tokens per second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.mfu == null ? undefined : `MFU ${(100 * last.mfu).toFixed(0)} %`]); // prettier-ignore
   return h("dl.tiles", { "data-part": "facts" }, facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore
 }
 

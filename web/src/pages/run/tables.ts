@@ -45,7 +45,7 @@ export function points({ history, every }: RunPage): HTMLElement {
     digits(p.norm),
     clock(p.seconds),
     Math.round(p.tokens).toLocaleString("en"),
-    p.busy == null ? "–" : `${(100 * p.busy).toPrecision(3)} %`,
+    p.mfu == null ? "–" : `${(100 * p.mfu).toPrecision(3)} %`,
   ]);
   const heads = ["step", "training loss", "learning rate", "gradient norm", "training time", "tokens per second", "MFU"]; // prettier-ignore
   const note = apart * every > 1 ? `Every ${apart * every} steps, and each evaluated step.` : "Every step.";
