@@ -1,0 +1,47 @@
+"""The fourth set of pairs: without the plant they agree, with it they differ; no line of equiscope runs here."""
+
+import pytest
+import torch
+
+from .cases import CASES, HEALTHY
+from .families import FAMILIES, pair
+
+
+def difference(a, b, inputs):
+    """The largest difference of any output in float64, relative to the largest number of that output."""
+    inputs = [x.double() if x.is_floating_point() else x for x in inputs]
+    torch.manual_seed(0)
+    with torch.no_grad():
+        x, y = a.double()(*inputs), b.double()(*inputs)
+    x, y = (z if isinstance(z, tuple) else (z,) for z in (x, y))
+    return max(((p - q).abs().max() / p.abs().max()).item() for p, q in zip(x, y, strict=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_and_its_port_agree(family):
+    assert difference(*pair(family)) < 1e-12  # float64: rounding only, measured 2e-14
+
+
+@pytest.mark.parametrize("name", [n for n, make in HEALTHY.items() if make.keywords.get("form", "torch") == "torch"])
+def test_a_harmless_change_changes_nothing(name):
+    a, b, inputs, _ = HEALTHY[name]()
+    assert difference(a, b, inputs) < (1e-6 if name.endswith("table_in_float32") else 1e-12)  # the rounding of a table in float32
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_planted_changes_the_output(family):
+    """A norm that casts in another order is equal in float64: only half precision tells."""
+    for case in (c for c in CASES if c.family == family and c.form == "torch"):
+        _, fault, layer, mode, *_ = case.make.args
+        d = difference(*pair(family, fault, layer, "" if mode == "bfloat16" else mode))
+        assert (d < 1e-12) if mode == "bfloat16" else (d > 1e-6), (case.name, d)
+
+
+def test_each_cause_is_planted_in_three_families():
+    """Families of one file count once."""
+    families = {}
+    for case in CASES:
+        families.setdefault(case.cause, set()).add(FAMILIES[case.family].port)
+    few = {cause: len(found) for cause, found in families.items() if len(found) < 3}
+    assert not set(few) - {"rope direction", "rope width", "soft-cap", "sink", "softmax axis", "embedding scale"}, few
+    assert len({c.name for c in CASES} | set(HEALTHY)) == len(CASES) + len(HEALTHY)
