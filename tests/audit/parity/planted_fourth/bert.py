@@ -136,8 +136,9 @@ class Attend(nn.Module):
 
     def forward(self, x, real):
         t, n, _ = x.shape
-        q, k, v = F.linear(x, self.in_proj, self.in_bias).reshape(t, n, 3, HEADS, -1).unbind(2)
-        q = q * (D if self.fault == "scaled by the width" else D // HEADS) ** -0.5
+        heads = HEADS // 2 if self.fault == "half the heads" else HEADS
+        q, k, v = F.linear(x, self.in_proj, self.in_bias).reshape(t, n, 3, heads, -1).unbind(2)
+        q = q * (D if self.fault == "scaled by the width" else D // heads) ** -0.5
         scores = torch.einsum("tbhd,sbhd->bhts", q, k)
         if self.fault == "mask added as it is":
             scores = scores + real[:, None, None].to(x.dtype)

@@ -131,10 +131,12 @@ plant("gpt2", "no bias", "missing bias", "bias", r"h\.0\.attn\.c_proj", r"blocks
 plant("gpt2", "same scale in all layers", "scale of scores", SCORES, r"h\.1\.attn", r"blocks\.1\.attention")
 plant("gpt2", "norms exchanged", "wrong layer's weights", OTHER, r"h\.0\.ln_1", r"blocks\.0\.attention_norm")
 plant("gpt2", "no residual", "residual scale", "residual", r"h\.1", r"blocks\.1|blocks\.2(\.attention_norm)?", layer=1)
-plant("gpt2", "", "dropout on", "mode", r"|drop", "", mode="b", either=True)
+plant("gpt2", "", "dropout on", "mode", r"|drop|h\.0\.ln_1", "", mode="b", either=True)
 plant("gpt2", "not causal", "mask off by one", "causal|mask", r"h\.0\.attn", r"blocks\.0\.attention", swap=True)
 plant("gpt2", "squared relu", "activation", "activation", r"h\.0\.mlp\.act", r"blocks\.0")
-plant("gpt2", "head of another vocabulary", "tied embeddings", "tied head|weights", "", r"head")
+plant("gpt2", "twice the heads", "head width", "head width", r"h\.0\.attn", r"blocks\.0\.attention")
+plant("gpt2", "norms without bias", "missing bias", "norm bias|bias", r"h\.0\.ln_1", r"blocks\.0\.attention_norm")
+plant("gpt2", "head of another vocabulary", "tied embeddings", "tied head|weights|exchanged", "", r"head")
 plant("gpt2", "layers exchanged", "wrong layer's weights", OTHER, r"h\.1\.ln_1", r"blocks\.1\.attention_norm")
 
 plant("nanochat", "no cap", "soft-cap", "output cap|soft-cap", "", r"|head")
@@ -158,6 +160,7 @@ plant("bert", "transposed values", "transposed square weight", "transposed", sel
 plant("bert", "no bias of queries", "missing bias", "bias", self_a + r"\.query", mha)
 plant("bert", "scaled by the width", "scale of scores", SCORES, self_a, mha)
 plant("bert whole", "softmax over the queries", "softmax axis", "softmax axis", self_a, mha)
+plant("bert", "half the heads", "head width", "head width", self_a, mha, swap=True)
 plant("bert whole", "a key of zeros", "sink", "none", self_a, mha)
 plant("bert", "heads backwards", "order of heads", "head order|exchanged", self_a, mha)
 layer1 = r"encoder\.layer\.1\.attention\.self\.(query|key|value)"
@@ -226,6 +229,7 @@ plant("clip", "projection not transposed", "transposed square weight", "transpos
 plant("clip", "projection of the text", "wrong layer's weights", "weights", r"visual_projection", "", swap=True)
 plant("clip", "positions from one", "positions off by one", "position offset", r"text_model(\.position_embedding)?", "")
 plant("clip", "patches with a bias", "missing bias", "bias", r"vision_model\.patch_embedding", r"conv1")
+plant("clip", "norms without bias", "missing bias", "norm bias|bias", either_a + r"\.layer_norm1", either_b + r"\.ln_1", swap=True)
 plant("clip", "order of the projections", "order of q/k/v", FUSED, either_a + r"\.self_attn(\.[qkv]_proj)?", either_b)
 plant("clip", "patches by column", "layout", EXCHANGED, r"vision_model", "")
 plant("clip", "pooled by mean", "pooling", EXCHANGED, r"vision_model(\.post_layernorm)?", r"|ln_post")
@@ -238,6 +242,7 @@ plant("whisper", "gelu by tanh", "activation", "activation", r"encoder\.layers\.
 plant(
     "whisper", "positions from one", "positions off by one", "position offset", r"decoder(\.embed_positions)?", r"text", swap=True
 )
+plant("whisper", "twice the heads", "head width", "head width", r"encoder\.layers\.0\.self_attn", r"audio\.blocks\.0\.attn")
 plant("whisper", "embedding scaled", "embedding scale", "embedding scale|scale", r"decoder", r"text")
 plant(
     "whisper", "memory without norm", "norm order", MOVED,
@@ -299,7 +304,7 @@ plant("glm", "rotary width", "rope width", "rope width", attn_a, attend)
 
 # Mamba.
 mixer, ssm = r"layers\.0\.mixer", r"ssms\.0"
-plant("mamba", "kernel reversed", "layout", "weights|exchanged|none", mixer + r"\.conv1d", ssm)
+plant("mamba", "kernel reversed", "layout", "weights|exchanged|none", mixer + r"(\.conv1d)?", ssm)
 plant("mamba", "convolution centred", "no name", "causal|none", mixer + r"(\.conv1d)?", ssm)
 plant("mamba", "no bias of the step", "missing bias", "bias", mixer + r"\.dt_proj", ssm)
 plant("mamba", "relu of the step", "activation", "activation", mixer, ssm)
@@ -343,7 +348,7 @@ plant("retrieval", "bases exchanged", "rope base", "rope base", r"layers\.0\.att
 plant("retrieval", "interpolated", "scaling", "rope scaling", r"layers\.0\.attn(\.rotary_emb)?", r"cells\.0")
 plant("retrieval", "backwards", "rope direction", "rope direction", r"layers\.0\.attn(\.rotary_emb)?", r"cells\.0", swap=True)
 plant("retrieval", "neighbours", "rope layout", "rope layout", r"layers\.0\.attn", r"cells\.0")
-norm_a = r"layers\.0\.(attn_norm|attn\.Wqkv)"
+norm_a = r"layers\.0\.(attn_norm|attn(\.Wqkv)?)"
 plant("retrieval", "norm in the first layer", "norm order", MOVED, norm_a, r"cells\.0", layer=0)
 plant("retrieval", "rms", "norm kind", "norm kind", r"layers\.0\.mlp_norm", r"cells\.0")
 plant(
@@ -370,6 +375,7 @@ plant("points", "shifted softplus", "activation", "activation", r"layers\.0\.fee
 plant("points", "not centred", "no name", EXCHANGED, r"|layers\.0(\.attention)?", r"|interactions\.0")
 plant("points", "energy by mean", "pooling", "scale|none", "", "")
 plant("points", "layer twice", "wrong layer's weights", OTHER, r"layers\.1\.norm", r"interactions\.1")
+plant("points", "norms without bias", "missing bias", "norm bias|bias", r"layers\.0\.norm", interact)
 plant("points", "scaled by the width", "scale of scores", SCORES, attention, interact)
 
 # A table.

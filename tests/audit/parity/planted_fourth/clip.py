@@ -113,6 +113,8 @@ class ResidualAttentionBlock(nn.Module):
         super().__init__()
         eps = 1e-6 if fault == "epsilon" else 1e-5
         self.ln_1, self.ln_2 = norm(a.layer_norm1, eps), norm(a.layer_norm2, eps)
+        if fault == "norms without bias":
+            self.ln_1.bias = self.ln_2.bias = None
         parts = [a.self_attn.q_proj, a.self_attn.k_proj, a.self_attn.v_proj]
         if fault == "order of the projections":
             parts = [a.self_attn.k_proj, a.self_attn.v_proj, a.self_attn.q_proj]

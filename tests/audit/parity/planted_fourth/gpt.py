@@ -106,8 +106,9 @@ class CausalHeads(nn.Module):
         self.layer, self.fault, self.p = a.layer, fault, 0.1
 
     def forward(self, x):
-        q, k, v = (m(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
-        scale = (D // HEADS) ** -0.5 / (1 if self.fault == "same scale in all layers" else self.layer + 1)
+        heads = 2 * HEADS if self.fault == "twice the heads" else HEADS
+        q, k, v = (m(x).unflatten(-1, (heads, -1)).transpose(1, 2) for m in (self.query, self.key, self.value))
+        scale = (D // heads) ** -0.5 / (1 if self.fault == "same scale in all layers" else self.layer + 1)
         p = self.p if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, is_causal=self.fault != "not causal", scale=scale, dropout_p=p)
         y = y.transpose(1, 2).flatten(-2)
@@ -120,6 +121,8 @@ class Layer(nn.Module):
         eps = 1e-6 if fault == "epsilon" else 1e-5
         first, second = (a.ln_2, a.ln_1) if fault == "norms exchanged" else (a.ln_1, a.ln_2)
         self.attention_norm, self.feed_norm = norm(first, eps), norm(second, eps)
+        if fault == "norms without bias":
+            self.attention_norm.bias = self.feed_norm.bias = None
         self.attention = CausalHeads(a.attn, fault)
         self.up, self.down = linear(a.mlp.c_fc.weight.T, a.mlp.c_fc.bias), linear(a.mlp.c_proj.weight.T, a.mlp.c_proj.bias)
         self.fault = fault

@@ -94,6 +94,9 @@ class Interact(nn.Module):
         self.up, self.up_bias, self.down, self.down_bias = map(
             array, (a.feed[1].weight.T, a.feed[1].bias, a.feed[3].weight.T, a.feed[3].bias)
         )
+        if fault == "norms without bias":
+            self.b0.data.zero_()
+            self.b1.data.zero_()
         if fault == "no radial bias term":  # the same number for all scores of a query: nothing changes
             self.radial_bias.data.zero_()
         self.fault = fault

@@ -124,8 +124,9 @@ class Mha(nn.Module):
 
     def forward(self, x, other=None, causal=False):
         q, k, v = self.query(x), self.key(x if other is None else other), self.value(x if other is None else other)
-        q, k, v = (z.unflatten(-1, (HEADS, -1)) for z in (q, k, v))
-        root = (D // HEADS) ** (-0.5 if self.fault == "both scaled" else -0.25)
+        heads = 2 * HEADS if self.fault == "twice the heads" else HEADS
+        q, k, v = (z.unflatten(-1, (heads, -1)) for z in (q, k, v))
+        root = (D // heads) ** (-0.5 if self.fault == "both scaled" else -0.25)
         scores = torch.einsum("bqhd,bkhd->bhqk", q * root, k * root)
         if causal:
             ahead = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(2 if self.fault == "one ahead" else 1)
