@@ -1,7 +1,11 @@
-"""The fourth set of pairs: without the plant they agree, with it they differ; no line of equiscope runs here."""
+"""The fourth set of pairs: without the plant they agree, with it they differ; torch alone compares them."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
+
+from equiscope.record.parity import ParityStep
 
 from .cases import CASES, HEALTHY
 from .families import FAMILIES, pair
@@ -45,3 +49,24 @@ def test_each_cause_is_planted_in_three_families():
     few = {cause: len(found) for cause, found in families.items() if len(found) < 3}
     assert not set(few) - {"rope direction", "rope width", "soft-cap", "sink", "softmax axis", "embedding scale"}, few
     assert len({c.name for c in CASES} | set(HEALTHY)) == len(CASES) + len(HEALTHY)
+
+
+def answer(a, b, kind=""):
+    """What `equiscope.parity` would say of these two steps."""
+    step_a, step_b = (ParityStep(module=module, operation="", value=value) for module, value in (a, b))
+    return SimpleNamespace(step_a=step_a, step_b=step_b, kind=kind)
+
+
+def test_an_answer_is_right_only_on_its_own_side_and_under_its_own_name():
+    case = {c.name: c for c in CASES}
+    mixer, attention = ("stack.0.mixer", "x"), ("layers.0.self_attn", "x")
+    assert case["llama-tiled-torch"].right_step(answer(attention, mixer))
+    assert not case["llama-tiled-torch"].right_step(answer(attention, ("stack.1.mixer", "x")))
+    assert not case["llama-tiled-torch"].right_step(answer(("layers.0.self_attn.o_proj", "x"), mixer))
+    assert case["llama-backwards-torch-swapped"].right_step(answer(mixer, attention))
+    assert not case["llama-backwards-torch-swapped"].right_step(answer(attention, mixer))
+    assert case["llama-base-npz"].right_step(answer(("rotary_emb", "x"), ("", "t001/stack/0/mixer")))
+    assert not case["llama-base-npz"].right_step(answer(("rotary_emb", "x"), ("", "t004/stack/0")))
+    assert case["sinks-no_sink-torch"].right_cause(answer(attention, mixer))
+    assert not case["sinks-no_sink-torch"].right_cause(answer(attention, mixer, "mask"))
+    assert not case["llama-tiled-torch"].right_cause(answer(attention, mixer))
