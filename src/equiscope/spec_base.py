@@ -175,7 +175,7 @@ class ModelSpec(SpecPart):
 
     @property
     def prefix_tokens(self) -> int:
-        """Number of tokens that the model prepends: a class token and registers."""
+        """Number of tokens that the model prepends: a class token, registers, columns beside the input."""
         return 0
 
     @property

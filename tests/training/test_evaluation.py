@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import wave
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import stats
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.record.evaluation import MetricValue
-from equiscope.training import answers, evaluation, measures, recipe, simple_model
+from equiscope.training import answers, evaluation, measures, open_task, recipe, simple_model
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
 WORDS = {"animal": ("cat", "dog", "hen"), "plant": ("oak", "elm", "fir")}
@@ -240,3 +241,40 @@ def test_f1_and_r2_are_those_of_scikit_learn():
 def test_a_sentence_says_whether_the_simple_models_are_worse(metrics, simple, better, said):
     values = [MetricValue(name=name, value=value, low=low, high=high) for name, value, low, high in metrics]
     assert said in evaluation._summary(values, simple, better)
+
+
+def test_the_folds_of_the_simple_model_do_not_divide_a_group():
+    """Every speaker has one class: by rows, the features of a speaker would be enough to know it again."""
+    groups = [f"speaker {i // 10}" for i in range(40)] + ["", ""]
+    folds = simple_model._folds(np.random.default_rng(0).permutation(42), groups)
+    assert sorted(np.concatenate(folds).tolist()) == list(range(42))
+    assert all(len({k for k, fold in enumerate(folds) for i in fold.tolist() if i // 10 == g}) == 1 for g in range(4))
+    assert [len(fold) for fold in simple_model._folds(np.arange(9), ["one"] * 9)] == [3, 3, 3]  # one group: by rows
+    chance = np.random.default_rng(1)
+    label = np.repeat(np.arange(8) % 2, 30)
+    voice = np.repeat(chance.normal(size=(8, 20)), 30, axis=0) + 0.1 * chance.normal(size=(240, 20))
+    answer = answers.OneClass(classes=["a", "b"], counts=[120, 120])
+    named = [str(i // 30) for i in range(240)]
+    by_rows, by_groups = (
+        simple_model._chosen(answer, voice, torch.from_numpy(label), given)[0] for given in ((), named)
+    )  # fmt: skip
+    assert np.abs(by_groups).sum() < np.abs(by_rows).sum()  # a voice that was never heard is not known: a stronger penalty
+
+
+def test_the_groups_of_sounds_are_what_parts_them(tmp_path):
+    for name in ("no_ann_1", "yes_ann_2", "no_bob_1", "yes_bob_2", "no_cy_1", "yes_cy_2", "no_dee_1", "yes_dee_2"):
+        samples = (np.random.default_rng(len(name) + ord(name[3])).normal(size=1600) * 3000).astype("<i2")
+        with wave.open(str(tmp_path / f"{name}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes((samples + ord(name[-3]) + ord(name[-1])).astype("<i2").tobytes())
+    data = {
+        "task": "sounds", "train": str(tmp_path), "pattern": "{label}_{speaker}_{index}",
+        "where": {"validation": {"speaker": ["ann"]}, "test": {"speaker": ["bob"]}},
+    }  # fmt: skip
+    made = {
+        "title": "said",
+        "data": data,
+        "model": {"width": 8, "block": {"attention": {"heads": 2}}},
+        "budget": {"steps": 1, "batch": 2},
+    }
+    assert open_task(recipe(made)).simple_groups("train") == ["cy", "dee", "cy", "dee"]

@@ -3,21 +3,31 @@
 import json as json_text
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from equiscope import outputs
 from equiscope.errors import InputError
 
+if TYPE_CHECKING:
+    from equiscope.training.draft import RecipeDraft
 
-def new(names: list[str], start: Path | None, out: Path | None, minutes: float, explain: bool, json: bool, force: bool) -> None:
-    """explain: print what was understood, and write nothing."""
-    from equiscope.training.draft import fit_budget, look, moved, timed, toml
 
-    draft = look(names, None if start is None else str(start))
-    stem = draft.title.replace(" ", "_")
-    path = out or Path(f"{stem}.toml")
-    understood, warnings = draft.understood, draft.warnings
+def new(
+    names: list[str], start: Path | None, out: Path | None, minutes: float, explain: bool, json: bool, force: bool,
+    metadata: str = "",
+) -> None:  # fmt: skip
+    """explain: print what was understood, and write nothing. metadata: columns that are read with each example, between commas."""
+    from equiscope.training.draft import look_into
+
+    if out is not None and out.suffix != ".toml":
+        raise InputError(f"--out {out} is to be a recipe, whose name ends in .toml.")
+    beside = [name for one in metadata.split(",") if (name := one.strip())]
+    parent = out.parent if out is not None else Path()
+    found = look_into(names, None if start is None else str(start), beside, parent, not explain)
+    understood, warnings, draft = found.draft.understood, found.draft.warnings, found.draft
     if explain:
         if json:
             print(
@@ -28,8 +38,19 @@ def new(names: list[str], start: Path | None, out: Path | None, minutes: float, 
         else:
             print("\n".join([*understood, *(f"Warning: {one}" for one in warnings)]))
         return
-    if path.suffix != ".toml":
-        raise InputError(f"--out {path} is to be a recipe, whose name ends in .toml.")
+    try:
+        _write(draft, out or Path(f"{draft.title.replace(' ', '_')}.toml"), minutes, json, force)
+    except BaseException:  # Ctrl-C too: without a recipe the files of an archive are of no use
+        if found.folder is not None:
+            shutil.rmtree(found.folder, ignore_errors=True)
+        raise
+
+
+def _write(draft: "RecipeDraft", path: Path, minutes: float, json: bool, force: bool) -> None:
+    """Write a recipe, and print what was understood and the next commands."""
+    from equiscope.training.draft import fit_budget, moved, timed, toml
+
+    understood, warnings = draft.understood, draft.warnings
     written = [path, *(path.parent / name for name in draft.files)]
     if not force and (there := [str(file) for file in written if file.exists()]):
         raise InputError(f"{', '.join(there)} is there already. Give another file with --out, or --force to replace it.")

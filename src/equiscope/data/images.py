@@ -22,6 +22,7 @@ from torch import Tensor
 from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, is_archive, sources
+from equiscope.data.groups import Groups, held_out
 from equiscope.data.picture_arrays import array_parts
 from equiscope.data.picture_files import (
     LABELS,
@@ -37,7 +38,7 @@ from equiscope.data.picture_files import (
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
-from equiscope.data.targets import check_targets, only_classes, target_columns, target_kind
+from equiscope.data.targets import OtherCells, check_groups, check_targets, only_classes, target_columns, target_kind
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import DataFile
@@ -64,6 +65,9 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
     separator   between two labels of a cell
     numbers     columns with the numbers that are predicted; instead of `label`
+    metadata    further columns of a table that are read with the picture, such as an age or a camera: one token of each
+    group       column whose equal values belong together, such as a patient: `held_out` and `test_held_out` then take whole groups,
+                and so do the folds in which the simple model is chosen
     classes     names, in the order of the labels; by default the sorted names of folders and tables, and 0, 1, ... for idx files
     size        [rows, columns] to which pictures are resized and cropped; by default they must all have one size
     channels    1 (grey) or 3 (colour); by default as in the first picture
@@ -83,6 +87,8 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     labels: str | None = None
     separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
     numbers: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+    group: str | None = None
     classes: tuple[str, ...] | None = None
     size: tuple[Size, Size] | None = None
     channels: Literal[1, 3] | None = None
@@ -98,6 +104,7 @@ class ImageSet:
     """Pictures uint8 [N, C, H, W] and the target of each: some rows of a block, which is not copied.
 
     all_names, all_sizes  of the rows of the block: names, and rows and columns of each file; without sizes, those of the block
+    all_others  of the rows of the block: cells in further columns of a table
     """
 
     block: Tensor
@@ -105,6 +112,7 @@ class ImageSet:
     rows: Tensor
     all_names: Sequence[str] = ()
     all_sizes: Tensor | None = None
+    all_others: Sequence[OtherCells] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -124,7 +132,12 @@ class ImageSet:
 
     def cut(self, which: Tensor) -> "ImageSet":
         targets = [self.targets[i] for i in which.tolist()]
-        return ImageSet(self.block, targets, self.rows[which], self.all_names, self.all_sizes)
+        return ImageSet(self.block, targets, self.rows[which], self.all_names, self.all_sizes, self.all_others)
+
+    @property
+    def others(self) -> list[OtherCells]:
+        """Cells of each picture in further columns; empty ones without a table."""
+        return [self.all_others[i] if self.all_others else OtherCells() for i in self.rows.tolist()]
 
     @property
     def sizes(self) -> Tensor:
@@ -165,6 +178,7 @@ class Pictures:
         for part, name in named.items():
             if name is not None:
                 self.parts[part] = self._read(part, name, recipe_folder)
+        check_groups(config, [one.group for one in self.parts["train"].others])
         if config.test_held_out:
             self.parts["train"], self.parts["test"] = self._split(config.test_held_out, "test_held_out")
         if "validation" not in self.parts:
@@ -242,6 +256,17 @@ class Pictures:
             self._check_classes(given, faults)
         return self._fitted(given, given.targets, given.names, faults)
 
+    def _split_groups(self, held: float, what: str) -> tuple[ImageSet, ImageSet]:
+        """The training part without some whole groups, and these. held: a share; or a count, of each class."""
+        train = self.parts["train"]
+        groups = Groups(len(train))
+        groups.join_equal(one.group or None for one in train.others)
+        count = held * len(train) if isinstance(held, float) else held * max(1, len(self.classes or ()))
+        out = held_out(groups, round(count), self.seed, what)
+        chosen = torch.zeros(len(train), dtype=torch.bool)
+        chosen[out] = True
+        return train.cut((~chosen).nonzero()[:, 0]), train.cut(chosen.nonzero()[:, 0])
+
     def _check_classes(self, given: PictureList, faults: Faults) -> None:
         """Add a fault for each picture of an unknown class; those of the first part become known."""
         if self.classes is None:
@@ -301,13 +326,15 @@ class Pictures:
                 block[i], sizes[i] = converted(picture, self.size, self.channels), torch.tensor(shape)
         faults.check()
         assert block is not None
-        return ImageSet(torch.from_numpy(block), targets, torch.arange(len(targets)), names, sizes)
+        return ImageSet(torch.from_numpy(block), targets, torch.arange(len(targets)), names, sizes, given.others)
 
     def _split(self, held: float, what: str) -> tuple[ImageSet, ImageSet]:
         """The training part without some pictures, and these: the last ones, per class, except for idx files; of labels and
         numbers, random ones.
         """
         train, of = self.parts["train"], "the training part"
+        if self.config.group:
+            return self._split_groups(held, what)
         groups = [torch.arange(len(train))]
         if target_kind(self.config) != "class":  # a table may be sorted by its numbers
             groups = [torch.tensor(sorted(range(len(train)), key=lambda i: derived_seed(self.seed, what, i)))]
@@ -355,7 +382,8 @@ def unlabelled_pictures(config: Images, names: Sequence[str], size: tuple[int, i
             picture = read()
             block[i], sizes[i] = converted(picture, size, channels), torch.tensor((picture.height, picture.width))
     faults.check()
-    return ImageSet(torch.from_numpy(block), [None] * len(called), torch.arange(len(called)), called, sizes)
+    others = [cells for one in given for cells in (one.others or [OtherCells()] * len(one.names))]
+    return ImageSet(torch.from_numpy(block), [None] * len(called), torch.arange(len(called)), called, sizes, others)
 
 
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:

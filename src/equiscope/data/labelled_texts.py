@@ -9,10 +9,23 @@ from msgspec import Struct
 
 from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, member_name, sources
+from equiscope.data.groups import Groups, held_out
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import records, separator_notes
-from equiscope.data.targets import ADVICE, TABLES, WAY, check_targets, only_classes, target_columns, target_kind, target_of
+from equiscope.data.targets import (
+    ADVICE,
+    TABLES,
+    WAY,
+    OtherCells,
+    check_groups,
+    check_targets,
+    only_classes,
+    other_cells,
+    target_columns,
+    target_kind,
+    target_of,
+)
 from equiscope.data.texts import check_kind, decoded, files, is_text_file, kind_of, lines_of, members, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
@@ -37,6 +50,8 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     separator   between two labels of a cell
     numbers     columns with the numbers that are predicted; instead of `label`
     metadata    further columns that are read with the text, such as a source or a price: one token of each, in front of the text
+    group       column whose equal values belong together, such as an author: random shares of train take whole groups, and so do
+                the folds in which the simple model is chosen
     tokens      "pieces" (byte pair encoding, trained on the training part), "characters", "bytes", "checkpoint" (of model.start),
                 or a tokenizer.json
     vocabulary  size of the vocabulary of "pieces"
@@ -55,6 +70,7 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
     numbers: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
+    group: str | None = None
     tokens: str = "pieces"
     vocabulary: Size = 2000
     length: Annotated[int, msgspec.Meta(ge=2)] = 256
@@ -66,13 +82,13 @@ class LabelledText(NamedTuple):
 
     target  a class, a list of labels, or a list of numbers; of words, a label of each; None where it is unknown
     where   its file and line
-    metadata  its cells in the further columns, empty where there is none; none at all for a text without a table
+    others  its cells in further columns of the table
     """
 
     text: Any
     target: Any
     where: str
-    metadata: tuple[str, ...] = ()
+    others: OtherCells = OtherCells()
 
 
 class LabelledTexts:
@@ -93,6 +109,7 @@ class LabelledTexts:
         self.notes += separator_notes((p for some in paths.values() for p in self._files(some)), self._columns)
         self.sources: list[DataFile] = sources({part: self._files(some) for part, some in paths.items()})
         self.parts = {part: self._read(some) for part, some in paths.items()}
+        check_groups(config, [row.others.group for row in self.parts["train"]])
         for part, share in (("test", config.test_held_out), ("validation", 0.0 if "validation" in paths else config.held_out)):
             if share:
                 self.parts["train"], self.parts[part] = _split(self.parts["train"], share, seed, part)
@@ -121,9 +138,6 @@ class LabelledTexts:
 
     def _check(self) -> None:
         check_targets(self.config)
-        taken = [self.config.field, *target_columns(self.config)]
-        if both := [name for name in self.config.metadata if name in taken or self.config.metadata.count(name) > 1]:
-            raise InputError(f"data.metadata names {both[0]!r}, which is the text or what is predicted, or twice. Leave it out.")
 
     @property
     def _columns(self) -> list[str]:
@@ -203,17 +217,25 @@ def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledTex
     if not isinstance(row, dict) or not isinstance(row.get(config.field), str):
         has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
         return f"{where} has no text {config.field!r}; it has: {has}."
-    metadata = tuple("" if row.get(name) is None else str(row[name]).strip() for name in config.metadata)
+    others = other_cells(config, row)
     if not labelled:
-        return LabelledText(row[config.field], None, where, metadata)
+        return LabelledText(row[config.field], None, where, others)
     try:
-        return LabelledText(row[config.field], target_of(config, row, where), where, metadata)
+        return LabelledText(row[config.field], target_of(config, row, where), where, others)
     except InputError as error:
         return str(error)
 
 
 def _split(rows: list[LabelledText], share: float, seed: int, part: str) -> tuple[list[LabelledText], list[LabelledText]]:
-    """The rows without those of a part, and these: a share of the different texts, by a number of the text and the seed."""
+    """The rows without those of a part, and these: a share of the different texts, by a number of the text and the seed; of
+    groups, whole ones.
+    """
+    if any(row.others.group for row in rows):
+        groups = Groups(len(rows))
+        groups.join_equal(row.others.group or None for row in rows)
+        groups.join_equal(row.text for row in rows)
+        out = set(held_out(groups, round(share * len(rows)), seed, part))
+        return [row for i, row in enumerate(rows) if i not in out], [row for i, row in enumerate(rows) if i in out]
     different = sorted({row.text for row in rows}, key=lambda text: derived_seed(seed, part, str(text)))
     held = set(different[: max(1, round(share * len(different)))])
     kept = [row for row in rows if row.text not in held]

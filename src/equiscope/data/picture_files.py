@@ -5,7 +5,7 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from equiscope.data.faults import Faults
 from equiscope.data.files import digest, is_archive, is_hidden, open_file, sources
 from equiscope.data.picture_arrays import array_parts, picture_arrays
 from equiscope.data.split_folders import no_parts
-from equiscope.data.targets import TargetColumns, is_table, listed_files, only_classes
+from equiscope.data.targets import OtherCells, TargetColumns, is_table, listed_files, only_classes
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 from equiscope.tokens.images import picture, without_warnings
@@ -96,12 +96,14 @@ class PictureList:
 
     files    that are read for them
     targets  of each: the name of its class, a list of labels, or a list of numbers; empty where none are read
+    others   cells in further columns of a table; empty without one
     """
 
     files: list[Path]
     names: list[str]
     targets: list[Any]
     read: "Callable[[int], Image.Image]"
+    others: Sequence[OtherCells] = ()
 
 
 def list_pictures(path: Path, config: TargetColumns, part: str = "") -> PictureList:
@@ -255,7 +257,7 @@ def _table(path: Path, config: TargetColumns, labelled: bool = True) -> PictureL
     targets = [row.target for row in rows] if labelled else []
     return PictureList(
         [path, *(row.file for row in rows)], [row.where for row in rows], targets,
-        lambda i: picture(rows[i].file, rows[i].where),
+        lambda i: picture(rows[i].file, rows[i].where), [row.others for row in rows],
     )  # fmt: skip
 
 

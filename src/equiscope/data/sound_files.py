@@ -9,7 +9,7 @@ from equiscope import budgets
 from equiscope.budgets import archive, undamaged
 from equiscope.data.files import find_files, is_archive, is_hidden, member_name
 from equiscope.data.split_folders import no_parts
-from equiscope.data.targets import TargetColumns, is_table, listed_files
+from equiscope.data.targets import OtherCells, TargetColumns, is_table, listed_files
 from equiscope.errors import InputError
 
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
@@ -22,31 +22,34 @@ def is_sound(path: Path) -> bool:
 
 def contents(
     name: str, config: TargetColumns, recipe_folder: Path | None = None, labelled: bool = True
-) -> Iterator[tuple[str, Any, bytes]]:  # fmt: skip
-    """The location of each sound, its target if a table has it, and its bytes. labelled: whether to read targets of a table."""
+) -> Iterator[tuple[str, Any, bytes, OtherCells]]:  # fmt: skip
+    """The location of each sound, its target if a table has it, its bytes, and its cells in further columns of that table.
+
+    labelled  whether to read targets of a table
+    """
     for path in find_files(name, recipe_folder):
         if path.is_dir():
             for file in sorted(
                 p for p in budgets.listed(path.rglob("*"), path) if is_sound(p) and not is_hidden(p.relative_to(path))
             ):
-                yield str(file), None, _bytes(file)
+                yield str(file), None, _bytes(file), OtherCells()
         elif is_table(path):
             for row in listed_files(path, config, labelled):
-                yield str(row.file), row.target, _bytes(row.file)
+                yield str(row.file), row.target, _bytes(row.file), row.others
         elif is_archive(path):
             yield from _archived(path)
         else:
-            yield str(path), None, _bytes(path)
+            yield str(path), None, _bytes(path), OtherCells()
 
 
-def _archived(path: Path) -> Iterator[tuple[str, Any, bytes]]:
+def _archived(path: Path) -> Iterator[tuple[str, Any, bytes, OtherCells]]:
     names = []
     with undamaged(path), archive(path) as held:
         for one in held:
             name = Path(one.name)
             if name.suffix.lower() in ENDINGS and not name.name.startswith("."):
                 names.append(one.name)
-                yield f"{path}: {one.name}", None, held.read(one)
+                yield f"{path}: {one.name}", None, held.read(one), OtherCells()
     no_parts(path, names)
 
 

@@ -22,12 +22,13 @@ from torch import Tensor
 from equiscope.data.faults import Faults
 from equiscope.data.files import find_files
 from equiscope.data.gaps import remaining_windows, sound_generator
+from equiscope.data.groups import Groups, held_out
 from equiscope.data.sampler import Sampler, derived_seed, generator
 from equiscope.data.sound_augment import SoundAugment, changed, hidden
 from equiscope.data.sound_files import ENDINGS, contents, folder_of, is_sound, name_fields
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
-from equiscope.data.targets import check_targets, only_classes, target_columns, target_kind
+from equiscope.data.targets import OtherCells, check_groups, check_targets, only_classes, target_columns, target_kind
 from equiscope.errors import InputError, did_you_mean
 from equiscope.record import DataFile
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -53,6 +54,9 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
     separator   between two labels of a cell
     numbers     columns with the numbers that are predicted; instead of `label`
+    metadata    further columns of a table that are read with the recording, such as an age or a device: one token of each
+    group       column whose equal values belong together, such as a speaker: `held_out` and `test_held_out` then take whole groups,
+                and so do the folds in which the simple model is chosen
     pattern     of file names, e.g. "{label}_{speaker}_{index}"; without one, the name of the folder is the class
     where       which recordings of `train` belong to another part, by the fields of their file names: a word, a list of words, or a
                 range of numbers, e.g. {validation = {index = "10-12"}, test = {speaker = ["theo"]}}
@@ -79,6 +83,8 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     labels: str | None = None
     separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
     numbers: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+    group: str | None = None
     pattern: str | None = None
     where: dict[Literal["validation", "test"], dict[str, str | int | list[str]]] = msgspec.field(default_factory=dict)
     held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
@@ -137,6 +143,7 @@ class LabelledRecording:
     load         returns its wave
     name_fields  the parts of its file name, by the names in the pattern
     rate         samples a second of the file; 0 where it is unknown
+    others       its cells in further columns of a table
     """
 
     name: str
@@ -144,6 +151,7 @@ class LabelledRecording:
     load: Callable[[], Tensor]
     name_fields: dict[str, str] = field(default_factory=dict)
     rate: int = 0
+    others: OtherCells = field(default_factory=OtherCells)
 
     @property
     def wave(self) -> Tensor:
@@ -192,6 +200,7 @@ class Recordings:
         self.sources: list[DataFile] = []
         self.rate, self.waves = config.rate or 0, WaveStore(samples_in_memory)
         whole = {part: self._read(part, name, recipe_folder) for part, name in named.items() if name is not None}
+        check_groups(config, [r.others.group for r in whole["train"]])
         self.parts: dict[str, list[LabelledRecording]] = parted(config, whole, seed)
         _one_target(self.parts)
         if target_kind(config) == "class":
@@ -233,11 +242,11 @@ class Recordings:
         faults = Faults()
         for name in names:
             before = len(read) + len(faults.found)
-            for where, _, content in contents(name, config, labelled=False):
+            for where, _, content, others in contents(name, config, labelled=False):
                 with faults.caught(where):
                     wave, rate = read_sound(where, content=content)
                     load = recordings.waves.put(recordings._checked(wave, rate, where))
-                    read.append(LabelledRecording(where, None, load, rate=rate))
+                    read.append(LabelledRecording(where, None, load, rate=rate, others=others))
             if len(read) + len(faults.found) == before:
                 raise no_recording(name)
         faults.check()
@@ -279,7 +288,7 @@ class Recordings:
         """All recordings of a name, sorted by name."""
         size, digests, read = 0, {}, []
         faults = Faults()
-        for where, given, content in contents(name, self.config, recipe_folder):
+        for where, given, content, others in contents(name, self.config, recipe_folder):
             with faults.caught(where):
                 fields_of_name = name_fields(self.config.pattern, where) if self.config.pattern is not None else {}
                 if given is None:
@@ -287,7 +296,7 @@ class Recordings:
                 target = fields_of_name.get("label") or folder_of(where) if given is None else given
                 wave, rate = read_sound(where, content=content)
                 load = self.waves.put(self._checked(wave, rate, where))
-                read.append(LabelledRecording(where, target, load, fields_of_name, rate))
+                read.append(LabelledRecording(where, target, load, fields_of_name, rate, others))
                 digests[where] = f"{Path(where).name} {target} {hashlib.sha256(content).hexdigest()}\n"
                 size += len(content)
         faults.check()
@@ -340,6 +349,13 @@ def parted(config: Sounds, whole: dict[str, list[LabelledRecording]], seed: int)
         raise InputError("data.test_held_out, and data.test or data.where, both say what the test part is. Leave one of them out.")
     for part, name, share in (("test", "test", config.test_held_out), ("validation", "held", config.held_out)):
         if part in parts or not share:
+            continue
+        if config.group:
+            groups = Groups(len(parts["train"]))
+            groups.join_equal(r.others.group or None for r in parts["train"])
+            rows = set(held_out(groups, round(len(parts["train"]) * share), seed, name))
+            parts[part] = [r for i, r in enumerate(parts["train"]) if i in rows]
+            parts["train"] = [r for i, r in enumerate(parts["train"]) if i not in rows]
             continue
         rank = sorted(
             parts["train"], key=lambda r: derived_seed(seed, name, r.target if isinstance(r.target, str) else "", Path(r.name).name)

@@ -5,7 +5,7 @@ Recipes of texts, pictures and sounds share these columns. A table of files, suc
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -41,6 +41,36 @@ class TargetColumns(Protocol):
     def numbers(self) -> tuple[str, ...]: ...
 
 
+class OtherCells(NamedTuple):
+    """What a row says besides the example and its target.
+
+    metadata  a cell for each column of data.metadata, empty where there is none; none at all without a table
+    group     the cell of data.group, empty where there is none
+    """
+
+    metadata: tuple[str, ...] = ()
+    group: str = ""
+
+
+def other_columns(config: Any) -> list[str]:
+    """The columns of a table that are read beside the example and its target."""
+    return [*getattr(config, "metadata", ()), *([config.group] if getattr(config, "group", None) else [])]
+
+
+def other_cells(config: Any, row: Mapping[str, Any]) -> OtherCells:
+    """Those cells of a row."""
+    metadata, group = ["" if row.get(name) is None else str(row[name]).strip() for name in getattr(config, "metadata", ())], ""
+    if getattr(config, "group", None) and row.get(config.group) is not None:
+        group = str(row[config.group]).strip()
+    return OtherCells(tuple(metadata), group)
+
+
+def check_groups(config: Any, groups: Sequence[str]) -> None:
+    """Raises InputError if the recipe names a column of groups that the training part does not have."""
+    if getattr(config, "group", None) and not any(groups):
+        raise InputError(f"data.group names {config.group!r}, but no example has a value there. Leave it out, or give a table.")
+
+
 def target_kind(config: TargetColumns) -> Kind:
     """What is predicted."""
     return "numbers" if config.numbers else "labels" if config.labels is not None else "class"
@@ -57,6 +87,9 @@ def check_targets(config: TargetColumns) -> None:
         raise InputError("data.labels and data.numbers both say what is predicted. Leave one of them out.")
     if twice := sorted({name for name in config.numbers if config.numbers.count(name) > 1}):
         raise InputError(f"data.numbers names {twice[0]!r} twice. Name each column once.")
+    metadata, taken = list(getattr(config, "metadata", ())), [config.field, *target_columns(config)]
+    if both := [name for name in metadata if name in taken or metadata.count(name) > 1]:
+        raise InputError(f"data.metadata names {both[0]!r}, which is the input or what is predicted, or twice. Leave it out.")
 
 
 def only_classes(config: TargetColumns, what: str) -> None:
@@ -97,6 +130,7 @@ class ListedFile(NamedTuple):
     where: str
     file: Path
     target: Any
+    others: OtherCells = OtherCells()
 
 
 def is_table(path: Path) -> bool:
@@ -110,7 +144,7 @@ def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> li
     labelled  whether to read targets too
     raises    InputError that names the first faults: no such file, no target, two targets of one file
     """
-    wanted = [config.field, *(target_columns(config) if labelled else [])]
+    wanted = [config.field, *([*target_columns(config), *getattr(config, "metadata", ())] if labelled else [])]
     found: list[ListedFile] = []
     faults = Faults(ADVICE)
     targets: dict[Path, Any] = {}
@@ -131,7 +165,7 @@ def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> li
             continue
         if (known := targets.setdefault(file.resolve(), target)) != target:
             faults.add(f"{where}: {name} is {target!r}, but a line before says {known!r} of the same file.")
-        found.append(ListedFile(f"{where}: {name.strip()}", file, target))
+        found.append(ListedFile(f"{where}: {name.strip()}", file, target, other_cells(config, row)))
     faults.check()
     if not found:
         raise InputError(f"{path} is empty: it has no line with {' and '.join(wanted)}.")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from equiscope import attention, blocks
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
-from equiscope.models.input_output import InputEmbedding, OutputProjection
+from equiscope.models.input_output import ColumnEmbedding, InputEmbedding, OutputProjection
 from equiscope.models.readout import READOUTS, ClassToken
 from equiscope.positions import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
@@ -66,6 +66,7 @@ class Model(nn.Module):
         self.others = nn.ModuleList(schemes.made[1:])  # schemes besides `position`, where layers have several
         self._own, self._crossing = [schemes.made.index(s) for s in own], [schemes.made.index(s) for s in crossing]
         self.input_layer = InputEmbedding(spec, width)
+        self.columns = ColumnEmbedding(spec.input.columns, width) if spec.input.columns else None
         self.readout = READOUTS[spec.readout](width)
         if spec.input.registers is not None:
             self.readout = ClassToken(width, 1 + spec.input.registers)
@@ -87,7 +88,7 @@ class Model(nn.Module):
 
     def forward(
         self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | EncoderOutput | None = None,
-        rows: int | None = None, source_valid: Tensor | None = None, valid: Tensor | None = None,
+        rows: int | None = None, source_valid: Tensor | None = None, valid: Tensor | None = None, columns: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """caches: one for each layer, from `caches()`; inputs are then the next tokens, at positions that continue.
 
@@ -95,6 +96,7 @@ class Model(nn.Module):
         rows    outputs of this many last tokens only, with the readout "each"
         source_valid  for a source of ids: bool [..., M], False for padding
         valid   for inputs of ids: bool [..., N], False for padding; Tokens have their own
+        columns values of the columns beside the input, int [..., columns], of a model that has some; the first of each by default
         """
         if rows is not None and rows < 1:
             raise InputError(f"rows is 1 or more, but got {rows}.")
@@ -107,7 +109,7 @@ class Model(nn.Module):
                 "Give Tokens with their document, as `generate` does."
             )
         entered = self.tokens(inputs, start)
-        tokens = self.embed(entered if valid is None else replace(entered, valid=valid))
+        tokens = self.embed(entered if valid is None else replace(entered, valid=valid), columns)
         encoder_output = self._encoder_output(source, source_valid)
         schemes = self.schemes
         plans = {i: attention.AttentionContext(schemes[i], tokens, tokens) for i in set(self._own)}
@@ -181,8 +183,8 @@ class Model(nn.Module):
             raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
         return Tokens.of(inputs, start)
 
-    def embed(self, tokens: Tokens) -> Tokens:
-        """The input of the first layer: position embeddings, norm, dropout, and the tokens that the readout prepends."""
+    def embed(self, tokens: Tokens, columns: Tensor | None = None) -> Tokens:
+        """The input of the first layer: position embeddings, norm, dropout, columns, and the tokens that the readout prepends."""
         x = tokens.x
         for scheme in self.schemes:
             scheme.check(tokens.positions)
@@ -190,7 +192,12 @@ class Model(nn.Module):
         x = self.input_layer(x)
         if self.drop is not None and self.training:
             x = self.drop(x)
-        return self.readout.prepend(replace(tokens, x=x))
+        tokens = replace(tokens, x=x)
+        if self.columns is not None:
+            tokens = self.columns(tokens, columns)
+        elif columns is not None:
+            raise InputError("This model has no columns beside its input. Use input=InputLayer(columns=...), or leave columns out.")
+        return self.readout.prepend(tokens)
 
     def encode(self, source: Tokens | Tensor, valid: Tensor | None = None) -> EncoderOutput:
         """Run the encoder: pass the result as `source` of many calls. Raises InputError where there is no encoder.

@@ -17,14 +17,13 @@ from equiscope.attention import Everything, ScaledDot
 from equiscope.errors import InputError
 from equiscope.models import spec as specs
 from equiscope.models.build import Model, possible_sizes
-from equiscope.models.readout import ClassToken
 from equiscope.positions import LearnedNd
 from equiscope.record.description import Description, Part
 from equiscope.symmetry import derive
 
 
 def described(spec: "specs.Spec", tokens: int | None = None, source: int = 128) -> Description:
-    """The description of a spec for a sequence of this many tokens; a class token and registers are added.
+    """The description of a spec for a sequence of this many tokens; a class token, registers and columns are added.
 
     tokens  128 by default, or the number of cells of a learned grid
     """
@@ -36,7 +35,7 @@ def described(spec: "specs.Spec", tokens: int | None = None, source: int = 128) 
         tokens = math.prod(position.shape) if isinstance(position, LearnedNd) else 128
     with torch.device("meta"), possible_sizes():
         model = Model(spec)
-    rows = tokens + (len(model.readout.row) if isinstance(model.readout, ClassToken) else 0)
+    rows = tokens + spec.prefix_tokens
     parts = list(_parts(model, "", tokens, rows, source)) if spec.encoder is None else [
         *_parts(_encoder(model), "encoder.", source, source, 0, shared=spec.shared), *_parts(model, "", tokens, rows, source)
     ]  # fmt: skip
@@ -74,6 +73,7 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
         add("input_layer", what, (tokens, d), model.input_layer, tokens * (raw * d * spec.input.map + _stem(spec.input)))
     for i, scheme in enumerate(model.schemes):
         add("position" if i == 0 else f"others.{i - 1}", scheme.title, ("N", "A"), scheme, 0)
+    add("columns", f"{len(spec.input.columns or ())} columns beside the input", (rows, d), model.columns, 0)
     if _count(model.readout):
         add("readout", model.readout.title, (rows, d), model.readout, 0)
     for first, times in _runs(spec.blocks):

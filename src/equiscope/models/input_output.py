@@ -4,6 +4,7 @@ A patch of an image, a frame of sound and a tubelet of video are one thing: a ce
 and mapped linearly, which is a convolution whose stride is its size (Dosovitskiy et al. 2021, section 3.1).
 """
 
+import itertools
 import math
 from dataclasses import replace
 from typing import ClassVar, cast
@@ -16,7 +17,9 @@ from equiscope.blocks.norm import norm as new_norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
 from equiscope.models import spec as specs
-from equiscope.tokens import Stem, Tokens, patches, tubelets
+from equiscope.models.readout import prepended
+from equiscope.symmetry import Action, Permute, Shift
+from equiscope.tokens import Embedding, Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
 from equiscope.tokens.text import outside
 
@@ -116,6 +119,41 @@ class InputEmbedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The norm after positions are added."""
         return x if self.norm is None else self.norm(x)
+
+
+class ColumnEmbedding(nn.Module):
+    """Columns beside an input, such as the price of what a picture shows: a token of each in front of the others.
+
+    They get no position embedding, have the position after the last token, and are visible to every token under a causal mask.
+    """
+
+    because: ClassVar[str] = "the columns stay behind the last position when the tokens turn round"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"weight": ("E_c", "value feature", "values of columns")}
+
+    def __init__(self, sizes: tuple[int, ...], width: int) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.table = Embedding(sum(sizes), width)
+        self.register_buffer("first", torch.tensor([0, *itertools.accumulate(sizes[:-1])]), persistent=False)
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Permute, Shift})
+
+    def forward(self, tokens: Tokens, values: Tensor | None) -> Tokens:
+        """values: int [..., columns], the value of each; the first of each by default. Raises ShapeError, InputError."""
+        if tokens.document is not None:
+            raise InputError("Columns belong to one input, but several documents are packed in a row. Unpack them.")
+        first = self.get_buffer("first")
+        if values is None:
+            return prepended(self.table(first), tokens, before=True)
+        if values.shape[-1] != len(self.sizes):
+            raise ShapeError(f"This model has {len(self.sizes)} columns beside an input, but got {values.shape[-1]} values.")
+        if not torch.compiler.is_compiling():
+            for i, size in enumerate(self.sizes):
+                if outside(values[..., i], size):
+                    raise InputError(f"Column {i} has the values 0..{size - 1}, but got others.")
+        return prepended(self.table(values + first), tokens, before=True)
 
 
 class Separator(nn.Module):

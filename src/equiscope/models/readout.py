@@ -133,21 +133,32 @@ class ClassToken(Readout):
 
     def prepend(self, tokens: Tokens) -> Tokens:
         _one_text(self, tokens)
-        x = functional.concat(self.row, tokens.x, axis=-2)
-        places, ranks = tokens.positions.to(torch.promote_types(tokens.positions.dtype, torch.float32)), tokens.order
-        if tokens.valid is not None:  # padding has no position
-            places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
-            ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)
-        rows = len(self.row)
-        at = _ahead((places.amax(-2, keepdim=True) + 1).repeat_interleave(rows, -2), tokens.positions, -2)
-        order = _ahead((ranks.amax(-1, keepdim=True) + 1).repeat_interleave(rows, -1), tokens.order, -1)
-        valid = tokens.valid
-        if valid is not None:
-            valid = torch.cat([torch.ones_like(valid[..., :1]).repeat_interleave(rows, -1), valid], -1)
-        return Tokens(x=x, positions=at, order=order, valid=valid)
+        return prepended(self.row, tokens)
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         return y.select(-2, 0)
+
+
+def prepended(x: Tensor, tokens: Tokens, before: bool = False) -> Tokens:
+    """Tokens with further ones in front, at the position after the last, so that they shift with them.
+
+    x       [..., R, D]; it may lack the batch axes of the tokens
+    before  whether their rank is before that of the first, so that a causal mask shows them to every token; by default it is after
+            the last, and they attend to every token
+    """
+    rows = x.shape[-2]
+    places, ranks = tokens.positions.to(torch.promote_types(tokens.positions.dtype, torch.float32)), tokens.order
+    limits = torch.iinfo(ranks.dtype)
+    if tokens.valid is not None:  # padding has no position
+        places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
+        ranks = ranks.masked_fill(~tokens.valid, limits.max if before else limits.min)
+    rank = ranks.amin(-1, keepdim=True) - 1 if before else ranks.amax(-1, keepdim=True) + 1
+    at = _ahead((places.amax(-2, keepdim=True) + 1).repeat_interleave(rows, -2), tokens.positions, -2)
+    order = _ahead(rank.repeat_interleave(rows, -1), tokens.order, -1)
+    valid = tokens.valid
+    if valid is not None:
+        valid = torch.cat([torch.ones_like(valid[..., :1]).repeat_interleave(rows, -1), valid], -1)
+    return Tokens(x=functional.concat(x, tokens.x, axis=-2), positions=at, order=order, valid=valid)
 
 
 def _ahead(first: Tensor, rest: Tensor, axis: int) -> Tensor:

@@ -204,6 +204,8 @@ class InputLayer(SpecPart):
     registers  number of learned register tokens beside the class token (DeiT's distillation token, DINOv2)
     map        whether raw features are mapped to the width; if not, they are padded with zeros
     separator  ids that end a document: attention stays within a document, whatever the mask; positions count on
+    columns    number of values of each column beside the input, such as a price range: its value, which has an embedding, is one
+               token in front
     """
 
     features: Size | None = None
@@ -216,6 +218,7 @@ class InputLayer(SpecPart):
     registers: Size | None = None
     map: bool = True
     separator: tuple[Count, ...] | None = None
+    columns: tuple[Size, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -226,6 +229,10 @@ class InputLayer(SpecPart):
             if not self.separator or self.features is not None:
                 what = "none" if not self.separator else f"features={self.features}, raw numbers"
                 raise InputError(f"A separator is one id or more of a vocabulary, but got {what}. Leave it out.")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+            if not self.columns:
+                raise InputError("columns has the number of values of each column, but is empty. Leave it out.")
         if self.positions == "index" and self.patch is None:
             raise InputError(
                 'positions="index" numbers the cells that whole inputs are cut into, but there is no patch. '
@@ -338,6 +345,11 @@ class Spec(ModelSpec):
             raise InputError("A norm of the input or output layer is of the blocks' kind, but the blocks have norm=None.")
         if self.input.registers is not None and self.readout != "class":
             raise InputError(f'Registers stand beside a class token, but the read-out is {self.readout!r}. Use readout="class".')
+        if self.input.columns is not None and self.readout in ("each", "concatenation"):
+            raise InputError(
+                f"Columns beside an input are tokens in front of it, but the read-out {self.readout!r} gives an output of every "
+                "token. Use another read-out, or leave input.columns out."
+            )
         self._check_separator()
         if not self.input.map and (self.input.features or 0) > self.width:
             raise InputError(
@@ -417,7 +429,14 @@ class Spec(ModelSpec):
 
     @property
     def prefix_tokens(self) -> int:
-        return 1 + (self.input.registers or 0) if self.readout == "class" else 0
+        return len(self.prefix_names)
+
+    @property
+    def prefix_names(self) -> list[str]:
+        """Names of the tokens that the model prepends, in order."""
+        registers = [f"register {i + 1}" for i in range(self.input.registers or 0)]
+        columns = [f"column {i + 1}" for i in range(len(self.input.columns or ()))]
+        return [*(["class", *registers] if self.readout == "class" else []), *columns]
 
     @property
     def needs_documents(self) -> bool:

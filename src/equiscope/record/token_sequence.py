@@ -1,5 +1,6 @@
 """The tokens of an input, as pages show them. No torch."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct, field
@@ -21,7 +22,7 @@ class TokenSequence(Struct, frozen=True, kw_only=True):
     words          of each token the number of the word that it is a piece of, from 0 on; empty: not known
     picture        data: address of the picture; empty for none
     grid           rows and columns of patches
-    prefix_tokens  tokens before the patches or slices: a class token, registers
+    prefix_tokens  tokens before the patches or slices: a class token, registers, columns beside the input
     seconds        start of each slice, without prefix tokens; duration: seconds of a slice, 0: until the next one starts
     sound          the sound itself; None: not in the record
     """
@@ -38,9 +39,12 @@ class TokenSequence(Struct, frozen=True, kw_only=True):
     sound: AudioClip | None = None
 
 
-def patch_sequence(grid: list[int], prefix_tokens: int, picture: str = "") -> TokenSequence:
-    """The patches of a picture, row by row, after a class token and registers. Rows and columns are counted from 0."""
-    prefix = ["class", *(f"register {i}" for i in range(1, prefix_tokens))][:prefix_tokens]
+def patch_sequence(grid: list[int], prefix_tokens: int, picture: str = "", names: Sequence[str] = ()) -> TokenSequence:
+    """The patches of a picture, row by row, after the tokens in front. Rows and columns are counted from 0.
+
+    names  of the tokens in front; a class token and registers by default
+    """
+    prefix = list(names) or ["class", *(f"register {i}" for i in range(1, prefix_tokens))][:prefix_tokens]
     cells = [f"row {row}, column {column}" for row in range(grid[0]) for column in range(grid[1])]
     return TokenSequence(
         name="picture", kind="patches", labels=[*prefix, *cells], picture=picture, grid=grid, prefix_tokens=prefix_tokens

@@ -6,10 +6,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from equiscope.data.targets import OtherCells
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import Built
+from equiscope.models import Built, Model
 from equiscope.training.answers import Answer, Numbers, OneClass, SeveralLabels
 from equiscope.training.input_domain import InputDomain, InputNumbers
+from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Prediction, Task, warned
 
@@ -20,17 +22,21 @@ class AnswerTask(Task):
     """A task with one answer for each example.
 
     answer   what the outputs of the model mean
+    metadata  the columns of a table that are read with each example; columns: their tokens, of each part
     domain   of a run: which inputs are usual; None for a run that has none
     targets  of each part, as the loss takes them
     """
 
     answer: Answer
     targets: dict[str, Tensor]
+    columns: dict[str, Tensor]
+    metadata: MetadataColumns = MetadataColumns()
     domain: InputDomain | None = None
 
-    def set_answer(self, answer: Answer) -> None:
+    def set_answer(self, answer: Answer, metadata: MetadataColumns | None = None) -> None:
         """Begin without targets."""
-        self.answer, self.targets = answer, {}
+        self.answer, self.targets, self.columns = answer, {}, {}
+        self.metadata = metadata or MetadataColumns()
         self.better = self.better_for(self.recipe)
 
     @classmethod
@@ -38,8 +44,18 @@ class AnswerTask(Task):
         """Of numbers, the first metric is an error."""
         return "less" if getattr(recipe.data, "numbers", ()) else cls.better
 
-    def encode(self, part: str, names: Sequence[str], targets: Sequence[Any]) -> None:
-        """Set the targets of a part. names: of its examples. Raises InputError for a class that training does not have."""
+    def encode(self, part: str, names: Sequence[str], targets: Sequence[Any], others: Sequence[OtherCells] = ()) -> None:
+        """Set the targets of a part, and the tokens of its columns. Raises InputError for a class that training does not have.
+
+        names   of its examples; others: cells of each in further columns
+        """
+        self.columns[part] = self.metadata.tokens([one.metadata for one in others])
+        if self.metadata.columns and (unknown := sum(not one.metadata for one in others)):
+            named = ", ".join(column.name for column in self.metadata.columns)
+            self.notes = [
+                *self.notes,
+                f"{unknown} of {len(others)} examples of the {part} part are not from a table: what stands in {named} is unknown.",
+            ]
         if isinstance(self.answer, OneClass):
             known = set(self.answer.classes)
             if new := [i for i, target in enumerate(targets) if target not in known]:
@@ -49,6 +65,29 @@ class AnswerTask(Task):
                     "Give training examples of that class, or take them out."
                 )
         self.targets[part] = self.answer.encoded(targets)
+
+    def with_columns(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a spec with the tokens of the columns. Raises InputError if a checkpoint has none for them."""
+        sizes, layer = self.metadata.sizes, fields.get("input") or {}
+        if sizes and "start" in self.recipe.model:
+            raise InputError("data.metadata adds tokens that the checkpoint of model.start does not have. Leave one of them out.")
+        if (stated := self.recipe.model.get("input", {}).get("columns")) not in (None, sizes):
+            raise InputError(f"model.input.columns is {stated}, but the data needs {sizes or None}. Leave it out.")
+        return fields | {"input": layer | {"columns": sizes}} if sizes else fields
+
+    def check_baseline(self, baseline: str) -> None:
+        """Raises InputError where a baseline would have to read columns."""
+        if self.metadata.columns:
+            raise InputError(f'model.baseline "{baseline}" reads no columns beside its input. Leave data.metadata out.')
+
+    def front_names(self, model: Built) -> list[str]:
+        """Labels of the tokens in front of an example that is not from a table."""
+        names = model.spec.prefix_names if isinstance(model, Model) else []
+        return [*names[: len(names) - len(self.metadata.columns)], *(f"{one.name}: unknown" for one in self.metadata.columns)]
+
+    def column_inputs(self, tokens: Tensor) -> dict[str, Tensor]:
+        """What a model takes beside its input: the tokens of columns [B, columns], if there are any."""
+        return {"columns": tokens} if self.metadata.columns else {}
 
     @property
     def classes(self) -> Sequence[str]:

@@ -30,6 +30,7 @@ from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapsho
 from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.measures import Outcomes, rate
+from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 
@@ -52,16 +53,17 @@ class ImagesTask(AnswerTask):
     input_names = ("brightness", "contrast", "brightness of the border", "detail", "rows of the file", "columns of the file")
 
     def __init__(
-        self, recipe: Recipe, image_format: ImageFormat, answer: Answer, pictures: Pictures | None = None
+        self, recipe: Recipe, image_format: ImageFormat, answer: Answer, pictures: Pictures | None = None,
+        metadata: MetadataColumns | None = None,
     ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Images)
         self.config, self.format, self.pictures = recipe.data, image_format, pictures
-        self.set_answer(answer)
-        for part, some in (pictures.parts if pictures is not None else {}).items():
-            self.encode(part, some.names, some.targets)
+        self.set_answer(answer, metadata)
         self.sources = pictures.sources if pictures is not None else []
         self.notes = [*(pictures.notes if pictures is not None else []), *overlap_notes(self.sources)]
+        for part, some in (pictures.parts if pictures is not None else {}).items():
+            self.encode(part, some.names, some.targets, some.others)
         self.grid = (1, 1)  # patches of a picture, which `resolved_fields` sets; a baseline takes it whole
 
     @classmethod
@@ -73,11 +75,18 @@ class ImagesTask(AnswerTask):
         assert p.channels is not None
         mean, std = (tuple(t.tolist()) for t in (p.mean, p.std))
         answer = answers.of_targets(target_kind(config), p.parts["train"].targets, config.numbers, p.classes or ())
-        return cls(recipe, ImageFormat(size=p.size, channels=p.channels, mean=mean, std=std), answer, p)
+        if config.metadata and config.augment.mixes:
+            raise InputError(
+                "data.augment mixes two pictures, whose columns (data.metadata) cannot be mixed. Leave one of them out."
+            )
+        metadata = MetadataColumns.of(config.metadata, [one.metadata for one in p.parts["train"].others])
+        return cls(recipe, ImageFormat(size=p.size, channels=p.channels, mean=mean, std=std), answer, p, metadata)
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        task = cls(recipe, read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture"), answers.read(folder))
+        image_format = read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture")
+        metadata = MetadataColumns.read(folder, getattr(recipe.data, "metadata", ()))
+        task = cls(recipe, image_format, answers.read(folder), metadata=metadata)
         task.domain = InputDomain.read(folder, cls.input_names)
         return task
 
@@ -86,11 +95,12 @@ class ImagesTask(AnswerTask):
         task = cls.from_run(recipe, folder)
         image_format, classes = task.format, tuple(task.classes) or None
         pictures = Pictures.from_files(task.config, classes, image_format.size, image_format.channels, NEW, names)
-        return cls(recipe, image_format, task.answer, pictures)
+        return cls(recipe, image_format, task.answer, pictures, task.metadata)
 
     def save(self, folder: Path) -> None:
         write_settings(folder / IMAGE_FORMAT, self.format)
         answers.save(self.answer, folder)
+        self.metadata.save(folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         (height, width), channels, outputs = self.format.size, self.format.channels, self.answer.outputs
@@ -108,6 +118,8 @@ class ImagesTask(AnswerTask):
             )
         features, grid = _features(layer, channels, patch), (height // patch[0], width // patch[1])
         self.grid = grid
+        spec = self.with_columns(spec)
+        layer = dict(spec.get("input") or {})
         if "start" in model_fields:
             if (layer.get("features"), spec.get("outputs")) != (features, outputs):
                 raise InputError(
@@ -128,16 +140,19 @@ class ImagesTask(AnswerTask):
         block = spec.get("block") or {}
         if "preset" not in model_fields and not _has_position(block):
             block = _with_position(block, self.ordered)
-        return fields | {"block": _on_grid(block, model_fields.get("block") or {}, grid, readout == "class")}
+        token = readout == "class" or bool(self.metadata.columns)
+        return fields | {"block": _on_grid(block, model_fields.get("block") or {}, grid, token)}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
+        self.check_baseline(baseline)
         return {"shape": (self.format.channels, *self.format.size), "outputs": self.answer.outputs}
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.pictures is not None
         size = self.recipe.budget.batch
         tensors, wanted = self.pictures.batch(step, size, share, shares), self.targets["train"]
-        tensors["targets"] = wanted[tensors.pop("rows")]
+        rows = tensors.pop("rows")
+        tensors |= {"targets": wanted[rows]} | self.column_inputs(self.columns["train"][rows])
         if "other" in tensors:
             tensors["other"] = wanted[tensors["other"]]
         own, tokens = len(tensors["targets"]), self.grid[0] * self.grid[1]
@@ -152,7 +167,8 @@ class ImagesTask(AnswerTask):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of the answer; for a mixture of two pictures, those of both targets are mixed in the same proportion."""
-        outputs, t, smoothing = model(batch.tensors["inputs"]), batch.tensors, self.config.smoothing
+        t, smoothing = batch.tensors, self.config.smoothing
+        outputs = model(t["inputs"], **({"columns": t["columns"]} if "columns" in t else {}))
         if "other" not in t:
             return self.answer.loss(outputs, t["targets"], smoothing)
         own, others = (self.answer.loss(outputs, t[name], smoothing, "none") for name in ("targets", "other"))
@@ -183,7 +199,10 @@ class ImagesTask(AnswerTask):
         pictures = self.pictures.parts[part]
         count = len(pictures) if most is None else min(most, len(pictures))
         chosen = torch.arange(count) * len(pictures) // count
-        each = torch.cat([self._outputs(model, pictures[some], views).cpu() for some in chosen.split(self._at_once(model))], 1)
+        columns = self.columns[part]
+        each = torch.cat(
+            [self._outputs(model, pictures[some], views, columns[some]).cpu() for some in chosen.split(self._at_once(model))], 1
+        )
         targets, names = self.targets[part][chosen], [pictures.names[i] for i in chosen.tolist()]
         whole = self.answer.outcomes(names, each.mean(0), targets, "pictures")
         if len(views) == 1 or not isinstance(self.answer, OneClass):
@@ -201,11 +220,24 @@ class ImagesTask(AnswerTask):
         """Pixels of pictures of at most SMALL rows and columns, in 0..1; of the first MANY training pictures."""
         assert self.pictures is not None
         pictures = self.pictures.parts[part]
-        few = torch.arange(min(len(pictures), MANY)) * len(pictures) // min(len(pictures), MANY) if part == "train" else slice(None)
+        few = self._few(part)
         images = pictures[few]
         size = min(images.shape[-2], SMALL), min(images.shape[-1], SMALL)
         pixels = torch.cat([F.adaptive_avg_pool2d(some.float(), size) for some in images.split(AT_ONCE)])
-        return (pixels / 255).flatten(1).double().numpy(), self.targets[part][few]
+        columns = self.metadata.one_hot(self.columns[part][few])
+        return torch.cat([(pixels / 255).flatten(1).double(), columns], -1).numpy(), self.targets[part][few]
+
+    def simple_groups(self, part: str) -> Sequence[str]:
+        assert self.pictures is not None
+        others = self.pictures.parts[part].others
+        return [others[i].group for i in self._few(part).tolist()]
+
+    def _few(self, part: str) -> Tensor:
+        """The pictures of a part that simple models read."""
+        assert self.pictures is not None
+        count = len(self.pictures.parts[part])
+        few = min(count, MANY) if part == "train" else count
+        return torch.arange(few) * count // few
 
     def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
         assert self.pictures is not None
@@ -217,12 +249,13 @@ class ImagesTask(AnswerTask):
         tokens = math.prod(self.format.size) // math.prod(patch)
         return max(1, min(AT_ONCE, PAIRS // max(tokens, 1) ** 2))
 
-    def _outputs(self, model: Built, images: Tensor, views: Views) -> Tensor:
+    def _outputs(self, model: Built, images: Tensor, views: Views, columns: Tensor) -> Tensor:
         """Outputs for pictures uint8 [B, C, H, W] in each of their views: [views, B, outputs]; the first view is the picture
-        itself.
+        itself. columns: their tokens [B, columns].
         """
         device = next(model.parameters()).device
-        return torch.stack([model(self.format.normalise(one).to(device)).float() for one in views.of(images)])
+        inputs = self.column_inputs(columns.to(device))
+        return torch.stack([model(self.format.normalise(one).to(device), **inputs).float() for one in views.of(images)])
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
@@ -236,7 +269,8 @@ class ImagesTask(AnswerTask):
             return []
         pictures = unlabelled_pictures(self.config, inputs, self.format.size, self.format.channels)
         rows = torch.arange(len(pictures)).split(AT_ONCE)
-        outputs = [self._outputs(model, pictures[some], self.config.views).mean(0).cpu() for some in rows]
+        columns = self.metadata.tokens([one.metadata for one in pictures.others])
+        outputs = [self._outputs(model, pictures[some], self.config.views, columns[some]).mean(0).cpu() for some in rows]
         return self.predictions(pictures.names, torch.cat(outputs), top, _input_numbers(pictures))
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
@@ -246,7 +280,7 @@ class ImagesTask(AnswerTask):
         spec, line = model.spec, TokenSequence(name="picture", kind="patches", labels=[], picture=address(pixels))
         if spec.patch_size is not None:
             grid = [size // side for size, side in zip(self.format.size, spec.patch_size, strict=True)]
-            line = patch_sequence(grid, spec.prefix_tokens, line.picture)
+            line = patch_sequence(grid, spec.prefix_tokens, line.picture, self.front_names(model))
         return ModelInputs((self.format.normalise(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
@@ -258,7 +292,8 @@ class ImagesTask(AnswerTask):
         for index in [i * len(part) // count for i in range(min(count, len(part)))]:
             image = part[index : index + 1]
             x = self.format.normalise(image).to(device)
-            answer = self.answer.text_of(model(x).float().cpu()[0])
+            columns = self.columns["validation"][index : index + 1].to(device)
+            answer = self.answer.text_of(model(x, **self.column_inputs(columns)).float().cpu()[0])
             target = self.answer.written(self.targets["validation"][index])
             snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
             samples.append(Sample(step=step, prompt=f"validation picture {index + 1}", answer=answer, target=target, **snapshot))
@@ -275,10 +310,11 @@ class ImagesTask(AnswerTask):
             return snapshot
         names = [f"{row},{column}" for row in range(down) for column in range(across)]
         middle = down // 2 * across + across // 2
+        before = model.spec.prefix_tokens
         row = {"first": 0, "last": len(names) - 1}.get(model.spec.readout, middle)
-        row_name, before = names[row], 0
+        row_name, row = names[row], before + row
         if model.spec.readout == "class":
-            row, row_name, before = 0, "class", model.spec.prefix_tokens
+            row, row_name = 0, "class"
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
         return snapshot | {"tokens": [row_name], "source": names, "grid": [down, across], "attention": attention}
 

@@ -48,14 +48,12 @@ class TextsTask(AnswerTask, TextTask):
         metadata: MetadataColumns | None = None,
     ) -> None:  # fmt: skip
         super().__init__(recipe, tokenizer)
-        self.metadata = metadata or MetadataColumns()
         assert isinstance(recipe.data, Texts | Tags)
         self.config, self.texts = recipe.data, texts
-        self.set_answer(answer)
+        self.set_answer(answer, metadata)
         self.sources = texts.sources if texts is not None else []
         self.notes = [*(texts.notes if texts is not None else []), *overlap_notes(self.sources)]
         self.ids: dict[str, list[list[int]]] = {}
-        self.columns: dict[str, list[list[int]]] = {}  # tokens of the columns beside each text
         for part, rows in (texts.parts if texts is not None else {}).items():
             self._encode(part, rows)
 
@@ -67,7 +65,7 @@ class TextsTask(AnswerTask, TextTask):
         train = texts.parts["train"]
         answer = answers.of_targets(target_kind(config), [row.target for row in train], config.numbers)
         tokenizer = of_start(recipe, config.tokens) or make_tokenizer(config, [row.text for row in train], recipe_folder)
-        return cls(recipe, tokenizer, answer, texts, MetadataColumns.of(config.metadata, [row.metadata for row in train]))
+        return cls(recipe, tokenizer, answer, texts, MetadataColumns.of(config.metadata, [row.others.metadata for row in train]))
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
@@ -89,10 +87,9 @@ class TextsTask(AnswerTask, TextTask):
         self.metadata.save(folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        size, outputs = self.tokenizer.size + self.metadata.size, self.answer.outputs
+        size, outputs = self.tokenizer.size, self.answer.outputs
         start = "start" in self.recipe.model
-        if start and self.metadata.columns:
-            raise InputError("data.metadata adds tokens that the checkpoint of model.start does not have. Leave one of them out.")
+        spec = self.with_columns(spec)
         if spec.get("encoder") is not None or (start and spec.get("vocabulary") is None):
             raise InputError(
                 "Texts take a model with a vocabulary and no encoder. Leave model.encoder out, or choose another start."
@@ -124,22 +121,16 @@ class TextsTask(AnswerTask, TextTask):
         return str(readout)
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
-        yield "model", torch.arange(max(len(ids) for part in self.ids for ids in self._read_ids(part)))[:, None]
-
-    def _read_ids(self, part: str) -> list[list[int]]:
-        """What the model reads of each text: a token of each column beside it, and those of the text."""
-        return [self._with_columns(own, ids) for own, ids in zip(self.columns[part], self.ids[part], strict=True)]
-
-    def _with_columns(self, columns: Sequence[int], ids: list[int]) -> list[int]:
-        return [*(self.tokenizer.size + token for token in columns), *ids]
+        yield "model", torch.arange(max(len(ids) for part in self.ids.values() for ids in part))[:, None]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.texts is not None
         size = self.recipe.budget.batch
         rows = self.texts.sampler.similar(step, size, self.lengths)[share::shares]
-        chosen = [self._with_columns(self.columns["train"][i], self.ids["train"][i]) for i in rows]
-        ids, valid = padded(chosen)
-        tensors = {"inputs": ids, "valid": valid, "targets": self.targets["train"][rows]}
+        ids, valid = padded([self.ids["train"][i] for i in rows])
+        tensors = {"inputs": ids, "valid": valid, "targets": self.targets["train"][rows]} | self.column_inputs(
+            self.columns["train"][rows]
+        )
         return Batch(tensors, size, int(valid.sum()), len(rows), ids.shape[1])
 
     @cached_property
@@ -149,7 +140,8 @@ class TextsTask(AnswerTask, TextTask):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors
-        return self.answer.loss(model(t["inputs"], valid=t["valid"]), t["targets"], self.config.smoothing)
+        outputs = model(t["inputs"], valid=t["valid"], **({"columns": t["columns"]} if "columns" in t else {}))
+        return self.answer.loss(outputs, t["targets"], self.config.smoothing)
 
     @property
     def parts(self) -> Sequence[str]:
@@ -159,7 +151,7 @@ class TextsTask(AnswerTask, TextTask):
         assert self.texts is not None
         rows = self.texts.parts[part]
         return self.answer.outcomes(
-            [excerpt(row) for row in rows], self._outputs(model, self._read_ids(part)), self.targets[part], "texts"
+            [excerpt(row) for row in rows], self._outputs(model, self.ids[part], self.columns[part]), self.targets[part], "texts"
         )
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
@@ -188,6 +180,10 @@ class TextsTask(AnswerTask, TextTask):
             counts.append(csr_matrix(self.metadata.one_hot(self.columns[part]).numpy()))
         return counts, self.targets[part]
 
+    def simple_groups(self, part: str) -> Sequence[str]:
+        assert self.texts is not None
+        return [row.others.group for row in self.texts.parts[part]]
+
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The answer for each text. options: top, how many classes with their probabilities; 3 by default.
 
@@ -198,9 +194,9 @@ class TextsTask(AnswerTask, TextTask):
         if not rows:
             return []
         ids = [self._ids(row.text, row.where) for row in rows]
-        read_ids = [self._with_columns(self.metadata.tokens(row.metadata), own) for row, own in zip(rows, ids, strict=True)]
+        outputs = self._outputs(model, ids, self.metadata.tokens([row.others.metadata for row in rows]))
         numbers = None if self.domain is None else self.text_numbers([row.text for row in rows], self.domain.training_ids)
-        return self.predictions([excerpt(row) for row in rows], self._outputs(model, read_ids), top, numbers)
+        return self.predictions([excerpt(row) for row in rows], outputs, top, numbers)
 
     def texts_of(self, part: str) -> Sequence[str]:
         return [row.text for row in self.texts.parts[part]] if self.texts is not None else ()
@@ -210,10 +206,7 @@ class TextsTask(AnswerTask, TextTask):
         named = labels(self.tokenizer.inner, ids)
         line = TokenSequence(name="text", kind="words", labels=named, words=words(self.tokenizer.inner, ids, named))
         if self.metadata.columns:  # of which a text alone says nothing
-            line = TokenSequence(
-                name="text", kind="words", labels=[*(f"{one.name}: unknown" for one in self.metadata.columns), *named]
-            )
-            ids = self._with_columns(self.metadata.tokens(()), ids)
+            line = TokenSequence(name="text", kind="words", labels=[*self.front_names(model), *named])
         return ModelInputs((torch.tensor([ids], device=next(model.parameters()).device),), [line])
 
     def samples(self, model: Built, step: int) -> list[Sample]:
@@ -223,8 +216,8 @@ class TextsTask(AnswerTask, TextTask):
         found: list[Sample] = []
         for i in [k * len(rows) // count for k in range(min(count, len(rows)))]:
             ids = self.ids["validation"][i]
-            whole = self._with_columns(self.columns["validation"][i], ids)
-            answer = self.answer.predictions([""], self._outputs(model, [whole]), 1)[0].answer
+            outputs = self._outputs(model, [ids], self.columns["validation"][[i]])
+            answer = self.answer.predictions([""], outputs, 1)[0].answer
             snapshot: dict[str, Any] = {}
             if isinstance(model, Model) and not found and not self.metadata.columns and snapshot_due(self.recipe, step):
                 few = ids[: snapshot_length(model)]
@@ -237,9 +230,8 @@ class TextsTask(AnswerTask, TextTask):
         return found
 
     def _encode(self, part: str, rows: Sequence[LabelledText]) -> None:
-        self.encode(part, [row.where for row in rows], [row.target for row in rows])
+        self.encode(part, [row.where for row in rows], [row.target for row in rows], [row.others for row in rows])
         self.ids[part] = [self._ids(row.text, row.where) for row in rows]
-        self.columns[part] = [self.metadata.tokens(row.metadata) for row in rows]
         whole = sum(len(ids) == self.config.length for ids in self.ids[part])
         if whole:
             cut = (
@@ -264,13 +256,14 @@ class TextsTask(AnswerTask, TextTask):
         return [LabelledText(text, None, f"The text {text[:40]!r}")]
 
     @torch.no_grad()
-    def _outputs(self, model: Built, ids: Sequence[list[int]]) -> Tensor:
-        """The outputs of texts [N, outputs] on the CPU, computed in batches of similar length."""
+    def _outputs(self, model: Built, ids: Sequence[list[int]], columns: Tensor) -> Tensor:
+        """The outputs of texts [N, outputs] on the CPU, computed in batches of similar length. columns: tokens [N, columns]."""
         device, found = next(model.parameters()).device, [torch.zeros(0)] * len(ids)
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         for some in batches([len(ids[i]) for i in order], AT_ONCE, PAIRS):
             inputs, valid = padded([ids[i] for i in order[some]])
-            for i, row in zip(order[some], model(inputs.to(device), valid=valid.to(device)).float().cpu(), strict=True):
+            outputs = model(inputs.to(device), valid=valid.to(device), **self.column_inputs(columns[order[some]].to(device)))
+            for i, row in zip(order[some], outputs.float().cpu(), strict=True):
                 found[i] = row
         return torch.stack(found)
 

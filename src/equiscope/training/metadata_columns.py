@@ -1,7 +1,7 @@
-"""Columns beside a text: each is one more token in front of it, of a value that occurs or of a range of numbers.
+"""Columns beside a text, a picture or a sound: each is one more token of it, of a value that occurs or of a range of numbers.
 
-Numbers are cut at the quantiles of the training part, so that every range has about as many texts. A cell that is empty, or a value
-that training does not have, is the token "unknown" of its column. A run stores this as `columns.json`.
+Numbers are cut at the quantiles of the training part, so that every range has about as many examples. A cell that is empty,
+or a value that training does not have, is the token "unknown" of its column. A run stores this as `columns.json`.
 """
 
 import math
@@ -43,14 +43,22 @@ class ColumnTokens(Struct, frozen=True, kw_only=True):
 
 
 class MetadataColumns(Struct, frozen=True, kw_only=True):
-    """The columns that are read with a text, in order."""
+    """The columns that are read with an example, in order."""
 
     columns: list[ColumnTokens] = []
 
     @classmethod
     def of(cls, names: Sequence[str], rows: Sequence[Sequence[str]]) -> "MetadataColumns":
-        """Of a training part. rows: the cells of each text. Raises InputError for a column that says nothing, or too much."""
+        """Of a training part. rows: the cells of each example.
+
+        raises  InputError for a column that says nothing, or too much, and for examples that are not from a table
+        """
         found = []
+        if names and (missing := sum(len(row) != len(names) for row in rows)):
+            raise InputError(
+                f"data.metadata names {', '.join(names)}, which are columns of a table, but {missing} training examples are not "
+                "from a table. Give .csv, .tsv or .jsonl, or leave data.metadata out."
+            )
         for k, name in enumerate(names):
             cells = [row[k] for row in rows if row[k]]
             different = sorted(set(cells))
@@ -72,23 +80,19 @@ class MetadataColumns(Struct, frozen=True, kw_only=True):
         return cls(columns=found)
 
     @property
-    def size(self) -> int:
-        """Tokens of all columns."""
-        return sum(column.size for column in self.columns)
+    def sizes(self) -> list[int]:
+        """Tokens of each column."""
+        return [column.size for column in self.columns]
 
-    def tokens(self, cells: Sequence[str]) -> list[int]:
-        """One token of each column, counted over all columns. cells: as many as columns, or none of an unknown text."""
-        found, first = [], 0
-        for k, column in enumerate(self.columns):
-            found.append(first + (column.token(cells[k]) if cells else 0))
-            first += column.size
-        return found
+    def tokens(self, rows: Sequence[Sequence[str]]) -> Tensor:
+        """The token of each column [N, columns]. rows: the cells of each example; none of one that is not from a table."""
+        each = [[column.token(row[k]) if row else 0 for k, column in enumerate(self.columns)] for row in rows]
+        return torch.tensor(each, dtype=torch.long).reshape(len(rows), len(self.columns))
 
-    def one_hot(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """The tokens of texts [N, size] as 0 and 1."""
-        if not self.columns:
-            return torch.zeros(len(rows), 0)
-        return torch.nn.functional.one_hot(torch.tensor(rows), self.size).sum(1).double()
+    def one_hot(self, tokens: Tensor) -> Tensor:
+        """Tokens [N, columns] as 0 and 1, [N, sum of sizes]."""
+        each = [torch.nn.functional.one_hot(tokens[:, k], size) for k, size in enumerate(self.sizes)]
+        return torch.cat(each, -1).double() if each else torch.zeros(len(tokens), 0, dtype=torch.float64)
 
     def save(self, folder: Path) -> None:
         """Write them into a run's folder, if there are any."""
@@ -98,7 +102,7 @@ class MetadataColumns(Struct, frozen=True, kw_only=True):
     @classmethod
     def read(cls, folder: Path, names: Sequence[str]) -> "MetadataColumns":
         """Those of a run. Raises InputError if they cannot be read."""
-        return read_settings(folder / FILE, cls, "how this run reads the columns beside a text") if names else cls()
+        return read_settings(folder / FILE, cls, "how this run reads the columns beside an example") if names else cls()
 
 
 def _number(cell: str) -> float | None:

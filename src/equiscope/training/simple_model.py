@@ -6,7 +6,8 @@ or TF-IDF of counts; the scale and the strength of the penalty by cross-validati
 """
 
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def fit(task: Task, folder: Path) -> None:
     else:
         x, targets = features
         terms = _terms(x) if isinstance(x, list) else {}
-        weight, bias = _chosen(answer, _prepared(x, terms), targets)
+        weight, bias = _chosen(answer, _prepared(x, terms), targets, task.simple_groups("train"))
         stored |= terms | {"weight": torch.from_numpy(weight).float().contiguous(), "bias": torch.from_numpy(bias).float()}
     outputs.put(folder / FILE, tensors_to_bytes(stored))
 
@@ -99,16 +100,18 @@ def _prepared(x: Any, terms: dict[str, Tensor]) -> Any:
     return hstack(kinds).tocsr()
 
 
-def _chosen(answer: Answer, x: Any, targets: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _chosen(answer: Answer, x: Any, targets: Tensor, groups: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
     """Weight [outputs, features] and bias [outputs] of the linear model with the best C, and the best scale of dense features.
 
-    From 1 on, C grows or falls by a factor as long as the error on examples that were left out falls.
+    From 1 on, C grows or falls by a factor as long as the error on examples that were left out falls. groups: of each row, which
+    are left out whole, as a speaker who is in one part of the data.
     """
     size = x.nnz if hasattr(x, "nnz") else x.size
     kept = np.linspace(0, len(targets) - 1, max(2, min(len(targets), int(len(targets) * PRODUCTS / (size * answer.outputs)))))
     x, targets = x[kept.astype(int)], targets[kept.astype(int)]
     order = np.random.default_rng(0).permutation(len(targets))
-    folds = np.array_split(order, FOLDS)[: FOLDS if len(targets) <= MANY else 1] if len(targets) >= 2 * FOLDS else []
+    every = _folds(order, [groups[i] for i in kept.astype(int)] if groups else [])
+    folds = every[: FOLDS if len(targets) <= MANY else 1] if len(targets) >= 2 * FOLDS else []
     began, errors = time.process_time(), dict[tuple[bool, float], float]()
 
     def error(each: bool, c: float) -> float:
@@ -127,6 +130,19 @@ def _chosen(answer: Answer, x: Any, targets: Tensor) -> tuple[np.ndarray, np.nda
             if best != 1.0:
                 break
     return _fitted(answer, x, targets, *min(errors, key=errors.__getitem__, default=(True, 1.0)))
+
+
+def _folds(order: np.ndarray, groups: Sequence[str]) -> list[np.ndarray]:
+    """Rows in FOLDS folds of similar size, whole groups in each; without two groups, single rows. order: of the rows, at random."""
+    rows = defaultdict[str, list[int]](list)
+    for i in order.tolist():
+        rows[(groups[i] if groups else "") or f"\0{i}"].append(i)
+    if not groups or len(rows) == 1:
+        return np.array_split(order, FOLDS)
+    folds: list[list[int]] = [[] for _ in range(FOLDS)]
+    for group in sorted(rows.values(), key=len, reverse=True):
+        min(folds, key=len).extend(group)
+    return [np.array(fold) for fold in folds if fold]
 
 
 def _error(answer: Answer, x: Any, targets: Tensor, order: np.ndarray, fold: np.ndarray, each: bool, c: float) -> float:

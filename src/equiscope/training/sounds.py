@@ -36,6 +36,7 @@ from equiscope.training.attention_snapshot import attention_of, snapshot_due, sn
 from equiscope.training.folder import read_settings, write_settings
 from equiscope.training.input_domain import InputDomain, InputNumbers
 from equiscope.training.measures import Outcomes
+from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
 
@@ -57,15 +58,16 @@ class SoundsTask(AnswerTask):
     )  # fmt: skip
 
     def __init__(
-        self, recipe: Recipe, sound_format: SoundFormat, answer: Answer, recordings: Recordings | None = None
+        self, recipe: Recipe, sound_format: SoundFormat, answer: Answer, recordings: Recordings | None = None,
+        metadata: MetadataColumns | None = None,
     ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Sounds)
         self.config, self.format, self.recordings = recipe.data, sound_format, recordings
-        self.set_answer(answer)
-        for part, some in (recordings.parts if recordings is not None else {}).items():
-            self.encode(part, [r.name for r in some], [r.target for r in some])
+        self.set_answer(answer, metadata)
         self.sources, self.notes = (recordings.sources, recordings.notes) if recordings is not None else ([], [])
+        for part, some in (recordings.parts if recordings is not None else {}).items():
+            self.encode(part, [r.name for r in some], [r.target for r in some], [r.others for r in some])
         changes = self.config.augment
         if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
             self.notes = [
@@ -79,7 +81,8 @@ class SoundsTask(AnswerTask):
         assert isinstance(recipe.data, Sounds)
         config, recordings = recipe.data, Recordings(recipe.data, recipe.seed, recipe_folder)
         answer = answers.of_targets(target_kind(config), [r.target for r in recordings.parts["train"]], config.numbers)
-        return cls(recipe, recordings.format, answer, recordings)
+        metadata = MetadataColumns.of(config.metadata, [r.others.metadata for r in recordings.parts["train"]])
+        return cls(recipe, recordings.format, answer, recordings, metadata)
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
@@ -90,20 +93,24 @@ class SoundsTask(AnswerTask):
                 f"{folder / SOUND_FORMAT}, which says how this run reads a sound, cannot be read: it has "
                 f"{len(sound_format.mean)} means, but the recipe makes {wide} numbers a window. Train again, or bring it back."
             )
-        task = cls(recipe, sound_format, answers.read(folder))
+        metadata = MetadataColumns.read(folder, recipe.data.metadata)
+        task = cls(recipe, sound_format, answers.read(folder), metadata=metadata)
         task.domain = InputDomain.read(folder, cls.input_names)
         return task
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
-        return cls(recipe, task.format, task.answer, Recordings.from_files(task.config, task.format, NEW, names))
+        recordings = Recordings.from_files(task.config, task.format, NEW, names)
+        return cls(recipe, task.format, task.answer, recordings, task.metadata)
 
     def save(self, folder: Path) -> None:
         write_settings(folder / SOUND_FORMAT, self.format)
         answers.save(self.answer, folder)
+        self.metadata.save(folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
+        spec = self.with_columns(spec)
         size, outputs = features(self.config, self.format.rate), self.answer.outputs
         layer, entry_fields = dict(spec.get("input") or {}), self.recipe.model.get("input", {})
         if "start" in self.recipe.model or "stem" in entry_fields:
@@ -151,6 +158,7 @@ class SoundsTask(AnswerTask):
         return int(stem[-1])
 
     def sizes(self, baseline: str) -> dict[str, Any]:
+        self.check_baseline(baseline)
         wide, rate = features(self.config, self.format.rate), self.format.rate
         if self.config.longest is None:
             raise InputError("A baseline takes a whole recording at once. Set data.longest, the seconds of it that are read.")
@@ -175,12 +183,13 @@ class SoundsTask(AnswerTask):
             "order": tokens.order,
             "valid": tokens.valid,
             "targets": self.targets["train"][rows],
-        }
+        } | self.column_inputs(self.columns["train"][rows])
         return Batch(tensors, size, int(tokens.valid.sum()), len(rows), tokens.x.shape[-2])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors
-        outputs = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
+        tokens = Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"])
+        outputs = model(tokens, **({"columns": t["columns"]} if "columns" in t else {}))
         return self.answer.loss(outputs, t["targets"], self.config.smoothing)
 
     @property
@@ -191,8 +200,9 @@ class SoundsTask(AnswerTask):
     def outcomes(self, model: Built, part: str) -> Outcomes:
         assert self.recordings is not None
         device, outputs = next(model.parameters()).device, []
-        for tokens, _ in self.recordings.recordings(part, AT_ONCE):
-            outputs.append(model(tokens.to(device=device)).float().cpu())
+        columns = self.columns[part].split(AT_ONCE)
+        for (tokens, _), own in zip(self.recordings.recordings(part, AT_ONCE), columns, strict=True):
+            outputs.append(model(tokens.to(device=device), **self.column_inputs(own.to(device))).float().cpu())
         names = [r.name for r in self.recordings.parts[part]]
         return self.answer.outcomes(names, torch.cat(outputs), self.targets[part], "recordings")
 
@@ -211,7 +221,13 @@ class SoundsTask(AnswerTask):
                 count = int(valid.sum())
                 thirds = [x[i * count // 3 : max((i + 1) * count // 3, i * count // 3 + 1)].mean(0) for i in range(3)]
                 rows.append(torch.cat([*thirds, torch.tensor([math.log(max(count, 1))])]).double())
-        return torch.stack(rows).numpy(), self.targets[part]
+        return torch.cat([torch.stack(rows), self.metadata.one_hot(self.columns[part])], -1).numpy(), self.targets[part]
+
+    def simple_groups(self, part: str) -> Sequence[str]:
+        """The column of groups, or else the fields of file names that part the recordings, such as speakers."""
+        assert self.recordings is not None
+        fields = sorted({name for wanted in self.config.where.values() for name in wanted} - {"label"})
+        return [r.others.group or " ".join(r.name_fields[name] for name in fields) for r in self.recordings.parts[part]]
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
@@ -225,9 +241,10 @@ class SoundsTask(AnswerTask):
         recordings = Recordings.unlabelled(self.config, self.format, inputs)
         waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.format.rate / 1000))
         device, outputs = next(model.parameters()).device, []  # type: Any, list[Tensor]
+        columns = self.metadata.tokens([r.others.metadata for r in recordings])
         for chosen in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
             tokens = tokens_of(self.config, self.format, waves[chosen]).to(device=device)
-            outputs.append(model(tokens).float().cpu())
+            outputs.append(model(tokens, **self.column_inputs(columns[chosen].to(device))).float().cpu())
         numbers = _input_numbers(recordings, self.format.rate)
         return self.predictions([r.name for r in recordings], torch.cat(outputs), top, numbers)
 
@@ -251,7 +268,7 @@ class SoundsTask(AnswerTask):
         windows = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
         lasts = (config.window_ms + (windows - 1) * config.hop_ms) / 1000
         begins = [max(0.0, t - lasts / 2) if config.positions == "seconds" else t * windows * config.hop_ms / 1000 for t in at]
-        labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in begins)]
+        labels = [*self.front_names(model), *(f"{time:.3g} s" for time in begins)]
         line = TokenSequence(name="sound", kind="slices", labels=labels, seconds=begins, duration=lasts, prefix_tokens=front)
         return ModelInputs((tokens,), [line])
 
@@ -264,7 +281,8 @@ class SoundsTask(AnswerTask):
         for index in [i * len(recordings) // count for i in range(min(count, len(recordings)))]:
             recording = recordings[index]
             tokens = tokens_of(self.config, self.format, [recording.wave]).to(device=device)
-            answer = self.answer.text_of(model(tokens).float().cpu()[0])
+            columns = self.columns["validation"][index : index + 1].to(device)
+            answer = self.answer.text_of(model(tokens, **self.column_inputs(columns)).float().cpu()[0])
             target = self.answer.written(self.targets["validation"][index])
             given = recording.name.rpartition(": ")[2].rpartition("/")[2]
             take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)

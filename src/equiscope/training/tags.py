@@ -72,7 +72,6 @@ class TagsTask(TextsTask):
         self.encode(part, names, [label for row in rows for label in row.target])
         both = [self._tokens(row.text, row.where) for row in rows]
         self.ids[part], self.words[part] = [ids for ids, _ in both], [words for _, words in both]
-        self.columns[part] = [[] for _ in rows]
         if unread := sum(at < 0 for words in self.words[part] for at in words):
             cut = (
                 f"{unread} of {len(names)} words of the {part} part are not read: their texts have more than {self.config.length} "
@@ -123,6 +122,11 @@ class TagsTask(TextsTask):
     def texts_of(self, part: str) -> Sequence[str]:
         """None: an example is a word here."""
         return ()
+
+    def simple_groups(self, part: str) -> Sequence[str]:
+        """The text of each word: a text is in one part."""
+        assert self.texts is not None
+        return [str(i) for i, row in enumerate(self.texts.parts[part]) for _ in row.text]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Hashed words, their ends and whether they begin with a capital: of each word, and of two on either side."""

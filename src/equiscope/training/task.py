@@ -254,6 +254,13 @@ class Task(ABC):
         """
         return None
 
+    def simple_groups(self, part: str) -> Sequence[str]:
+        """The group of each row of `simple_features`, such as a speaker, which the folds of the simple model do not divide.
+
+        An empty text for a row that belongs to none; empty where there are no groups.
+        """
+        return ()
+
     def simple_metrics(self, part: str) -> dict[str, dict[str, float]]:
         """Metrics of simple answers that are no linear model, by their name; empty without the training part."""
         return {}

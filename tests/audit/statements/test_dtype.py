@@ -1,9 +1,13 @@
 """The error of low precisions."""
 
+import re
+
 import pytest
 import torch
+from torch import nn
 
 from equiscope.audit import check
+from equiscope.audit.statements.numerics.dtype import wrong_angles_from
 from tests.drawn import SEEDS
 
 
@@ -20,6 +24,20 @@ def test_a_llama_cast_whole_has_wrong_angles_far_away_and_the_buffer_is_named(ma
     assert row.verdict == "broken"
     assert ".to(bfloat16) rounds the buffers model.rotary_emb.inv_freq" in row.cause
     assert row.where == "model.rotary_emb"
+    assert re.search(r"angles are off by more than 0\.1 rad between tokens that are [\d,]+ positions or more apart", row.cause)
+
+
+def test_the_distance_from_which_an_angle_is_wrong_is_that_of_the_rounded_frequencies(made):
+    model = made("llama")
+    name = "model.rotary_emb.inv_freq"
+    first = wrong_angles_from(model, [name], torch.bfloat16)
+    speeds = model.get_buffer(name).double()
+    wrong = (speeds - speeds.bfloat16().double()).abs().max()
+    assert (first - 1) * wrong <= 0.1 <= first * wrong
+    assert wrong_angles_from(model, [name], torch.float32) is None
+    counts = nn.BatchNorm1d(6)
+    counts.running_var.copy_(torch.tensor([0.3, 0.7, 0.2, 0.9, 1.3, 0.1]))
+    assert wrong_angles_from(counts, ["running_var"], torch.bfloat16) is None  # no frequencies: neither falling nor rising
 
 
 def test_that_buffer_is_wrong_without_us_too(made):

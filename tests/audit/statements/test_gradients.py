@@ -24,6 +24,46 @@ def test_a_backward_that_is_cut_in_one_layer_is_found_there(made, ids):
     assert row.where == "transformer.h.1.ln_2"  # the last whose gradients are wrong: they come back through c_fc
 
 
+class Begun(nn.Module):
+    """A residual branch that begins as zero, then relu: where the first relu gives 0, the second is at its kink."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.branch, self.last = nn.Linear(8, 32), nn.Linear(32, 32), nn.Linear(32, 3)
+        nn.init.zeros_(self.branch.weight)
+        nn.init.zeros_(self.branch.bias)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        return self.last((x + self.branch(x)).relu())
+
+
+class Equal(nn.Module):
+    """A maximum of equal values: of a picture of one shade, by weights that begin as equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 8))
+
+    def forward(self, x):
+        return (x @ self.weight.T).amax(-1, keepdim=True) * x
+
+
+@pytest.mark.parametrize("model", [Begun, Equal])
+def test_a_kink_at_the_given_parameters_is_no_wrong_gradient(model):
+    torch.manual_seed(0)
+    row = check(model(), torch.randn(4, 8), properties=["gradient"], random_parameters=False)["gradient"]
+    assert (row.verdict, row.note[:45]) == ("holds", "not differentiable at the given point, a kink")
+
+
+def test_a_wrong_gradient_at_a_kink_is_found_nearby():
+    torch.manual_seed(0)
+    model = Begun()
+    model.branch.register_full_backward_hook(lambda module, inward, outward: (0.5 * inward[0],))
+    row = check(model, torch.randn(4, 8), properties=["gradient"], random_parameters=False)["gradient"]
+    assert (row.verdict, row.where) == ("broken", "first")
+
+
 def test_the_parameters_and_their_gradients_are_left_as_they_were(made, ids):
     model = made("gpt2").double()
     before = {n: p.detach().clone() for n, p in model.named_parameters()}

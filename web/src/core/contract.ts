@@ -897,7 +897,7 @@ export interface Heads {
  *     words          of each token the number of the word that it is a piece of, from 0 on; empty: not known
  *     picture        data: address of the picture; empty for none
  *     grid           rows and columns of patches
- *     prefix_tokens  tokens before the patches or slices: a class token, registers
+ *     prefix_tokens  tokens before the patches or slices: a class token, registers, columns beside the input
  *     seconds        start of each slice, without prefix tokens; duration: seconds of a slice, 0: until the next one starts
  *     sound          the sound itself; None: not in the record
  */

@@ -150,6 +150,7 @@ def shrunk(spec: Spec, head_width: int) -> Spec:
             features=features, map=input_layer.map, patch=patch, stem=stem, positions=input_layer.positions,
             types=input_layer.types and min(input_layer.types, 2),
             scale=_scale(input_layer.scale, spec.width, width), norm=input_layer.norm, registers=input_layer.registers,
+            columns=input_layer.columns and tuple(min(size, 3) for size in input_layer.columns[:2]),
         ),
         output=replace(spec.output, scale=_scale(spec.output.scale, spec.width, width)),
         encoder=shrunk(spec.encoder, width // _heads(spec.encoder.blocks[0].attention)) if spec.encoder else None,

@@ -7,6 +7,7 @@ from equiscope.training.draft.draft import RecipeDraft
 from equiscope.training.draft.listing import moved
 from equiscope.training.draft.looking import look
 from equiscope.training.draft.timing import StepTime, fit_budget, timed
+from equiscope.training.draft.unpacking import look_into
 from equiscope.training.draft.written import toml
 
-__all__ = ["RecipeDraft", "StepTime", "fit_budget", "look", "moved", "timed", "toml"]
+__all__ = ["RecipeDraft", "StepTime", "fit_budget", "look", "look_into", "moved", "timed", "toml"]

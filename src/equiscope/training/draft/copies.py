@@ -9,11 +9,12 @@ Makes Language Models Better", which counts texts of a similarity of 0.8 or more
 
 import re
 import zlib
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+
+from equiscope.data.groups import Groups
 
 SHADES = 8  # pixels of a side of the small copy by which copies of a picture are found
 NEAR = 1.5  # mean difference, in shades of 256, up to which two pictures are copies
@@ -24,42 +25,6 @@ READ = 5000  # characters of a text that are compared
 PIECE = 5  # characters of a piece
 BANDS, ROWS = 16, 4  # of a MinHash signature: two texts of similarity 0.8 are compared with a probability of 0.9998
 PRIME = (1 << 61) - 1
-
-
-class Groups:
-    """Rows in groups that grow together."""
-
-    def __init__(self, count: int) -> None:
-        self.owner = list(range(count))
-
-    def root(self, row: int) -> int:
-        while self.owner[row] != row:
-            self.owner[row] = self.owner[self.owner[row]]
-            row = self.owner[row]
-        return row
-
-    def join(self, row: int, other: int) -> None:
-        first, last = sorted((self.root(row), self.root(other)))
-        self.owner[last] = first
-
-    def join_equal(self, keys: Iterable[Hashable | None]) -> None:
-        """Join the rows of equal keys, except of None."""
-        seen: dict[Hashable, int] = {}
-        for row, key in enumerate(keys):
-            if key is not None:
-                self.join(row, seen.setdefault(key, row))
-
-    @property
-    def largest(self) -> float:
-        """The share of the rows that the largest group has."""
-        return max(map(len, self.rows()), default=0) / max(1, len(self.owner))
-
-    def rows(self) -> list[list[int]]:
-        """The rows of each group, in order."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for row in range(len(self.owner)):
-            found[self.root(row)].append(row)
-        return list(found.values())
 
 
 def picture_copies(small: np.ndarray, compared: int = COMPARED) -> Groups:

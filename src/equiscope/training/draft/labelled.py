@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from equiscope.data.faults import Faults
+from equiscope.data.groups import Groups
 from equiscope.data.sampler import derived_seed
 from equiscope.data.split_folders import part_folders
 from equiscope.data.texts import decoded, files, is_text_file
 from equiscope.errors import InputError
-from equiscope.training.draft.copies import MOST, Groups, text_copies
+from equiscope.training.draft.copies import MOST, text_copies
 from equiscope.training.draft.draft import (
     FINE_TUNING,
     RecipeDraft,
@@ -73,13 +74,14 @@ def _contents(paths: Sequence[Path]) -> list[str]:
 def of_columns(
     path: Path, texts: Sequence[str], field: str, label: str, values: Sequence[str], start: str | None,
     group: tuple[str, Sequence[str]] | None = None, others: Mapping[str, Sequence[str]] | None = None,
-    several: str = "",
+    several: str = "", metadata: Mapping[str, Sequence[str]] | None = None,
 ) -> RecipeDraft:  # fmt: skip
     """A column of texts, and one of classes, of several labels, or of numbers. values: of that.
 
     group    a column whose values say which texts belong together, such as those of one author
     others   texts of the other parts, if there are any
     several  separates the labels of a cell; empty for one class
+    metadata  further columns that are read with each text
     """
     numbers = not several and not few_values(values)
     counts = {} if numbers else dict(sorted(Counter(values).items()))
@@ -97,6 +99,9 @@ def of_columns(
         data["label"] = label
         what = f"a class, {label}: {listed([f'{name} ({count})' for name, count in counts.items()])}"
     understood = [f"{path} has {counted(len(texts), 'text')} in the column {field}, and for each {what}."]
+    if metadata:
+        data["metadata"] = list(metadata)
+        understood.append(metadata_sentence(metadata, "text"))
     if twice := len(texts) - len(set(texts)):
         understood.append(f"{counted(twice, 'text')} occur again; all copies of a text are in one part.")
     draft = _draft(title_of(path), data, texts, counts, understood, start, bool(others))
@@ -107,12 +112,12 @@ def of_columns(
             draft.warnings += _leaks(part, own, texts)
         return draft
     groups = text_copies(texts)
-    return _parted(draft, texts, (field, label), values, groups, start, group)
+    return _parted(draft, texts, (field, label), values, groups, start, group, metadata or {})
 
 
 def _parted(
     draft: RecipeDraft, texts: Sequence[str], columns: tuple[str, str], values: Sequence[str], groups: Groups, start: str | None,
-    group: tuple[str, Sequence[str]] | None = None,
+    group: tuple[str, Sequence[str]] | None = None, metadata: Mapping[str, Sequence[str]] | None = None,
 ) -> RecipeDraft:  # fmt: skip
     """The draft with its parts as tables of texts and values, if copies or a column of groups need that."""
     counts = Counter[str]() if {"numbers", "labels"} & draft.data.keys() else Counter(values)
@@ -154,6 +159,10 @@ def _parted(
         if part in wanted:
             wanted[part] -= len(rows)
     names = {part: f"{stem}-{part}.csv" for part in ("train", "validation", "test")}
+    more = {**(metadata or {}), **({group[0]: group[1]} if group is not None else {})}
+    if group is not None:
+        draft.data["group"] = group[0]
+        draft.comments["data.group"] = "the folds in which the simple model is chosen do not divide one either"
     for part, name in names.items():
         rows = [row for row, own in enumerate(part_of) if own == part]
         if not rows:
@@ -161,7 +170,8 @@ def _parted(
                 f"No text is left for the {part} part: {counted(len(texts), 'text')} are in {counted(len(groups.rows()), 'group')} "
                 "that belong together. Give more texts that differ."
             )
-        draft.files[name] = _table(columns, [(texts[row], values[row]) for row in rows])
+        cells = [(texts[row], values[row], *(column[row] for column in more.values())) for row in rows]
+        draft.files[name] = _table((*columns, *more), cells)
     draft.data = {"task": "texts", **names, **{key: value for key, value in draft.data.items() if key not in ("task", "train")}}
     if counts:
         draft.data["label"] = columns[1]
@@ -219,7 +229,7 @@ def _leaks(part: str, texts: Sequence[str], train: Sequence[str]) -> list[str]:
     ]
 
 
-def _table(columns: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -239,9 +249,24 @@ def targets_of(columns: Mapping[str, Sequence[str]]) -> tuple[str | None, list[s
     return label, several if label is None else []
 
 
-def unused_columns(names: Sequence[str]) -> list[str]:
-    """A sentence about columns that are not used, if there are any."""
-    return [f"Not used: {', '.join(names)}. To predict one of them, see data.label and data.numbers."] if names else []
+def unused_columns(names: Sequence[str], what: str) -> list[str]:
+    """A sentence about columns that are not used, if there are any. what: beside which they can be read; empty for none."""
+    if not names:
+        return []
+    read = f" To read some with each {what}, name those that are known before the answer is: --metadata {','.join(names)}."
+    return [f"Not used: {listed(list(names))}. To predict one of them, see data.label and data.numbers.{read if what else ''}"]
+
+
+def metadata_sentence(columns: Mapping[str, Sequence[str]], what: str) -> str:
+    """A sentence about columns that are read with each example."""
+    each = []
+    for name, values in columns.items():
+        there = [value for value in values if value]
+        kinds = len(set(there))
+        kind = "different numbers" if are_numbers(there) else "values"
+        missing = f", {len(values) - len(there)} empty" if len(there) < len(values) else ""
+        each.append(f"{name} ({kinds} {kind}{missing})")
+    return f"Read with each {what}, as tokens of it: {listed(each)}. An answer may depend on them as on the {what}."
 
 
 def are_numbers(values: Sequence[str]) -> bool:

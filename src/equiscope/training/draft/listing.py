@@ -33,6 +33,7 @@ class Listing:
     whole    whether a recipe reads the same from the path itself
     columns  the fields of the recipe that name columns of the table: field, and label or numbers
     numbers  their names, and rows: the numbers of each file as they are written
+    metadata  further columns that are read with each file
     """
 
     files: Sequence[Path]
@@ -42,6 +43,7 @@ class Listing:
     columns: Mapping[str, Any] = field(default_factory=dict)
     numbers: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
+    metadata: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -77,7 +79,10 @@ def has_ending(name: str) -> bool:
     return is_picture(Path(name)) or is_sound(Path(name)) or Path(name).suffix.lower() in READ
 
 
-def listing_of_table(path: Path, table: TableRows, name: str, label: str | None, numbers: Sequence[str] = ()) -> Listing:
+def listing_of_table(
+    path: Path, table: TableRows, name: str, label: str | None, numbers: Sequence[str] = (),
+    metadata: Mapping[str, Sequence[str]] | None = None,
+) -> Listing:  # fmt: skip
     """The files of a table, with a class or with numbers. Raises InputError with every line whose file or class is missing."""
     files = [path.parent / row[name].strip() for row in table.rows]
     labels = [row[label].strip() if label is not None else "" for row in table.rows]
@@ -88,9 +93,12 @@ def listing_of_table(path: Path, table: TableRows, name: str, label: str | None,
         elif label is not None and not row[label].strip():
             table.faults.add(f"{where} has nothing in the column {label}.", where)
     table.faults.check()
-    columns = {"field": name, **({"label": label} if label is not None else {"numbers": list(numbers)})}
+    columns: dict[str, Any] = {"field": name, **({"label": label} if label is not None else {"numbers": list(numbers)})}
+    columns |= {"metadata": list(metadata)} if metadata else {}
     rows = [[row[one] for one in numbers] for row in table.rows] if label is None else []
-    return Listing(files, labels, f"in the column {label}", True, columns, () if label is not None else numbers, rows)
+    return Listing(
+        files, labels, f"in the column {label}", True, columns, () if label is not None else numbers, rows, metadata or {}
+    )
 
 
 def listing_of_names(path: Path, files: Sequence[Path], what: str) -> Listing:
@@ -157,14 +165,24 @@ def parts_of(labels: Sequence[str], groups: list[list[int]], share: float) -> li
     return parts
 
 
-def tables_of_parts(stem: str, listing: Listing, parts: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The tables of the parts: the fields of a recipe that name them and their columns, and their contents by name."""
+def tables_of_parts(
+    stem: str, listing: Listing, parts: Sequence[str], groups: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, str]]:  # fmt: skip
+    """The tables of the parts: the fields of a recipe that name them and their columns, and their contents by name.
+
+    groups  of each file, which belong together, such as those of one person
+    """
     names = {part: f"{stem}-{part}.csv" for part in ("train", "validation", "test")}
     cells = listing.rows if listing.numbers else [[label] for label in listing.labels]
+    named = "group" if "group" not in listing.metadata else "file_group"
+    more = {**listing.metadata, **({named: groups} if groups else {})}
+    cells = [[*own, *(column[i] for column in more.values())] for i, own in enumerate(cells)]
     rows = list(zip(listing.files, cells, parts, strict=True))
-    header = ["path", *(listing.numbers or ["label"])]
+    header = ["path", *(listing.numbers or ["label"]), *more]
     tables = {name: _table(header, ((file, row) for file, row, own in rows if own == part)) for part, name in names.items()}
-    return {**names, **({"numbers": list(listing.numbers)} if listing.numbers else {})}, tables
+    fields = {**names, **({"numbers": list(listing.numbers)} if listing.numbers else {})}
+    fields |= {"metadata": list(listing.metadata)} if listing.metadata else {}
+    return fields | ({"group": named} if groups else {}), tables
 
 
 def moved(content: str, folder: Path) -> str:

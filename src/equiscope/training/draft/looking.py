@@ -7,7 +7,7 @@ from pathlib import Path
 
 from equiscope import budgets
 from equiscope.data import find_files
-from equiscope.data.files import is_archive, is_hidden, open_file
+from equiscope.data.files import is_hidden, open_file
 from equiscope.data.frame_files import ENDINGS as FRAMES
 from equiscope.data.picture_arrays import holds_pictures
 from equiscope.data.picture_files import LABELS, PICTURES, is_picture
@@ -30,16 +30,19 @@ TEXTS = (".txt", ".md", ".xml")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".dict")
 
 
-def look(names: Sequence[str], start: str | None = None) -> RecipeDraft:
+def look(names: Sequence[str], start: str | None = None, metadata: Sequence[str] = ()) -> RecipeDraft:
     """A draft of a recipe for some data, without its steps having been timed.
 
     names   files or folders: one data set
     start   folder of a checkpoint to fine-tune
+    metadata  columns of a table that are read with each text, picture or recording
     raises  InputError where no kind of data is recognised, with what was found
     """
     paths = [path for name in names for path in find_files(name)]
     if len(paths) > 1 and (parts := _parts(paths)):
-        return tables.of_parts(parts, start)
+        return tables.of_parts(parts, start, metadata)
+    if metadata and len(paths) != 1:
+        raise _no_columns(f"{len(paths)} files")
     if len(paths) == 2 and all(path.is_file() for path in paths):
         if {_magic(path) for path in paths} == {PICTURES, LABELS}:
             return pictures.of_idx(sorted(paths, key=lambda path: _magic(path) != PICTURES))
@@ -50,12 +53,16 @@ def look(names: Sequence[str], start: str | None = None) -> RecipeDraft:
             f"{len(paths)} files are no data set that is known: two are parallel texts, or pictures and labels as idx files. "
             "Put the files of a data set into one folder, and name that."
         )
-    return _of_one(paths[0], names[0], start)
+    return _of_one(paths[0], names[0], start, metadata)
 
 
-def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
+def _no_columns(what: str) -> InputError:
+    return InputError(f"--metadata names columns of a table, but {what} have none. Give a table, or leave it out.")
+
+
+def _of_one(path: Path, name: str, start: str | None, metadata: Sequence[str] = ()) -> RecipeDraft:
     if path.is_dir() and (inner := _inner(path)) != path:
-        whole = _of_one(inner, str(inner), start)
+        whole = _of_one(inner, str(inner), start, metadata)
         whole.understood.insert(0, f"{name} has one folder, and all files are in {inner}.")
         return whole
     if path.is_file() and is_picture(path):
@@ -64,7 +71,7 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
         return _only("pictures", pictures.of_arrays(path), start)
     if path.is_file() and (way := UNREAD.get(path.suffix.lower())):
         raise InputError(f"{name} is a {path.suffix}, which is not read. {way}")
-    kinds = _archived(path) if is_archive(path) and path.is_file() else _kinds(path)
+    kinds = _kinds(path)
     if not kinds:
         found = "is empty" if _is_empty(path) else "has no file that is read here" if path.is_dir() else "has no known ending"
         raise InputError(
@@ -72,17 +79,15 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
             "words with labels (.conll, .conllu, .bio), molecules (.xyz, .extxyz), arrays of pictures or molecules (.npz)."
         )
     kind, count = kinds.most_common(1)[0]
-    if is_archive(path) and path.is_file() and kind not in ("pictures", "texts"):
-        raise InputError(f"{name} is an archive of {KINDS.get(kind, kind)}. Unpack it, and name the folder.")
     if path.is_dir():
         if kind in ("pictures", "sounds") and kinds["table"] == 1 and tables.names_files(table := _tables_in(path)[0]):
-            return _of_one(table, name, start)
+            return _of_one(table, name, start, metadata)
         if kind == "table" and len(kinds) == 1:
             inside = _tables_in(path)
             if count == 1:
-                return _of_one(inside[0], name, start)
+                return _of_one(inside[0], name, start, metadata)
             if parts := _parts(inside):
-                return tables.of_parts(parts, start)
+                return tables.of_parts(parts, start, metadata)
             shown = ", ".join(file.name for file in inside[:5]) + (", …" if count > 5 else "")
             raise InputError(f"{name} has {count} tables: {shown}. Name one, or call them train, val and test.")
         others = [
@@ -93,8 +98,12 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
                 f"{name} has {count} files of {KINDS.get(kind, kind)}, and {', '.join(others)}. Name the folder or "
                 "the file that you mean."
             )
+    if metadata and kind != "table":
+        raise _no_columns(f"these {kind}")
     if path.is_file() and kind in ("texts", "table", "words") and (columns := words.columns_of(path)) is not None:
         return words.of_file(path, columns, start)
+    if kind == "words" and path.is_dir():
+        return words.of_folder(path, start)
     if kind == "texts" and path.is_dir() and _has_classes(path):
         return labelled.of_folders(path, start)
     if start is not None and kind != "table":
@@ -102,7 +111,7 @@ def _of_one(path: Path, name: str, start: str | None) -> RecipeDraft:
     draft = {
         "pictures": pictures.of_path, "sounds": sounds.of_path, "texts": texts.of_files, "molecules": frames.of_files,
     }.get(kind)  # fmt: skip
-    return tables.of_file(path, start) if draft is None else draft(path)
+    return tables.of_file(path, start, metadata=metadata) if draft is None else draft(path)
 
 
 def _tables_in(folder: Path) -> list[Path]:
@@ -145,12 +154,6 @@ def _inner(path: Path) -> Path:
 def _is_empty(path: Path) -> bool:
     """Whether a file has no bytes, or a folder no files."""
     return path.stat().st_size == 0 if path.is_file() else not any(file.is_file() for file in path.rglob("*"))
-
-
-def _archived(path: Path) -> Counter[str]:
-    with budgets.undamaged(path), budgets.archive(path) as held:
-        names = [Path(one.name) for one in held if not is_hidden(Path(one.name))]
-    return Counter(kind for name in names if (kind := _kind_of(name)))
 
 
 def _kinds(path: Path) -> Counter[str]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from equiscope.budgets import OPENERS, undamaged
 from equiscope.data.files import open_file
+from equiscope.data.groups import Groups
 from equiscope.data.sampler import derived_seed
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError
 from equiscope.training.draft.copies import MOST as LARGEST
-from equiscope.training.draft.copies import Groups, text_copies
+from equiscope.training.draft.copies import text_copies
 from equiscope.training.draft.draft import RecipeDraft, counted, title_of
 
 Pair = tuple[str, str]

@@ -9,7 +9,7 @@ import numpy as np
 
 from equiscope.data import Images
 from equiscope.data.faults import Faults
-from equiscope.data.files import is_archive, is_hidden, member_name
+from equiscope.data.files import is_hidden
 from equiscope.data.images import by_value
 from equiscope.data.picture_arrays import array_parts, picture_arrays
 from equiscope.data.picture_files import LABELS, PICTURES, PictureList, is_picture, list_pictures, read_idx
@@ -18,6 +18,7 @@ from equiscope.errors import InputError
 from equiscope.tokens.images import picture
 from equiscope.training.draft.copies import SHADES, picture_copies
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.labelled import metadata_sentence
 from equiscope.training.draft.listing import LEAST, Listing, listing_of_names, named_groups, parts_of, tables_of_parts
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def of_path(path: Path) -> RecipeDraft:
         files = sorted(file for file in path.iterdir() if file.is_file() and is_picture(file))
         return of_listing(path, listing_of_names(path, files, "picture"))
     pictures = list_pictures(parts["train"] if parts else path, Images(train=str(path)))
-    listing = Listing([Path(member_name(name)) for name in pictures.names], pictures.targets, "one folder for each")
+    listing = Listing(list(map(Path, pictures.names)), pictures.targets, "one folder for each")
     if not parts:
-        return of_listing(path, listing, pictures)
+        return of_listing(path, listing)
     listing.check(path, "picture", 1)
     seen = _Seen().add(_read(pictures))
     understood = [listing.sentence(path, "picture"), seen.sentence]
@@ -55,14 +56,16 @@ def of_path(path: Path) -> RecipeDraft:
     return _draft(title_of(path), data, seen, len(listing.files), understood, warnings, {}, [example])
 
 
-def of_listing(path: Path, listing: Listing, pictures: PictureList | None = None) -> RecipeDraft:
-    """Pictures and their classes. pictures: an archive's, which are not in files of their own."""
+def of_listing(path: Path, listing: Listing) -> RecipeDraft:
+    """Pictures and their classes."""
     listing.check(path, "picture")
     paths = list(map(str, listing.files))
     listed_files = PictureList(list(listing.files), paths, [], lambda i: picture(listing.files[i], paths[i]))
-    seen = _Seen().add(_read(listed_files if pictures is None else pictures))
+    seen = _Seen().add(_read(listed_files))
     understood, warnings = [listing.sentence(path, "picture"), seen.sentence], class_warnings(listing.counts)
     data: dict[str, Any] = {"task": "images", "train": str(path), **listing.columns}
+    if listing.metadata:
+        understood.append(metadata_sentence(listing.metadata, "picture"))
     groups = picture_copies(seen.small)
     copies = [group for group in groups.rows() if len(group) > 1]
     if copies:
@@ -74,19 +77,17 @@ def of_listing(path: Path, listing: Listing, pictures: PictureList | None = None
             f"A part of each file name is one of {len(set(values))} words, such as {', '.join(sorted(set(values))[:3])}: taken for "
             "groups that belong together, such as the pictures of one person. A group is in one part."
         )
-    if (copies or values or not listing.whole) and not is_archive(path):
+    if copies or values or not listing.whole:
         rows = parts_of(listing.labels, groups.rows(), SHARE)
-        names, tables = tables_of_parts(title_of(path).replace(" ", "_"), listing, rows)
+        names, tables = tables_of_parts(title_of(path).replace(" ", "_"), listing, rows, values)
         understood.append(f"The parts are lists of files, {', '.join(tables)}: copies of a picture are in one part.")
         example = str(listing.files[max(i for i, own in enumerate(rows) if own == "test")])
         data = {"task": "images", **names}
         return _draft(title_of(path), data, seen, rows.count("train"), understood, warnings, tables, [example])
-    if copies or values:
-        warnings.append("They may be in two parts, as the pictures of an archive are not listed one by one: unpack it.")
     held, sentence = _last(listing.counts, len(listing.files))
-    understood.append(sentence + ("" if copies else " No copies of a picture were found."))
+    understood.append(f"{sentence} No copies of a picture were found.")
     train = len(listing.files) - max(1, len(listing.counts)) * sum(held.values())
-    example = str(path if is_archive(path) else listing.files[-1])
+    example = str(listing.files[-1])
     return _draft(title_of(path), data | held, seen, train, understood, warnings, {}, [example])
 
 

@@ -29,7 +29,7 @@ def of_frames(path: Path, files: Sequence[Path]) -> RecipeDraft:
             f"{listed(names) or 'none'}. Write its name into a recipe as data.keys.energy: docs/howto/data.md."
         )
     draft = _draft(path, {"label": label} if label is not None else {"numbers": several})
-    draft.understood += labelled.unused_columns([name for name in names if name not in (label, *several)])
+    draft.understood += labelled.unused_columns([name for name in names if name not in (label, *several)], "")
     return draft
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from equiscope import budgets
 from equiscope.data.faults import Faults
 from equiscope.data.files import is_hidden
+from equiscope.data.groups import Groups
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import part_folders
 from equiscope.errors import InputError
 from equiscope.tokens import read_sound
-from equiscope.training.draft.copies import Groups
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.labelled import metadata_sentence
 from equiscope.training.draft.listing import Listing, named_groups, parts_of, tables_of_parts
 
 HEARD = 300  # recordings whose lengths are looked at
@@ -67,9 +68,12 @@ def of_listing(path: Path, listing: Listing) -> RecipeDraft:
             "speakers, or other groups that belong together. A group is in one part."
         )
     else:
+        values = []
         understood.append("File names do not say who speaks: the parts may share voices, and then what is measured is too good.")
     rows = parts_of(listing.labels, groups.rows(), SHARE)
-    names, tables = tables_of_parts(title_of(path).replace(" ", "_"), listing, rows)
+    names, tables = tables_of_parts(title_of(path).replace(" ", "_"), listing, rows, values)
+    if listing.metadata:
+        understood.append(metadata_sentence(listing.metadata, "recording"))
     understood.append(f"The parts are lists of files, {', '.join(tables)}, drawn at random: copies are in one part.")
     example = str(listing.files[rows.index("test")])
     data = {"task": "sounds", **names}

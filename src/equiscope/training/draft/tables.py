@@ -9,21 +9,23 @@ from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
 from equiscope.data.sound_files import is_sound
 from equiscope.data.texts import decoded
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
 from equiscope.training.draft import labelled, pairs, pictures, points, sounds, texts
 from equiscope.training.draft.draft import RecipeDraft, counted, title_of
 from equiscope.training.draft.listing import has_ending, listing_of_table
 from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
+from equiscope.training.metadata_columns import MetadataColumns
 
+Columns = Mapping[str, Sequence[str]]
 FEW = 50  # different values of a column: more may be texts
 SEVERAL = ("labels", "tags", "topics", "genres", "categories", "keywords")  # columns that may hold several labels
 GROUPS = ("group", "speaker", "author", "user", "username", "patient", "subject", "person", "document", "conversation", "session")
 PAIRS = (("source", "target"), ("src", "tgt"), ("word", "pronunciation"), ("question", "answer"), ("input", "output"))
 
 
-def of_parts(parts: dict[str, Path], start: str | None = None) -> RecipeDraft:
+def of_parts(parts: dict[str, Path], start: str | None = None, metadata: Sequence[str] = ()) -> RecipeDraft:
     """Tables of the parts train, validation and test, with the same columns."""
-    draft = of_file(parts["train"], start, {part: path for part, path in parts.items() if part != "train"})
+    draft = of_file(parts["train"], start, {part: path for part, path in parts.items() if part != "train"}, metadata)
     if draft.data["task"] != "texts":
         raise InputError(
             f"{' and '.join(map(str, parts.values()))} are parts of texts to write or of pairs. A draft is written for one file of "
@@ -32,9 +34,17 @@ def of_parts(parts: dict[str, Path], start: str | None = None) -> RecipeDraft:
     return draft
 
 
-def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None = None) -> RecipeDraft:
-    """A table: .csv, .tsv or .jsonl. others: tables of the other parts, with the same columns."""
+def of_file(
+    path: Path, start: str | None = None, others: dict[str, Path] | None = None, metadata: Sequence[str] = ()
+) -> RecipeDraft:  # fmt: skip
+    """A table: .csv, .tsv or .jsonl.
+
+    others    tables of the other parts, with the same columns
+    metadata  columns that are read with each example
+    """
     if ".dict" in path.suffixes:
+        if metadata:
+            raise InputError(f"--metadata names columns, but {path} is a dictionary, which has none. Leave it out.")
         return _dictionary(path)
     table = read_table(path)
     names, rows, lines = table.names, table.rows, table.lines
@@ -42,8 +52,11 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
         table.faults.check()
         raise InputError(f"{path} has a first line, and no other. Give a table with examples.")
     columns = {name: [row.get(name, "") for row in rows] for name in names}
+    chosen = _metadata(path, columns, metadata, start)
+    names = [name for name in names if name not in chosen]
+    columns = {name: columns[name] for name in names}
     if (column := _files(path, columns)) is not None:
-        return _only(_of_files(path, table, columns, column), start)
+        return _only(_of_files(path, table, columns, column, chosen), start)
     long = [name for name in names if _is_text(columns[name])]
     few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
     several = ""  # separates the labels of a cell
@@ -58,6 +71,10 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
         numbers = [name for name in names if name not in few and name not in long and labelled.are_numbers(columns[name])]
         label = label or next(iter([name for name in few if not labelled.are_numbers(columns[name])] or few or numbers), None)
         if label is None:
+            if chosen:
+                raise InputError(
+                    f"--metadata names columns beside texts with a class or a number, but {path} has neither. Leave it out."
+                )
             return _only(texts.of_files(path, text), start)
         for name in (text,) if several else (text, label):
             empty = [line for line, value in zip(lines, columns[name], strict=True) if not value.strip()]
@@ -68,10 +85,15 @@ def of_file(path: Path, start: str | None = None, others: dict[str, Path] | None
         grouped = None if group is None else (group, columns[group])
         classes = [value.strip() for value in columns[label]]
         texts_of = {part: [row.get(text, "") for row in read_table(other).rows] for part, other in (others or {}).items()}
-        draft = labelled.of_columns(path, columns[text], text, label, classes, start, grouped, texts_of, several)
+        draft = labelled.of_columns(path, columns[text], text, label, classes, start, grouped, texts_of, several, chosen)
         draft.data |= {part: str(other) for part, other in (others or {}).items()}
+        draft.understood += labelled.unused_columns([name for name in names if name not in (text, label, group)], "text")
         return draft
     table.faults.check()
+    if chosen:
+        raise InputError(
+            f"--metadata names columns beside texts or files with a class or a number, but {path} has none. Leave it out."
+        )
     if len(long) >= 2:
         known = next((pair for pair in PAIRS if set(pair) <= set(long)), (long[0], long[1]))
         rows_of_pairs = list(zip(columns[known[0]], columns[known[1]], strict=True))
@@ -98,7 +120,21 @@ def _files(path: Path, columns: Mapping[str, Sequence[str]]) -> str | None:
     return None
 
 
-def _of_files(path: Path, table: TableRows, columns: Mapping[str, Sequence[str]], column: str) -> RecipeDraft:
+def _metadata(path: Path, columns: Mapping[str, Sequence[str]], metadata: Sequence[str], start: str | None) -> Columns:
+    """The columns that are read with each example. Raises InputError for one that is not there, says nothing or too much."""
+    for name in metadata:
+        if name not in columns:
+            raise UnknownName(f"column of {path}", name, list(columns), "Change --metadata.")
+    if metadata and start is not None:
+        raise InputError("--metadata adds tokens that a checkpoint does not have. Leave it or --start out.")
+    cells = [[value.strip() for value in columns[name]] for name in metadata]
+    MetadataColumns.of(list(metadata), list(zip(*cells, strict=True)))
+    return dict(zip(metadata, cells, strict=True))
+
+
+def _of_files(
+    path: Path, table: TableRows, columns: Mapping[str, Sequence[str]], column: str, metadata: Columns
+) -> RecipeDraft:  # fmt: skip
     """A table of pictures, sounds or points, with classes or numbers."""
     others = {name: values for name, values in columns.items() if name != column}
     label, several = labelled.targets_of(others)
@@ -107,11 +143,14 @@ def _of_files(path: Path, table: TableRows, columns: Mapping[str, Sequence[str]]
             f"{path} names files in {column!r}, but none of its other columns is of classes or of numbers: "
             f"{', '.join(others) or 'there are none'}."
         )
-    listing = listing_of_table(path, table, column, label, several)
+    listing = listing_of_table(path, table, column, label, several, metadata)
     first = listing.files[0]
+    if metadata and not is_picture(first) and not is_sound(first):
+        raise InputError("--metadata is for texts, pictures and recordings, but these are points. Leave it out.")
     of_listing = pictures.of_listing if is_picture(first) else sounds.of_listing if is_sound(first) else points.of_listing
     draft = of_listing(path, listing)
-    draft.understood += labelled.unused_columns([name for name in others if name not in (label, *several)])
+    what = "picture" if is_picture(first) else "recording" if is_sound(first) else ""
+    draft.understood += labelled.unused_columns([name for name in others if name not in (label, *several)], what)
     return draft
 
 

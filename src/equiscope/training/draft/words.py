@@ -1,7 +1,8 @@
 """Words with labels: files of lines (CoNLL), or of lists."""
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import msgspec
 
 from equiscope.budgets import undamaged
 from equiscope.data.files import open_file
-from equiscope.data.tagged_texts import LISTS, Tags, read
+from equiscope.data.split_folders import part_folders, part_of
+from equiscope.data.tagged_texts import LISTS, TaggedTexts, Tags, files, read
 from equiscope.data.texts import kind_of, parsed
 from equiscope.errors import InputError
 from equiscope.training.answers import WordLabels
@@ -76,10 +78,22 @@ def _different(rows: Sequence[dict[str, Any]], name: str) -> int:
     return len({str(one) for row in rows for one in row[name]})
 
 
-def of_file(path: Path, columns: dict[str, Any], start: str | None) -> RecipeDraft:
-    """columns: the fields of the recipe from `columns_of`."""
-    data: dict[str, Any] = {"task": "tags", "train": str(path), **columns}
-    rows = read([path], msgspec.convert(data, Tags))
+def of_folder(path: Path, start: str | None) -> RecipeDraft:
+    """A folder of files: with one or a folder for each part, train among them, such as en-train.conllu; or all as one."""
+    found = files([path])
+    named = [next((part for word in re.split(r"[-_.]", file.name) if (part := part_of(word))), "") for file in found]
+    parts = dict(zip(named, found, strict=True)) if "" not in named and len(set(named)) == len(found) else {}
+    parts = parts or part_folders(path, TaggedTexts.is_text, False)
+    return of_file(path, {}, start, parts if "train" in parts else {})
+
+
+def of_file(
+    path: Path, columns: dict[str, Any], start: str | None, parts: Mapping[str, Path] | None = None
+) -> RecipeDraft:  # fmt: skip
+    """columns: the fields of the recipe from `columns_of`; parts: files or folders of each part, if there are any."""
+    named = {part: str(one) for part, one in (parts or {"train": path}).items()}
+    data: dict[str, Any] = {"task": "tags", **named, **columns}
+    rows = read([Path(named["train"])], msgspec.convert(data, Tags))
     counts = dict(sorted(Counter(label for row in rows for label in row.target).items()))
     words = sum(counts.values())
     if len(rows) < 20:
@@ -92,8 +106,15 @@ def of_file(path: Path, columns: dict[str, Any], start: str | None) -> RecipeDra
         understood.append("The labels mark spans: B- begins one, I- goes on. F1 of whole spans is measured too.")
     if twice := len(rows) - len({row.text for row in rows}):
         understood.append(f"{counted(twice, 'text')} occur again; all copies of a text are in one part.")
-    data |= {"test_held_out": 0.1, "held_out": 0.1}
-    understood.append("A tenth of the texts, drawn at random, is the test part; a tenth of the others chooses the weights.")
+    warnings = class_warnings(counts)
+    if parts:
+        understood.append(f"The parts {listed(list(parts))} are kept.")
+        data |= {} if "validation" in parts else {"held_out": 0.1}
+        if "test" not in parts:
+            warnings.append("There is no test part: what is measured on the validation part has chosen the weights too.")
+    else:
+        data |= {"test_held_out": 0.1, "held_out": 0.1}
+        understood.append("A tenth of the texts, drawn at random, is the test part; a tenth of the others chooses the weights.")
     lengths = sorted(len(row.text) for row in rows)
     usual = lengths[min(len(lengths) - 1, round(0.99 * len(lengths)))]
     length = max(16, min(512, 8 * round(usual * PIECES / 8 + 0.5)))
@@ -108,7 +129,7 @@ def of_file(path: Path, columns: dict[str, Any], start: str | None) -> RecipeDra
         model: dict[str, Any] = {"start": str(Path(start).absolute()), "readout": "each"}
         return RecipeDraft(
             title_of(path), data, model, train, 4, 16, understood, dict(FINE_TUNING), {"samples": 0},
-            class_warnings(counts), comments, example=example, evaluations=3,
+            warnings, comments, example=example, evaluations=3,
         )  # fmt: skip
     model = {
         "width": 64, "layers": 2 if train < 20_000 else 3, "dropout": 0.1,
@@ -117,5 +138,5 @@ def of_file(path: Path, columns: dict[str, Any], start: str | None) -> RecipeDra
     optimiser = {"rate": 2e-3, "decay": 0.1, "floor": 0.01, "betas": [0.9, 0.98], "average": 0.99}
     return RecipeDraft(
         title_of(path), data, model, train, 20, 32 if train < 5000 else 64, understood, optimiser,
-        warnings=class_warnings(counts), comments=comments, example=example,
+        warnings=warnings, comments=comments, example=example,
     )  # fmt: skip

@@ -9,7 +9,7 @@ low precision represents them exactly.
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ LOW_PRECISION = (torch.bfloat16, torch.float16)
 FLOATS: Any = ("features", "image", "wave", "points", "vectors")
 FACTOR, FACTOR_FEW = 6.0, 16.0  # times what rounding explains: two errors of many numbers agree better than those of a few
 MANY = 64
+ANGLE = 0.1  # radians of an angle's error that is named
 
 
 @dataclass
@@ -172,6 +173,8 @@ class _Drift:
             if kept_error < far / FACTOR:
                 short = ", ".join(names[:3])
                 cause = f".to({_name(dtype)}) rounds the buffers {short}: "
+                if (first := wrong_angles_from(self.subject.model, names, dtype)) is not None:
+                    cause += f"angles are off by more than {ANGLE} rad between tokens that are {first:,} positions or more apart; "
                 cause += f"the error is {far:.1e} at positions {FAR} later, {kept_error:.1e} with float32 buffers"
         return PrecisionFault(dtype, cause, where, far)
 
@@ -193,6 +196,23 @@ def _jitter(t: Tensor, generator: Generator) -> Tensor:
     """Each value changed by up to 2^-9 of itself, in float64, so that no low precision represents it exactly."""
     noise = 2 * torch.rand(t.shape, generator=generator, dtype=torch.float64).to(t.device) - 1
     return t.detach().double() * (1 + noise * 2.0**-9)
+
+
+def wrong_angles_from(model: torch.nn.Module, names: Sequence[str], dtype: torch.dtype, angle: float = ANGLE) -> int | None:
+    """The distance from which the angle of a rotation is off by more than `angle`, where buffers are its frequencies.
+
+    names    of buffers; frequencies are recognised by their form: one axis, positive, at most pi, and falling or rising throughout
+    returns  None where none has that form, or where the cast leaves them as they are
+    """
+    largest = 0.0
+    for name in names:
+        b = model.get_buffer(name).detach().double().squeeze()
+        if b.ndim != 1 or len(b) < 2 or not bool(((b > 0) & (b <= math.pi)).all()):
+            continue
+        steps = b.diff()
+        if bool((steps < 0).all()) or bool((steps > 0).all()):
+            largest = max(largest, float((b - b.to(dtype).double()).abs().max()))
+    return math.ceil(angle / largest) if largest > 0 else None
 
 
 def _buffers(model: torch.nn.Module) -> Iterator[str]:
