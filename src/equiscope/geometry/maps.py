@@ -5,7 +5,6 @@ Sources: Deng et al. 2021 (vector neurons), Schütt et al. 2021 (PaiNN), Weiler 
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope import functional
@@ -55,25 +54,32 @@ class EquivariantLinear(nn.Module):
 
 
 class EquivariantNorm(nn.Module):
-    """Normalises each kind of feature: invariant scalars by LayerNorm, the others by their root mean square."""
+    """Normalises each kind of feature: invariant scalars s by LayerNorm, others v by v / sqrt(1 + var(s) + their mean square).
+
+    Scalars vary at every point, so a vector that symmetry sets to 0 stays small near the symmetric arrangement. Divided by its own
+    size alone, it would be large wherever it is not exactly 0, and energies would jump there.
+    """
 
     preserves = IN_SPACE
 
     def __init__(self, widths: Widths, group: Group = "E(3)") -> None:
         super().__init__()
-        self.group, widths = group, checked(widths, group)
-        self.weight = nn.ParameterDict({kind: nn.Parameter(torch.ones(width)) for kind, width in widths.items()})
-        self.bias = nn.Parameter(torch.zeros(widths[PLAIN[group][0]])) if PLAIN[group][0] in widths else None
+        self.plain, widths = PLAIN[group][0], checked(widths, group)
+        self.scalars = nn.LayerNorm(widths[self.plain]) if self.plain in widths else None
 
     def forward(self, x: Features) -> Features:
         features = Features()
+        least: Tensor | float = 1.0
+        if self.scalars is not None:
+            scalars = x[self.plain]
+            features[self.plain] = self.scalars(scalars)
+            least = 1.0 + (scalars - scalars.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)
         for kind, values in x.items():
-            if kind == PLAIN[self.group][0]:
-                features[kind] = F.layer_norm(values, values.shape[-1:], self.weight[kind], self.bias)
-                continue
-            axes = (-2, -1) if is_vector(kind) else (-1,)
-            size = values.square().sum(axes, keepdim=True) / values.shape[-1]
-            features[kind] = values * (size + 1e-1).rsqrt() * self.weight[kind]
+            if is_vector(kind):
+                size = values.square().sum(-2).mean(-1, keepdim=True)
+                features[kind] = values * (size + least).rsqrt().unsqueeze(-2)
+            elif kind != self.plain:
+                features[kind] = values * (values.square().mean(-1, keepdim=True) + least).rsqrt()
         return features
 
 
