@@ -72,8 +72,6 @@ LIMITS = {
         "It is for looking at a trained model: a molecule that rotates, its energy, forces and attention.",
         "It knows ethanol near its equilibrium, as frames of molecular dynamics show it. It knows no other molecule, no broken "
         "bond, no second molecule and no environment; there it answers a number all the same.",
-        "Of a perfectly symmetric arrangement, such as methane, its output does not have the symmetry, and forces close to it are "
-        "large: see the verdict of `stabiliser`.",
         "Do not use it for science: `recipes/ethanol.toml` trains longer, to {longer} meV/Å on the same frames.",
     ],
 }  # fmt: skip

@@ -73,6 +73,19 @@ def test_nothing_breaks_where_an_arrow_vanishes():
     assert (length(x) == 0).all()
 
 
+@pytest.mark.parametrize("group", list(KINDS))
+def test_a_norm_makes_no_small_feature_larger_and_keeps_large_ones_in_bounds(group):
+    norm, x = EquivariantNorm(WIDTHS[group], group).double(), features(WIDTHS[group])
+    for kind in list(x)[1:]:
+        for size, most in ((1e-6, 1e-6 * x[kind].abs()), (1e6, WIDTHS[group][kind] ** 0.5)):
+            assert (norm(Features(x | {kind: size * x[kind]}))[kind].abs() <= most).all()
+
+
+def test_a_norm_without_scalars_makes_nothing_larger():
+    x = features({"1o": 4})
+    assert (EquivariantNorm({"1o": 4}).double()(x)["1o"].abs() < x["1o"].abs()).all()
+
+
 def test_a_bias_on_arrows_would_be_noticed():
     class Biased(nn.Module):
         def forward(self, x):

@@ -5,6 +5,7 @@ import torch
 from tests.geometry.space import places, randomised, turn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.geometry import EquivariantNorm, Features
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.symmetry import derive
 
@@ -103,10 +104,45 @@ def test_one_atom_and_no_neighbour_have_an_energy_and_no_force():
     assert (answer.forces == 0).all()
 
 
+METHANE = torch.tensor([[6, 1, 1, 1, 1]])
+
+
+def methane(displacement=0.0):
+    """Positions [1, 5, 3] in Å; one hydrogen is displaced."""
+    corners = [[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
+    at = torch.tensor(corners, dtype=torch.float64)[None] * 0.63
+    at[0, 1] += displacement * torch.tensor([0.3, 0.5, -0.8], dtype=torch.float64)
+    return at
+
+
 def test_a_methane_carbon_feels_nothing():
-    at = torch.tensor([[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)[None] * 0.63
-    forces = model(products=4, pseudo=4).energy_and_forces(torch.tensor([[6, 1, 1, 1, 1]]), at).forces
+    forces = model(products=4, pseudo=4).energy_and_forces(METHANE, methane()).forces
     assert forces[0, 0].norm() < 1e-9 * forces[0, 1].norm()
+
+
+class NormByOwnSize(EquivariantNorm):
+    """The norm of many models: each vector feature is divided by its own size."""
+
+    def forward(self, x):
+        arrows = x["1o"] * (x["1o"].square().sum((-2, -1), keepdim=True) / x["1o"].shape[-1] + 1e-1).rsqrt()
+        return Features(super().forward(x) | {"1o": arrows})
+
+
+def growth(one):
+    """How much the vectors of the carbon grow with a displacement by 1e-6 Å, which breaks the symmetry of methane."""
+    return float(one.features(METHANE, methane(1e-6))["1o"][0, 0].norm().detach()) / 1e-6
+
+
+def test_near_a_symmetric_arrangement_a_small_displacement_gives_small_vectors():
+    one = model(products=4, cutoff=5.0, filtered=True, layers=3)
+    with torch.no_grad():
+        for p in one.parameters():
+            p.mul_(2)  # as large as Muon makes them
+    assert growth(one) < 100
+    for part in list(one.modules()):
+        if isinstance(part, EquivariantNorm):
+            part.__class__ = NormByOwnSize
+    assert growth(one) > 1e5
 
 
 @pytest.mark.parametrize(
