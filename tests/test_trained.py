@@ -100,6 +100,32 @@ def test_ethanol_answers_its_example_as_its_card_records():
     assert torch.allclose(answer.forces[0], torch.tensor(recorded["forces"], dtype=torch.float64), atol=1e-6)
 
 
+def test_ethanol_is_smooth_at_a_symmetric_arrangement():
+    model = eq.load("ethanol").double()
+    corners = [[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
+    methane, way = 0.63 * torch.tensor(corners, dtype=torch.float64), torch.zeros(5, 3, dtype=torch.float64)
+    way[1] = torch.tensor([0.3, 0.5, -0.8])
+    at = torch.stack([methane + by * way for by in (0.0, 1e-6, 1e-4, 1e-2)])
+    answer = model.energy_and_forces(torch.tensor([[6, 1, 1, 1, 1]]).expand(4, -1), at)
+    assert float((answer.energy - answer.energy[0]).abs().max()) < 1e-3  # eV; it was 0.4 where norms lifted small vectors
+    each = answer.forces[:, 0].norm(dim=-1)
+    assert each[0] < 1e-9
+    assert each[1:] / each[3] == pytest.approx(torch.tensor([1e-4, 1e-2, 1.0], dtype=torch.float64), rel=1e-2)
+
+
+def test_ethanol_has_the_symmetry_of_symmetric_points():
+    (points,) = read_frames(trained.examples("ethanol")[0])
+    audit = eq.check(
+        eq.load("ethanol"),
+        points.numbers[None],
+        points.positions[None].float(),
+        actions=[],
+        properties=["stabiliser"],
+        effort="quick",
+    )
+    assert {row.name: row.verdict for row in audit.rows}["stabiliser"] == "holds"
+
+
 # ------------------------------------------------------------------------------------------------------------------- names
 
 
@@ -193,4 +219,4 @@ def test_the_torsion_of_ethanol_is_as_the_page_shows_and_warned_of_where_it_is_w
     missed = {row["distance"] > 1: [] for row in record["rows"]}
     for row in record["rows"]:
         missed[row["distance"] > 1].append(abs((row["model"] - first["model"]) - (row["reference"] - first["reference"])))
-    assert max(missed[False]) < 0.002 < min(missed[True])
+    assert max(missed[False]) < 0.003 < min(missed[True])
