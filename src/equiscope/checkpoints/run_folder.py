@@ -284,7 +284,8 @@ def build_from(spec: ModelSpec, tensors: dict[str, Tensor], dtype: torch.dtype |
     more = sorted(name for name in tensors.keys() - saved_tensors(model).keys() if not _was_unused(model, name))
     if more:
         raise InputError(
-            f"The checkpoint has {more[0]}, which no part of the run's model reads: it was written by another version."
+            f"The checkpoint has {more[0]}, which no part of the run's model reads: it was written by another version of "
+            "equiscope. Read it with that version, or train again."
         )
     for name, parameter in saved_tensors(model).items():
         if name not in tensors or tensors[name].shape != parameter.shape:
