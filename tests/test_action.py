@@ -65,18 +65,25 @@ def test_the_action_fails_on_a_broken_row_and_writes_its_files(service, tmp_path
 
 
 def test_the_action_accepts_what_its_baseline_accepts(service, tmp_path):
-    asked = {"target": "models:ahead", "properties": "causal", "baseline": "known.toml"}
-    act(service, tmp_path, **asked, args="--effort quick --update-baseline")
-    file = tmp_path / "work/known.toml"
-    file.write_text(file.read_text().replace('reason = ""', f'reason = "{ACCEPTED}"'))
-    code, _ = act(service, tmp_path, **asked, args="--effort quick")
+    (tmp_path / "work/known.toml").write_text(
+        'version = 1\n[[accepted]]\ncommand = "check"\ntarget = "models:ahead"\nrow = "causal"\nverdict = "broken"\n'
+        f'where = "mix"\nreason = "{ACCEPTED}"\n'
+    )
+    code, _ = act(service, tmp_path, target="models:ahead", properties="causal", baseline="known.toml", args="--effort quick")
     assert code == 0
     assert ACCEPTED in Path(service["GITHUB_STEP_SUMMARY"]).read_text()
 
 
 def test_a_target_is_never_run_as_a_command(service, tmp_path):
-    code, _ = act(service, tmp_path, target="$(touch stolen); `touch stolen`")
+    """With a program that only writes down how it is called."""
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin/python"
+    python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/called\n[ "$1" = -c ] || exit 2\n')
+    python.chmod(0o755)
+    target = "$(touch stolen); `touch stolen`"
+    code, _ = act(service | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{service['PATH']}"}, tmp_path, target=target)
     assert code == 2
+    assert (tmp_path / "called").read_text().splitlines()[:4] == ["-m", "equiscope", "check", target]
     assert not (tmp_path / "work/stolen").exists()
 
 
