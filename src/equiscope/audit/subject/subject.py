@@ -278,7 +278,7 @@ def _seeded(seeds: Seeds) -> Iterator[None]:
     numpy = sys.modules.get("numpy")
     python, numbers = random.getstate(), numpy.random.get_state() if numpy is not None else None
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seeds.torch)
+        _seed_torch(seeds.torch)
         random.seed(seeds.python)
         if numpy is not None:
             numpy.random.seed(seeds.numpy)
@@ -288,6 +288,16 @@ def _seeded(seeds: Seeds) -> Iterator[None]:
             random.setstate(python)
             if numpy is not None:
                 numpy.random.set_state(numbers)
+
+
+def _seed_torch(seed: int) -> None:
+    """`torch.manual_seed`. Without an accelerator only the generator of the CPU is seeded: for the others torch would format the
+    stack of calls three times, which takes longer than a small model.
+    """
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 def _numbers(t: Tensor) -> Tensor:
