@@ -24,7 +24,10 @@ def pytest_addoption(parser, pluginmanager):
 
 @pytest.fixture(autouse=True)
 def seeded():
-    torch.manual_seed(0)
+    if torch.accelerator.is_available():
+        torch.manual_seed(0)
+    else:  # for each kind of device that is not here, torch.manual_seed formats the stack of calls
+        torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture
