@@ -44,6 +44,8 @@ class Target(NamedTuple):
 
     notes      where the weights of a checkpoint come from, and what was tolerated
     untrained  whether the weights are known to be random; those of the user's own code may be trained
+    made_up    whether the arguments were made here, and did not come with the model
+    refusal    why no arguments could be made
     """
 
     model: nn.Module
@@ -53,12 +55,15 @@ class Target(NamedTuple):
     title: str
     notes: tuple[str, ...] = ()
     untrained: bool = False
+    made_up: bool = False
+    refusal: InputError | None = None
 
 
-def target(text: str, *, seed: int = 0) -> Target:
+def target(text: str, *, seed: int = 0, needs_inputs: bool = True) -> Target:
     """The model that a text names, with inputs. A user's model keeps its mode; any other is in evaluation mode.
 
-    seed    of random weights and inputs
+    seed          of random weights and inputs
+    needs_inputs  whether it is an error that no inputs can be made; else the target has a `refusal`
 
     raises  InputError where there is no such model, it raises, or no inputs can be made; the message says which
     """
@@ -67,7 +72,10 @@ def target(text: str, *, seed: int = 0) -> Target:
         raise InputError(f"No model was named. {USAGE}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _target(text, seed)
+        found = _target(text, seed)
+    if needs_inputs and found.refusal is not None:
+        raise found.refusal
+    return found
 
 
 def _target(text: str, seed: int) -> Target:
@@ -102,8 +110,11 @@ def _untrained(model: nn.Module, title: str, seed: int) -> Target:
 
 
 def _ready(model: nn.Module, title: str, seed: int) -> Target:
-    example = inputs_for(model, seed=seed)
-    return Target(model, example.args, example.kwargs, example.kinds, title)
+    try:
+        example = inputs_for(model, seed=seed)
+    except InputError as error:
+        return Target(model, (), {}, {}, title, made_up=True, refusal=error)
+    return Target(model, example.args, example.kwargs, example.kinds, title, made_up=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ user's own code
@@ -341,4 +352,5 @@ def _short(error: BaseException) -> str:
 
 
 def _a(value: Any) -> str:
-    return f"a {type(value).__name__}" if value is not None else "nothing (None)"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}" if value is not None else "nothing (None)"

@@ -51,9 +51,18 @@ def parity(
     args, named_inputs = inputs, dict(kwargs or {})
     if not args and not named_inputs:
         own = next((s for kind in ("dump", "module") for s in sources if s.kind == kind and (s.args or s.kwargs)), None)
+        runs = next((s for s in sources if s.kind != "dump"), None)
+        silent = next((s for s in sources if s.kind == "dump" and not (s.args or s.kwargs)), None)
+        if runs is not None and silent is not None and (own is None or own.made_up):
+            raise InputError(
+                f"{silent.title} records no inputs, and {runs.title} comes with none, so the two cannot be compared. Record the "
+                "inputs as input.0, input.1, ..., or let a factory return (model, inputs)."
+            )
         if own is not None:
             args, named_inputs = own.args, own.kwargs
-        elif any(s.kind in ("module", "onnx") for s in sources):
+        elif (refusal := next((s.refusal for s in sources if s.refusal is not None), None)) is not None:
+            raise refusal
+        elif runs is not None:
             raise InputError("Neither A nor B comes with inputs. Give those of one call after the two models.")
 
     def run() -> list[Side]:
@@ -81,7 +90,7 @@ def parity(
             stack.enter_context(in_mode(model, "eval"))
         sides = run()
         quiet = compare_sides(sides[0], sides[1], seed, differences)[0]
-    return _of_mode(comparison, quiet, [s.model is not None and any(s.model is m for m in training) for s in sources])
+    return _of_mode(comparison, quiet, [None if s.model is None else any(s.model is m for m in training) for s in sources])
 
 
 def _on_processes(
@@ -95,20 +104,21 @@ def _on_processes(
     if not inputs and not kwargs:
         inputs, kwargs = source.args, source.kwargs
     if not inputs and not kwargs:
-        raise InputError("A comes without inputs. Give those of one call after the two models.")
+        raise source.refusal or InputError("A comes without inputs. Give those of one call after the two models.")
     named = titles[0] or source.title, titles[1] or (b if isinstance(b, str) else getattr(b, "__name__", "B"))
     return compare_processes(source.model, b, inputs, kwargs, processes, named, seed)
 
 
-def _of_mode(noisy: Parity, quiet: Parity, training: list[bool]) -> Parity:
-    """The comparison in training mode, with what evaluation mode explains."""
-    says = ["training mode" if one else "evaluation mode" for one in training]
+def _of_mode(noisy: Parity, quiet: Parity, training: list[bool | None]) -> Parity:
+    """The comparison in training mode, with what evaluation mode explains. training: of each side; None for a file."""
+    says = ["a file" if one is None else "training mode" if one else "evaluation mode" for one in training]
     if quiet.holds:
         mode = Finding("mode", says[0], says[1], "in evaluation mode both compute the same")
         return msgspec.structs.replace(noisy, kind=mode.kind, cause=mode.text, evidence=mode.evidence, further=[])
-    modes = "Both were in training mode" if all(training) else f"A was in {says[0]} and B in {says[1]}"
+    sides = [f"{side} was in {mode}" for side, mode, one in zip("AB", says, training, strict=True) if one is not None]
+    modes = "Both were in training mode" if all(training) else " and ".join(sides)
     note = f"{modes}. They differ in evaluation mode too, which is what is reported."
-    return msgspec.structs.replace(quiet, notes=[*quiet.notes, note])
+    return msgspec.structs.replace(quiet, notes=[*quiet.notes, note] if quiet.verdict != "undecided" else quiet.notes)
 
 
 def _titles(sources: "list[Source]", titles: tuple[str, str]) -> tuple[str, str]:

@@ -17,29 +17,59 @@ from torch import Tensor
 
 from equiscope import budgets
 from equiscope.audit.parity.sides import Node, Side
-from equiscope.errors import InputError
+from equiscope.errors import InputError, printable
 
 DUMPS = (".npz", ".safetensors")
 INPUT, OUTPUT = "input.", "output"
 
 
 def read_dump(path: Path) -> dict[str, Tensor]:
-    """The named arrays of a file, in its order. Raises InputError for what is no such file or holds Python objects."""
-    if not path.is_file():
-        raise InputError(f"There is no file {path}.")
-    with budgets.undamaged(path):
-        if path.suffix == ".safetensors":
-            from safetensors import safe_open
+    """The named arrays of a file, in its order. Raises InputError for what is no such file, or holds something else."""
+    budgets.regular(path, "an .npz or .safetensors file")
+    return _safetensors(path) if path.suffix == ".safetensors" else _npz(path)
 
-            with safe_open(path, "pt") as file:
-                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, *budgets.DAMAGED) as error:
+        raise InputError(f"{path} is no safetensors file, or a damaged one: {_bare(error)}. Write it again.") from error
+
+
+def _npz(path: Path) -> dict[str, Tensor]:
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is no .npz file, or one that is cut off. Write it with numpy.savez.")
+    try:
+        with budgets.archive(path) as packed:
+            return {one.name.removesuffix(".npy"): _array(packed, one, path) for one in packed}
+    except budgets.DAMAGED as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged: {_bare(error)}. Write it again with numpy.savez.") from error
+
+
+def _array(packed: budgets.Archive, one: budgets.ArchiveMember, path: Path) -> Tensor:
+    """One array of an .npz file."""
+    name = f"{path}: {printable(one.name.removesuffix('.npy'))}"
+    with packed.open(one) as file:
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: torch.from_numpy(np.asarray(arrays[name])) for name in arrays.files}
-        except (ValueError, TypeError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{path} is no file of plain arrays: {' '.join(str(error).split())[:160]}. Write it with numpy.savez."
-            ) from error
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            why = "holds Python objects, which are not read" if "Object arrays" in str(error) else f"is no array: {_bare(error)}"
+            raise InputError(f"{name} {why}. Write arrays of numbers with numpy.savez.") from error
+    try:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    except TypeError as error:
+        raise InputError(
+            f"{name} has the dtype {array.dtype}, which torch does not have. Write numbers, such as float64."
+        ) from error
+
+
+def _bare(error: BaseException) -> str:
+    return " ".join(str(error).split())[:160].rstrip(".: ")
 
 
 def inputs_of_dump(arrays: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:

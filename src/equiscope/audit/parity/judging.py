@@ -63,7 +63,8 @@ def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:
     steps: dict[str, Any] = {"a": a.describe(x), "b": b.describe(y)}
     ours, theirs = a.numbers(x), b.numbers(y)
     if not bool(ours.isfinite().any()) or bool(ours.isnan().any() or theirs.isnan().any()):
-        return ParityRow(name=name, verdict="undecided", note="an output is not a finite number", **steps)
+        sides = [side for side, t in (("A", ours), ("B", theirs)) if not bool(t.isfinite().all())]
+        return ParityRow(name=name, verdict="undecided", note=f"not finite in {' and '.join(sides)}", **steps)
     note, order = "", _axes(ours.shape, theirs.shape)
     if order is None:
         if ours.numel() != theirs.numel():

@@ -17,7 +17,12 @@ from equiscope.errors import InputError
 
 @dataclass
 class Source:
-    """A module, recorded activations or an ONNX file. args, kwargs: the inputs that it comes with."""
+    """A module, recorded activations or an ONNX file.
+
+    args, kwargs  the inputs that it comes with
+    made_up       whether these were made here
+    refusal       why none could be made
+    """
 
     kind: Literal["module", "dump", "onnx"]
     title: str
@@ -26,6 +31,8 @@ class Source:
     path: Path = Path()
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
+    made_up: bool = False
+    refusal: InputError | None = None
 
     @classmethod
     def of(cls, x: Any, side: str, seed: int) -> "Source":
@@ -44,8 +51,10 @@ class Source:
             return cls._dump(read_dump(path), path.name)
         if path.suffix == ".onnx":
             return cls("onnx", path.name, path=path)
-        found = target(str(x), seed=seed)
-        return cls("module", found.title, found.model, args=found.args, kwargs=found.kwargs)
+        found = target(str(x), seed=seed, needs_inputs=False)
+        return cls(
+            "module", found.title, found.model, args=found.args, kwargs=found.kwargs, made_up=found.made_up, refusal=found.refusal
+        )
 
     @classmethod
     def _dump(cls, arrays: dict[str, Tensor], title: str) -> "Source":

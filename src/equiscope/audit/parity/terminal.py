@@ -19,7 +19,8 @@ def lines(parity: Parity) -> RenderableType:
         grid.add_row(*(Text(printable_text(cell), style="" if row.verdict == "holds" else "bold") for cell in row.cells))
     heading = f"A: {parity.a}\nB: {parity.b}\n{parity.aligned} of {parity.values} values of A have an equal in B"
     parts: list[RenderableType] = [Text(printable_text(heading), style="dim"), Text(""), grid, Text("")]
-    parts += _difference("first difference", parity, parity.holds, parity.differs_in_precision)
+    if parity.verdict != "undecided":
+        parts += _difference("first difference", parity, parity.holds, parity.differs_in_precision)
     for number, one in enumerate(parity.further, 2):
         parts += _difference(f"difference {number}", one)
         if one.repeated:
@@ -27,12 +28,19 @@ def lines(parity: Parity) -> RenderableType:
     if parity.drift:
         parts += [Text(""), *_drift(parity.drift)]
     parts += [Text(printable_text(str(one))) for one in parity.answers]
-    parts += [Text(printable_text(f"note: {note}"), style="dim") for note in parity.notes]
+    said = [f"{row.name}: {row.note}" for row in parity.rows if row.note] + parity.notes
+    parts += [Text(printable_text(f"note: {note}"), style="dim") for note in said]
     parts += [
         Text(printable_text(f"{row.name}: accepted by the baseline file: {row.accepted}")) for row in parity.rows if row.accepted
     ]
     words = f"The comparison is {parity.verdict}."
-    words = parity.summary if parity.holds else "They differ in precision alone." if parity.differs_in_precision else words
+    words = (
+        parity.summary
+        if parity.verdict in ("holds", "undecided")
+        else "They differ in precision alone."
+        if parity.differs_in_precision
+        else words
+    )
     return Group(*parts, Text(words, style="bold"))
 
 
