@@ -73,6 +73,10 @@ def test_colour_is_only_beside_a_shape():
         ([row("a", fails=False)], "0 of 1 statements hold; nothing fails; 1 does not hold and need not: a."),
         ([row("a", verdict="undecided", fails=False)], "Nothing could be decided: a."),
         (
+            [row("pure", verdict="holds", fails=False), row("a", verdict="not applicable", fails=False)],
+            "Nothing could be decided: a.",
+        ),
+        (
             [row("a", verdict="holds", fails=False), row("b", verdict="undecided", fails=False)],
             "1 of 2 statements hold; nothing fails; 1 is undecided: b.",
         ),

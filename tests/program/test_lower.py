@@ -127,3 +127,9 @@ def test_a_legend_names_a_parameter():
     page_program = lowered(watch(Named(2, 3), torch.randn(4, 2)))
     weight = next(leaf for leaf in page_program.leaves if leaf.id == "weight.mT")
     assert (weight.symbol, weight.axes, weight.label) == ("W_x", ["row", "column"], "the map")
+
+
+def test_the_variables_of_the_caller_name_no_number():
+    program = watch(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()), torch.randn(2, 4))
+    assert {step.symbol for step in lowered(program).steps}.isdisjoint({"program", "p"})
+    assert {step.source.name for step in program.steps if step.source} == {""}

@@ -1,7 +1,7 @@
 """Where in a model's source code a number was made: the variable that it was assigned to, and the text of the expression.
 
-Read from outside, from the frame that called torch. `gap = i - j` is called "gap"; what `return i - j` made has the name that the
-caller gives it. Code without a file (`exec`, a REPL) has no source, and its numbers no such names.
+Read from outside, from the frame that called torch. `gap = i - j` is called "gap"; what `return i - j` made has the name that its
+caller in the model gives it. Code without a file (`exec`, a REPL) has no source, and its numbers no such names.
 """
 
 import ast
@@ -21,6 +21,7 @@ OWN = Path(__file__).parent
 THROUGH = {*(str(file) for file in OWN.glob("*.py") if file.stem != "composites")} | {
     f"{TORCH}/{file}.py" for file in ("nn/modules/module", "overrides", "_tensor", "nn/functional")
 }
+WATCHER = (str(OWN / "capture.py"), "watch")
 Span = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -64,8 +65,13 @@ def here() -> SourceLocation:
 
 
 def _next(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame that is neither the watcher's nor the machinery of torch's modules."""
+    """The nearest frame of the model that is neither the watcher's nor the machinery of torch's modules.
+
+    None where the watcher called the model: the variables of its caller name no number of the model.
+    """
     while frame is not None and _is_machinery(frame.f_code.co_filename):
+        if (frame.f_code.co_filename, frame.f_code.co_name) == WATCHER:
+            return None
         frame = frame.f_back
     return frame
 

@@ -58,7 +58,7 @@ def summary(audit: Audit) -> str:
         return "Nothing was asked of this model."
     stopped = "." if audit.finished else ". It was stopped before everything was measured."
     if not audit.decided:
-        return f"Nothing could be decided: {_names(rows)}{stopped}"
+        return f"Nothing could be decided: {_names([r for r in rows if not r.holds])}{stopped}"
     rows = [r for r in rows if r.verdict != "not applicable"]
     held = [r for r in rows if r.holds]
     undecided = [r for r in rows if r.verdict == "undecided" and not r.fails]
@@ -131,7 +131,7 @@ def _size(row: Row) -> str:
     if row.verdict == "approximate":
         return f"A true difference, but a small one: {worst} of the output's size{random}{least}."
     if row.error is None:
-        return f"The outputs cannot be compared by a number{random}: one of the two is endless, or has another shape."
+        return f"The outputs cannot be compared by a number{random}: one of the two is not finite, or has another shape."
     return f"The output is off by {worst} of its size{random}{least}."
 
 

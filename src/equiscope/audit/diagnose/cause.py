@@ -22,6 +22,7 @@ from equiscope.symmetry import Inputs
 
 FAR = 4096  # a position beyond the limits in use
 MAX_TOKENS = 12  # tokens that are changed one after another
+MERGING = ("reshape", "view", "flatten")  # that may join the axes of batch and tokens
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -48,12 +49,17 @@ def _order(run: Pass, pair: RunPair, module: nn.Module) -> str:
 
 
 def _batch(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    name = _operation(run, pair, module)
-    return f"{name} over the batch axis" if name else ""
+    operation = culprit(run, pair, module, _other(pair))
+    if operation is None:
+        return ""
+    if operation.name in MERGING and operation.outputs[0].ndim < operation.inputs[0].ndim:  # no row of a sequence can be compared
+        return f"after {operation.name}, which puts all sequences of the batch into one axis"
+    return f"{operation.name} over the batch axis"
 
 
 def _operation(run: Pass, pair: RunPair, module: nn.Module) -> str:
-    return culprit(run, pair, module, _other(pair))
+    operation = culprit(run, pair, module, _other(pair))
+    return "" if operation is None else operation.name
 
 
 def _other(pair: RunPair) -> Inputs:
@@ -66,10 +72,11 @@ def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:
     reach = call or lookahead(run, module, pair.original, int(pair.element.get("changed", 0)))
     if not reach and not (isinstance(pair.transformed, Inputs) and pair.transformed.length == pair.original.length):
         return "the output does not depend on later tokens, but on their number: something depends on the sequence length"
-    step = max(reach.values(), default=0)
+    step, name = max(reach.values(), default=0), _operation(run, pair, module)
     if max(reach, default=0) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
-        return f"token i attends to token i + {step}" + (": the mask is off by one" if step == 1 else f", {step} tokens ahead")
-    name = _operation(run, pair, module)
+        convolves = name.startswith("conv") or name == "pad"
+        wrong = f": the {'padding' if convolves else 'mask'} is off by one" if step == 1 else f", {step} tokens ahead"
+        return f"token i {'reads' if convolves else 'attends to'} token i + {step}{wrong}"
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
     if not call:
         return f"{mixes}: tokens depend on later ones in sequences of {pair.original.length} tokens"
@@ -147,26 +154,38 @@ def _shifted(a: Tensor, b: Tensor) -> bool:
 
 
 def _position_limit(run: Pass, module: nn.Module, call: Call, names: list[str], n: int) -> str:
-    """The position from which on all are equal, found by bisection; empty if there is none."""
+    """The position from which on, or up to which, all are equal, found by bisection; empty if there is none.
 
-    def output_at(position: int) -> Tensor:
-        return _float_output(run, module, _replaced(call, {name: lambda t: _set_first_position(t, position, n) for name in names}))
+    A distance that is clipped, as in T5, gives equal outputs for a first token far away, but not for tokens that are all far away.
+    """
 
-    far_output = output_at(FAR)
-    if not torch.equal(far_output, output_at(FAR - 1)) or torch.equal(far_output, output_at(0)):
+    def output_at(first: int, others: int | None = None) -> Tensor:
+        """The output with the first token at a position, and, where a second is given, all others at that."""
+        return _float_output(run, module, _replaced(call, {name: lambda t: _set_positions(t, first, others, n) for name in names}))
+
+    def limit(end: int, inner: int) -> int:
+        """The position nearest to `inner` that gives the output of `end`."""
+        equal, other, expected = end, inner, output_at(end)
+        while abs(other - equal) > 1:
+            middle = (equal + other) // 2
+            equal, other = (middle, other) if torch.equal(output_at(middle), expected) else (equal, middle)
+        return equal
+
+    def indistinct(a: int, b: int) -> bool:
+        return torch.equal(output_at(a), output_at(b)) and torch.equal(output_at(a, b), output_at(a, a))
+
+    if torch.equal(output_at(0), output_at(FAR)):
         return ""
-    low, high = 0, FAR - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if torch.equal(output_at(middle), far_output) else (middle, high)
-    return f"positions beyond {high} are not distinguished"
+    if indistinct(FAR, FAR - 1):
+        return f"positions beyond {limit(FAR, 0)} are not distinguished"
+    return f"positions up to {limit(0, FAR)} are not distinguished" if indistinct(0, 1) else ""
 
 
-def _set_first_position(t: Tensor, position: int, n: int) -> Tensor:
-    """A copy with the position of the first token set."""
+def _set_positions(t: Tensor, first: int, others: int | None, n: int) -> Tensor:
+    """A copy with the position of the first token set, and with that of all others where it is given."""
     axis = next(iter(of_size(t, n)), t.ndim - 1)
-    t = t.clone()
-    t.select(axis, 0).fill_(position)
+    t = t.clone() if others is None else torch.full_like(t, others)
+    t.select(axis, 0).fill_(first)
     return t
 
 
@@ -279,7 +298,7 @@ def _cached_keys(run: Pass, pair: RunPair, module: nn.Module, sizes: list[int]) 
     if queries and not keys:
         order = all(bool(torch.isclose(k_cached, row[..., None, :], atol=1e-9).all(-1).any(-1).all()) for row in k.unbind(-2))
         return "the keys are those of one pass, but in another order" if order else "the cached keys are not those of one pass"
-    return "queries and keys are those of one pass, but the mask is not" if queries and keys else ""
+    return "queries and keys are those of one pass, but the values, the mask or a bias are not" if queries and keys else ""
 
 
 def _last_call(run: Pass, pair: RunPair, module: nn.Module) -> list[Operation]:

@@ -99,16 +99,16 @@ def _inside(module: nn.Module, recorder: Functions) -> Iterator[None]:
             leave()
 
 
-def culprit(run: Pass, pair: RunPair, module: nn.Module, other: Inputs) -> str:
-    """The name of the first operation that breaks the relation; empty where none is found.
+def culprit(run: Pass, pair: RunPair, module: nn.Module, other: Inputs) -> Operation | None:
+    """The first operation that breaks the relation; None where none is found.
 
     other  inputs with other tokens: values that are equal for them do not depend on tokens, and need not satisfy the relation
     """
     recorded = _first_violation(run, pair, module, other)
     if recorded is None:
-        return ""
+        return None
     original, transformed, _, i = recorded
-    return original[_source(pair, original, transformed, i)].name
+    return original[_source(pair, original, transformed, i)]
 
 
 def responsible_parameter(run: Pass, pair: RunPair, module: nn.Module, other: Inputs) -> str:

@@ -5,7 +5,7 @@ Supported caches: `caches()` of our models, `past_key_values` of transformers an
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -231,7 +231,7 @@ def run_transformers(
         end = start + size
         part = _part(inputs, start, end)
         output = model(**part, **{cache_argument: past}, use_cache=True)
-        past = getattr(output, cache_argument, None) if own_cache is None else own_cache
+        past = _returned(output, cache_argument) if own_cache is None else own_cache
         if past is None:  # some return none and write into the cache that is passed
             past = own_cache = _empty_cache(model, cache_argument)
             output = model(**part, **{cache_argument: past}, use_cache=True)
@@ -253,11 +253,16 @@ def run_transformers(
     return joined
 
 
+def _returned(output: Any, name: str) -> Any:
+    """The cache that a model returns, as an attribute of its output or as a key; None where it returns none."""
+    return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+
+
 def _empty_cache(model: Any, cache_argument: str) -> Any:
     """A cache as generate() of transformers makes it."""
-    library = sys.modules.get("transformers")
-    if library is None or cache_argument != "past_key_values":
-        raise ModelError(f"with use_cache=True the model returns no {cache_argument}")
-    if getattr(model.config, "is_encoder_decoder", False):
+    library, config = sys.modules.get("transformers"), getattr(model, "config", None)
+    if library is None or config is None or cache_argument != "past_key_values":
+        raise ModelError(f"with use_cache=True the output has no {cache_argument}, as an attribute or a key")
+    if getattr(config, "is_encoder_decoder", False):
         return library.EncoderDecoderCache(library.DynamicCache(), library.DynamicCache())
-    return library.DynamicCache(config=model.config)
+    return library.DynamicCache(config=config)
