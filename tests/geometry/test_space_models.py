@@ -145,6 +145,24 @@ def test_near_a_symmetric_arrangement_a_small_displacement_gives_small_vectors()
     assert growth(one) > 1e5
 
 
+class NormOfScalars(EquivariantNorm):
+    """No norm of vectors, as in many models of few layers."""
+
+    def forward(self, x):
+        return Features(super().forward(x) | {"1o": x["1o"]})
+
+
+def test_many_layers_need_a_norm_of_vectors():
+    torch.manual_seed(0)
+    one, (numbers, at) = SpaceModel(PointSpec(("H", "C", "O"), width=16, vectors=8, products=8, layers=12)).double(), atoms()
+    assert one.features(numbers, at)["1o"].abs().max() < 10
+    assert one.energy_and_forces(numbers, at).forces.abs().max() < 100
+    for part in list(one.modules()):
+        if isinstance(part, EquivariantNorm):
+            part.__class__ = NormOfScalars
+    assert not one.features(numbers, at)["1o"].abs().max() < 1e6
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
