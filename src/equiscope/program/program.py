@@ -271,6 +271,16 @@ class Program:
                     self._run_step(step, run, lambda value, numbers: new.get(value, fixed.get(value, numbers)))
         return {value: run.values[value] for value in (*last, *new) if value in run.values}
 
+    def differentiable(self, changes: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Every value, recomputed after changing some leaves, with the graph by which autograd differentiates it."""
+        leaves = {leaf.id: changes.get(leaf.id, leaf.value).detach() for leaf in self.leaves}
+        run = ProgramRun({v: t.requires_grad_(t.is_floating_point() or t.is_complex()) for v, t in leaves.items()}, self)
+        with torch.enable_grad():
+            for step in self.steps:
+                with suppress(ReplayDiverged):
+                    self._run_step(step, run, lambda _, numbers: numbers)
+        return run.values
+
     def _new_value(self, value: int, part: tuple[Any, ...], new: "Tensor | float | NewValue") -> "NewValue":
         """From the recomputed value to the one with a part replaced."""
         recorded = self.values[value]

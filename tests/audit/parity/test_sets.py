@@ -12,10 +12,11 @@ import pytest
 from .planted_again import cases as again
 from .planted_by_others import judged as by_others
 from .planted_by_others.judged import judge, judge_healthy
+from .planted_kinds import cases as kinds
 from .planted_third import cases as third
 
 HERE = Path(__file__).parent
-SETS = {"planted_by_others": by_others, "planted_again": again, "planted_third": third}
+SETS = {"planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds}
 KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
 DEFAULT = {
     "planted_by_others": {
@@ -30,6 +31,10 @@ DEFAULT = {
     },
     "planted_third": {
         "llama-head_order-torch", "moe-norm_kind-torch", "gpt2-position_offset-onnx", "healthy-whisper-torch",
+    },
+    "planted_kinds": {
+        "kinds-crew-activation-torch", "kinds-apart_chunks-mask_alignment-torch", "kinds-gated-bias-torch",
+        "kinds-translator-embedding_scale-torch", "kinds-row_by_copy-scale-torch", "healthy-kinds-bank-torch",
     },
 }  # fmt: skip
 

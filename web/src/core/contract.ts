@@ -1674,7 +1674,7 @@ export interface SolverOutput {
  *     step_a     the first step whose result has no equal on the other side, of A; step_b: of B
  *     cause      the difference that explains it, in words; kind: its name in `equiscope.audit.CAUSES`; both empty where no
  *                listed cause reproduces it
- *     evidence   what was computed to confirm the cause
+ *     evidence   what was computed to confirm the cause; where there is none, which changes were tried
  *     further    differences behind the first one, in the order in which A computes
  *     rows       a comparison for each output
  *     aligned    values of A with an equal value in B; values: of A, in all; ties: of the aligned ones, values that order decided

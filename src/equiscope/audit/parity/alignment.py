@@ -4,6 +4,9 @@ Two values are equal if their sorted numbers differ by rounding, so that a trans
 Of split and joined tensors both sides mostly hold the parts; where one side stacks what the other computes apart, as the results of
 experts, the parts together equal the stack. Where several values match equally, the order of computation
 decides. Constant tensors carry no information and are not aligned.
+
+Where the sides differ, two more kinds of values are no difference: scores that are equal where nothing hides them, and results for
+some tokens, as of an expert, that the other side computes for all.
 """
 
 from collections import defaultdict
@@ -12,23 +15,34 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from equiscope.audit.parity.sides import MOVEMENT, Side
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, SOFTMAX, Side
 from equiscope.symmetry.measure import PRECISION, shrinks
 
 STORED = 2.0**-24  # the rounding error of a number that float32 stores
 ONE_PRECISION = 32  # times the rounding error of one pass: where a side has one precision, a larger error is a difference
+FAR = 1e3  # times the rounding error of a stored number: outputs that are further apart
 STACK = 64  # the most values that are compared as one stack
+MASKING = {"add", "radd", "Add", "masked_fill", "where", "Where"}  # steps between scores and their softmax that may hide some
 DISTINCT = 3  # a tensor with fewer different numbers is not aligned
 
 
 @dataclass
 class Alignment:
-    """pairs: value of A -> equal value of B; back: of B -> of A. ties: pairs that order decided."""
+    """pairs: value of A -> equal value of B; back: of B -> of A. ties: pairs that order decided.
+
+    parts, parts_back  the same of values that are equal only in what counts: see `align_parts`
+    """
 
     pairs: dict[int, int] = field(default_factory=dict)
     back: dict[int, int] = field(default_factory=dict)
+    parts: dict[int, int] = field(default_factory=dict)
+    parts_back: dict[int, int] = field(default_factory=dict)
     ties: int = 0
     candidates: int = 0
+
+    def mirrored(self) -> "Alignment":
+        """The same with A and B exchanged."""
+        return Alignment(self.back, self.pairs, self.parts_back, self.parts)
 
 
 class Fingerprints:
@@ -122,8 +136,7 @@ def align(a: Side, b: Side) -> tuple[Alignment, Fingerprints, Fingerprints]:
         for other in equal:
             alignment.back.setdefault(other, value)
     _stacked(alignment, first, second)
-    mirrored = Alignment(alignment.back, alignment.pairs)
-    _stacked(mirrored, second, first)
+    _stacked(alignment.mirrored(), second, first)
     return alignment, first, second
 
 
@@ -136,7 +149,7 @@ def _stacked(alignment: Alignment, first: Fingerprints, second: Fingerprints) ->
         known = a.is_number(group[0]) and a.maker[group[0]].op not in MOVEMENT
         if not known or all(value in alignment.pairs for value in group):
             continue
-        size = len(group) * a.high[group[0]].numel()
+        size = sum(a.high[value].numel() for value in group)
         alike = [value for value in free if b.high[value].numel() == size and second.sorted(value) is not None]
         mine = sorted_numbers(torch.cat([a.numbers(value).flatten() for value in group])) if alike else None
         for value in alike if mine is not None else ():
@@ -148,6 +161,124 @@ def _stacked(alignment: Alignment, first: Fingerprints, second: Fingerprints) ->
                 alignment.back[value] = group[0]
                 alignment.pairs.update({one: value for one in group if one not in alignment.pairs})
                 break
+
+
+def align_parts(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> None:
+    """Add values that are equal in what counts: scores where nothing hides them, and results for some of the tokens.
+
+    Where the outputs are far apart, values that differ by no more than storing a parameter in float32 are equal too.
+    """
+    _scores(alignment, first.side, second.side)
+    _stored(alignment, first, second)
+    _rows(alignment, first, second)
+    _rows(alignment.mirrored(), second, first)
+
+
+def _scores(alignment: Alignment, a: Side, b: Side) -> None:
+    """Scores of A and B that differ only in the number that hides a pair."""
+    mine, theirs = (
+        {v: shown for v in _values(side) if v not in paired and (shown := _visible(side, v)) is not None}
+        for side, paired in ((a, alignment.pairs), (b, alignment.back))
+    )
+    for value, numbers in mine.items():
+        for other, given in theirs.items():
+            if a.high[value].numel() != b.high[other].numel() or numbers.shape != given.shape:
+                continue
+            if is_rounding(difference(numbers, given)) and (_are_scores(a, value) or _are_scores(b, other)):
+                alignment.parts.setdefault(value, other)
+                alignment.parts_back.setdefault(other, value)
+
+
+def _stored(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> None:
+    """Values that differ as a parameter does that one side scaled before it was stored."""
+    a, b = first.side, second.side
+    pairs = output_pairs(a, b)
+    far = [
+        difference(a.numbers(x).flatten(), b.numbers(y).flatten()) for _, x, y in pairs if a.high[x].numel() == b.high[y].numel()
+    ]
+    if far and max(far) < FAR * STORED:
+        return
+    mine, theirs = (
+        [(v, t, size_of(t)) for v in _values(side) if v not in paired and v in side.maker and (t := prints.sorted(v)) is not None]
+        for side, prints, paired in ((a, first, alignment.pairs), (b, second, alignment.back))
+    )
+    for value, numbers, size in mine:
+        for other, given, norm in theirs:
+            if given.shape == numbers.shape and abs(size - norm) <= 4 * STORED * size and difference(numbers, given) <= 2 * STORED:
+                alignment.parts.setdefault(value, other)
+                alignment.parts_back.setdefault(other, value)
+
+
+def _visible(side: Side, value: int) -> Tensor | None:
+    """The numbers, sorted, that are not hidden; None where none is hidden."""
+    if not side.is_number(value) or value not in side.maker:
+        return None
+    t = side.numbers(value)
+    return sorted_numbers(t[t > HIDDEN]) if bool((t <= HIDDEN).any()) and not bool(t.isnan().any()) else None
+
+
+def _are_scores(side: Side, value: int) -> bool:
+    """Whether a softmax alone reads these numbers, perhaps moved or added to."""
+    todo, seen = [value], {value}
+    while todo:
+        for node in side.users.get(todo.pop(), []):
+            if node.op in SOFTMAX or node.value in seen:
+                continue
+            if node.op not in MOVEMENT | MASKING:
+                return False
+            seen.add(node.value)
+            todo.append(node.value)
+    return not seen & set(side.outputs.values())
+
+
+def _rows(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> None:
+    """Add the values of A, results of one kind for some of the tokens each, whose rows are rows of one value of B."""
+    a, b = first.side, second.side
+    known, single = set(alignment.pairs) | set(alignment.parts), a.single or b.single
+    rows: dict[tuple[int, int], ProjectedRows] = {}
+    for group in {id(group): group for group in a.siblings.values() if 1 < len(group) <= STACK}.values():
+        some = [v for v in group if a.is_number(v) and a.high[v].numel() and a.high[v].ndim > 1]
+        tokens = {v: tuple(float(a.numbers(x).sum()) for x in a.parents(v)[:1] if a.is_number(x)) for v in some}
+        if len(set(tokens.values())) < 2 or known >= set(some) or (width := a.high[some[0]].shape[-1]) < DISTINCT:
+            continue
+        mine = {v: ProjectedRows.of(a.numbers(v)) for v in some}
+        for other in _values(b):
+            t = b.high[other]
+            for axis in (i for i, n in enumerate(t.shape) if n == width and b.is_number(other) and not t.is_complex()):
+                if (other, axis) not in rows:
+                    rows[other, axis] = ProjectedRows.of(b.numbers(other).movedim(axis, -1))
+                hits = [v for v in some if rows[other, axis].hold(mine[v], single)]
+                alignment.parts.update({v: other for v in hits if v not in alignment.parts})
+                if len(hits) > 1 and {tokens[v] for v in hits} == set(tokens.values()):
+                    alignment.parts_back.setdefault(other, some[0])
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedRows:
+    """The rows [R, K] of a tensor, in the order of their products with one direction."""
+
+    rows: Tensor
+    products: Tensor
+
+    @classmethod
+    def of(cls, t: Tensor) -> "ProjectedRows":
+        """Along the last axis."""
+        rows = t.reshape(-1, t.shape[-1])
+        products = rows @ torch.randn(t.shape[-1], dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        order = products.argsort()
+        return cls(rows[order], products[order])
+
+    def hold(self, wanted: "ProjectedRows", single: bool) -> bool:
+        """Whether each of the wanted rows is one of these, up to rounding."""
+        if not len(self.rows) or sorted_numbers(wanted.rows) is None:
+            return False
+        after = torch.searchsorted(self.products, wanted.products).clamp(max=len(self.rows) - 1)
+        before = (after - 1).clamp(min=0)
+        gaps = [(self.products[i] - wanted.products).abs() for i in (before, after)]
+        if not bool((torch.minimum(*gaps) <= 1e-4 * wanted.products.abs().max()).all()):
+            return False
+        error = difference(wanted.rows, self.rows[torch.where(gaps[0] < gaps[1], before, after)])
+        return is_rounding(error) or (single and error <= ONE_PRECISION * STORED)
 
 
 def same(first: Fingerprints, a: int, second: Fingerprints, b: int) -> bool:
@@ -194,6 +325,7 @@ __all__ = [
     "Alignment",
     "Fingerprints",
     "align",
+    "align_parts",
     "difference",
     "floor",
     "is_rounding",

@@ -16,6 +16,7 @@ from equiscope.audit.parity.alignment import (
     STORED,
     Alignment,
     Fingerprints,
+    align_parts,
     difference,
     is_rounding,
     size_of,
@@ -23,6 +24,8 @@ from equiscope.audit.parity.alignment import (
 )
 from equiscope.audit.parity.sides import MOVEMENT, Node, Side
 
+PICKS = {"max", "min", "amax", "amin", "topk", "sort", "gather", "scatter", "index_select"}  # another step is reported rather
+BEFORE = 24  # values before a step
 REGION = 400  # values after the divergence in which a cause is sought
 
 
@@ -33,7 +36,9 @@ class Divergence:
     a_step, b_step      the first unexplained step of each
     a_region, b_region  unexplained values from there, in order
     reproducing         changes of A's values after which A was seen to compute a value of B, in the order in which they were tried
+    replays             of each change that was tried, on either side, whether numbers of the other side appeared soon
     whole               whether a cause must explain all of the difference, as if it were the only one
+    rows                those of the outputs that a cause has to explain; empty: all
     """
 
     a: Side
@@ -46,15 +51,16 @@ class Divergence:
     a_explained: Set[int]
     b_explained: Set[int]
     reproducing: list[dict[int, Tensor]] = field(default_factory=list)
+    replays: list[bool] = field(default_factory=list)
     whole: bool = True
+    rows: tuple[int, ...] = ()
 
     def mirrored(self) -> "Divergence":
         """The same with A and B exchanged."""
         assert self.b_step is not None
-        exchanged = Alignment(self.alignment.back, self.alignment.pairs)
         return Divergence(
-            self.b, self.a, exchanged, self.b_step, self.a_step, self.b_region, self.a_region, self.b_explained, self.a_explained,
-            whole=self.whole,
+            self.b, self.a, self.alignment.mirrored(), self.b_step, self.a_step, self.b_region, self.a_region,
+            self.b_explained, self.a_explained, replays=self.replays, whole=self.whole, rows=self.rows,
         )  # fmt: skip
 
     @cached_property
@@ -82,25 +88,31 @@ class Divergence:
         return [value for value in near if value in self.a_explained][:most]
 
 
-def divergence(a: Side, b: Side, alignment: Alignment, first: Fingerprints, second: Fingerprints) -> Divergence | None:
-    """Where two sides diverge; None where nothing does."""
-    a_explained, b_explained = explained(a, set(alignment.pairs), first), explained(b, set(alignment.back), second)
+def divergence(
+    a: Side, b: Side, alignment: Alignment, first: Fingerprints, second: Fingerprints, rows: tuple[int, ...] = ()
+) -> Divergence | None:
+    """Where two sides diverge, in these rows of the outputs; None where nothing does."""
+    align_parts(alignment, first, second)
+    pairs, back = alignment.pairs | alignment.parts, alignment.back | alignment.parts_back
+    a_explained, b_explained = explained(a, set(pairs), first), explained(b, set(back), second)
     a_steps, b_steps = frontier(a, a_explained), frontier(b, b_explained)
     if not a_steps and not b_steps:
         return None
     a_steps, b_steps = a_steps or _last(a), b_steps or _last(b)
     if not a_steps:
         return None
-    step = a_steps[0]
-    matched = _boundary(a, step, alignment.pairs)
+    step = next((node for node in a_steps if node.op not in PICKS), a_steps[0])
+    near, matched = _nearest(a, step, set(pairs)), {x for x in a.ancestors(step.value, BEFORE) if x in pairs}
 
-    def shared(node: Node) -> tuple[int, int]:
-        return -len(matched & {alignment.back[x] for x in b.ancestors(node.value, 24) if x in alignment.back}), b_steps.index(node)
+    def shared(node: Node) -> tuple[int, int, int]:
+        close = {back[x] for x in _nearest(b, node, set(back))}
+        far = {back[x] for x in b.ancestors(node.value, BEFORE) if x in back}
+        return -len(near & close), -len(matched & far), b_steps.index(node)
 
     other = min(b_steps, key=shared) if b_steps else None
     return Divergence(
         a, b, alignment, step, other, _region(a, step, a_explained), [] if other is None else _region(b, other, b_explained),
-        a_explained, b_explained,
+        a_explained, b_explained, rows=rows,
     )  # fmt: skip
 
 
@@ -121,14 +133,8 @@ def explained(side: Side, matched: set[int], prints: Fingerprints) -> set[int]:
 
 def frontier(side: Side, done: set[int]) -> list[Node]:
     """Unexplained steps whose inputs are all explained and that an output depends on, in order."""
-    needed, found = set(side.outputs.values()), []
-    for node in reversed(side.nodes):
-        if node.value in needed:
-            needed.update(node.inputs)
-            unexplained = node.value in side.moving and node.value not in done
-            if unexplained and all(value in done for value in node.inputs if value in side.moving):
-                found.append(node)
-    return found[::-1]
+    steps = (node for node in side.nodes if node.value in side.needed and node.value in side.moving and node.value not in done)
+    return [node for node in steps if all(value in done for value in node.inputs if value in side.moving)]
 
 
 def _last(side: Side) -> list[Node]:
@@ -136,11 +142,22 @@ def _last(side: Side) -> list[Node]:
     return [side.maker[value] for value in side.outputs.values() if value in side.maker][-1:]
 
 
-def _boundary(side: Side, node: Node, pairs: dict[int, int]) -> set[int]:
-    return {value for value in side.ancestors(node.value, 24) if value in pairs}
+def _nearest(side: Side, node: Node, paired: set[int]) -> set[int]:
+    """The values with an equal on the other side from which this step goes on."""
+    found, todo, seen = set[int](), side.parents(node.value), set[int]()
+    while todo and len(seen) < BEFORE:
+        value = todo.pop(0)
+        if value not in seen:
+            seen.add(value)
+            if value in paired:
+                found.add(value)
+            else:
+                todo += side.parents(value)
+    return found
 
 
 def _region(side: Side, node: Node, done: set[int]) -> list[int]:
     """Unexplained values from a step on."""
     start = side.nodes.index(node)
-    return [n.value for n in side.nodes[start:] if n.value in side.moving and n.value not in done][:REGION]
+    later = (n for n in side.nodes[start:] if n.value in side.moving and n.value not in done)
+    return [n.value for n in later if n.value in side.needed or not n.op][:REGION]

@@ -59,16 +59,15 @@ def _without_numbers(text: str) -> str:
 
 def steps_of(d: Divergence, finding: Finding) -> tuple[ParityStep, ParityStep | None]:
     """The first step that differs, of A and of B."""
-    in_a, in_b = (None, finding.at) if d.a.program is None else (finding.at, None)
-    ours = d.a.describe(d.a_step.value if in_a is None else in_a)
-    return ours, None if d.b_step is None else d.b.describe(d.b_step.value if in_b is None else in_b)
+    ours = d.a.describe(d.a_step.value if finding.at_a is None else finding.at_a)
+    return ours, None if d.b_step is None else d.b.describe(d.b_step.value if finding.at_b is None else finding.at_b)
 
 
 def differences(first: Divergence, finding: Finding, most: int) -> list[ModelDifference]:
     """The first difference and those behind it, in the order in which A computes, up to a number of them."""
     found = [ModelDifference(finding, [steps_of(first, finding)])]
     where: Divergence | None = first
-    for _ in range(ROUNDS if most > 1 else 0):
+    for _ in range(ROUNDS if most > 1 and not first.rows else 0):
         pair = None if where is None or finding.kind in LAST else _mended(where, finding)
         if pair is None:
             break

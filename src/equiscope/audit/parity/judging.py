@@ -20,6 +20,7 @@ from equiscope.audit.parity.alignment import (
 from equiscope.audit.parity.causes import Finding, find
 from equiscope.audit.parity.divergence import Divergence, divergence
 from equiscope.audit.parity.further import differences
+from equiscope.audit.parity.rows import differing, of_rows
 from equiscope.audit.parity.side_by_side import layers
 from equiscope.audit.parity.sides import Side, with_tables_of
 from equiscope.audit.verdict import SEVERITY, StatementErrors
@@ -38,13 +39,16 @@ def compare_sides(a: Side, b: Side, seed: int = 0, most: int = 1) -> tuple[Parit
         a = with_tables_of(a, b)
         rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
     verdict = max((row.verdict for row in rows), key=SEVERITY.__getitem__)
+    notes = [*a.notes, *b.notes]
     where: Divergence | None = None
     alignment, first, second = align(a, b) if most else (Alignment(), None, None)
     if verdict != "holds" and first is not None and second is not None:
         where = divergence(a, b, alignment, first, second)
+    if where is not None and (some := differing(a, b)):
+        where, note = _in_rows(where, some)
+        notes.append(note)
     found = [] if where is None else differences(where, find(where), most)
     finding, (step_a, step_b) = (found[0].finding, found[0].steps[0]) if found else (Finding("", ""), (None, None))
-    notes = [*a.notes, *b.notes]
     if alignment.ties:
         notes.append(f"{alignment.ties} values had several equals in B; the order of computation decided.")
     record = Parity(
@@ -56,6 +60,21 @@ def compare_sides(a: Side, b: Side, seed: int = 0, most: int = 1) -> tuple[Parit
         versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     )  # fmt: skip
     return record, alignment
+
+
+def _in_rows(where: Divergence, rows: list[int]) -> tuple[Divergence, str]:
+    """The divergence where only some rows of the batch differ, without values that only others depend on; and a note."""
+    a, b = where.a, where.b
+    size = len(b.numbers(next(iter(b.outputs.values()))))
+    which = f"row{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}"
+    note = f"Only {which} of the batch of {size} differ{'s' * (len(rows) == 1)}, counted from 0."
+    limited = [of_rows(side, rows) for side in (a, b)]
+    if limited == [None, None]:
+        return where, note
+    a, b = (side if one is None else one for side, one in zip((a, b), limited, strict=True))
+    alignment, first, second = align(a, b)
+    inside = divergence(a, b, alignment, first, second, tuple(rows))
+    return (where, note) if inside is None else (inside, note)
 
 
 def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:

@@ -31,6 +31,8 @@ MOVEMENT = {
     "Cast", "Neg",
 }  # fmt: skip
 CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "alias", "half", "bfloat16", "convert_element_type"}
+SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
+HIDDEN = -5e3  # scores below it are masked
 STORED = (torch.bfloat16, torch.float16, torch.float32)  # precisions of tables
 INFINITE = 1e30  # a masked score is minus infinity or the largest number of the dtype
 
@@ -99,7 +101,7 @@ class Side:
         for node in self.nodes:
             if node.value in self.moving:
                 read = tuple(kinds.get(x, tuple(self.high[x].shape)) for x in node.inputs)
-                key = (node.op, tuple(self.high[node.value].shape), read)
+                key = (node.op, self.high[node.value].ndim, tuple(self.high[node.value].shape[1:]), read)  # experts get few tokens
                 kinds[node.value] = number = known.setdefault(key, -1 - len(known))
                 groups.setdefault(number, []).append(node.value)
         return {value: group for group in groups.values() for value in group}

@@ -55,6 +55,8 @@ def _difference(title: str, one: Parity | ParityDifference, holds: bool = False,
         parts.append(Text(f"  tried: {one.evidence}", style="dim"))
     elif not holds:
         parts.append(Text("cause: none of the listed ones reproduces B's numbers"))
+        if one.evidence:
+            parts.append(Text(printable_text(f"  tried: {one.evidence}"), style="dim"))
     return parts
 
 

@@ -4,6 +4,7 @@ A hypothesis takes A's inputs of that step, computes them with one change, and c
 with the sides exchanged. The first one that reproduces the other side is the cause.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,50 +27,67 @@ from equiscope.audit.parity.sides import MOVEMENT
 NEXT = 32  # steps of A that may be the one where recorded activations begin to differ
 Hypothesis = Callable[[Divergence], Finding | None]
 
-HYPOTHESES: tuple[Hypothesis, ...] = (
-    parameters.bias, parameters.transposed, parameters.tied, parameters.other_weights, elementwise.embedding_scale, norms.norm,
-    norms.norm_parameters, activations.activation, elementwise.position_offset, sums.changed_term, rotary.rotation,
-    attention.attention, attention.value_heads, elementwise.cap, norms.placement, exchanged.fused_layout, elementwise.residual,
-    elementwise.factor, exchanged.other_input, exchanged.order_of_parts,
-    transplanted.mask, transplanted.number, transplanted.order,
-)  # fmt: skip
+HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried -> what is changed, in words
+    parameters.bias: "a bias", parameters.transposed: "a transposed weight", parameters.tied: "a tied head",
+    parameters.other_weights: "other parameters", elementwise.embedding_scale: "the scale of the embedding", norms.norm: "a norm",
+    norms.norm_parameters: "the parameters of a norm", activations.activation: "an activation",
+    elementwise.position_offset: "positions", sums.changed_term: "a term of a sum", rotary.rotation: "a rotary embedding",
+    attention.attention: "the scores of attention", attention.value_heads: "the order of heads", elementwise.cap: "a soft-cap",
+    norms.placement: "the placement of a norm", exchanged.fused_layout: "the layout of a fused projection",
+    elementwise.residual: "a residual", elementwise.factor: "a factor", exchanged.other_input: "what a step reads",
+    exchanged.order_of_parts: "the order of parts", transplanted.mask: "a mask", transplanted.number: "a number in the code",
+    transplanted.order: "the order of numbers",
+}  # fmt: skip
 
 
 def find(divergence: Divergence) -> Finding:
-    """The first cause that reproduces the other side; an empty one where none does."""
+    """The first cause that reproduces the other side. Where none does: no kind, and as evidence what was tried."""
     if divergence.b_step is None:
         return Finding("", "")
+    tried = Counter[str]()
     if divergence.b.program is None and not divergence.b_step.op:
-        return _of_recorded(divergence)
-    if divergence.a.program is None and not divergence.a_step.op:
-        return _of_recorded(divergence.mirrored()).mirrored()
-    return _first(divergence)
+        found = _of_recorded(divergence, tried)
+    elif divergence.a.program is None and not divergence.a_step.op:
+        found = _of_recorded(divergence.mirrored(), tried).mirrored()
+    else:
+        found = _first(divergence, tried)
+    return found if found.kind else Finding("", "", evidence=_changes(tried))
 
 
-def _first(divergence: Divergence) -> Finding:
+def _changes(tried: Counter[str]) -> str:
+    """What was tried, in words."""
+    changes = ", ".join(f"{what} ({count})" for what, count in tried.items() if count)
+    return f"{tried.total()} changes of one side, of which none gives the other side's outputs: {changes}" if changes else ""
+
+
+def _first(divergence: Divergence, tried: Counter[str]) -> Finding:
     """A cause of the whole difference; where the models differ in several ways, one that explains several steps."""
-    found = _confirmed(divergence)
-    return found if found.kind else _confirmed(replace(divergence, whole=False))
+    near = dict.fromkeys(HYPOTHESES, True)
+    found = _confirmed(divergence, tried, near)
+    return found if found.kind else _confirmed(replace(divergence, whole=False), Counter(), near)
 
 
-def _of_recorded(divergence: Divergence) -> Finding:
+def _of_recorded(divergence: Divergence, tried: Counter[str]) -> Finding:
     """Of recorded activations: they do not hold every value, so that the step that differs is one of A's next."""
     known, region = set(divergence.a_explained), divergence.a_region
     for i, node in enumerate(first_nodes(divergence.a, region, NEXT)):
         if node.op not in MOVEMENT:
-            found = _first(replace(divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known)))
+            found = _first(replace(divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known)), tried)
             if found.kind:
-                return replace(found, at=node.value if found.at is None else found.at)
+                return replace(found, at_a=node.value if found.at_a is None else found.at_a)
         known.add(node.value)
     return Finding("", "")
 
 
-def _confirmed(divergence: Divergence) -> Finding:
+def _confirmed(divergence: Divergence, tried: Counter[str], near: dict[Hypothesis, bool]) -> Finding:
+    """The first hypothesis among the near ones; then near are those with which numbers of the other side appeared."""
     both = divergence, divergence.mirrored()
-    for hypothesis in HYPOTHESES:
-        for swapped in (False, True):
+    for hypothesis, words in HYPOTHESES.items():
+        start = len(divergence.replays)
+        for swapped in (False, True) if near[hypothesis] else ():
             side = both[swapped]
             side.reproducing.clear()
+            before = len(side.replays)
             try:
                 found = hypothesis(side)
             except (
@@ -80,9 +98,11 @@ def _confirmed(divergence: Divergence) -> Finding:
                 KeyError,
             ):  # numbers of a shape that the hypothesis does not have
                 found = None
+            tried[words] += len(side.replays) - before
             if found is not None:
                 found = replace(found, mend_a=side.reproducing[-1]) if side.reproducing else found
                 return found.mirrored() if swapped else found
+        near[hypothesis] = any(divergence.replays[start:])
     return Finding("", "")
 
 

@@ -3,17 +3,20 @@
 import torch
 from torch import Tensor
 
+from equiscope.audit.parity.alignment import difference, is_rounding
 from equiscope.audit.parity.causes.contractions import contraction
 from equiscope.audit.parity.causes.elementwise import solve_cap
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.masks import named
 from equiscope.audit.parity.causes.replayed import downstream, reproduces
-from equiscope.audit.parity.causes.scores import CLOSE, HIDDEN, PRODUCT, AttentionScores, close, first_scores, matched_heads
+from equiscope.audit.parity.causes.scores import CLOSE, PRODUCT, AttentionScores, close, first_scores, matched_heads
 from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Side
 
 NEAR = 16
 USES = "query heads use key heads "
 Changed = tuple[Finding, Tensor] | None  # a finding, and A's attention weights with this change
+SCALES = {"mul", "rmul", "Mul", "div", "Div", "truediv"}
 AXES = {-1: "keys", -2: "queries"}
 
 
@@ -65,7 +68,7 @@ def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     logits, weights = b.logits[order], b.weights[order]
     visible = logits > HIDDEN
     both = a.visible & visible
-    if torch.equal(a.visible, visible) or not close(a.logits, logits, both):
+    if torch.equal(a.visible, visible) or (bool(both.any()) and not close(a.logits, logits, both)):
         return None
     full = a.logits
     if bool((visible & ~a.visible).any()):
@@ -107,9 +110,9 @@ def _scale(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     rate = (a.scores * scores)[both].sum() / a.scores[both].square().sum()
     if abs(rate.item() - 1) < CLOSE or not close(a.scores * rate, scores, both):
         return None
-    scale_a, scale_b = _scale_of(a), _scale_of(b)
-    if scale_a is not None and scale_b is not None and abs(scale_a / scale_b - 1) < 1e-9:
-        return None  # the queries or keys differ, by a factor
+    scale_a = _scale_of(a)
+    if scale_a is not None:
+        scale_a *= _scaled_before(d.a, a.query_value) * _scaled_before(d.a, a.key_value)
     bounded = a.scores * rate if b.cap is None else (a.scores * rate / b.cap).tanh() * b.cap
     weights = torch.where(visible, bounded, -torch.inf).softmax(-1).nan_to_num()
     if torch.equal(a.visible, visible) and not close(weights, b.weights[order], visible):
@@ -130,6 +133,22 @@ def _scale_of(s: AttentionScores) -> float | None:
     product = s.query @ s.key.mT
     rate = ((product * s.scores)[s.visible].sum() / product[s.visible].square().sum()).item()
     return rate if close(product * rate, s.scores, s.visible) else None
+
+
+def _scaled_before(side: Side, value: int) -> float:
+    """The factor by which queries or keys were multiplied before their product."""
+    factor = 1.0
+    while (node := side.maker.get(value)) is not None and len(before := side.parents(value)) == 1:
+        x, y = side.numbers(before[0]).flatten(), side.numbers(value).flatten()
+        if node.op in SCALES and x.shape == y.shape:
+            rate = ((x * y).sum() / x.square().sum()).item()
+            if not is_rounding(difference(y, x * rate)):
+                break
+            factor *= rate
+        elif node.op not in MOVEMENT:
+            break
+        value = before[0]
+    return factor
 
 
 def _scale_with_bias(a: AttentionScores, b: AttentionScores) -> Changed:

@@ -11,18 +11,22 @@ from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import before_softmax, offset, shifts
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT
+from equiscope.audit.parity.sides import MOVEMENT, Node
 
 NEAR = 6
 
 
 def embedding_scale(d: Divergence) -> Finding | None:
-    """B multiplies the token embedding by another factor than A."""
+    """B multiplies the token embedding by another factor than A, also where several inputs read one table."""
     for value in [*d.explained_inputs(4), *d.a_region[:2]]:
-        if not _is_embedding(d, value):
+        rows = _embedding(d, value)
+        found = None if rows is None else _factor(d, value)
+        if rows is None or found is None:
             continue
-        found = _factor(d, value)
-        if found is None or not reproduces(d, {value: d.a.numbers(value) * found[0]}):
+        table = parameters_of(d.a, rows)
+        same = [node.value for node in d.a.nodes if node.op == rows.op and parameters_of(d.a, node) == table]
+        scaled = [{v: d.a.numbers(v) * found[0] for v in values} for values in ([value], same)]
+        if not any(reproduces(d, changes) for changes in (scaled if len(same) > 1 else scaled[:1])):
             continue
         width = d.a.high[value].shape[-1]
         words = _words(found[0], width)
@@ -30,19 +34,19 @@ def embedding_scale(d: Divergence) -> Finding | None:
     return None
 
 
-def _is_embedding(d: Divergence, value: int) -> bool:
-    """Whether these are rows of a table, moved or multiplied."""
+def _embedding(d: Divergence, value: int) -> Node | None:
+    """The step that read these numbers, moved or multiplied, as rows of a table; None for other numbers."""
     for _ in range(4):
         node = d.a.maker.get(value)
         if node is None:
-            return False
+            return None
         if node.op in ("embedding", "index_select", "getitem", "Gather") and parameters_of(d.a, node):
-            return True
+            return node
         moving = d.a.parents(value)
         if len(moving) != 1 or node.op not in {"mul", "rmul", "Mul", "dropout", *MOVEMENT}:
-            return False
+            return None
         value = moving[0]
-    return False
+    return None
 
 
 def factor(d: Divergence) -> Finding | None:

@@ -183,7 +183,7 @@ def order_of_parts(d: Divergence) -> Finding | None:
                 return Finding("exchanged", what, f"the parts {says}", "{0} with the parts in this order computes {1}'s numbers")
     for group in _groups(d):
         for one, other in combinations(group[:STACK], 2):
-            if reproduces(d, {one: d.a.high[other], other: d.a.high[one]}):
+            if d.a.high[one].shape == d.a.high[other].shape and reproduces(d, {one: d.a.high[other], other: d.a.high[one]}):
                 return _both(d, one, other)
     return None
 

@@ -32,7 +32,7 @@ class Finding:
     """kind: a key of CAUSES; empty where no cause was confirmed. a, b: what each side does.
 
     evidence  what confirmed it; {0} stands for the first side and {1} for the second
-    at        beside recorded activations: the value of the other side whose step it explains
+    at_a      a value of A at whose step the difference begins, where it is not the first unexplained one; at_b: of B
     mend_a    values with which A computes B's numbers; mend_b: with which B computes A's
     """
 
@@ -40,7 +40,8 @@ class Finding:
     a: str
     b: str = ""
     evidence: str = ""
-    at: int | None = None
+    at_a: int | None = None
+    at_b: int | None = None
     mend_a: Mapping[int, Tensor] = field(default_factory=dict)
     mend_b: Mapping[int, Tensor] = field(default_factory=dict)
 
@@ -51,7 +52,8 @@ class Finding:
 
     def mirrored(self) -> "Finding":
         """The same with A and B exchanged."""
-        return Finding(self.kind, self.b, self.a, self.evidence.format("{1}", "{0}"), self.at, self.mend_b, self.mend_a)
+        evidence = self.evidence.format("{1}", "{0}")
+        return Finding(self.kind, self.b, self.a, evidence, self.at_b, self.at_a, self.mend_b, self.mend_a)
 
     @property
     def proof(self) -> str:

@@ -14,38 +14,58 @@ class Band:
     high: int | None
 
     def __str__(self) -> str:
+        if self.low is None and self.high is None:
+            return "every key"
+        if self.low is not None and self.high == -self.low and self.high:
+            return f"a window of {self.high} token{'s' * (self.high > 1)} on each side"
         sign = "-" if self.high is not None and self.high < 0 else "+"
         high = {None: "all later keys", 0: "no later key"}.get(self.high, f"keys up to i {sign} {abs(self.high or 0)}")
         if self.low is None:
-            return high if self.high else "full causal" if self.high == 0 else high
+            return high if self.high else "full causal"
         if self.high == 0:
             return f"a window of {1 - self.low} tokens"
         return f"keys from i {'+' if self.low > 0 else '-'} {abs(self.low)}, {high}"
 
+    def moved(self, by: int) -> "Band":
+        """The band so many keys later."""
+        return Band(None if self.low is None else self.low + by, None if self.high is None else self.high + by)
+
+    def mask(self, gap: Tensor) -> Tensor:
+        """Where these gaps j - i are visible."""
+        low, high = (-torch.inf if self.low is None else self.low), (torch.inf if self.high is None else self.high)
+        return (gap >= low) & (gap <= high)
+
 
 def named(a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """The kind of the difference and what each side does; masks [G, N, M], True for visible."""
-    if all(bool((mask == mask[:1]).all()) for mask in (a, b)):
-        bands = [_band(mask[0]) for mask in (a, b)]
-        if bands[0] is not None and bands[1] is not None:
-            return _of_bands(bands[0], bands[1], a.shape[-1] - a.shape[-2])
     hidden = [~mask.any(-2) for mask in (a, b)]  # keys that no query attends to
+    bands = [_band(mask) for mask in (a, b)]
+    same_keys = torch.equal(*hidden) or all(bool((mask == mask[:1]).all()) for mask in (a, b))
+    if bands[0] is not None and bands[1] is not None and bands[0] != bands[1] and same_keys:
+        return _of_bands(bands[0], bands[1], a.shape[-2], a.shape[-1])
     if not torch.equal(*hidden) and _padding(hidden[0]) != _padding(hidden[1]):
         sides = _padding(hidden[0]), _padding(hidden[1])
         if all(sides):
             return "padding side", f"padding on the {sides[0]}", f"padding on the {sides[1]}"
         ours, theirs = (f"{int(keys.sum())} padding keys hidden" for keys in hidden)
         return "mask", ours, theirs
-    return "mask", f"{int((b & ~a).sum())} pairs hidden that B shows", f"{int((a & ~b).sum())} pairs hidden that A shows"
+    ours, theirs = (f"{int((x & ~y).sum())} pairs hidden that the other side shows" for x, y in ((b, a), (a, b)))
+    return "mask", ours, theirs
 
 
-def _of_bands(a: Band, b: Band, longer: int) -> tuple[str, str, str]:
-    if a.high != b.high and a.low == b.low and longer and {a.high, b.high} == {0, longer}:
-        says = {0: "the first query attends to the first key", longer: "the last query attends to the last key"}
-        return "mask alignment", says[a.high or 0], says[b.high or 0]
-    if a.high != b.high and a.low == b.low:
-        return "causal", str(a), str(b)
-    return ("window" if a.high == b.high else "mask"), str(a), str(b)
+def _of_bands(a: Band, b: Band, queries: int, keys: int) -> tuple[str, str, str]:
+    longer = keys - queries
+    causal = {0, longer}  # the highest visible gap of a causal mask
+    if a.high is not None and b.high is not None and a.high != b.high and {a.high, b.high} == causal:
+        gap, by = torch.arange(keys) - torch.arange(queries).unsqueeze(-1), b.high - a.high
+        moved = ((a.moved(by), b), (b.moved(-by), a))  # a bound beyond the ends is not seen
+        if a.low == b.low or any(torch.equal(x.mask(gap), y.mask(gap)) for x, y in moved):
+            says = {0: "the first query attends to the first key", longer: "the last query attends to the last key"}
+            return "mask alignment", says[a.high], says[b.high]
+    two_sided = a.low is not None or b.low is not None
+    if a.high == b.high or (two_sided and not {a.high, b.high} & causal):
+        return "window", str(a), str(b)
+    return ("causal" if a.low == b.low else "mask"), str(a), str(b)
 
 
 def _padding(hidden: Tensor) -> str:
@@ -57,12 +77,13 @@ def _padding(hidden: Tensor) -> str:
 
 
 def _band(mask: Tensor) -> Band | None:
-    """The band that a mask [N, M] is; None where it is none."""
-    n, m = mask.shape
-    gap = torch.arange(m) - torch.arange(n).unsqueeze(-1)
+    """The band that masks [G, N, M] are, apart from keys and queries that are hidden altogether; None where they are none."""
+    n, m = mask.shape[-2:]
+    gap = (torch.arange(m) - torch.arange(n).unsqueeze(-1)).expand(mask.shape)
+    shown = mask.any(-2, keepdim=True) & mask.any(-1, keepdim=True)
     if not bool(mask.any()):
         return None
     low, high = int(gap[mask].min()), int(gap[mask].max())
-    if not torch.equal(mask, (gap >= low) & (gap <= high)):
+    if not torch.equal(mask, (gap >= low) & (gap <= high) & shown):
         return None
-    return Band(low if low > int(gap.min()) else None, high if high < int(gap.max()) else None)
+    return Band(low if low > int(gap[shown].min()) else None, high if high < int(gap[shown].max()) else None)

@@ -124,7 +124,7 @@ def norm_parameters(d: Divergence) -> Finding | None:
     if here is None:
         return None
     found = _of_parameters(d, *here)
-    return replace(found, at=here[1].value) if found is not None and d.b.program is None else found
+    return replace(found, at_a=here[1].value) if found is not None and d.b.program is None else found
 
 
 def _of_parameters(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:

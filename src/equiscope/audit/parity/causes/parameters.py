@@ -1,6 +1,7 @@
 """Parameters: a bias that one side lacks, a weight read as its transpose, other weights, a head tied to the embedding or not."""
 
 from itertools import combinations, permutations
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,10 +18,11 @@ from equiscope.audit.parity.causes.replayed import (
     reproduces,
 )
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import Node, Side, rerun
+from equiscope.audit.parity.sides import MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref
 
 NORM = 14  # steps of a norm that is written out
+SIBLINGS = 64  # the most steps of one kind of which the biases are left out together
 PRODUCTS = {"linear", "addmm", "matmul", "mm", "rmatmul", "einsum", "bmm", "baddbmm"}
 LINEAR = {"linear", "addmm", "matmul", "mm", "rmatmul"}
 
@@ -43,31 +45,84 @@ def operands(side: Side, node: Node) -> tuple[int, int, int | None] | None:
 
 
 def bias(d: Divergence) -> Finding | None:
-    """A adds a bias that B does not."""
+    """A adds a bias that B does not: in its first step, in all steps of its kind as those of experts, or in a part of a result."""
     node = d.a_step
-    parts = operands(d.a, node)
-    if parts is not None and parts[2] is not None:
-        added = d.a.numbers(parts[2])
-        without = d.a.numbers(node.value) - added
-        if bool(added.any()) and reproduces(d, {node.value: without}, 1):
-            return Finding(
-                "bias", f"{leaf_name(d.a, parts[2])} is added", "no bias is added", "the result of {0} without it is {1}'s"
-            )
-    if node.op.startswith("conv"):
+    if (leaf := _bias_of(d.a, node)) is not None and bool(d.a.numbers(leaf).any()):
+        if reproduces(d, {node.value: _without_bias(d.a, node, leaf)}, 1):
+            return _no_bias(leaf_name(d.a, leaf))
+        same = {v: one for v in d.a.siblings.get(node.value, []) if (one := _bias_of(d.a, d.a.maker[v])) is not None}
+        if 1 < len(same) <= SIBLINGS:
+            changes = {v: _without_bias(d.a, d.a.maker[v], one) for v, one in same.items()}
+            if reproduces(d, changes, 1):
+                return _no_bias(", ".join(dict.fromkeys(leaf_name(d.a, one) for one in same.values())))
+    return _bias_of_part(d)
+
+
+def _bias_of(side: Side, node: Node) -> int | None:
+    """The bias that a step adds; None for another step."""
+    given: Any = None
+    if node.op in ("linear", "addmm"):
+        parts = operands(side, node)
+        return None if parts is None else parts[2]
+    if node.op == "baddbmm":
+        given = arguments(node, "bias", "batch1", "batch2").get("bias")
+    elif node.op.startswith("conv"):
         given = arguments(node, "input", "weight", "bias").get("bias")
-        if isinstance(given, Ref):
-            added = d.a.numbers(given.id).reshape(-1, *[1] * (d.a.high[node.value].ndim - 2))
-            if bool(added.any()) and reproduces(d, {node.value: d.a.numbers(node.value) - added}, 1):
-                name = leaf_name(d.a, given.id)
-                return Finding("bias", f"{name} is added", "no bias is added", "the result of {0} without it is {1}'s")
     if node.op in ("add", "radd"):
-        moving = d.a.parents(node.value)
-        others = [value for value in references(node) if value not in d.a.moving]
-        vector = len(moving) == len(others) == 1 and d.a.numbers(others[0]).squeeze().ndim == 1
-        if vector and kind_of(d.a, others[0]) == "parameter" and reproduces(d, {node.value: d.a.numbers(moving[0])}, 1):
-            name = leaf_name(d.a, others[0])
-            return Finding("bias", f"{name} is added", "no bias is added", "{0} without it computes {1}'s numbers")
+        moving, others = side.parents(node.value), [value for value in references(node) if value not in side.moving]
+        if len(moving) == len(others) == 1 and side.numbers(others[0]).squeeze().ndim == 1:
+            return others[0] if kind_of(side, others[0]) == "parameter" else None
+    return given.id if isinstance(given, Ref) and given.id not in side.moving else None
+
+
+def _without_bias(side: Side, node: Node, leaf: int) -> Tensor:
+    """The result of a step less its bias."""
+    if node.op in ("add", "radd"):
+        return side.numbers(side.parents(node.value)[0])
+    added, y = side.numbers(leaf), side.numbers(node.value)
+    return y - (added.reshape(-1, *[1] * (y.ndim - 2)) if node.op.startswith("conv") else added)
+
+
+def _no_bias(name: str) -> Finding:
+    return Finding("bias", f"{name} is added", "no bias is added", "{0} without it computes {1}'s numbers")
+
+
+def _bias_of_part(d: Divergence) -> Finding | None:
+    """B adds no bias to one part of what A's projection gives, as the queries of one for queries, keys and values."""
+    for value in d.explained_inputs():
+        node = d.a.maker.get(value)
+        leaf = None if node is None else _bias_of(d.a, node)
+        if node is None or leaf is None or not bool(d.a.numbers(leaf).any()):
+            continue
+        without = _without_bias(d.a, node, leaf)
+        for part in _parts(d.a, d.a_step, value):
+            changed = rerun(d.a, {value: without}, [part])[part]
+            if not torch.equal(changed, d.a.numbers(part)) and reproduces(d, {part: changed}, 1):
+                return _no_bias(f"{leaf_name(d.a, leaf)}{_which(d.a, node, part)}")
     return None
+
+
+def _parts(side: Side, node: Node, whole: int) -> list[int]:
+    """What a step reads that is a part of this value, moved."""
+    found = []
+    for value in side.parents(node.value):
+        at, size = value, side.high[value].numel()
+        while at != whole and at in side.maker and side.maker[at].op in MOVEMENT and len(side.parents(at)) == 1:
+            at = side.parents(at)[0]
+        if at == whole and size < side.high[whole].numel():
+            found.append(value)
+    return found
+
+
+def _which(side: Side, node: Node, part: int) -> str:
+    """Which entries of the last axis of a step's result a part of it holds, as an index."""
+    y = side.high[node.value]
+    if node.op.startswith("conv"):
+        return ""
+    entries = torch.arange(y.shape[-1], dtype=y.dtype).expand(y.shape)
+    found = rerun(side, {node.value: entries}, [part])[part].abs().unique().long()
+    first, last = int(found[0]), int(found[-1])
+    return f"[{first}:{last + 1}]" if len(found) == last - first + 1 else " in part"
 
 
 def transposed(d: Divergence) -> Finding | None:
@@ -119,7 +174,7 @@ def _all_others(d: Divergence, ours: list[int]) -> Finding | None:
         changes = {x: d.b.numbers(v) for x, v in zip(ours, chosen, strict=True)}
         if all(d.a.high[x].numel() == t.numel() for x, t in changes.items()) and _step_reproduces(d, changes):
             names = [", ".join(leaf_name(side, v) for v in values) for side, values in ((d.a, ours), (d.b, chosen))]
-            return Finding("weights", names[0], names[1], "{0} with {1}'s weights computes {1}'s numbers")
+            return Finding("weights", names[0], names[1], "{0} with {1}'s parameters computes {1}'s numbers")
     return None
 
 
@@ -132,7 +187,7 @@ def _step_reproduces(d: Divergence, parameters: dict[int, Tensor]) -> bool:
 
 
 def _named(d: Divergence, value: int, other: int) -> Finding:
-    evidence = "{0} with {1}'s weight computes {1}'s numbers"
+    evidence = "{0} with {1}'s parameter computes {1}'s numbers"
     names = leaf_name(d.a, value), leaf_name(d.b, other)
     for tied, side in enumerate((d.a, d.b)):
         table = _embedding(side)

@@ -17,7 +17,7 @@ from equiscope.program.program import Ref, leaves_of
 
 FURTHER = 200  # values after a change of which those of the other side are counted
 SEVERAL = 4  # steps that a change explains, where the models differ in several ways
-NEXT = 24  # values after a change in which the other side's numbers are sought
+NEXT = 24  # values after each change in which the other side's numbers are sought
 
 
 def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL) -> bool:
@@ -27,6 +27,7 @@ def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL
     """
     shaped = _shaped(d, changes)
     found = not d.b_region or appears(d, shaped)
+    d.replays.append(found)
     if found and d.a.program is not None:  # a file cannot run again
         found = (
             _same_outputs(d, shaped)
@@ -43,7 +44,7 @@ def appears(d: Divergence, changes: dict[int, Tensor]) -> bool:
     shaped = _shaped(d, changes)
     if any(d.hit(t) is not None for t in shaped.values()):
         return True
-    return any(d.hit(t) is not None for t in rerun(d.a, shaped, _later(d, shaped)[:NEXT]).values())
+    return any(d.hit(t) is not None for t in rerun(d.a, shaped, _later(d, shaped)[: NEXT * len(shaped)]).values())
 
 
 def _shaped(d: Divergence, changes: dict[int, Tensor]) -> dict[int, Tensor]:
@@ -58,7 +59,7 @@ def _same_outputs(d: Divergence, changes: dict[int, Tensor]) -> bool:
     """Whether A with these values computes B's outputs up to rounding."""
     new = rerun(d.a, changes, list(d.a.outputs.values()))
     for _, x, y in output_pairs(d.a, d.b):
-        ours, theirs = new.get(x, d.a.numbers(x)), d.b.numbers(y)
+        ours, theirs = (t[list(d.rows)] if d.rows else t for t in (new.get(x, d.a.numbers(x)), d.b.numbers(y)))
         if ours.numel() != theirs.numel():
             return False
         error = difference(theirs.flatten(), ours.flatten())

@@ -8,10 +8,8 @@ from torch import Tensor
 
 from equiscope.audit.parity.causes.contractions import PRODUCT, QueryKeyProduct, contraction, pairs_of
 from equiscope.audit.parity.causes.replayed import arguments
-from equiscope.audit.parity.sides import MOVEMENT, Side
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, SOFTMAX, Side
 
-SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
-HIDDEN = -5e3  # scores below it are masked
 CLOSE = 1e-6  # of scores that one change explains: a table or a constant may be float32
 EARLIER = 12  # values before the weights that may be the logits
 PATH = 60  # values between the scores and the product

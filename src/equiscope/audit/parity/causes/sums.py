@@ -8,9 +8,8 @@ from torch import Tensor
 from equiscope.audit.parity.alignment import difference, is_rounding
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import kind_of, leaf_name, lookup, reproduces
-from equiscope.audit.parity.causes.scores import SOFTMAX
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT, Side
+from equiscope.audit.parity.sides import MOVEMENT, SOFTMAX, Side
 
 ADDITIONS = {"add", "radd", "iadd", "add_", "Add"}
 SHIFTS = 64  # offsets of positions that are tried

@@ -13,10 +13,10 @@ from equiscope.audit.parity.causes.exchanged import described
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.masks import named
 from equiscope.audit.parity.causes.replayed import first_nodes, reproduces
-from equiscope.audit.parity.causes.scores import HIDDEN
+from equiscope.audit.parity.causes.scores import first_scores
 from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT, Node, Side
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Node, Side
 from equiscope.program.program import each, leaves_of
 
 NEAR = 10  # steps after the divergence whose masks and numbers are transplanted
@@ -41,7 +41,7 @@ def mask(d: Divergence) -> Finding | None:
             if other is None or torch.equal(other, mine):
                 continue
             if reproduces(d, {value: other}):
-                return _named(_visible(mine), _visible(other))
+                return _named(d, _visible(mine), _visible(other))
     return None
 
 
@@ -115,8 +115,10 @@ def _like(t: Tensor, mine: Tensor) -> Tensor | None:
     return torch.where(own, 0.0, -torch.inf).to(mine.dtype) if bool((mine < HIDDEN).any()) else own.to(mine.dtype)
 
 
-def _named(ours: Tensor, theirs: Tensor) -> Finding:
-    pairs = ours.ndim > 2 or (ours.ndim == 2 and ours.shape[0] == ours.shape[1])
+def _named(d: Divergence, ours: Tensor, theirs: Tensor) -> Finding:
+    scores = first_scores(d.a, d.a_region)
+    square = ours.ndim == 2 and ours.shape[0] == ours.shape[1]
+    pairs = ours.ndim > 2 or (square if scores is None else ours.shape == scores.logits.shape[-2:])
     rows = ours.shape[-2] if pairs else 1  # else sequences and keys
     kind, says, other = named(ours.reshape(-1, rows, ours.shape[-1]), theirs.reshape(-1, rows, ours.shape[-1]))
     return Finding(kind, says, other, "{0} with {1}'s mask computes {1}'s numbers")
@@ -171,9 +173,11 @@ def order(d: Divergence) -> Finding | None:
             if torch.equal(t.reshape(mine.shape), mine):
                 continue
             if reproduces(d, {value: t.reshape(mine.shape)}):
-                what = described(d.a, d.a.source(value))
+                at_a, at_b = d.a.source(value), d.b.source(other)
                 evidence = "{0} with these numbers in {1}'s order computes {1}'s numbers"
-                return Finding("exchanged", f"the numbers of {what}", "the same numbers in another order", evidence)
+                says = f"the numbers of {described(d.a, at_a)}", "the same numbers in another order"
+                first, second = (v if v in side.maker else None for v, side in ((at_a, d.a), (at_b, d.b)))
+                return Finding("exchanged", *says, evidence, first, second)
     return None
 
 
