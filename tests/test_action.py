@@ -74,17 +74,28 @@ def test_the_action_accepts_what_its_baseline_accepts(service, tmp_path):
     assert ACCEPTED in Path(service["GITHUB_STEP_SUMMARY"]).read_text()
 
 
-def test_a_target_is_never_run_as_a_command(service, tmp_path):
-    """With a program that only writes down how it is called."""
+@pytest.fixture
+def written_down(service, tmp_path):
+    """The environment of a step whose Python only writes down how it is called, and ends with 2."""
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin/python"
     python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/called\n[ "$1" = -c ] || exit 2\n')
     python.chmod(0o755)
+    return service | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{service['PATH']}"}
+
+
+def test_a_target_is_never_run_as_a_command(written_down, tmp_path):
     target = "$(touch stolen); `touch stolen`"
-    code, _ = act(service | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{service['PATH']}"}, tmp_path, target=target)
+    code, _ = act(written_down, tmp_path, target=target)
     assert code == 2
     assert (tmp_path / "called").read_text().splitlines()[:4] == ["-m", "equiscope", "check", target]
     assert not (tmp_path / "work/stolen").exists()
+
+
+def test_properties_and_actions_are_options_of_their_kind(written_down, tmp_path):
+    act(written_down, tmp_path, target="models:ahead", properties="causal batch", actions="permute shift")
+    called = (tmp_path / "called").read_text()
+    assert called.endswith("--property\ncausal\n--property\nbatch\n--action\npermute\n--action\nshift\n")
 
 
 def test_the_hook_runs_in_the_environment_of_the_project(service, tmp_path):

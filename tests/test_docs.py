@@ -230,3 +230,12 @@ def test_mistakes_that_a_page_shows_are_said_so(tmp_path, monkeypatch):
             read_recipe(Path("my.toml"), changes)
         said.append(f"equiscope: {error.value}\n")
     assert "".join(said) in text
+
+
+def test_the_page_of_the_command_line_has_every_command_and_option():
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    for name, command in typer.main.get_command(app).commands.items():
+        section = "".join(text for title, text in sections.items() if re.search(rf"`equiscope {name}\b", title))
+        options = {o for p in command.params for o in (*p.opts, *p.secondary_opts) if o.startswith("--")} - {"--help"}
+        assert options == set(re.findall(r"--[a-z][a-z-]*", section)), name

@@ -103,3 +103,30 @@ def test_standard_input_has_a_budget_and_is_text(here, monkeypatch, capsys, cont
     code, err = said(monkeypatch, capsys, "generate", "missing", "-")
     assert code == 2
     assert err.startswith("equiscope: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("check", "weights.pt"), "is a pickle, which can run any code when it is opened; it is not read"),
+        (("parity", "weights.pt", "gpt2"), "is a pickle"),
+        (("check", "weights.npz"), "holds numbers and no module"),
+        (("check", "gpt2", "--property", "shift"), "There is no property called 'shift'. shift is an action: give it as one."),
+        (("check", "gpt2", "--action", "causal"), "There is no action called 'causal'. causal is a property: give it as one."),
+        (("book", "--out", "mine.pdf"), "The book is one .html file or a folder, but got mine.pdf. Give --out mine.html."),
+        (("check", "file:make"), "There is no module 'file'"),
+    ],
+)
+def test_what_is_meant_is_said(here, monkeypatch, capsys, arguments, wanted):
+    for name in ("weights.pt", "weights.npz"):
+        (here / name).write_bytes(b"numbers")
+    code, err = said(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert wanted in err
+
+
+def test_the_list_of_commands_cuts_no_line_off(here, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["equiscope", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "..." not in capsys.readouterr().out.split("COMMAND [ARGS]...")[-1]

@@ -89,6 +89,15 @@ def test_where_nothing_could_be_decided_nothing_passes(said):
     assert "Nothing could be decided: batch, permute." in out
 
 
+def test_what_need_not_hold_can_be_required(said):
+    code, out, _ = said("models_of_mine:ahead", "--all", "--effort", "quick")
+    assert code == 0
+    assert "or require a row by its name: --property causal" in out
+    code, out, _ = said("models_of_mine:ahead", "--property", "causal", "--effort", "quick")
+    assert code == 1
+    assert "require a row" not in out
+
+
 def test_all_asks_for_everything_and_fails_only_what_should_hold(said):
     code, out, _ = said("models_of_mine:ahead", "--all", "--effort", "quick")
     assert code == 0

@@ -103,7 +103,8 @@ def requests_of(
         for choice in [p for p in PROPERTIES if p.by_default] if chosen_properties is None else chosen_properties:
             if isinstance(choice, str):
                 if choice not in properties_by_name:
-                    raise UnknownName("property", choice, list(properties_by_name))
+                    hint = f"{choice} is an action: give it as one." if choice in {a.name for a in ACTIONS} else ""
+                    raise UnknownName("property", choice, list(properties_by_name), hint)
                 choice = properties_by_name[choice]
             requests.append(Request(choice() if isinstance(choice, type) else choice, chosen_properties is not None))
     if chosen_actions is not None or chosen_properties is None:
@@ -123,6 +124,8 @@ def _as_list(choice: Any) -> list[Any] | None:
 
 def _action(choice: Any) -> Any:
     if isinstance(choice, str):
+        if choice in {p.name for p in PROPERTIES}:
+            raise UnknownName("action", choice, [a.name for a in ACTIONS], f"{choice} is a property: give it as one.")
         return named(choice)
     if not hasattr(choice, "on_input"):
         raise InputError(f"An action is a name, or a class with sample, on_input and on_output, but got {choice!r}.")

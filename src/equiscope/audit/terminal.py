@@ -28,6 +28,10 @@ def table(audit: Audit) -> RenderableType:
     parts += [Text(f"note: {printable_text(note)}") for note in audit.notes]
     parts += [Text("")] * bool(audit.accepted or undecided or audit.notes)
     parts.append(Text(printable_text(summary(audit)), style="bold"))
+    others = [row for row in audit.rows if row.verdict in ("approximate", "broken") and not (row.fails or row.accepted)]
+    if others and not audit.failed and audit.served is None:
+        more = f"Where and why: add --html report.html, or require a row by its name: --{others[0].kind} {others[0].name}"
+        parts.append(Text(printable_text(more), style="dim"))
     if audit.failed:
         more = "Module by module, with the counterexamples: add --html report.html"
         if audit.served is not None:

@@ -11,7 +11,7 @@ HINT = "Choose another file with --export."
 
 app = typer.Typer(
     name="equiscope", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
-    help="Build, see, check and compare transformers by their geometric priors.",
+    help="Check, visualize, build, train and compare transformers.",
 )  # fmt: skip
 
 
@@ -393,7 +393,7 @@ def table(
     run(scheme, length, width, angles, json, csv)
 
 
-@app.command()
+@app.command(short_help="Answer a question about transformers by measuring, or check claims of the literature.")
 def study(
     name: Annotated[str | None, typer.Argument(help="A question to answer, or claims. Without it, list all questions.")] = None,
     claim: Annotated[str | None, typer.Argument(help="With claims: the name of one claim (default: all).")] = None,
@@ -409,7 +409,7 @@ def study(
     run(name, claim, out, seed, quick, json, names)
 
 
-@app.command()
+@app.command(short_help="Continue a text, or generate the output of an encoder-decoder model.")
 def generate(
     folder: Annotated[
         str,

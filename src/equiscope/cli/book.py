@@ -11,6 +11,7 @@ import msgspec
 from equiscope import outputs
 from equiscope.cli.explore import serve, wrote
 from equiscope.cli.pages import PAGES, PageInputs
+from equiscope.errors import InputError
 from equiscope.explore import book, page
 from equiscope.explore.page import Content
 from equiscope.record import Explorable
@@ -18,6 +19,7 @@ from equiscope.tokens import words as split
 
 HINT = "Choose another file or folder with --out."
 KINDS = (".html", ".htm")
+DOCUMENTS = (".pdf", ".md", ".txt", ".ipynb", ".epub", ".zip")  # that somebody may expect
 BOOK = "/book"  # its address where another page is served
 NAMES = {"report": "check"}  # of pages, where their bundles are called otherwise
 
@@ -145,7 +147,7 @@ def other_pages(content: Content) -> tuple[dict[str, str], dict[str, Callable[[]
 
 
 def run(out: Path | None, words: str, port: int, open_browser: bool) -> None:
-    """Raises InputError where there are no words; Unwritable."""
+    """Raises InputError where there are no words, or for a kind of file that is not written; Unwritable."""
     names = split(words)
     if out is None:
         made = pages(words, "../")
@@ -155,6 +157,8 @@ def run(out: Path | None, words: str, port: int, open_browser: bool) -> None:
     elif out.suffix.lower() in KINDS:
         outputs.check(out, HINT)
         wrote(book.write_file(out, _announced(pages(words)), names))
+    elif out.suffix.lower() in DOCUMENTS:
+        raise InputError(f"The book is one .html file or a folder, but got {out}. Give --out {out.with_suffix('.html')}.")
     else:
         outputs.check_folder(out, HINT)
         made = _announced(pages(words, "../index.html"))

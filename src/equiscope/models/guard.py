@@ -403,4 +403,6 @@ def vocabulary(model: Any) -> int:
         for size in sizes:
             if isinstance(size, int) and size > 1:
                 return size
-    raise InputError("The number of ids cannot be seen from this model. Give vocab=, such as eq.guard(model, vocab=50257).")
+    raise InputError(
+        "The number of ids cannot be seen from this model. Give vocab=, such as eq.guard(model, vocab=50257), or --vocab 50257."
+    )

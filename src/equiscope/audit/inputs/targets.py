@@ -14,6 +14,7 @@ A factory may return the model alone, (model, inputs) or (model, args, kwargs).
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Mapping
@@ -38,13 +39,19 @@ from equiscope.record.run import RUN
 USAGE = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
        f"a spec.json, a trained model ({', '.join(trained.NAMES)}), or a preset ({', '.join(PRESETS)}).")  # fmt: skip
 
+PICKLE = "is a pickle, which can run any code when it is opened; it is not read. Name a function that loads it: FILE.py:factory."
+NUMBERS = "holds numbers and no module. Name the folder of the checkpoint, or compare a model with it: equiscope parity MODEL FILE."
+WITHOUT_MODULE = dict.fromkeys((pattern.removeprefix("*") for pattern in files.PICKLES), PICKLE) | dict.fromkeys(
+    (".npz", ".safetensors", ".onnx"), NUMBERS
+)
+
 
 class Target(NamedTuple):
     """A model, the arguments of its call, their kinds, and the title of its report.
 
     notes      where the weights of a checkpoint come from, and what was tolerated
     untrained  whether the weights are known to be random; those of the user's own code may be trained
-    made_up    whether the arguments were made here, and did not come with the model
+    generated  whether the arguments were made here, and did not come with the model
     refusal    why no arguments could be made
     """
 
@@ -55,7 +62,7 @@ class Target(NamedTuple):
     title: str
     notes: tuple[str, ...] = ()
     untrained: bool = False
-    made_up: bool = False
+    generated: bool = False
     refusal: InputError | None = None
 
 
@@ -95,6 +102,8 @@ def _target(text: str, seed: int) -> Target:
         raise InputError(
             f"{text} is a file. Name what to check in it: {text}:NAME, a class, a module or a function that makes one."
         )
+    if path.suffix in WITHOUT_MODULE and os.path.isfile(text):
+        raise InputError(f"{text} {WITHOUT_MODULE[path.suffix]}")
     raise InputError(sentences(f"There is no model {text!r}.", did_you_mean(text, [*PRESETS, *trained.NAMES]), USAGE))
 
 
@@ -113,8 +122,8 @@ def _ready(model: nn.Module, title: str, seed: int) -> Target:
     try:
         example = inputs_for(model, seed=seed)
     except InputError as error:
-        return Target(model, (), {}, {}, title, made_up=True, refusal=error)
-    return Target(model, example.args, example.kwargs, example.kinds, title, made_up=True)
+        return Target(model, (), {}, {}, title, generated=True, refusal=error)
+    return Target(model, example.args, example.kwargs, example.kinds, title, generated=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ user's own code

@@ -53,7 +53,7 @@ def parity(
         own = next((s for kind in ("dump", "module") for s in sources if s.kind == kind and (s.args or s.kwargs)), None)
         runs = next((s for s in sources if s.kind != "dump"), None)
         silent = next((s for s in sources if s.kind == "dump" and not (s.args or s.kwargs)), None)
-        if runs is not None and silent is not None and (own is None or own.made_up):
+        if runs is not None and silent is not None and (own is None or own.generated):
             raise InputError(
                 f"{silent.title} records no inputs, and {runs.title} comes with none, so the two cannot be compared. Record the "
                 "inputs as input.0, input.1, ..., or let a factory return (model, inputs)."

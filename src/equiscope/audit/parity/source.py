@@ -20,7 +20,7 @@ class Source:
     """A module, recorded activations or an ONNX file.
 
     args, kwargs  the inputs that it comes with
-    made_up       whether these were made here
+    generated       whether these were made here
     refusal       why none could be made
     """
 
@@ -31,7 +31,7 @@ class Source:
     path: Path = Path()
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    made_up: bool = False
+    generated: bool = False
     refusal: InputError | None = None
 
     @classmethod
@@ -53,7 +53,13 @@ class Source:
             return cls("onnx", path.name, path=path)
         found = target(str(x), seed=seed, needs_inputs=False)
         return cls(
-            "module", found.title, found.model, args=found.args, kwargs=found.kwargs, made_up=found.made_up, refusal=found.refusal
+            "module",
+            found.title,
+            found.model,
+            args=found.args,
+            kwargs=found.kwargs,
+            generated=found.generated,
+            refusal=found.refusal,
         )
 
     @classmethod
