@@ -553,6 +553,7 @@ def new(
     start: Annotated[Path | None, typer.Option(help="A checkpoint to fine-tune, for texts with a class or a number.")] = None,
     out: Annotated[Path | None, typer.Option(help="The recipe (default: NAME.toml, here).")] = None,
     minutes: Annotated[float, typer.Option(min=0.1, help="How long the training may take on this machine.")] = 10,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="The column of a table that is predicted.")] = None,
     metadata: Annotated[
         str,
         typer.Option(metavar="NAME,...", help="Columns of a table that are read with each text, picture or recording."),
@@ -565,7 +566,7 @@ def new(
     the next commands."""
     from equiscope.cli.new import new as run
 
-    run(names, start, out, minutes, explain, json, force, metadata)
+    run(names, start, out, minutes, explain, json, force, metadata, target)
 
 
 @app.command(short_help="Evaluate a run on its data, or on new data, alone or beside a second run.")

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
 def new(
     names: list[str], start: Path | None, out: Path | None, minutes: float, explain: bool, json: bool, force: bool,
-    metadata: str = "",
+    metadata: str = "", target: str | None = None,
 ) -> None:  # fmt: skip
-    """explain: print what was understood, and write nothing. metadata: columns that are read with each example, between commas."""
-    from equiscope.training.draft import look_into
+    """explain: print what was understood, and write nothing.
+
+    metadata  columns that are read with each example, between commas; target: the column that is predicted
+    """
+    from equiscope.training.draft import ChosenColumns, look_into
 
     if out is not None and out.suffix != ".toml":
         raise InputError(f"--out {out} is to be a recipe, whose name ends in .toml.")
-    beside = [name for one in metadata.split(",") if (name := one.strip())]
+    wanted = ChosenColumns([name for one in metadata.split(",") if (name := one.strip())], target)
     parent = out.parent if out is not None else Path()
-    found = look_into(names, None if start is None else str(start), beside, parent, not explain)
+    found = look_into(names, None if start is None else str(start), wanted, parent, not explain)
     understood, warnings, draft = found.draft.understood, found.draft.warnings, found.draft
     if explain:
         if json:

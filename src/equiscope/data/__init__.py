@@ -9,6 +9,7 @@ from equiscope.data.point_sets import PointSets
 from equiscope.data.sampler import Sampler, generator
 from equiscope.data.sounds import Sounds
 from equiscope.data.synthetic import Synthetic
+from equiscope.data.table_rows import Tabular
 from equiscope.data.tagged_texts import Tags
 from equiscope.data.translation import Translation
 
@@ -22,6 +23,7 @@ __all__ = [
     "Sampler",
     "Sounds",
     "Synthetic",
+    "Tabular",
     "Tags",
     "Texts",
     "Translation",

@@ -97,6 +97,8 @@ class LabelledTexts:
     raises  InputError with every fault that was found: file, line, column
     """
 
+    what = "texts"  # in a sentence
+
     def __init__(self, config: Any, seed: int = 0, recipe_folder: Path | None = None) -> None:
         self.config = config
         self._check()
@@ -117,7 +119,7 @@ class LabelledTexts:
         for part in set(self.parts) - {"train"}:
             if leaked := [row for row in self.parts[part] if row.text in inside]:
                 self.notes.append(
-                    f"{len(leaked)} of {len(self.parts[part])} texts of the {part} part are also in the training part; "
+                    f"{len(leaked)} of {len(self.parts[part])} {self.what} of the {part} part are also in the training part; "
                     f"the first: {leaked[0].where}."
                 )
         self.sampler = Sampler(len(self.parts["train"]), seed)

@@ -22,15 +22,12 @@ Kind = Literal["class", "labels", "numbers"]
 
 
 @runtime_checkable
-class TargetColumns(Protocol):
+class PredictedColumns(Protocol):
     """The fields of a recipe's data that say what is predicted.
 
-    field      column with the text, or with the name of the file
     label      column with the class; labels: column with any number of labels, separated by `separator`; numbers: columns
     """
 
-    @property
-    def field(self) -> str: ...
     @property
     def label(self) -> str: ...
     @property
@@ -39,6 +36,13 @@ class TargetColumns(Protocol):
     def separator(self) -> str: ...
     @property
     def numbers(self) -> tuple[str, ...]: ...
+
+
+class TargetColumns(PredictedColumns, Protocol):
+    """And of its input. field: column with the text, or with the name of the file."""
+
+    @property
+    def field(self) -> str: ...
 
 
 class OtherCells(NamedTuple):
@@ -71,34 +75,34 @@ def check_groups(config: Any, groups: Sequence[str]) -> None:
         raise InputError(f"data.group names {config.group!r}, but no example has a value there. Leave it out, or give a table.")
 
 
-def target_kind(config: TargetColumns) -> Kind:
+def target_kind(config: PredictedColumns) -> Kind:
     """What is predicted."""
     return "numbers" if config.numbers else "labels" if config.labels is not None else "class"
 
 
-def target_columns(config: TargetColumns) -> list[str]:
+def target_columns(config: PredictedColumns) -> list[str]:
     """The columns of a table that hold the target."""
     return list(config.numbers) or [config.labels or config.label]
 
 
-def check_targets(config: TargetColumns) -> None:
+def check_targets(config: PredictedColumns) -> None:
     """Raises InputError if a recipe says twice what is predicted."""
     if config.numbers and config.labels is not None:
         raise InputError("data.labels and data.numbers both say what is predicted. Leave one of them out.")
     if twice := sorted({name for name in config.numbers if config.numbers.count(name) > 1}):
         raise InputError(f"data.numbers names {twice[0]!r} twice. Name each column once.")
-    metadata, taken = list(getattr(config, "metadata", ())), [config.field, *target_columns(config)]
+    metadata, taken = list(getattr(config, "metadata", ())), [getattr(config, "field", None), *target_columns(config)]
     if both := [name for name in metadata if name in taken or metadata.count(name) > 1]:
         raise InputError(f"data.metadata names {both[0]!r}, which is the input or what is predicted, or twice. Leave it out.")
 
 
-def only_classes(config: TargetColumns, what: str) -> None:
+def only_classes(config: PredictedColumns, what: str) -> None:
     """Raises InputError where labels or numbers are asked for, but `what` has no columns."""
     if (kind := target_kind(config)) != "class":
         raise InputError(f"{what}, but {kind} are columns of a table. Give .csv, .tsv or .jsonl.")
 
 
-def target_of(config: TargetColumns, row: dict[str, Any], where: str) -> Any:
+def target_of(config: PredictedColumns, row: dict[str, Any], where: str) -> Any:
     """The target in a row: a class, a list of labels, or a list of numbers. Raises InputError if there is none."""
     columns = target_columns(config)
     if missing := [name for name in columns if row.get(name) is None]:

@@ -38,8 +38,12 @@ class ColumnTokens(Struct, frozen=True, kw_only=True):
         """The token of a cell, 0 for unknown."""
         if not self.edges:
             return 1 + self.values.index(cell) if cell in self.values else 0
-        number = _number(cell)
+        number = self.number(cell)
         return 0 if number is None else 1 + bisect(self.edges, number)
+
+    def number(self, cell: str) -> float | None:
+        """The number in a cell; None where there is none."""
+        return _number(cell)
 
 
 class MetadataColumns(Struct, frozen=True, kw_only=True):
@@ -48,8 +52,8 @@ class MetadataColumns(Struct, frozen=True, kw_only=True):
     columns: list[ColumnTokens] = []
 
     @classmethod
-    def of(cls, names: Sequence[str], rows: Sequence[Sequence[str]]) -> "MetadataColumns":
-        """Of a training part. rows: the cells of each example.
+    def of(cls, names: Sequence[str], rows: Sequence[Sequence[str]], where: str = "data.metadata") -> "MetadataColumns":
+        """Of a training part. rows: the cells of each example; where: the field of the recipe that names them.
 
         raises  InputError for a column that says nothing, or too much, and for examples that are not from a table
         """
@@ -64,16 +68,14 @@ class MetadataColumns(Struct, frozen=True, kw_only=True):
             different = sorted(set(cells))
             numbers = [_number(cell) for cell in cells]
             if len(different) < 2:
-                raise InputError(
-                    f"data.metadata names {name!r}, which has {len(different)} value in the training part. Leave it out."
-                )
+                raise InputError(f"{where} names {name!r}, which has {len(different)} value in the training part. Leave it out.")
             if len(different) >= MANY and None not in numbers:
                 shares = np.linspace(0, 1, RANGES + 1)[1:-1]
                 found.append(ColumnTokens(name=name, edges=np.unique(np.quantile(np.array(numbers, float), shares)).tolist()))
                 continue
             if len(different) > MOST:
                 raise InputError(
-                    f"data.metadata names {name!r}, which has {len(different)} different values and is no column of numbers. "
+                    f"{where} names {name!r}, which has {len(different)} different values and is no column of numbers. "
                     "Leave it out, or make fewer values of it."
                 )
             found.append(ColumnTokens(name=name, values=different))

@@ -5,19 +5,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.data import Images, Language, Molecules, PointSets, Sounds, Synthetic, Tags, Texts, Translation
+from equiscope.data import Images, Language, Molecules, PointSets, Sounds, Synthetic, Tabular, Tags, Texts, Translation
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Data = (  # the field `task` says which
-    Language | Translation | Texts | Tags | Images | Sounds | Molecules | PointSets | Synthetic
+    Language | Translation | Texts | Tags | Images | Sounds | Tabular | Molecules | PointSets | Synthetic
 )
 IN_SPACE = (Molecules, PointSets)  # whose model is of points in space
 TASKS: dict[str, type[Struct]] = {
     str(kind.__struct_config__.tag): kind
-    for kind in (Language, Translation, Texts, Tags, Images, Sounds, Molecules, PointSets, Synthetic)
+    for kind in (Language, Translation, Texts, Tags, Images, Sounds, Tabular, Molecules, PointSets, Synthetic)
 }
 
 

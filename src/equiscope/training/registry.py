@@ -12,6 +12,7 @@ from equiscope.training.molecules import MoleculesTask
 from equiscope.training.points import PointsTask
 from equiscope.training.reading import recipe
 from equiscope.training.recipe import Recipe
+from equiscope.training.rows import RowsTask
 from equiscope.training.sounds import SoundsTask
 from equiscope.training.synthetic import SyntheticTask
 from equiscope.training.tags import TagsTask
@@ -19,7 +20,7 @@ from equiscope.training.task import Task
 from equiscope.training.translation import TranslationTask
 
 TASKS: tuple[type[Task], ...] = (
-    LanguageTask, TranslationTask, TextsTask, TagsTask, ImagesTask, SoundsTask, MoleculesTask, PointsTask, SyntheticTask,
+    LanguageTask, TranslationTask, TextsTask, TagsTask, ImagesTask, SoundsTask, RowsTask, MoleculesTask, PointsTask, SyntheticTask,
 )  # fmt: skip
 
 

@@ -10,6 +10,24 @@ FINE_TUNING: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas
 FEW = 10  # examples of a class: fewer are named
 
 
+@dataclass(frozen=True)
+class ChosenColumns:
+    """Columns of a table that a person names.
+
+    metadata  that are read with each text, picture or recording
+    target    that is predicted; None where it is found
+    """
+
+    metadata: Sequence[str] = ()
+    target: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.metadata) or self.target is not None
+
+
+NONE = ChosenColumns()
+
+
 @dataclass
 class RecipeDraft:
     """A recipe in the making.

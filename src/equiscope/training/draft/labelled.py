@@ -241,7 +241,7 @@ def targets_of(columns: Mapping[str, Sequence[str]]) -> tuple[str | None, list[s
     """The column of classes, or the columns of numbers, that may be predicted. Numbers that only count the lines are left out."""
     others = {name: values for name, values in columns.items() if len(set(values)) > 1}
     few = [name for name, values in others.items() if few_values([value for value in values if value])]
-    numbers = [name for name, values in others.items() if are_numbers(values) and not _counts_lines(values)]
+    numbers = [name for name, values in others.items() if are_numbers(values) and not counts_lines(values)]
     several = [name for name in numbers if name not in few or not all(float(value).is_integer() for value in others[name])]
     label = next((name for name in few if name in CLASSES), None)
     if label is None and not several:
@@ -253,8 +253,9 @@ def unused_columns(names: Sequence[str], what: str) -> list[str]:
     """A sentence about columns that are not used, if there are any. what: beside which they can be read; empty for none."""
     if not names:
         return []
-    read = f" To read some with each {what}, name those that are known before the answer is: --metadata {','.join(names)}."
-    return [f"Not used: {listed(list(names))}. To predict one of them, see data.label and data.numbers.{read if what else ''}"]
+    example = ",".join(names[:3])
+    read = f" To read some with each {what}, name those that are known before the answer is: --metadata {example}."
+    return [f"Not used: {listed(list(names))}. To predict one of them: --target NAME.{read if what else ''}"]
 
 
 def metadata_sentence(columns: Mapping[str, Sequence[str]], what: str) -> str:
@@ -277,7 +278,7 @@ def are_numbers(values: Sequence[str]) -> bool:
         return False
 
 
-def _counts_lines(values: Sequence[str]) -> bool:
+def counts_lines(values: Sequence[str]) -> bool:
     """Whether numbers are those of the lines, in order."""
     return all(float(b) - float(a) == 1 for a, b in itertools.pairwise(values))
 

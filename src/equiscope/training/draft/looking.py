@@ -16,32 +16,32 @@ from equiscope.data.split_folders import part_folders, part_of
 from equiscope.data.texts import is_text_file
 from equiscope.errors import InputError
 from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts, words
-from equiscope.training.draft.draft import RecipeDraft
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft
 
 SEVERAL = 5  # texts of each folder, where folders are classes
 UNREAD = {  # endings of data in another form -> what to do
     **dict.fromkeys((".7z", ".rar"), "Unpack it, and name the folder."),
     **dict.fromkeys((".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow"), "Save it as .csv, and name that."),
     **dict.fromkeys((".npy", ".mat", ".h5", ".hdf5", ".pkl", ".pt"), "Write its arrays with numpy.savez: images=..., labels=..."),
-    ".json": "Write one object a line, in a file .jsonl.",
+    ".json": "Write one object a line, in a file .jsonl; of a list of objects: jq -c '.[]' FILE.json > FILE.jsonl.",
 }
 KINDS = {"table": "tables"}  # in a sentence
 TEXTS = (".txt", ".md", ".xml")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".dict")
 
 
-def look(names: Sequence[str], start: str | None = None, metadata: Sequence[str] = ()) -> RecipeDraft:
+def look(names: Sequence[str], start: str | None = None, wanted: ChosenColumns = NONE) -> RecipeDraft:
     """A draft of a recipe for some data, without its steps having been timed.
 
     names   files or folders: one data set
     start   folder of a checkpoint to fine-tune
-    metadata  columns of a table that are read with each text, picture or recording
+    wanted  columns of a table that a person names
     raises  InputError where no kind of data is recognised, with what was found
     """
     paths = [path for name in names for path in find_files(name)]
     if len(paths) > 1 and (parts := _parts(paths)):
-        return tables.of_parts(parts, start, metadata)
-    if metadata and len(paths) != 1:
+        return tables.of_parts(parts, start, wanted)
+    if wanted and len(paths) != 1:
         raise _no_columns(f"{len(paths)} files")
     if len(paths) == 2 and all(path.is_file() for path in paths):
         if {_magic(path) for path in paths} == {PICTURES, LABELS}:
@@ -53,16 +53,16 @@ def look(names: Sequence[str], start: str | None = None, metadata: Sequence[str]
             f"{len(paths)} files are no data set that is known: two are parallel texts, or pictures and labels as idx files. "
             "Put the files of a data set into one folder, and name that."
         )
-    return _of_one(paths[0], names[0], start, metadata)
+    return _of_one(paths[0], names[0], start, wanted)
 
 
 def _no_columns(what: str) -> InputError:
-    return InputError(f"--metadata names columns of a table, but {what} have none. Give a table, or leave it out.")
+    return InputError(f"--metadata and --target name columns of a table, but {what} have none. Give a table, or leave them out.")
 
 
-def _of_one(path: Path, name: str, start: str | None, metadata: Sequence[str] = ()) -> RecipeDraft:
+def _of_one(path: Path, name: str, start: str | None, wanted: ChosenColumns = NONE) -> RecipeDraft:
     if path.is_dir() and (inner := _inner(path)) != path:
-        whole = _of_one(inner, str(inner), start, metadata)
+        whole = _of_one(inner, str(inner), start, wanted)
         whole.understood.insert(0, f"{name} has one folder, and all files are in {inner}.")
         return whole
     if path.is_file() and is_picture(path):
@@ -81,13 +81,13 @@ def _of_one(path: Path, name: str, start: str | None, metadata: Sequence[str] = 
     kind, count = kinds.most_common(1)[0]
     if path.is_dir():
         if kind in ("pictures", "sounds") and kinds["table"] == 1 and tables.names_files(table := _tables_in(path)[0]):
-            return _of_one(table, name, start, metadata)
+            return _of_one(table, name, start, wanted)
         if kind == "table" and len(kinds) == 1:
             inside = _tables_in(path)
             if count == 1:
-                return _of_one(inside[0], name, start, metadata)
+                return _of_one(inside[0], name, start, wanted)
             if parts := _parts(inside):
-                return tables.of_parts(parts, start, metadata)
+                return tables.of_parts(parts, start, wanted)
             shown = ", ".join(file.name for file in inside[:5]) + (", …" if count > 5 else "")
             raise InputError(f"{name} has {count} tables: {shown}. Name one, or call them train, val and test.")
         others = [
@@ -98,7 +98,7 @@ def _of_one(path: Path, name: str, start: str | None, metadata: Sequence[str] = 
                 f"{name} has {count} files of {KINDS.get(kind, kind)}, and {', '.join(others)}. Name the folder or "
                 "the file that you mean."
             )
-    if metadata and kind != "table":
+    if wanted and kind != "table":
         raise _no_columns(f"these {kind}")
     if path.is_file() and kind in ("texts", "table", "words") and (columns := words.columns_of(path)) is not None:
         return words.of_file(path, columns, start)
@@ -111,7 +111,7 @@ def _of_one(path: Path, name: str, start: str | None, metadata: Sequence[str] = 
     draft = {
         "pictures": pictures.of_path, "sounds": sounds.of_path, "texts": texts.of_files, "molecules": frames.of_files,
     }.get(kind)  # fmt: skip
-    return tables.of_file(path, start, metadata=metadata) if draft is None else draft(path)
+    return tables.of_file(path, start, wanted=wanted) if draft is None else draft(path)
 
 
 def _tables_in(folder: Path) -> list[Path]:

@@ -11,7 +11,8 @@ from equiscope.data.sound_files import is_sound
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError, UnknownName
 from equiscope.training.draft import labelled, pairs, pictures, points, sounds, texts
-from equiscope.training.draft.draft import RecipeDraft, counted, title_of
+from equiscope.training.draft import rows as rows_
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, counted, title_of
 from equiscope.training.draft.listing import has_ending, listing_of_table
 from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
 from equiscope.training.metadata_columns import MetadataColumns
@@ -23,10 +24,10 @@ GROUPS = ("group", "speaker", "author", "user", "username", "patient", "subject"
 PAIRS = (("source", "target"), ("src", "tgt"), ("word", "pronunciation"), ("question", "answer"), ("input", "output"))
 
 
-def of_parts(parts: dict[str, Path], start: str | None = None, metadata: Sequence[str] = ()) -> RecipeDraft:
+def of_parts(parts: dict[str, Path], start: str | None = None, wanted: ChosenColumns = NONE) -> RecipeDraft:
     """Tables of the parts train, validation and test, with the same columns."""
-    draft = of_file(parts["train"], start, {part: path for part, path in parts.items() if part != "train"}, metadata)
-    if draft.data["task"] != "texts":
+    draft = of_file(parts["train"], start, {part: path for part, path in parts.items() if part != "train"}, wanted)
+    if draft.data["task"] not in ("texts", "rows"):
         raise InputError(
             f"{' and '.join(map(str, parts.values()))} are parts of texts to write or of pairs. A draft is written for one file of "
             "them: name that."
@@ -35,16 +36,16 @@ def of_parts(parts: dict[str, Path], start: str | None = None, metadata: Sequenc
 
 
 def of_file(
-    path: Path, start: str | None = None, others: dict[str, Path] | None = None, metadata: Sequence[str] = ()
+    path: Path, start: str | None = None, others: dict[str, Path] | None = None, wanted: ChosenColumns = NONE
 ) -> RecipeDraft:  # fmt: skip
     """A table: .csv, .tsv or .jsonl.
 
     others    tables of the other parts, with the same columns
-    metadata  columns that are read with each example
+    wanted    columns that a person names
     """
     if ".dict" in path.suffixes:
-        if metadata:
-            raise InputError(f"--metadata names columns, but {path} is a dictionary, which has none. Leave it out.")
+        if wanted:
+            raise InputError(f"--metadata and --target name columns, but {path} is a dictionary, which has none. Leave it out.")
         return _dictionary(path)
     table = read_table(path)
     names, rows, lines = table.names, table.rows, table.lines
@@ -52,15 +53,15 @@ def of_file(
         table.faults.check()
         raise InputError(f"{path} has a first line, and no other. Give a table with examples.")
     columns = {name: [row.get(name, "") for row in rows] for name in names}
-    chosen = _metadata(path, columns, metadata, start)
+    chosen, target = _metadata(path, columns, wanted.metadata, start), _target(path, columns, wanted)
     names = [name for name in names if name not in chosen]
     columns = {name: columns[name] for name in names}
     if (column := _files(path, columns)) is not None:
-        return _only(_of_files(path, table, columns, column, chosen), start)
-    long = [name for name in names if _is_text(columns[name])]
+        return _only(_of_files(path, table, columns, column, chosen, target), start)
+    long = [name for name in names if _is_text(columns[name]) and name != target]
     few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
     several = ""  # separates the labels of a cell
-    label = next((name for name in CLASSES if name in few), None)
+    label = target or next((name for name in CLASSES if name in few), None)
     if label is None and (tags := next((name for name in names if name in table.lists or name.lower() in SEVERAL), None)):
         several = ";" if tags in table.lists else next((sign for sign in ";|," if any(sign in cell for cell in columns[tags])), "")
         label, long = tags if several else None, [name for name in long if name != tags or not several]
@@ -94,14 +95,18 @@ def of_file(
         raise InputError(
             f"--metadata names columns beside texts or files with a class or a number, but {path} has none. Leave it out."
         )
-    if len(long) >= 2:
+    if len(long) >= 2 and target is None:
         known = next((pair for pair in PAIRS if set(pair) <= set(long)), (long[0], long[1]))
         rows_of_pairs = list(zip(columns[known[0]], columns[known[1]], strict=True))
         what = f"The columns {known[0]} and {known[1]} of {path} are pairs"
         return _only(pairs.of_pairs(rows_of_pairs, title_of(path), what), start)
+    group = next((name for name in names if _is_group(name, columns[name]) and name != target), None)
+    if (whole := rows_.of_table(path, columns, group, others, target)) is not None:
+        return _only(whole, start)
     raise InputError(
-        f"{path} has the columns {', '.join(names)}, of which none has many different texts. Known: texts with a class or a "
-        "number, two columns of texts (pairs), or one of texts to continue."
+        f"{path} has the columns {', '.join(names)}, of which none has many different texts, and less than two are numbers or "
+        "kinds. Known: texts with a class or a number, two columns of texts (pairs), one of texts to continue, and rows of numbers "
+        "and kinds."
     )
 
 
@@ -132,12 +137,30 @@ def _metadata(path: Path, columns: Mapping[str, Sequence[str]], metadata: Sequen
     return dict(zip(metadata, cells, strict=True))
 
 
+def _target(path: Path, columns: Columns, wanted: ChosenColumns) -> str | None:
+    """The column that is to be predicted, if one is named. Raises InputError if it holds neither classes nor numbers."""
+    name = wanted.target
+    if name is None:
+        return None
+    if name not in columns:
+        raise UnknownName(f"column of {path}", name, list(columns), "Change --target.")
+    if name in wanted.metadata:
+        raise InputError(f"--target and --metadata both name {name!r}. What is predicted cannot be read: leave one of them out.")
+    cells = [cell.strip() for cell in columns[name]]
+    if not labelled.few_values(cells) and not labelled.are_numbers(cells):
+        raise InputError(
+            f"--target names {name!r}, which has {len(set(cells))} different values in {counted(len(cells), 'row')} and is no "
+            "column of numbers, so it cannot be predicted. Name another."
+        )
+    return name
+
+
 def _of_files(
-    path: Path, table: TableRows, columns: Mapping[str, Sequence[str]], column: str, metadata: Columns
+    path: Path, table: TableRows, columns: Mapping[str, Sequence[str]], column: str, metadata: Columns, target: str | None
 ) -> RecipeDraft:  # fmt: skip
     """A table of pictures, sounds or points, with classes or numbers."""
     others = {name: values for name, values in columns.items() if name != column}
-    label, several = labelled.targets_of(others)
+    label, several = labelled.targets_of(others if target is None else {target: others[target]})
     if label is None and not several:
         raise InputError(
             f"{path} names files in {column!r}, but none of its other columns is of classes or of numbers: "

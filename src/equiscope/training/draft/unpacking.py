@@ -14,7 +14,7 @@ from equiscope.budgets import undamaged
 from equiscope.data import find_files
 from equiscope.data.files import is_archive, is_hidden
 from equiscope.errors import InputError, printable, reason
-from equiscope.training.draft.draft import RecipeDraft, title_of
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, title_of
 from equiscope.training.draft.looking import look
 
 UNSAFE = re.compile(r"[\\:\0]")  # in the name of a file: it would be another one on some systems
@@ -29,7 +29,7 @@ class UnpackedDraft:
 
 
 def look_into(
-    names: Sequence[str], start: str | None = None, metadata: Sequence[str] = (), parent: Path = Path(), write: bool = True
+    names: Sequence[str], start: str | None = None, wanted: ChosenColumns = NONE, parent: Path = Path(), write: bool = True
 ) -> UnpackedDraft:  # fmt: skip
     """As `look`, for an archive too: its files are unpacked into a folder of its name in `parent`.
 
@@ -38,7 +38,7 @@ def look_into(
     """
     paths = find_files(names[0]) if len(names) == 1 else []
     if len(paths) != 1 or not (paths[0].is_file() and is_archive(paths[0])):
-        return UnpackedDraft(look(names, start, metadata))
+        return UnpackedDraft(look(names, start, wanted))
     archive, folder = paths[0], parent / title_of(paths[0]).replace(" ", "_")
     if write and folder.exists():
         raise InputError(
@@ -49,7 +49,7 @@ def look_into(
         inner = temporary / folder.name
         count = _unpack(archive, inner)
         try:
-            draft = look([str(inner)], start, metadata)
+            draft = look([str(inner)], start, wanted)
         except InputError as error:
             raise InputError(_in_archive(str(error), inner, names[0])) from error
         draft = _renamed(draft, lambda text: text.replace(str(inner), str(folder)).replace(str(inner.absolute()), str(folder)))

@@ -1,0 +1,126 @@
+"""Table rows: examples that are rows of a table alone, whose columns are numbers or kinds, each with a class, labels or numbers."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Struct
+
+from equiscope.data.faults import Faults
+from equiscope.data.labelled_texts import LabelledText, LabelledTexts
+from equiscope.data.tables import records
+from equiscope.data.targets import ADVICE, TABLES, OtherCells, check_targets, other_cells, target_columns, target_of
+from equiscope.data.texts import kind_of, lines_of, members, parsed
+from equiscope.errors import InputError
+
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+CELL = 2**17  # characters of a cell
+WAY = "Set data.columns to those that are read, and data.label, data.labels or data.numbers to what is predicted."
+
+
+class Tabular(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="rows", tag_field="task"):
+    """Rows of a table, each with a class, with several labels, or with numbers.
+
+    train       a table (CSV, TSV or JSONL, also compressed), many with *, or an archive of them
+    validation  rows that choose the best weights; by default `held_out` of train
+    test        rows that are evaluated once, at the end
+    held_out    share of train for the validation part; equal rows fall into one part
+    test_held_out  share of train for the test part, if `test` names no files
+    columns     that are read: one token of each, of a value that occurs in training, or of one of 16 ranges of numbers
+    label       column with the class of a row
+    labels      column with any number of labels, separated by `separator`, or a list in JSONL; instead of `label`
+    separator   between two labels of a cell
+    numbers     columns with the numbers that are predicted; instead of `label`
+    group       column whose equal values belong together, such as a patient: random shares of train take whole groups, and so do
+                the folds in which the simple model is chosen
+    smoothing   label smoothing: share of the target that is spread over all classes
+    """
+
+    train: str
+    columns: tuple[str, ...]
+    validation: str | None = None
+    test: str | None = None
+    held_out: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    test_held_out: Share = 0.0
+    label: str = "label"
+    labels: str | None = None
+    separator: Annotated[str, msgspec.Meta(min_length=1)] = ";"
+    numbers: tuple[str, ...] = ()
+    group: str | None = None
+    smoothing: Share = 0.0
+
+
+class LabelledRows(LabelledTexts):
+    """The rows of a `Tabular` recipe, opened and checked, by part: the text of each is its cells.
+
+    raises  InputError with every fault that was found
+    """
+
+    config: Tabular
+    what = "rows"
+
+    @staticmethod
+    def is_text(path: Path) -> bool:
+        """Whether a file of a folder is read."""
+        return kind_of(path.name) in TABLES
+
+    def _check(self) -> None:
+        check_targets(self.config)
+        columns, taken = list(self.config.columns), target_columns(self.config)
+        if not columns:
+            raise InputError("data.columns names no column, so there is nothing to read. Name one or more.")
+        if wrong := [name for name in columns if name in taken or columns.count(name) > 1]:
+            raise InputError(f"data.columns names {wrong[0]!r}, which is what is predicted, or twice. Leave it out.")
+
+    @property
+    def _columns(self) -> list[str]:
+        return [*self.config.columns, *target_columns(self.config)]
+
+    def _read(self, paths: Sequence[Path]) -> list[LabelledText]:
+        return read(self._files(paths), self.config)
+
+    def _has_classes(self, paths: Sequence[Path]) -> bool:
+        return False
+
+
+def read(paths: Sequence[Path], config: Tabular, labelled: bool = True) -> list[LabelledText]:
+    """The rows of tables, in order, as tuples of cells. labelled: whether to read targets too.
+
+    raises  InputError that names the first faults, and how many there are
+    """
+    found: list[LabelledText] = []
+    faults = Faults(ADVICE)
+    for path in paths:
+        for name, content in members(path):
+            for where, row in _rows(content, name, config, labelled, faults):
+                with faults.caught(where):
+                    target = target_of(config, row, where) if labelled else None
+                    cells = tuple("" if row.get(one) is None else str(row[one]).strip() for one in config.columns)
+                    if not any(cells):
+                        raise InputError(f"{where} has nothing in any of the columns {', '.join(config.columns)}.")
+                    others = other_cells(config, row) if labelled else OtherCells()
+                    found.append(LabelledText(cells, target, where, others))
+    faults.check()
+    if not found:
+        raise InputError(f"{', '.join(map(str, paths))} has no row in it. Give a table that has some.")
+    return found
+
+
+def _rows(content: Any, name: str, config: Tabular, labelled: bool, faults: Faults) -> Iterator[tuple[str, dict[str, Any]]]:
+    wanted, kind = [*config.columns, *(target_columns(config) if labelled else [])], kind_of(name)
+    if kind not in TABLES:
+        faults.add(f"{name} is no table (.csv, .tsv, .jsonl).", name)
+    elif kind in (".csv", ".tsv"):
+        way = WAY if labelled else "Give a table with the columns that the run reads."
+        for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL, faults):
+            yield f"{name}, line {line}", row
+    else:
+        for number, one in enumerate(lines_of(content, name, 2**18), 1):
+            where = f"{name}, line {number}"
+            if one.strip():
+                with faults.caught(where):
+                    row = parsed(one, where)
+                    if not isinstance(row, dict) or not any(column in row for column in config.columns):
+                        raise InputError(f"{where} has none of the columns {', '.join(config.columns)}.")
+                    yield where, row
