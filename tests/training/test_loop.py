@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 import msgspec
 import pytest
@@ -39,6 +39,14 @@ def test_a_run_writes_a_line_for_each_step_and_measures_before_the_first_and_aft
     assert seen == [*read_in_order(tmp_path / "run")]
     assert made.result["validation"]["loss"] == min(score.values["loss"] for score in run.scores)
     assert run.points[-1].loss < run.points[0].loss
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The small run, from its beginning to its end."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    fit(*small(folder), folder / "run")
+    return folder / "run"
 
 
 def read_in_order(run):
@@ -76,18 +84,18 @@ def test_a_run_ends_by_its_minutes_with_the_whole_schedule(tmp_path):
     assert (again.state, again.steps) == ("finished", made.steps)
 
 
-def test_minutes_that_are_enough_change_nothing(tmp_path):
-    for name, budget in (("without", {}), ("with", {"minutes": 600})):
-        assert fit(*small(tmp_path, budget=budget), tmp_path / name).state == "finished"
-    assert told(tmp_path / "with") == told(tmp_path / "without")
-    assert files(tmp_path / "with") == files(tmp_path / "without")
+def test_minutes_that_are_enough_change_nothing(tmp_path, undisturbed):
+    assert fit(*small(tmp_path, budget={"minutes": 600}), tmp_path / "with").state == "finished"
+    assert told(tmp_path / "with") == told(undisturbed)
+    assert files(tmp_path / "with") == files(undisturbed)
 
 
-def test_a_run_that_goes_on_has_the_minutes_that_were_left(tmp_path):
+def test_a_run_that_goes_on_has_the_minutes_that_were_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "perf_counter", count(0, 0.2).__next__)  # seconds pass by looks at the clock
     budget = {"steps": 100_000, "minutes": 0.1}
 
     def stopping(entry):
-        if isinstance(entry, Point) and entry.step == 30:  # the signal is seen after the next step
+        if isinstance(entry, Point) and entry.step == 10:  # the signal is seen after the next step
             os.kill(os.getpid(), signal.SIGTERM)
 
     stopped = fit(*small(tmp_path, budget=budget), tmp_path / "run", Watcher(entry=stopping))
@@ -136,27 +144,25 @@ def stopping(number, step=5):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_asked_to_stop_saves_and_goes_on_later(tmp_path, number):
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on_later(tmp_path, undisturbed, number):
     found, task = small(tmp_path)
-    fit(found, task, tmp_path / "undisturbed")
     made = fit(found, task, tmp_path / "run", stopping(number))
     assert made.state == read_run(tmp_path / "run").state == "stopped"
     assert made.reason == f"{number.name} after step 6 of 12, which is saved"
     assert checkpoints(tmp_path / "run")[0].name == "step-000000006"
     fit(found, task, tmp_path / "run")
-    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
-    assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
+    assert told(tmp_path / "run") == told(undisturbed)
+    assert files(tmp_path / "run") == files(undisturbed)
 
 
-def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_one(tmp_path):
+def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_one(tmp_path, undisturbed):
     found, task = small(tmp_path)
-    fit(found, task, tmp_path / "undisturbed")
     said: list[str] = []
     made = fit(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), message=said.append))
     assert any(sentence.startswith("Stopping after the current step") for sentence in said)
     assert (made.state, made.reason) == ("stopped", "SIGTERM after the last step, which is saved, before the last measurement")
     assert fit(found, task, tmp_path / "run").state == "finished"
-    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+    assert told(tmp_path / "run") == told(undisturbed)
 
 
 @pytest.mark.parametrize("stop", [0, signal.SIGINT])
@@ -262,16 +268,15 @@ def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch
     assert command(tmp_path / "recipe.toml", tmp_path / "run", [], False, 1, False) == code
 
 
-def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
+def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path, undisturbed):
     found, task = small(tmp_path)
-    fit(found, task, tmp_path / "undisturbed")
     twice = stopping(signal.SIGINT)
     inner = twice.entry
     twice.entry = lambda entry: (inner(entry), inner(entry))
     with pytest.raises(KeyboardInterrupt):
         fit(found, task, tmp_path / "run", twice)
     fit(found, task, tmp_path / "run")
-    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+    assert told(tmp_path / "run") == told(undisturbed)
 
 
 # ------------------------------------------------------------------------------------------------- numbers that are none
@@ -311,9 +316,8 @@ def bad_weights(engine):
         (bad_backward, r"gradient's length is (nan|inf)\. It begins with the gradient (that reaches|of)"),
     ],
 )
-def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, monkeypatch, spoil, where):
+def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, undisturbed, monkeypatch, spoil, where):
     found, task = small(tmp_path)
-    fit(found, task, tmp_path / "undisturbed")
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         spoiled(patch, 7, spoil)
@@ -323,7 +327,7 @@ def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, mo
     assert [folder.name[-2:] for folder in checkpoints(run)] == ["07", "06", "03"]  # nothing is taken away
     assert [score.step for score in read_run(run).scores] == [0, 4]
     fit(found, task, run)  # what was kept is good
-    assert told(run) == told(tmp_path / "undisturbed")
+    assert told(run) == told(undisturbed)
 
 
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):
@@ -509,13 +513,12 @@ def test_lost_lines_are_said(begun):
     assert any("has lines for 0 steps only" in sentence for sentence in said)
 
 
-def test_a_line_that_was_cut_is_written_again(begun):
+def test_a_line_that_was_cut_is_written_again(begun, undisturbed):
     found, task = small(begun)
-    fit(found, task, begun / "undisturbed")
     metrics = begun / "run" / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes()[:-9])
     fit(found, task, begun / "run")
-    assert told(begun / "run")[-1] == told(begun / "undisturbed")[-1]
+    assert told(begun / "run")[-1] == told(undisturbed)[-1]
 
 
 def test_another_machine_is_said(begun, monkeypatch):
