@@ -1,11 +1,16 @@
 """`equiscope compare` on the command line: what goes on, what is drawn again, what is refused, and where the answer stands."""
 
+import io
 import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 from tests.cli.test_train import WORDS
+
+from equiscope.cli import main
 
 pytestmark = pytest.mark.xdist_group("compare-command")
 VARY = ("--vary", "heads=1,2")
@@ -14,18 +19,19 @@ VARY = ("--vary", "heads=1,2")
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> Path:
     """A folder with a recipe, a question, and a comparison of two runs that was made by the command."""
-    import subprocess
-    import sys
-
     folder = tmp_path_factory.mktemp("compared")
     (folder / "words.toml").write_text(WORDS)
     (folder / "words.txt").write_text("to be or not to be, that is the question\n" * 20)
     (folder / "heads.toml").write_text('question = "One or two?"\nrecipe = "words.toml"\nseeds = 1\n[vary]\nheads = [1, 2]\n')
     (folder / "odd.toml").write_text('question = "One?"\nrecipe = "words.toml"\nvarying = 1\n')
-    command = [sys.executable, "-m", "equiscope.cli", "compare", "words.toml", *VARY, "--seeds", "1", "--processes", "2"]
-    done = subprocess.run([*command, "--out", "both"], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    (folder / "said.txt").write_text(done.stdout)
+    words = ["compare", "words.toml", *VARY, "--seeds", "1", "--processes", "2", "--out", "both"]
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as answer, redirect_stderr(io.StringIO()) as errors:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["equiscope", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code, errors.getvalue()
+    (folder / "said.txt").write_text(answer.getvalue())
     return folder
 
 

@@ -4,8 +4,6 @@ import io
 import json
 import pickle
 import struct
-import subprocess
-import sys
 import zipfile
 from dataclasses import replace
 
@@ -20,6 +18,7 @@ from equiscope.audit.inputs.targets import named_object
 from equiscope.audit.parity.terminal import lines
 from equiscope.errors import InputError
 from tests.audit.parity.families import GatedA, PlainA, gated_b, ids, made, plain_b
+from tests.cli.test_cli import equi  # noqa: F401
 
 
 def recorded(model, *inputs):
@@ -231,7 +230,7 @@ def test_without_inputs_two_modules_ask_for_them():
         eq.parity(made(PlainA), made(PlainA))
 
 
-def test_the_command_answers_in_json_and_by_exit_code(tmp_path):
+def test_the_command_answers_in_json_and_by_exit_code(tmp_path, equi):  # noqa: F811
     (tmp_path / "two.py").write_text(
         "from dataclasses import replace\nfrom tests.audit.parity.families import *\n"
         "def first(): return made(PlainA), ids()\n"
@@ -239,7 +238,6 @@ def test_the_command_answers_in_json_and_by_exit_code(tmp_path):
         "def third(): return plain_b(made(PlainA), replace(made(PlainA).o, eps=1e-3))\n"
     )
     for other, code, kind in (("second", 0, ""), ("third", 1, "epsilon")):
-        command = [sys.executable, "-m", "equiscope", "parity", f"{tmp_path}/two.py:first", f"{tmp_path}/two.py:{other}", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert json.loads(done.stdout)["kind"] == kind
+        ended, out, err = equi("parity", f"{tmp_path}/two.py:first", f"{tmp_path}/two.py:{other}", "--json")
+        assert ended == code, err
+        assert json.loads(out)["kind"] == kind
