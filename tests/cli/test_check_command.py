@@ -9,6 +9,8 @@ import pytest
 from equiscope.cli import main
 
 MODELS = """
+import signal
+
 import torch
 from torch import nn
 
@@ -36,6 +38,16 @@ class Hollow(nn.Module):
 
 def hollow():
     return Hollow(), torch.randn(2, 5, 6)
+
+class Stopped(Ahead):
+    def forward(self, ids):
+        with open("calls", "a") as calls:  # a check restores whatever the model keeps in Python
+            if calls.write(".") and calls.tell() == 60:
+                signal.raise_signal(signal.SIGINT)
+        return super().forward(ids)
+
+def stopped():
+    return Stopped()
 
 def stone():
     return "no model"
@@ -87,6 +99,15 @@ def test_where_nothing_could_be_decided_nothing_passes(said):
     assert code == 1
     assert "not finite" in out
     assert "Nothing could be decided: batch, permute." in out
+
+
+def test_a_check_that_is_stopped_reports_what_it_has_and_does_not_pass(said):
+    """The model itself presses Ctrl-C, in its 60th call."""
+    code, out, _ = said("models_of_mine:stopped", "--effort", "quick")
+    assert code == 130
+    assert "✓  pure" in out
+    assert "the check stopped before it was measured" in out
+    assert "It was stopped before everything was measured." in " ".join(out.split())
 
 
 def test_what_need_not_hold_can_be_required(said):

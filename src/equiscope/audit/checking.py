@@ -143,7 +143,8 @@ def _check_module(
         try:
             results = runner.rows(random_parameters)
         except KeyboardInterrupt:
-            results, runner.finished = runner.finish(), False
+            runner.finished = False  # before the rows say why they are undecided
+            results = runner.finish()
         finished = finished and runner.finished
         requested = proof if output is None else False
         proved_rows, conflicts = with_proofs([row for _, row in results], part, requested, finished)

@@ -1,14 +1,17 @@
 """`equiscope check`: which symmetries and properties a model really has.
 
-The exit code is 1 where one fails that should hold, and where none is decided.
+The exit code is 1 where one fails that should hold, and where none is decided; 130 where Ctrl-C stopped it.
 """
 
 import json as json_text
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 from rich.console import Console
@@ -29,6 +32,7 @@ from equiscope.symmetry import ACTIONS
 from equiscope.symmetry.representations import family
 
 OF_SERVERS = "Properties of a served model (--property NAME)"
+STOPPED = 130  # the exit code of what Ctrl-C ended
 WIDE = 120  # columns where no terminal says how many there are
 
 
@@ -85,7 +89,7 @@ def run(
     checked = target(text, seed=seed)
     names = ([a.name for a in ACTIONS], [p.name for p in PROPERTIES if p.by_default])
     requested = names if everything else (actions or ([] if properties else None), properties or ([] if actions else None))
-    with _progress(not json) as progress:
+    with _progress(not json) as progress, _interrupts() as interrupts:
         audit = check(
             checked.model, *checked.args, kwargs=checked.kwargs, kinds=checked.kinds, actions=requested[0], properties=requested[1],
             output=output, effort=effort, mode=mode, tolerance=tolerance, seed=seed, seconds=seconds, progress=progress,
@@ -97,7 +101,7 @@ def run(
     audit = accept(accepted, update, audit)
     _print(audit, json)
     files.write(audit)
-    return 1 if audit.failed or not audit.decided else 0
+    return _code(audit, interrupts)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def run_served(
     accepted = baseline_of(baseline, update)
     if served.reproduce is not None:
         outputs.check(served.reproduce, "Choose another file with --reproduce.")
-    with _progress(not json) as progress:
+    with _progress(not json) as progress, _interrupts() as interrupts:
         audit, script = check_served(
             url, model=served.model, properties=properties, effort=effort, seed=seed, requests=served.requests, key=served.key,
             timeout=served.timeout, proxy=served.proxy, tolerance=tolerance, seconds=seconds, progress=progress,
@@ -135,7 +139,31 @@ def run_served(
     elif served.reproduce is not None:
         print(f"No answers differ, so {served.reproduce} was not written.", file=sys.stderr)
     files.write(audit)
-    return 1 if audit.failed or not audit.decided else 0
+    return _code(audit, interrupts)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """The signals of Ctrl-C that come inside. A check that they stop returns what it has measured."""
+    signals: list[int] = []
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        signal.default_int_handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may set a handler
+        yield signals
+        return
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield signals
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _code(audit: Audit, interrupts: list[int]) -> int:
+    """The exit code. What was stopped is no pass, even if nothing failed until then."""
+    return STOPPED if interrupts else 1 if audit.failed or not audit.decided else 0
 
 
 def _print(audit: Audit, json: bool) -> None:
