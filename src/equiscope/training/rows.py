@@ -107,12 +107,12 @@ class RowsTask(AnswerTask):
 
     def outcomes(self, model: Built, part: str) -> Outcomes:
         assert self.rows is not None
-        names = [self._shown(row) for row in self.rows.parts[part]]
+        names = [self._line(row) for row in self.rows.parts[part]]
         return self.answer.outcomes(names, self._outputs(model, self.ids[part]), self.targets[part], "rows")
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
         assert self.rows is not None
-        return [{"text": self._shown(self.rows.parts[part][row], len(self.config.columns))} for row in rows]
+        return [{"text": self._line(self.rows.parts[part][row], len(self.config.columns))} for row in rows]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Numbers as they are, the mean where there is none; and the values of other columns as 0 and 1."""
@@ -134,7 +134,7 @@ class RowsTask(AnswerTask):
         """The answer for each row of tables, which need the columns that are read only. options: top, how many classes; 3."""
         top = self.top_of(options)
         rows = [row for name in inputs for row in self._read(name)]
-        return self.predictions([self._shown(row) for row in rows], self._outputs(model, self._ids(rows)), top) if rows else []
+        return self.predictions([self._line(row) for row in rows], self._outputs(model, self._ids(rows)), top) if rows else []
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         row = self._read(example)[0]
@@ -153,7 +153,7 @@ class RowsTask(AnswerTask):
         outputs = self._outputs(model, self.ids["validation"][chosen])
         return [
             Sample(
-                step=step, prompt=self._shown(rows[i]), answer=self.answer.text_of(own),
+                step=step, prompt=self._line(rows[i]), answer=self.answer.text_of(own),
                 target=self.answer.written(self.targets["validation"][i]),
             )
             for i, own in zip(chosen, outputs, strict=True)
@@ -168,7 +168,7 @@ class RowsTask(AnswerTask):
         """Which of the tokens are values, and not ranges of numbers."""
         return np.concatenate([np.full(column.size, not column.edges) for column in self.read_columns.columns])
 
-    def _shown(self, row: LabelledText, most: int = SHOWN) -> str:
+    def _line(self, row: LabelledText, most: int = SHOWN) -> str:
         pairs = [f"{name} {cell}" for name, cell in zip(self.config.columns, row.text, strict=True) if cell]
         return ", ".join(pairs[:most]) + (", …" if len(pairs) > most else "")
 
