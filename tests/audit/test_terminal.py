@@ -116,6 +116,11 @@ def test_the_command_that_repeats_a_row_survives_the_shell(name):
     assert shlex.split(command) == ["equiscope", "check", "my models:small", "--action", name, "--seed", "0"]
 
 
+def test_the_command_that_repeats_a_row_has_its_tolerance():
+    assert repeat_command(audit(target="gpt2", tolerance=0.5), row()).endswith("--seed 0 --tolerance 0.5")
+    assert repeat_command(audit(target="Toy", tolerance=0.5), row()).endswith("seed=0, tolerance=0.5)")
+
+
 def test_a_remark_after_the_target_is_no_part_of_the_command():
     command = repeat_command(audit(target="gpt2 (the same parts at a small size)"), row())
     assert command == "equiscope check gpt2 --property causal --seed 0"

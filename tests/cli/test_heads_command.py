@@ -216,9 +216,14 @@ def test_a_factory_brings_its_own_inputs(equi, tmp_path):
         "import torch\ndef make():\n"
         "    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)\n"
         "    return torch.nn.TransformerEncoder(layer, 2).eval(), torch.randn(1, 7, 32)\n"
+        "def bare():\n    return make()[0]\n"
     )
-    found = page(equi, "--model", f"{tmp_path / 'mine.py'}:make")
+    target = f"{tmp_path / 'mine.py'}:make"
+    found = page(equi, "--model", target)
     assert (found["sequences"][0]["name"], len(found["layers"])) == ("7 tokens", 2)
+    assert f"No input was given, so these are those that {target} returns." in found["notes"]
+    found = page(equi, "--model", f"{tmp_path / 'mine.py'}:bare")
+    assert "No input was given, so these are made-up ones of the right shapes." in found["notes"]
 
 
 def test_the_same_command_gives_the_same_page(equi, folders):

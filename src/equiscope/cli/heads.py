@@ -1,4 +1,4 @@
-"""`equiscope explore --model MODEL INPUT`: every attention of any model on a text, a picture, a sound, or its own inputs."""
+"""`equiscope explore --model MODEL INPUT`: every attention of any model on a text, a picture, a sound, or example inputs."""
 
 import re
 import sys
@@ -63,7 +63,7 @@ LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What a person wants to see a model look at; all None: the model's own inputs. second_image: to take values from."""
+    """What a person wants to see a model look at; all None: example inputs. second_image: to take values from."""
 
     text: str | None = None
     image: Path | None = None
@@ -76,7 +76,7 @@ class ModelInput:
         if self.text is not None:
             return self.text if len(self.text) <= 48 else self.text[:47] + "…"
         path = self.image or self.audio
-        return path.name if path is not None else "its own inputs"
+        return path.name if path is not None else "example inputs"
 
 
 @dataclass(kw_only=True)
@@ -353,7 +353,8 @@ def _from_target(source: str, request: ModelInput, seed: int) -> PreparedModel:
     elif request.audio is not None:
         _set_audio(ready, target_, folder, request.audio)
     else:
-        ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
+        given = "made-up ones of the right shapes" if target_.generated else f"those that {source} returns"
+        ready.notes.append(f"No input was given, so these are {given}.")
     ready.reader = model_reader(target_.model, tokenizer(folder))
     _note_partial_letters(ready)
     ready.model_lines = _lines_of(target_.model, source)

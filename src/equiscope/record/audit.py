@@ -10,6 +10,7 @@ from equiscope.record import display
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
 
+TOLERANCE = 1e-2  # below which a violation is approximate, where no other is requested
 Verdict = Literal["holds", "approximate", "broken", "not applicable", "undecided"]
 Claimed = Literal["yes", "no", "unknown"]
 
@@ -215,7 +216,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     seed: int = 0
     effort: str = "default"
     mode: str = "eval"
-    tolerance: float = 1e-2
+    tolerance: float = TOLERANCE
     passes: dict[str, int] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from equiscope.record.audit import Audit, Coverage, Row, ServedModel
+from equiscope.record.audit import TOLERANCE, Audit, Coverage, Row, ServedModel
 from equiscope.record.program import VERSION
 
 
@@ -129,10 +129,10 @@ def _size(row: Row) -> str:
     if row.holds:
         return f"In {tried}{random} the worst error is {worst}, which is rounding{least}."
     if row.verdict == "approximate":
-        return f"A true difference, but a small one: {worst} of the output's size{random}{least}."
+        return f"A true difference, but a small one: at most {worst} of the output's size in {tried}{random}{least}."
     if row.error is None:
         return f"The outputs cannot be compared by a number{random}: one of the two is not finite, or has another shape."
-    return f"The output is off by {worst} of its size{random}{least}."
+    return f"The output is off by up to {worst} of its size in {tried}{random}{least}."
 
 
 def _served_size(row: Row, served: ServedModel) -> str:
@@ -199,18 +199,20 @@ def samples(row: Row) -> str:
 
 def repeat_command(audit: Audit, row: Row) -> str:
     """What repeats one row: on the command line where the check was made there, else in Python."""
+    tolerance = ["--tolerance", f"{audit.tolerance:g}"] if audit.tolerance != TOLERANCE else []
     if audit.served is not None:
         words = ["equiscope", "check", audit.target, "--model", audit.model, "--property", row.name, "--seed", str(audit.seed)]
-        return shlex.join(words + (["--effort", audit.effort] if audit.effort != "default" else []))
+        return shlex.join(words + (["--effort", audit.effort] if audit.effort != "default" else []) + tolerance)
     if audit.target == audit.model:
         argument = "actions" if row.kind == "action" else "properties"
         mode = f", mode={audit.mode!r}" if audit.mode != "eval" else ""
-        return f"eq.check(model, ..., {argument}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed}{mode})"
+        limit = f", tolerance={audit.tolerance:g}" * bool(tolerance)
+        return f"eq.check(model, ..., {argument}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed}{mode}{limit})"
     named = re.sub(r" \([^()]*\)$", "", audit.target)  # what stands in brackets behind it was said of it
     words = ["equiscope", "check", named, f"--{row.kind}", row.name, "--seed", str(audit.seed)]
     words += ["--effort", audit.effort] if audit.effort != "default" else []
     words += ["--mode", audit.mode] if audit.mode != "eval" else []
-    return shlex.join(words)
+    return shlex.join(words + tolerance)
 
 
 def number(value: float | None) -> str:
