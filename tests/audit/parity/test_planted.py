@@ -10,16 +10,24 @@ from tests.audit.parity.planted import cases, pair
 
 OUTSIDE = ("tied head", "output cap", "embedding scale", "position offset")  # planted before the layers or after them
 ALL = list(cases())
-DEFAULT = [case for case in ALL if not case[-2]]
 
 
-def parametrized(chosen, **more):
+def parametrized(chosen, default):
     return pytest.mark.parametrize(
-        ("family", "second", "changed", "both", "permuted", "kind"), [c[1:] for c in chosen], ids=[c[0] for c in chosen]
+        ("family", "second", "changed", "both", "permuted", "kind"),
+        [pytest.param(*c[1:], id=c[0], marks=() if c in default else pytest.mark.thorough) for c in chosen],
     )
 
 
-@parametrized(DEFAULT)
+def of_each_kind(chosen):
+    """The first case of each kind of cause."""
+    return list({case[-1]: case for case in reversed(chosen)}.values())
+
+
+IN_ORDER = [case for case in ALL if not case[-2]]
+
+
+@parametrized(IN_ORDER, of_each_kind(IN_ORDER))
 def test_the_cause_of_a_planted_difference_is_named(family, second, changed, both, permuted, kind):
     a, b = pair(family, second, changed, both, permuted)
     found = eq.parity(a, b, ids(), differences=1)
@@ -32,7 +40,7 @@ def test_the_cause_of_a_planted_difference_is_named(family, second, changed, bot
 
 
 @pytest.mark.thorough
-@parametrized(ALL)
+@parametrized(ALL, ALL)
 def test_the_cause_is_named_in_both_directions_and_with_permuted_weights(family, second, changed, both, permuted, kind):
     a, b = pair(family, second, changed, both, permuted)
     for sides in ((a, b), (b, a)):
@@ -50,7 +58,10 @@ def test_a_difference_of_one_attention_is_named_in_both_directions(case):
 
 
 @pytest.mark.parametrize("ours", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["transformers", "ours"])
-@pytest.mark.parametrize(("name", "changed", "kind"), CONFIGURED)
+@pytest.mark.parametrize(
+    ("name", "changed", "kind"),
+    [pytest.param(*c, marks=() if c in of_each_kind(CONFIGURED) else pytest.mark.thorough) for c in CONFIGURED],
+)
 def test_a_changed_field_of_a_configuration_is_named(name, changed, kind, ours, tmp_path):
     pytest.importorskip("transformers")
     a, b = configured(name, changed, tmp_path, ours)
