@@ -97,7 +97,6 @@ def shown(watched, files):
         tab.goto(made.as_uri())
         frame = tab.wait_for_selector("equiscope-figure iframe").content_frame()
         frame.wait_for_selector("main", state="attached")
-        tab.wait_for_timeout(600)
         return tab, frame
 
     return open_document
@@ -124,14 +123,24 @@ def test_a_page_has_the_parts_and_goals_of_the_docs_and_fits_a_figure_on_a_phone
     """`python -m tests.journeys.test_figure_parts` writes the tables of the docs."""
     tab, frame = shown(name, wide=390)
     parts, goals = listed()
+    at_rest(tab, frame, parts.get(name, set()))
     assert parts.get(name, set()) == set(parts_of(frame))
     assert goals.get(name.partition(",")[0], set()) == set(goals_of(frame))
     assert frame.evaluate(LOOSE) == [], "every text of the page is in a part"
     assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    box = tab.locator("iframe").bounding_box()
-    tab.wait_for_timeout(300)
-    assert tab.locator("iframe").bounding_box() == box, "as high as its page, which does not grow with it"
+
+
+def at_rest(tab, frame, parts):
+    """Wait until these parts are there and the figure is as high as its page: a third of a second later nothing is different."""
+    before = None
+    for _ in range(30):
+        now = tab.locator("iframe").bounding_box(), frame.evaluate("document.documentElement.scrollHeight"), parts_of(frame)
+        if now == before and parts <= set(now[2]):
+            return
+        before = now
+        tab.wait_for_timeout(300)
+    raise AssertionError(f"the figure grows with its page, or has not all of {parts}: {before}")
 
 
 def write_tables():

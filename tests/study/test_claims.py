@@ -80,7 +80,7 @@ def test_no_verdict_is_written_down(name):
     assert not any(f'"{verdict}"' in source for verdict in VERDICTS)
 
 
-@pytest.mark.parametrize("name", few(NAMES, 20))
+@pytest.mark.parametrize("name", few(NAMES, 8))
 def test_the_same_seed_gives_the_same_figure_whatever_was_measured_before(setting, rulings, name):
     if claim_named(name).timed:
         pytest.skip("its figure holds times")
