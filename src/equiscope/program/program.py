@@ -21,6 +21,7 @@ from equiscope.record import display
 Kind = Literal["input", "parameter", "buffer", "constant", "chance", "unknown"]
 Level = Literal["function", "aten", "alias"]
 NewValue = Callable[[Tensor], Tensor]
+Edit = Callable[[Tensor, Mapping[int, Tensor]], Tensor]
 LAYER = re.compile(r"layers\.(\d+)\.attention")
 INDEXED = re.compile(r"(.+)\[(-?\d+)\]")
 PRINTED = 15  # steps at each end of a long program that an interpreter prints
@@ -280,6 +281,40 @@ class Program:
                 with suppress(ReplayDiverged):
                     self._run_step(step, run, lambda _, numbers: numbers)
         return run.values
+
+    def edited(
+        self, values: Mapping[int, Tensor], edits: Mapping[int, Edit], replaced: Mapping[int, Tensor]
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Every value that changes, in order, where some are computed otherwise.
+
+        values  all of one run; replaced: values that were replaced in that run already
+        edits   by value, a function of the value as it would be and of all values so far
+        """
+        run, changed = ProgramRun(dict(values), self), set[int]()
+        fixed = {value: with_layout(t, self.values[value]) for value, t in replaced.items()}
+
+        def after(value: int, numbers: Tensor) -> Tensor:
+            numbers = fixed.get(value, numbers)
+            new = edits[value](numbers, run.values) if value in edits else numbers
+            return numbers if new is numbers else with_layout(new.reshape(numbers.shape), self.values[value])
+
+        with torch.no_grad():
+            for leaf in self.leaves:
+                if leaf.id in edits:
+                    run.values[leaf.id] = after(leaf.id, run.values[leaf.id])
+                    changed.add(leaf.id)
+                    yield leaf.id, run.values[leaf.id]
+            for step in self.steps:
+                ids = [value for value, _ in step.outputs]
+                if any(value in changed for value in step.inputs):
+                    with suppress(ReplayDiverged):
+                        self._run_step(step, run, after)
+                elif any(value in edits for value in ids):
+                    run.values.update({value: after(value, run.values[value]) for value in ids})
+                else:
+                    continue
+                changed.update(ids)
+                yield from ((value, run.values[value]) for value in ids)
 
     def _new_value(self, value: int, part: tuple[Any, ...], new: "Tensor | float | NewValue") -> "NewValue":
         """From the recomputed value to the one with a part replaced."""

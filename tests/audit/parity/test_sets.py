@@ -13,10 +13,14 @@ from .planted_again import cases as again
 from .planted_by_others import judged as by_others
 from .planted_by_others.judged import judge, judge_healthy
 from .planted_kinds import cases as kinds
+from .planted_recorded import cases as recorded
 from .planted_third import cases as third
 
 HERE = Path(__file__).parent
-SETS = {"planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds}
+SETS = {
+    "planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds,
+    "planted_recorded": recorded,
+}  # fmt: skip
 KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
 DEFAULT = {
     "planted_by_others": {
@@ -35,6 +39,10 @@ DEFAULT = {
     "planted_kinds": {
         "kinds-crew-activation-torch", "kinds-apart_chunks-mask_alignment-torch", "kinds-gated-bias-torch",
         "kinds-translator-embedding_scale-torch", "kinds-row_by_copy-scale-torch", "healthy-kinds-bank-torch",
+    },
+    "planted_recorded": {
+        "gemma-rope_base-every-blocks-float32", "bert-mode-modules-float32", "diffusion-epsilon-modules-float64",
+        "healthy-modernbert-modules_no_output-float16",
     },
 }  # fmt: skip
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, SOFTMAX, Side
-from equiscope.symmetry.measure import PRECISION, shrinks
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, ONE_PRECISION, SOFTMAX, Side, canonical
+from equiscope.symmetry.measure import BORDER, PRECISION, shrinks
 
 STORED = 2.0**-24  # the rounding error of a number that float32 stores
-ONE_PRECISION = 32  # times the rounding error of one pass: where a side has one precision, a larger error is a difference
 FAR = 1e3  # times the rounding error of a stored number: outputs that are further apart
 STACK = 64  # the most values that are compared as one stack
 MASKING = {"add", "radd", "Add", "masked_fill", "where", "Where"}  # steps between scores and their softmax that may hide some
@@ -123,7 +122,7 @@ def align(a: Side, b: Side) -> tuple[Alignment, Fingerprints, Fingerprints]:
         equal = [
             other
             for norm, other in by_size.get(numbers.numel(), ())
-            if abs(norm - size) <= (1e-4 if a.single or b.single else 1e-6) * size and same(first, value, second, other)
+            if abs(norm - size) <= _sizes(a, b, other) * size and same(first, value, second, other)
         ]
         if not equal:
             continue
@@ -157,7 +156,7 @@ def _stacked(alignment: Alignment, first: Fingerprints, second: Fingerprints) ->
             assert numbers is not None
             assert mine is not None
             error = difference(numbers, mine)
-            if is_rounding(error) or ((a.single or b.single) and error <= ONE_PRECISION * floor(second, value)):
+            if is_rounding(error) or ((a.single or b.single) and error <= _limit(a, b, floor(second, value)) + b.unit(value)):
                 alignment.back[value] = group[0]
                 alignment.pairs.update({one: value for one in group if one not in alignment.pairs})
                 break
@@ -288,8 +287,29 @@ def same(first: Fingerprints, a: int, second: Fingerprints, b: int) -> bool:
         return False
     error = difference(high, other)
     if first.side.single or second.side.single:
-        return error <= ONE_PRECISION * max(floor(first, a), floor(second, b))
+        unit = max(first.side.unit(a), second.side.unit(b))
+        return error <= _limit(first.side, second.side, max(floor(first, a), floor(second, b))) + unit
     return is_rounding(error) or (error < 1e-6 and is_rounding(error, floor(first, a)))
+
+
+def allowed(a: Side, value: int, b: Side) -> float:
+    """The largest error of a value of A that is rounding, beside what B's numbers lose as they are stored."""
+    low = STORED
+    if value in a.low:
+        mine, narrow = sorted_numbers(a.numbers(value)), sorted_numbers(canonical(a.low[value]))
+        if mine is not None and narrow is not None and mine.shape == narrow.shape:
+            low = max(low, min(difference(mine, narrow), 1e-3))
+    return _limit(a, b, low) if a.single or b.single else low * PRECISION**BORDER
+
+
+def _limit(a: Side, b: Side, low: float) -> float:
+    """The largest error that is rounding where a side has one precision, from the rounding error of one pass."""
+    return min(a.passes, b.passes) * low
+
+
+def _sizes(a: Side, b: Side, other: int) -> float:
+    """How much the norms of equal values may differ."""
+    return max(1e-4, 2 * b.unit(other), 0.1 * (b.passes < ONE_PRECISION)) if a.single or b.single else 1e-6
 
 
 def floor(prints: Fingerprints, value: int) -> float:
@@ -322,10 +342,12 @@ def size_of(t: Tensor) -> float:
 
 __all__ = [
     "MOVEMENT",
+    "ONE_PRECISION",
     "Alignment",
     "Fingerprints",
     "align",
     "align_parts",
+    "allowed",
     "difference",
     "floor",
     "is_rounding",

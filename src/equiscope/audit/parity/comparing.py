@@ -6,11 +6,14 @@ float64 as rounding does is rounding.
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import msgspec
+import torch
 from torch import nn
 
+from equiscope.audit.parity.alignment import align
 from equiscope.audit.parity.casts import casts
 from equiscope.audit.parity.causes import Finding
 from equiscope.audit.parity.drift import at_lower_precision, drift
@@ -21,6 +24,8 @@ from equiscope.audit.parity.source import Source
 from equiscope.audit.subject.no_dropout import in_mode
 from equiscope.errors import InputError
 from equiscope.record import Parity
+
+HALF_PASSES = 4  # times the rounding error of one pass in half precision: a larger error is a difference
 
 
 def parity(
@@ -71,7 +76,11 @@ def parity(
     sides = run()
     if (quantization := quantization_of(sources, sides, args, named_inputs, seed)) is not None:
         return compare_quantized(quantization, sides, seed, differences)
+    if (found := _computed_in_half(sources, sides, args, named_inputs, seed, differences)) is not None:
+        return found
     comparison = compare_sides(sides[0], sides[1], seed, differences)[0]
+    if not comparison.holds and not comparison.kind and any(side.is_recorded for side in sides):
+        comparison = _at_its_precision(comparison, sources, sides, args, named_inputs, seed, differences)
     models = [s.model for s in sources if s.model is not None]
     if not comparison.holds and len(models) == 2 and (both := at_lower_precision(models[0], models[1])) is not None:
         first, second = (of_module(m, args, named_inputs, title, seed) for m, title in zip(both, named, strict=True))
@@ -91,6 +100,66 @@ def parity(
         sides = run()
         quiet = compare_sides(sides[0], sides[1], seed, differences)[0]
     return _of_mode(comparison, quiet, [None if s.model is None else any(s.model is m for m in training) for s in sources])
+
+
+def _at_its_precision(
+    exact: Parity, sources: list[Source], sides: list[Side], args: Any, kwargs: Mapping[str, Any], seed: int, most: int
+) -> Parity:
+    """The comparison with activations that were computed in a lower precision than the file has, or in half precision.
+
+    exact  the comparison with the numbers as they are stored, which differ and have no cause
+    """
+    recorded = next(side for side in sides if side.is_recorded)
+    if recorded.single:
+        wide = _in_half(sources, sides, args, kwargs, seed)
+        found = exact if wide is None else compare_sides(wide[0], wide[1], seed, most)[0]
+        note = _of_half(recorded)
+    else:
+        first, second = (replace(side, single=side.single or side.is_recorded) for side in sides)
+        found = compare_sides(first, second, seed, most)[0]
+        note = f"{recorded.title} is in float64, and differs by less than the rounding of float32: a step may compute in float32."
+    return msgspec.structs.replace(found, notes=[*found.notes, note]) if found.holds or found.kind else found
+
+
+def _computed_in_half(
+    sources: list[Source], sides: list[Side], args: Any, kwargs: Mapping[str, Any], seed: int, most: int
+) -> Parity | None:
+    """The comparison with activations that were computed in half precision; None where they differ, or were only stored so."""
+    wide = _in_half(sources, sides, args, kwargs, seed)
+    if wide is None or not compare_sides(wide[0], wide[1], seed, 0)[0].holds:
+        return None
+    recorded = next(side for side in sides if side.is_recorded)
+    alignment = align(*sides)[0]
+    equal = alignment.back if recorded is sides[1] else alignment.pairs
+    if 2 * sum(node.value in equal for node in recorded.nodes) > len(recorded.nodes):
+        return None  # what was only stored in half precision is compared more closely
+    found = compare_sides(wide[0], wide[1], seed, most)[0]
+    return msgspec.structs.replace(found, notes=[*found.notes, _of_half(recorded)])
+
+
+def _in_half(sources: list[Source], sides: list[Side], args: Any, kwargs: Mapping[str, Any], seed: int) -> list[Side] | None:
+    """The sides with the rounding of one pass in half precision; None where no recorded tensor is in half precision."""
+    recorded = next((side for side in sides if side.is_recorded and side.units), None)
+    if recorded is None or not any(s.model is not None for s in sources):
+        return None
+    dtype = _dtype_of(recorded)
+    try:
+        return [
+            replace(side, passes=HALF_PASSES) if s.model is None
+            else replace(of_module(s.model, args, kwargs, side.title, seed, dtype), tables=side.tables)
+            for s, side in zip(sources, sides, strict=True)
+        ]  # fmt: skip
+    except InputError:  # an operation without a kernel for the dtype
+        return None
+
+
+def _dtype_of(recorded: Side) -> torch.dtype:
+    return torch.bfloat16 if max(recorded.units.values(), default=0.0) > torch.finfo(torch.float16).eps else torch.float16
+
+
+def _of_half(recorded: Side) -> str:
+    name = str(_dtype_of(recorded)).removeprefix("torch.")
+    return f"{recorded.title} is compared as computed in {name}: up to {HALF_PASSES} times the rounding of one pass is rounding."
 
 
 def _on_processes(

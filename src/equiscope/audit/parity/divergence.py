@@ -5,9 +5,11 @@ moves explained numbers. The first unexplained value whose inputs are all explai
 one side scales before the product and the other after it is no difference: the scores are equal.
 """
 
-from collections.abc import Set
+import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from torch import Tensor
 
@@ -19,6 +21,7 @@ from equiscope.audit.parity.alignment import (
     align_parts,
     difference,
     is_rounding,
+    output_pairs,
     size_of,
     sorted_numbers,
 )
@@ -27,6 +30,14 @@ from equiscope.audit.parity.sides import MOVEMENT, Node, Side
 PICKS = {"max", "min", "amax", "amin", "topk", "sort", "gather", "scatter", "index_select"}  # another step is reported rather
 BEFORE = 24  # values before a step
 REGION = 400  # values after the divergence in which a cause is sought
+
+
+class GivenTensors(Protocol):
+    """Recorded tensors that a replay of A is compared with."""
+
+    def gives(self, changes: Mapping[int, Tensor]) -> bool:
+        """Whether A with these values gives them."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +50,7 @@ class Divergence:
     replays             of each change that was tried, on either side, whether numbers of the other side appeared soon
     whole               whether a cause must explain all of the difference, as if it were the only one
     rows                those of the outputs that a cause has to explain; empty: all
+    recording           the tensors of B that A has to give, where B is recorded activations
     """
 
     a: Side
@@ -54,6 +66,7 @@ class Divergence:
     replays: list[bool] = field(default_factory=list)
     whole: bool = True
     rows: tuple[int, ...] = ()
+    recording: GivenTensors | None = None
 
     def mirrored(self) -> "Divergence":
         """The same with A and B exchanged."""
@@ -76,9 +89,10 @@ class Divergence:
         single = self.a.single or self.b.single
         size = size_of(numbers)
         for value, target, other in self._targets:
-            if target.shape == numbers.shape and abs(other - size) <= 1e-5 * size:
+            unit = self.b.unit(value)
+            if target.shape == numbers.shape and abs(other - size) <= (1e-5 + 2 * unit) * size:
                 error = difference(target, numbers)
-                if is_rounding(error) or (single and error <= ONE_PRECISION * STORED):
+                if is_rounding(error) or (single and error <= ONE_PRECISION * STORED + unit):
                     return value
         return None
 
@@ -92,6 +106,8 @@ def divergence(
     a: Side, b: Side, alignment: Alignment, first: Fingerprints, second: Fingerprints, rows: tuple[int, ...] = ()
 ) -> Divergence | None:
     """Where two sides diverge, in these rows of the outputs; None where nothing does."""
+    if a.is_recorded or b.is_recorded:
+        return _of_recorded(a, b, alignment, first, second)
     align_parts(alignment, first, second)
     pairs, back = alignment.pairs | alignment.parts, alignment.back | alignment.parts_back
     a_explained, b_explained = explained(a, set(pairs), first), explained(b, set(back), second)
@@ -114,6 +130,58 @@ def divergence(
         a, b, alignment, step, other, _region(a, step, a_explained), [] if other is None else _region(b, other, b_explained),
         a_explained, b_explained, rows=rows,
     )  # fmt: skip
+
+
+def _of_recorded(a: Side, b: Side, alignment: Alignment, first: Fingerprints, second: Fingerprints) -> Divergence | None:
+    """Where a side diverges from recorded activations, of which only the numbers are known."""
+    if not b.is_recorded:
+        found = _of_recorded(b, a, Alignment(alignment.back, alignment.pairs), second, first)
+        return None if found is None else found.mirrored()
+    known = explained(a, set(alignment.pairs), first)
+    steps = [node for node in a.nodes if node.value not in known] if a.is_recorded else frontier(a, known)
+    unknown = unexplained(a, b, alignment, known, steps[0] if steps else None)
+    others = [
+        y for _, x, y in output_pairs(a, b) if b.has_outputs and alignment.back.get(y, x) != x and alignment.pairs.get(x) != y
+    ]
+    unknown += [y for y in others if y not in unknown]  # an output of B is a value of A, and not its output
+    if not unknown or not steps:
+        return None
+    region = _region(a, steps[0], known)
+    return Divergence(a, b, alignment, steps[0], b.maker[unknown[0]], region, unknown, known, b.moving - set(unknown))
+
+
+def unexplained(a: Side, b: Side, alignment: Alignment, explained_values: Set[int], step: Node | None) -> list[int]:
+    """Recorded tensors of B that are not A's, the first ones first, without those that only B computes in this form.
+
+    explained_values  of A; step: its first one that is not
+    Only B computes a tensor that A has in no layer, as a fused projection, if A has nothing unexplained of its size, or if a tensor
+    of the last of these layers is one of A's.
+    """
+    open_sizes = {a.high[node.value].numel() for node in a.nodes if node.value in a.moving and node.value not in explained_values}
+    groups: dict[str, list[Node]] = {}
+    for node in b.nodes:
+        groups.setdefault(re.sub(r"\d+", "#", node.name), []).append(node)
+    equal = [numbers_in(node.name) for node in b.nodes if node.value in alignment.back]
+    found = list[Node]()
+    for group in groups.values():
+        free = [node for node in group if node.value not in alignment.back and sorted_numbers(b.numbers(node.value)) is not None]
+        never = len(free) == len(group)
+        last = max(numbers_in(node.name) for node in group)
+        own = never and len(group) > 1 and any(numbers >= last for numbers in equal)
+        found += [node for node in free if not own and b.high[node.value].numel() in open_sizes]
+    places = {node.value: i for i, node in enumerate(b.nodes)}
+    if not b.is_ordered:
+        order = sorted(found, key=lambda n: (not numbers_in(n.name), numbers_in(n.name), places[n.value]))
+        return [node.value for node in order]
+    before = [] if step is None else a.ancestors(step.value, BEFORE)
+    equals = [places[alignment.pairs[v]] for v in before if v in alignment.pairs]
+    later = [node for node in found if places[node.value] > max(equals, default=-1)] or found
+    return [node.value for node in sorted(later, key=lambda n: places[n.value])]
+
+
+def numbers_in(name: str) -> tuple[int, ...]:
+    """The numbers in a name, as those of layers."""
+    return tuple(int(n) for n in re.findall(r"\d+", name))
 
 
 def explained(side: Side, matched: set[int], prints: Fingerprints) -> set[int]:

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from equiscope import budgets
-from equiscope.audit.parity.sides import Node, Side
+from equiscope.audit.parity.sides import OUTPUT, Node, Side
 from equiscope.errors import InputError, printable
 
 DUMPS = (".npz", ".safetensors")
-INPUT, OUTPUT = "input.", "output"
+INPUT = "input."
 
 
 def read_dump(path: Path) -> dict[str, Tensor]:
@@ -85,10 +85,17 @@ def of_dump(arrays: Mapping[str, Tensor], title: str) -> Side:
     if not names:
         raise InputError(f"{title} holds no tensor of numbers besides inputs. Record activations under their names.")
     values = dict(enumerate(arrays[name] for name in names))
-    nodes = [Node(i, name, "", name, (i - 1,) if i else ()) for i, name in enumerate(names)]
-    outputs = {name: i for i, name in enumerate(names) if name.startswith(OUTPUT)} or {names[-1]: len(names) - 1}
+    nodes = [Node(i, name, "", name) for i, name in enumerate(names)]
+    outputs = {name: i for i, name in enumerate(names) if name.startswith(OUTPUT)}
     high = {i: t.double() for i, t in values.items()}
-    return Side(title, nodes, high, {}, set(values), outputs, single=True)
+    units = {i: torch.finfo(t.dtype).eps / 2 for i, t in values.items() if t.dtype.itemsize < 4}
+    single = not all(t.dtype == torch.float64 for t in values.values()) or all(_is_float32(t) for t in values.values())
+    return Side(title, nodes, high, {}, set(values), outputs, single=single, units=units)
+
+
+def _is_float32(t: Tensor) -> bool:
+    """Whether these numbers were computed in float32, whatever stores them."""
+    return torch.equal(t.float().double(), t.double())
 
 
 def read_onnx(path: Path) -> Any:

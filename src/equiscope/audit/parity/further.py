@@ -74,7 +74,7 @@ def differences(first: Divergence, finding: Finding, most: int) -> list[ModelDif
         alignment, prints, others = align(*pair)
         outputs = zip(pair[0].outputs.values(), pair[1].outputs.values(), strict=False)
         where = divergence(*pair, alignment, prints, others)
-        if where is None or all(same(prints, x, others, y) for x, y in outputs):
+        if where is None or (pair[1].has_outputs and pair[0].has_outputs and all(same(prints, x, others, y) for x, y in outputs)):
             break
         finding = find(where)
         if not finding.kind and any(not one.finding.kind for one in found):

@@ -5,10 +5,10 @@ import time
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from equiscope import __version__
 from equiscope.audit.parity.alignment import (
-    ONE_PRECISION,
     STORED,
     Alignment,
     align,
@@ -29,22 +29,29 @@ from equiscope.record import Parity, ParityRow
 from equiscope.record.audit import Verdict
 from equiscope.symmetry.measure import PRECISION, TOLERANCE
 
+RECORDED = 3  # recorded tensors that differ and are listed, where there is no output
+
 
 def compare_sides(a: Side, b: Side, seed: int = 0, most: int = 1) -> tuple[Parity, Alignment]:
     """The record of two sides, and which values are equal. most: differences that are sought, with causes and steps; 0: none."""
     start = time.perf_counter()
-    rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
+    pairs = output_pairs(a, b)
+    rows = [_row(a, b, *pair) for pair in pairs]
     if any(row.error is None or row.error > 1e3 * PRECISION * (row.floor or 0.0) for row in rows):
         b = with_tables_of(b, a)
         a = with_tables_of(a, b)
-        rows = [_row(a, b, *pair) for pair in output_pairs(a, b)]
+        rows = [_row(a, b, *pair) for pair in pairs]
+    alignment, first, second = align(a, b) if most or not rows else (Alignment(), None, None)
+    if not rows:
+        assert first is not None
+        assert second is not None
+        rows = _recorded_rows(a, b, alignment, divergence(a, b, alignment, first, second))
     verdict = max((row.verdict for row in rows), key=SEVERITY.__getitem__)
     notes = [*a.notes, *b.notes]
     where: Divergence | None = None
-    alignment, first, second = align(a, b) if most else (Alignment(), None, None)
     if verdict != "holds" and first is not None and second is not None:
         where = divergence(a, b, alignment, first, second)
-    if where is not None and (some := differing(a, b)):
+    if where is not None and not (a.is_recorded or b.is_recorded) and (some := differing(a, b)):
         where, note = _in_rows(where, some)
         notes.append(note)
     found = [] if where is None else differences(where, find(where), most)
@@ -77,6 +84,37 @@ def _in_rows(where: Divergence, rows: list[int]) -> tuple[Divergence, str]:
     return (where, note) if inside is None else (inside, note)
 
 
+def _recorded_rows(a: Side, b: Side, alignment: Alignment, where: Divergence | None) -> list[ParityRow]:
+    """Of recorded activations without outputs: the last tensor that agrees, or each that differs from the nearest value of A."""
+    order = {node.value: i for i, node in enumerate(a.nodes)}
+    if where is None:
+        pairs = [(x, y) for x, y in alignment.pairs.items() if x in order]
+        if not pairs:
+            note = "no recorded tensor equals a value of the other side"
+            return [ParityRow(name="recorded tensors", verdict="undecided", note=note)]
+        x, y = max(pairs, key=lambda pair: order[pair[0]])
+        names = [side.maker[value].name for side, value in ((a, x), (b, y)) if side.is_recorded]
+        return [_row(a, b, names[-1], x, y)]
+    rows = []
+    for y in where.b_region[:RECORDED] if b.is_recorded else []:
+        near = nearest(a, [v for v in where.a_region if a.is_number(v)], b.numbers(y))
+        if near is not None:
+            rows.append(_row(a, b, b.maker[y].name, near[0], y))
+    return rows or [
+        ParityRow(name="recorded tensors", verdict="broken", note="recorded tensors differ from all values of the other side")
+    ]
+
+
+def nearest(side: Side, values: list[int], t: Tensor) -> tuple[int, float] | None:
+    """The value whose sorted numbers are most like those of a tensor, and the relative difference."""
+    numbers, found = sorted_numbers(t), list[tuple[float, int]]()
+    for value in values if numbers is not None else []:
+        own = sorted_numbers(side.numbers(value))
+        if own is not None and numbers is not None and own.shape == numbers.shape:
+            found.append((difference(own, numbers), value))
+    return min(found)[::-1] if found else None
+
+
 def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:
     """The comparison of two outputs. Their axes may be in another order, their numbers may not."""
     steps: dict[str, Any] = {"a": a.describe(x), "b": b.describe(y)}
@@ -102,7 +140,8 @@ def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:
         other = (other.permute(order) if order else other).reshape(one.shape)
         low, rounding = difference(one, other), difference(ours, one.reshape(ours.shape))
     if a.single or b.single:
-        return _one_precision(name, high, rounding, note, steps)
+        passes = min(a.passes, b.passes)
+        return _one_precision(name, high, rounding, passes, max(a.unit(x), b.unit(y)), note, steps)
     errors = StatementErrors([high], [low], rounding)
     if errors.verdict != "holds":
         flat, others = sorted_numbers(ours), sorted_numbers(theirs)
@@ -111,11 +150,16 @@ def _row(a: Side, b: Side, name: str, x: int, y: int) -> ParityRow:
     return ParityRow(name=name, verdict=errors.verdict, error=high, error32=low, floor=rounding, note=note, **steps)
 
 
-def _one_precision(name: str, error: float, rounding: float, note: str, steps: dict[str, Any]) -> ParityRow:
-    """The comparison where a side has one precision: an error is rounding up to a multiple of the rounding error of one pass."""
-    verdict: Verdict = "holds" if error <= ONE_PRECISION * rounding else "approximate" if error < TOLERANCE else "broken"
-    note = sentences(note, f"one precision: an error up to {ONE_PRECISION} times the rounding error of one pass counts as rounding")
-    return ParityRow(name=name, verdict=verdict, error32=error, floor=rounding, note=note, **steps)
+def _one_precision(
+    name: str, error: float, rounding: float, passes: float, unit: float, note: str, steps: dict[str, Any]
+) -> ParityRow:
+    """The comparison where a side has one precision: an error is rounding up to a multiple of the rounding error of one pass.
+
+    unit  what storing a number loses, where a file stores it in less than float32
+    """
+    verdict: Verdict = "holds" if error <= passes * rounding + unit else "approximate" if error < TOLERANCE else "broken"
+    note = sentences(note, f"one precision: an error up to {passes:g} times the rounding error of one pass counts as rounding")
+    return ParityRow(name=name, verdict=verdict, error32=error, floor=max(rounding, unit), note=note, **steps)
 
 
 def _axes(a: torch.Size, b: torch.Size) -> tuple[int, ...] | None:

@@ -34,6 +34,8 @@ CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "ali
 SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
 HIDDEN = -5e3  # scores below it are masked
 STORED = (torch.bfloat16, torch.float16, torch.float32)  # precisions of tables
+ONE_PRECISION = 32  # times the rounding error of one pass: where a side has one precision, a larger error is a difference
+OUTPUT = "output"  # names of recorded outputs begin so
 INFINITE = 1e30  # a masked score is minus infinity or the largest number of the dtype
 
 
@@ -62,6 +64,8 @@ class Side:
     program  of a module; None for files. single: whether there is only the precision of a file
     tables   leaves of the program that stand here with numbers that are not rounded (see `with_tables_of`)
     low_program  the program in float32, where it has the same steps; names: of the values of a file
+    units    by value of a file, the rounding error of its numbers where it stores them in less than float32
+    passes   the errors up to so many times the rounding error of one pass are rounding, where there is one precision
     """
 
     title: str
@@ -77,6 +81,28 @@ class Side:
     tables: dict[int, Tensor] = field(default_factory=dict)
     low_program: Program | None = None
     names: Mapping[int, str] = field(default_factory=dict)
+    units: Mapping[int, float] = field(default_factory=dict)
+    passes: float = ONE_PRECISION
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether these are recorded activations, of which nobody knows the steps."""
+        return self.program is None and not any(node.op for node in self.nodes)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether outputs of the model are known."""
+        return not self.is_recorded or any(name.startswith(OUTPUT) for name in self.outputs)
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether recorded activations come in the order in which they were computed; a file that sorts its names says nothing."""
+        names = [node.name for node in self.nodes if not node.name.startswith(OUTPUT)]
+        return names != sorted(names) or all(name[:1].isdigit() for name in names)
+
+    def unit(self, value: int) -> float:
+        """The rounding error of storing a number of this value beyond float32."""
+        return self.units.get(value, 0.0)
 
     @cached_property
     def maker(self) -> dict[int, Node]:

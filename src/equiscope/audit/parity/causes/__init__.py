@@ -20,11 +20,12 @@ from equiscope.audit.parity.causes import (
     transplanted,
 )
 from equiscope.audit.parity.causes.finding import CAUSES, Finding
+from equiscope.audit.parity.causes.recorded import RecordedTensors, cause_of_recorded, dropout
 from equiscope.audit.parity.causes.replayed import first_nodes
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT
 
-NEXT = 32  # steps of A that may be the one where recorded activations begin to differ
+NEXT = 64  # steps of A that may be the one where recorded activations begin to differ
 Hypothesis = Callable[[Divergence], Finding | None]
 
 HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried -> what is changed, in words
@@ -40,14 +41,21 @@ HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried ->
 }  # fmt: skip
 
 
+# Beside recorded activations: what A alone can compute, besides causes/recorded.
+BESIDE: tuple[Hypothesis, ...] = (
+    elementwise.position_offset, sums.changed_term, attention.value_heads, norms.placement, exchanged.fused_layout,
+    elementwise.residual, elementwise.factor, exchanged.other_input, exchanged.order_of_parts, transplanted.mask,
+)  # fmt: skip
+
+
 def find(divergence: Divergence) -> Finding:
     """The first cause that reproduces the other side. Where none does: no kind, and as evidence what was tried."""
     if divergence.b_step is None:
         return Finding("", "")
     tried = Counter[str]()
-    if divergence.b.program is None and not divergence.b_step.op:
+    if divergence.b.is_recorded and divergence.a.program is not None:
         found = _of_recorded(divergence, tried)
-    elif divergence.a.program is None and not divergence.a_step.op:
+    elif divergence.a.is_recorded and divergence.b.program is not None:
         found = _of_recorded(divergence.mirrored(), tried).mirrored()
     else:
         found = _first(divergence, tried)
@@ -68,24 +76,34 @@ def _first(divergence: Divergence, tried: Counter[str]) -> Finding:
 
 
 def _of_recorded(divergence: Divergence, tried: Counter[str]) -> Finding:
-    """Of recorded activations: they do not hold every value, so that the step that differs is one of A's next."""
-    known, region = set(divergence.a_explained), divergence.a_region
-    for i, node in enumerate(first_nodes(divergence.a, region, NEXT)):
-        if node.op not in MOVEMENT:
-            found = _first(replace(divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known)), tried)
-            if found.kind:
-                return replace(found, at_a=node.value if found.at_a is None else found.at_a)
-        known.add(node.value)
+    """Beside recorded activations: the step that differs is one of A's next, as they do not hold every value."""
+    recording = RecordedTensors(divergence)
+    found = dropout(recording) or cause_of_recorded(recording, tried)
+    if found.kind:
+        return found
+    near = recording.nearest
+    for whole in (True, False):
+        known, region = set(divergence.a_explained), divergence.a_region
+        for i, node in enumerate(first_nodes(divergence.a, region, NEXT)):
+            if node.op not in MOVEMENT:
+                here = replace(
+                    divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known), recording=recording, whole=whole
+                )
+                found = _confirmed(here, tried if whole else Counter(), dict.fromkeys(BESIDE, True), mirrored=False)
+                if found.kind:
+                    return replace(found, at_a=node.value if found.at_a is None else found.at_a)
+            known.add(node.value)
+            if near is not None and node.value == near[0]:
+                break
     return Finding("", "")
 
 
-def _confirmed(divergence: Divergence, tried: Counter[str], near: dict[Hypothesis, bool]) -> Finding:
+def _confirmed(divergence: Divergence, tried: Counter[str], near: dict[Hypothesis, bool], mirrored: bool = True) -> Finding:
     """The first hypothesis among the near ones; then near are those with which numbers of the other side appeared."""
-    both = divergence, divergence.mirrored()
-    for hypothesis, words in HYPOTHESES.items():
-        start = len(divergence.replays)
-        for swapped in (False, True) if near[hypothesis] else ():
-            side = both[swapped]
+    both = (divergence, divergence.mirrored()) if mirrored else (divergence,)
+    for hypothesis, is_near in list(near.items()):
+        words, start = HYPOTHESES[hypothesis], len(divergence.replays)
+        for swapped, side in enumerate(both) if is_near else ():
             side.reproducing.clear()
             before = len(side.replays)
             try:

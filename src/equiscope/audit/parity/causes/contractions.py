@@ -142,6 +142,7 @@ class QueryKeyProduct:
     """The product of queries and keys. query [G, N, K], key [G, M, K]; order: the axes of the result that are G…, N, M.
 
     lead  the sizes of the axes of G
+    query_axes, key_axes  the axes of the two factors that are N and K, M and K
     """
 
     query: Tensor
@@ -150,12 +151,15 @@ class QueryKeyProduct:
     key_value: int
     order: tuple[int, ...]
     lead: tuple[int, ...]
+    query_axes: tuple[int, int]
+    key_axes: tuple[int, int]
 
 
 def pairs_of(c: Contraction) -> QueryKeyProduct | None:
     """Queries and keys of a product: rows are the axis of the result that comes first."""
     if len(c.summed) != 1:
         return None
+    letters = c.a, c.b
     if not c.free(c.a, c.b) or not c.free(c.b, c.a):
         apart = _widened(c)
         if apart is None:
@@ -165,12 +169,13 @@ def pairs_of(c: Contraction) -> QueryKeyProduct | None:
     m = theirs[-1]
     n = next((x for x in ours if c.sizes[x] == c.sizes[m]), ours[-1])
     if c.out.index(n) > c.out.index(m):
-        c, n, m = c.swapped(), m, n
+        c, n, m, letters = c.swapped(), m, n, letters[::-1]
     lead = "".join(x for x in c.out if x not in (n, m))
     query, key = (c.factor(first, lead + x + c.summed).flatten(0, -3) if lead else c.factor(first, x + c.summed)[None]
                   for first, x in ((True, n), (False, m)))  # fmt: skip
     order = tuple(c.out.index(x) for x in lead + n + m)
-    return QueryKeyProduct(query, key, c.first_value, c.second_value, order, tuple(c.sizes[x] for x in lead))
+    axes = [(own.index(x), own.index(c.summed)) for own, x in zip(letters, (n, m), strict=True)]
+    return QueryKeyProduct(query, key, c.first_value, c.second_value, order, tuple(c.sizes[x] for x in lead), *axes)
 
 
 def _widened(c: Contraction) -> Contraction | None:

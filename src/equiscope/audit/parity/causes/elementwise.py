@@ -29,7 +29,7 @@ def embedding_scale(d: Divergence) -> Finding | None:
         if not any(reproduces(d, changes) for changes in (scaled if len(same) > 1 else scaled[:1])):
             continue
         width = d.a.high[value].shape[-1]
-        words = _words(found[0], width)
+        words = in_words(found[0], width)
         return Finding("embedding scale", "1 time the embedding", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
 
@@ -61,7 +61,7 @@ def factor(d: Divergence) -> Finding | None:
             continue
         if (gate := _gate(d, found[0])) is not None:
             return gate
-        words = _words(found[0], d.a.high[value].shape[-1])
+        words = in_words(found[0], d.a.high[value].shape[-1])
         kind = "softmax scale" if before_softmax(d.a, value) else "scale"
         return Finding(kind, "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
@@ -96,7 +96,7 @@ def _factor(d: Divergence, value: int) -> tuple[float, int] | None:
     return None
 
 
-def _words(rate: float, width: int) -> str:
+def in_words(rate: float, width: int) -> str:
     """A factor as people write it."""
     for root in {width, *range(2, 257)}:
         if abs(rate - math.sqrt(root)) < 1e-9 * rate and math.isqrt(root) ** 2 != root:

@@ -22,6 +22,7 @@ from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref
 
 ELEMENTWISE = {"add", "radd", "mul", "rmul", "Mul", "Add", *CASTS}  # a weight and a bias behind a norm
+NORMALISING = {"layer_norm", "rms_norm", "mul", "rmul", "Mul", "div", "truediv", "Div"}  # the step after which it is normalised
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 NEAR = 14  # steps after the divergence that may belong to the norm
 KINDS = (
@@ -32,13 +33,14 @@ KINDS = (
 
 @dataclass(frozen=True)
 class SolvedNorm:
-    """A norm that was found: x, the numbers before it, normalised as `kind` with `eps`, times weight plus bias."""
+    """A norm that was found: x, the numbers before it, normalised as `kind` with `eps`, times weight plus bias; value: of x."""
 
     kind: str
     eps: float
     x: Tensor
     weight: Tensor | None = None
     bias: Tensor | None = None
+    value: int = -1
 
     def normalised(self, x: Tensor) -> Tensor:
         """Other numbers normalised in the same way, without weight and bias."""
@@ -84,7 +86,7 @@ def _gives(d: Divergence, node: Node, results: list[Tensor], several: int = SEVE
     if d.a.program is None:
         return any(d.hit(t) is not None for t in results)
     shape, count = d.a.high[node.value].shape, len(d.reproducing)
-    given = [{end.value: t} for t in results if t.shape == shape for end in _ends(d.a, node)]
+    given = [{end.value: t} for t in results if t.shape == shape for end in norm_ends(d.a, node)]
     found = [changes for changes in given if reproduces(d, changes, several)]
     if not found:
         return False
@@ -165,7 +167,7 @@ def placement(d: Divergence) -> Finding | None:
     if found is None:
         return None
     solved, node = found
-    for candidate in _ends(d.a, node):
+    for candidate in norm_ends(d.a, node):
         if reproduces(d, {candidate.value: solved.x}) or _is_output(d, solved.x):
             where = candidate.module or "the model"
             return Finding(
@@ -182,7 +184,7 @@ def _both_missing(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | No
         if found is None or torch.equal(found[0].x, solved.x):
             continue
         second, after = found
-        for one, other in product(_ends(d.a, node), _ends(d.a, after)):
+        for one, other in product(norm_ends(d.a, node), norm_ends(d.a, after)):
             if reproduces(d, {one.value: solved.x, other.value: second.x}):
                 where = " and ".join(step.module or "the model" for step in (node, after))
                 evidence = "{0} without both computes {1}'s numbers"
@@ -199,7 +201,7 @@ def _moved(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
     before = sorted_numbers(other[0].x)
     if before is None or _same(before, solved.x):
         return None
-    for skipped in _ends(d.a, node):
+    for skipped in norm_ends(d.a, node):
         later = [v for v in downstream(d.a, {skipped.value}) if d.a.high[v].numel() == before.numel()][:NEAR]
         values = rerun(d.a, {skipped.value: solved.x.to(d.a.high[skipped.value].dtype)}, later)
         if any(_same(before, t) for t in values.values()):
@@ -224,7 +226,7 @@ def _is_output(d: Divergence, t: Tensor) -> bool:
     )
 
 
-def _ends(side: Side, node: Node) -> list[Node]:
+def norm_ends(side: Side, node: Node) -> list[Node]:
     """The step of a norm, and what multiplies it by a weight or adds a bias."""
     found = [node]
     while len(users := side.users.get(found[-1].value, [])) == 1 and users[0].op not in MOVEMENT:
@@ -255,7 +257,35 @@ def _solve_at(side: Side, region: list[int], inputs: list[int]) -> tuple[SolvedN
             if x.shape == y.shape and x.ndim and x.shape[-1] > 2 and side.is_number(value):
                 solved = next(filter(None, (_from_numbers(x, result) for result in results)), None)
                 if solved is not None:
-                    return solved, node
+                    return replace(solved, value=value), node
+    return None
+
+
+def norms_of(side: Side) -> list[tuple[Node, SolvedNorm]]:
+    """All norms of a side, in order, with the step that normalises."""
+    found = []
+    for node in side.nodes:
+        if node.value in side.moving and node.op in NORMALISING and side.is_number(node.value):
+            solved = _native(side, node) or _unweighted(side, node)
+            if solved is not None:
+                found.append((node, solved))
+    return found
+
+
+def _unweighted(side: Side, node: Node) -> SolvedNorm | None:
+    y = side.numbers(node.value)
+    before = [v for v in side.ancestors(node.value, 8) if side.high[v].shape == y.shape and side.is_number(v)]
+    for value in before if y.ndim and y.shape[-1] > 2 else []:
+        x = side.numbers(value)
+        solved = _from_numbers(x, y)
+        if solved is None:
+            continue
+        if solved.kind == KINDS[0] and bool(x.mean(-1).abs().max() <= 1e-9 * x.abs().max()):  # it was centered before
+            for earlier in side.parents(value):
+                whole = side.numbers(earlier)
+                if whole.shape == x.shape and is_rounding(difference(x, whole - whole.mean(-1, keepdim=True))):
+                    return SolvedNorm(KINDS[1], solved.eps, whole, value=earlier)
+        return replace(solved, value=value)
     return None
 
 
@@ -282,7 +312,7 @@ def _native(side: Side, node: Node) -> SolvedNorm | None:
     weight, bias = (side.numbers(w.id) if isinstance(w := given.get(name), Ref) else None for name in ("weight", "bias"))
     rms = node.op == "rms_norm"
     eps = given.get("eps", torch.finfo(torch.float64).eps if rms else 1e-5)
-    return SolvedNorm(KINDS[0] if rms else KINDS[1], float(eps), side.numbers(x.id), weight, bias)
+    return SolvedNorm(KINDS[0] if rms else KINDS[1], float(eps), side.numbers(x.id), weight, bias, x.id)
 
 
 def _from_numbers(x: Tensor, y: Tensor) -> SolvedNorm | None:

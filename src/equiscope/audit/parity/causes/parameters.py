@@ -140,7 +140,7 @@ def transposed(d: Divergence) -> Finding | None:
 
 def tied(d: Divergence) -> Finding | None:
     """A's output map with the weights of A's embedding gives B's numbers."""
-    parts, table = operands(d.a, d.a_step), _embedding(d.a)
+    parts, table = operands(d.a, d.a_step), embedding_table(d.a)
     if parts is None or table is None or d.a.high[parts[1]].shape != d.a.high[table].shape:
         return None
     weight = d.a.numbers(parts[1])
@@ -190,7 +190,7 @@ def _named(d: Divergence, value: int, other: int) -> Finding:
     evidence = "{0} with {1}'s parameter computes {1}'s numbers"
     names = leaf_name(d.a, value), leaf_name(d.b, other)
     for tied, side in enumerate((d.a, d.b)):
-        table = _embedding(side)
+        table = embedding_table(side)
         if d.a_step.op in LINEAR and table is not None and _equal(side.numbers((value, other)[tied]), side.numbers(table)):
             says = ["own weights, " + name for name in names]
             says[tied] = "the weights of the embedding"
@@ -198,7 +198,7 @@ def _named(d: Divergence, value: int, other: int) -> Finding:
     return Finding("weights", names[0], names[1], evidence)
 
 
-def _embedding(side: Side) -> int | None:
+def embedding_table(side: Side) -> int | None:
     """The table of the first embedding of tokens."""
     for node in side.nodes:
         if node.op in ("embedding", "Gather") and node.value in side.moving:

@@ -26,6 +26,12 @@ def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL
     several  how many steps of B it has to explain then
     """
     shaped = _shaped(d, changes)
+    if d.recording is not None and d.whole:
+        found = d.recording.gives(shaped)
+        d.replays.append(found)
+        if found:
+            d.reproducing.append(shaped)
+        return found
     found = not d.b_region or appears(d, shaped)
     d.replays.append(found)
     if found and d.a.program is not None:  # a file cannot run again

@@ -85,7 +85,7 @@ def rotation(d: Divergence) -> Finding | None:
     order = matched_heads(used[0].of(q.x) @ used[1].of(k.x).mT, b.scores, b.visible)
     if order is None or (d.a.program is not None and not replayed.reproduces(d, {a.weights_value: a.placed(b.weights[order])})):
         return None
-    return _named((q, k), used)
+    return named((q, k), used)
 
 
 def _same(a: Rotation, b: Rotation) -> bool:
@@ -107,7 +107,7 @@ def _rate(product: Tensor, s: AttentionScores) -> float | None:
     return rate if close(product * rate, s.scores, s.visible) else None
 
 
-def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -> Finding:
+def named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -> Finding:
     differ = [not _same(a, b) for a, b in zip(ours, theirs, strict=True)]
     a, b = ours[not differ[0]], theirs[not differ[0]]
     evidence = "{0}'s queries and keys, rotated as in {1}, give {1}'s scores"
@@ -126,7 +126,7 @@ def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -
     if _near(a.frequency, b.frequency):
         says = [f"queries start at {q.start}, keys at {k.start}" for q, k in (ours, theirs)]
         return Finding("rope offset", says[0], says[1], evidence)
-    (base, factor), (other_base, other_factor) = _fit(a), _fit(b)
+    (base, factor), (other_base, other_factor) = fitted(a), fitted(b)
     if base and other_base and abs(factor - other_factor) < 1e-6 * factor:
         return Finding("rope base", f"{base:.6g}", f"{other_base:.6g}", evidence)
     says = [f"base {_base(r)}" for r in (a, b)]
@@ -134,13 +134,13 @@ def _named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) -
 
 
 def _base(r: Rotation) -> str:
-    base, factor = _fit(r)
+    base, factor = fitted(r)
     if not base:
         return "not one, frequencies are scaled apart"
     return f"{base:.6g}" if abs(factor - 1) < 1e-6 else f"{base:.6g}, positions divided by {factor:.6g}"
 
 
-def _fit(r: Rotation) -> tuple[float, float]:
+def fitted(r: Rotation) -> tuple[float, float]:
     """Base and linear factor with frequencies base^(-2j/R) / factor; a base of 0 where they are not of that form."""
     assert r.frequency is not None
     logs = r.frequency.abs().log()
@@ -155,13 +155,17 @@ def _fit(r: Rotation) -> tuple[float, float]:
 def _solve(side: Side, explained: Set[int], y: Tensor, value: int, s: AttentionScores) -> Rotation | None:
     """How an operand of the scores was rotated from the nearest explained value of its size."""
     for source in [value, *side.ancestors(value, PATH)]:
-        if source not in explained or not side.is_number(source):
-            continue
-        for x in arranged(side.numbers(source), tuple(y.shape), s.heads):
-            found = _between(x, y)
-            if found is not None:
-                return found
+        if source in explained and (found := rotation_from(side, source, y, s)) is not None:
+            return found
     return None
+
+
+def rotation_from(side: Side, source: int, y: Tensor, s: AttentionScores) -> Rotation | None:
+    """How an operand of the scores was rotated from this value; None where it was not."""
+    if not side.is_number(source):
+        return None
+    forms = arranged(side.numbers(source), tuple(y.shape), s.heads)
+    return next((found for x in forms if (found := _between(x, y)) is not None), None)
 
 
 def _between(x: Tensor, y: Tensor) -> Rotation | None:

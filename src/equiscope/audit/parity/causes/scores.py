@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equiscope.audit.parity.causes.contractions import PRODUCT, QueryKeyProduct, contraction, pairs_of
 from equiscope.audit.parity.causes.replayed import arguments
-from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, SOFTMAX, Side
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, SOFTMAX, Node, Side
 
 CLOSE = 1e-6  # of scores that one change explains: a table or a constant may be float32
 EARLIER = 12  # values before the weights that may be the logits
@@ -124,13 +124,20 @@ def _softmax(side: Side, value: int) -> tuple[int, int] | None:
 
 def _product(side: Side, logits: int) -> QueryKeyProduct | None:
     """Queries and keys of the nearest product before these logits that has their size."""
+    node = product_before(side, logits)
+    found = None if node is None else contraction(side, node)
+    return None if found is None else pairs_of(found)
+
+
+def product_before(side: Side, logits: int) -> Node | None:
+    """The nearest product of queries and keys before these logits that has their size."""
     for value in [logits, *side.ancestors(logits, PATH)]:
         node = side.maker.get(value)
         if node is None or node.op not in PRODUCT or side.high[value].numel() != side.high[logits].numel():
             continue
         found = contraction(side, node)
-        if found is not None and (pairs := pairs_of(found)) is not None:
-            return pairs
+        if found is not None and pairs_of(found) is not None:
+            return node
     return None
 
 

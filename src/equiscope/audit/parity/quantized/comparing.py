@@ -55,6 +55,8 @@ def quantization_of(
     """The side that is quantized; None where neither has weights of the other one on a grid."""
     for which in (1, 0):
         found = None
+        if sides[1 - which].is_recorded:  # it has no weights
+            continue
         if sources[which].kind == "onnx":
             found = _of_graph(which, sources[which], sides, args, kwargs)
         elif sources[which].kind == "module":
