@@ -7,6 +7,7 @@ from torch import nn
 from equiscope.audit import check
 from equiscope.audit.proof import agreement
 from equiscope.record import Proof
+from equiscope.record.report import finding
 from tests.audit.proof.summaries import Of, words
 
 pytestmark = pytest.mark.quick
@@ -46,6 +47,32 @@ def test_a_proof_that_the_measurement_contradicts_is_reported(monkeypatch: pytes
     assert len(loud) == 2
     assert "planted" in loud[0]
     assert audit["permute"].note.startswith("DISAGREEMENT: permute is")
+
+
+class Stretched(nn.Module):
+    """A causal mean whose weights depend on the number of tokens, from 17 tokens on: dynamic NTK in little."""
+
+    def __init__(self, ahead: bool = False) -> None:
+        super().__init__()
+        self.map, self.ahead = nn.Linear(6, 6), ahead
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[-2]
+        mask = torch.ones(n, n).tril(1 if self.ahead and n > 150 else 0)
+        steps = torch.arange(n)[:, None] - torch.arange(n)
+        weights = mask * torch.exp(-steps.abs() / max(n, 16))
+        return self.map(weights.to(x) @ x)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_violation_in_longer_inputs_contradicts_no_proof(ahead: bool):
+    audit = check(Stretched(ahead), words(), properties=["causal"], effort="quick")
+    row = audit["causal"]
+    assert row.verdict == "broken"
+    assert row.proof is not None
+    assert row.proof.answer != "proved"
+    assert not [note for note in audit.notes if note.startswith("DISAGREEMENT")]
+    assert "please report it" not in " ".join(finding(audit, row))
 
 
 def test_a_proof_that_fails_ends_no_check(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
+import torch
 
 from equiscope.audit.proof.proving import STATEMENTS, proofs_of
 from equiscope.audit.subject import Subject
@@ -30,12 +31,29 @@ def with_proofs(rows: Sequence[Row], subject: Subject, requested: bool | None, f
     rows_with_proofs, notes = [], []
     for row in rows:
         proof = proofs.get(row.name)
+        if proof is not None and proof.answer == "proved" and row.verdict in FAILS and _is_longer(row, subject):
+            proof = Proof(answer="unknown", reason=f"it holds {proof.reason}, but not for the longer inputs that were measured")
         words = disagreement(row, proof) if proof is not None else ""
         if words:
             notes.append(words)
         note = "; ".join(w for w in (words, row.note) if w)
         rows_with_proofs.append(msgspec.structs.replace(row, proof=proof, note=note) if proof is not None else row)
     return rows_with_proofs, notes
+
+
+def _is_longer(row: Row, subject: Subject) -> bool:
+    """Whether a violation was found only in inputs longer than the given ones, of which a proof says nothing.
+
+    The smallest counterexample is longer only where the given inputs show no violation.
+    """
+    found, given = row.counterexample, subject.inputs.length
+    if found is None or given is None:
+        return False
+    shapes = {name: torch.empty(array.shape) for name, array in found.inputs.items() if name in subject.inputs.values}
+    lengths = [subject.inputs.with_values(shapes).length or 0] if shapes else []
+    if row.name == "causal":  # long inputs are not stored, but which tokens were changed or read is
+        lengths += [int(found.element.get(name, 0)) for name in ("to", "of")]
+    return max(lengths, default=0) > given
 
 
 def disagreement(row: Row, proof: Proof) -> str:
