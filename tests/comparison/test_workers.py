@@ -161,6 +161,7 @@ def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(t
     wild = {"optimiser.rate": 1e30, "optimiser.clip": "none"}
     made = plan(tmp_path, {"calm": {}, "wild": wild}, (1,), check=False, sizes=[1.0])
     folder = tmp_path / "compared"
+    job.run(folder, next(made.jobs()), made)  # calm
     workers.run_all(folder, made)
     found = outcome.of_folder(folder)
     by = {t.candidate: t for t in found.trials}

@@ -96,7 +96,7 @@ WAYS = ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "cpu-dec
 )
 def test_generated_separators_end_documents_in_every_way_of_writing(way, separator):
     """Prompts of unlike lengths, padded with id 0, which is part of a separator; written as one whole reading says."""
-    made, ids = model(separator), row(separator)[0]
+    made, ids = model(separator, layers=1 if way == "compiled" else 2), row(separator)[0]
     prompts = [ids[:9], ids[2:6]] if way != "drafted" else [ids[:9]]
     if way == "beams":
         texts = generate(made, prompts, 8, beams=Beams(2))

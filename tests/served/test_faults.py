@@ -23,6 +23,12 @@ def failed(url, **options):
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=() if name in MANY else pytest.mark.thorough) for name in FAULTS])
 def test_a_planted_fault_fails_the_row_that_names_it(fault):
     with tiny(fault) as (url, _):
+        assert ROWS[fault] in failed(url, properties=[ROWS[fault]])
+
+
+@pytest.mark.parametrize("fault", few(FAULTS, 1))
+def test_among_all_rows_it_fails_too(fault):
+    with tiny(fault) as (url, _):
         assert ROWS[fault] in failed(url)
 
 
