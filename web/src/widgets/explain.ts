@@ -53,7 +53,7 @@ export function explainer(app: Desk): HTMLElement {
     editor.hidden = !target || !editKey(target.run, target.id);
     if (!target) {
       line.replaceChildren(
-        "Point at any number with mouse, touch or arrow keys to see how it is computed. Inputs and weights can be edited.",
+        "Point at any number with mouse, touch or arrow keys to see how it is computed. Underlined numbers can be edited.",
       );
       note.textContent = "";
       return;
