@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Mark, Report, Row } from "../src/core/contract";
 import { change, kinds } from "../src/pages/report/counterexample";
 import { lanes, spoken } from "../src/pages/report/errors";
+import { ANSWERS } from "../src/pages/report/evidence";
 import { errorScale, share } from "../src/pages/report/scale";
 import { stateOf } from "../src/pages/report/state";
 import { linkTests } from "./links";
@@ -38,6 +39,11 @@ describe("the axis of errors", () => {
   test("a tolerance has as few digits as it needs", () => {
     expect([1e-2, 0.015, 0.5, 0].map(share)).toEqual(["1 %", "1.5 %", "50 %", "0 %"]);
   });
+});
+
+test("a proof claims nothing beyond the sizes and values in its reason", () => {
+  expect(ANSWERS.proved).toBe("Proved from the operations, for these sizes and values:");
+  expect(ANSWERS.unknown).toBe("Neither proved nor refuted.");
 });
 
 describe("dots", () => {

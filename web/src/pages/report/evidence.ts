@@ -7,10 +7,11 @@ import { counterexample } from "./counterexample";
 import { trail } from "./trail";
 import { typeset } from "./typeset";
 
-const ANSWERS: Record<Proof["answer"], string> = {
-  proved: "Proved: it follows from the operations, for any values.",
+/** What a proof says by itself; its reason, below, has the sizes and values, or why there is no proof. */
+export const ANSWERS: Record<Proof["answer"], string> = {
+  proved: "Proved from the operations, for these sizes and values:",
   refuted: "Refuted: an operation mixes values that must be independent.",
-  unknown: "Unknown: an operation has no rule.",
+  unknown: "Neither proved nor refuted.",
 };
 
 export function evidence(row: Row, reportRow: ReportRow, report: Report): HTMLElement {
