@@ -98,7 +98,10 @@ def matches(a: Side, b: Side) -> list[Match]:
         by_shape[tuple(sorted(w.numbers.shape))].append(w)
     normed = {id(w.numbers): _normed(w.numbers) for w in ours}
     used = defaultdict[int, int](int)
-    return [_match(weight, ours, by_shape[tuple(sorted(weight.numbers.shape))], normed, used) for weight in theirs]
+    found = [_match(weight, ours, by_shape[tuple(sorted(weight.numbers.shape))], normed, used) for weight in theirs]
+    if not any(one.grid is not None for one in found):  # B is not quantized, and a grid takes long to seek
+        return found
+    return [replace(one, grid=grid_of(one.b.numbers)) if one.a is None else one for one in found]
 
 
 def _match(b: Weight, ours: list[Weight], candidates: list[Weight], normed: dict[int, Tensor], used: dict[int, int]) -> Match:
@@ -106,7 +109,7 @@ def _match(b: Weight, ours: list[Weight], candidates: list[Weight], normed: dict
     same = _whole(v, candidates, normed, used) or _by_rows(v, ours)
     if same is None and (columns := _by_rows(v.T, [w.transposed() for w in ours])) is not None:
         same = columns[0], columns[1].T.contiguous()
-    return Match(b, None, "other", grid=grid_of(v)) if same is None else _judged(b, *same)
+    return Match(b, None, "other") if same is None else _judged(b, *same)
 
 
 def _whole(v: Tensor, candidates: list[Weight], normed: dict[int, Tensor], used: dict[int, int]) -> tuple[str, Tensor] | None:
