@@ -142,7 +142,11 @@ def align(a: Side, b: Side) -> tuple[Alignment, Fingerprints, Fingerprints]:
 def _stacked(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> None:
     """Add the values of A that are, together, one value of B."""
     a, b = first.side, second.side
-    free = [n.value for n in b.nodes if n.op and n.value in b.moving and n.value not in alignment.back and b.is_number(n.value)]
+    free = [
+        n.value
+        for n in b.nodes
+        if n.op and n.value in b.moving and n.value in b.needed and n.value not in alignment.back and b.is_number(n.value)
+    ]
     groups = {id(group): group for group in a.siblings.values() if 1 < len(group) <= STACK}.values()
     for group in groups:
         known = a.is_number(group[0]) and a.maker[group[0]].op not in MOVEMENT
@@ -236,7 +240,7 @@ def _rows(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> No
     known, single = set(alignment.pairs) | set(alignment.parts), a.single or b.single
     rows: dict[tuple[int, int], ProjectedRows] = {}
     for group in {id(group): group for group in a.siblings.values() if 1 < len(group) <= STACK}.values():
-        some = [v for v in group if a.is_number(v) and a.high[v].numel() and a.high[v].ndim > 1]
+        some = [v for v in group if v in a.needed and a.is_number(v) and a.high[v].numel() and a.high[v].ndim > 1]
         tokens = {v: tuple(float(a.numbers(x).sum()) for x in a.parents(v)[:1] if a.is_number(x)) for v in some}
         if len(set(tokens.values())) < 2 or known >= set(some) or (width := a.high[some[0]].shape[-1]) < DISTINCT:
             continue

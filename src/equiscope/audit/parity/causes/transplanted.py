@@ -167,6 +167,7 @@ def _with(side: Side, node: Node, x: float, other: float) -> Tensor | None:
 
 def order(d: Divergence) -> Finding | None:
     """A's step with the same numbers in the order in which B has them computes B's numbers."""
+    found: Finding | None = None
     for value, other in _explained(d):
         mine, theirs = d.a.numbers(value), d.b.numbers(other)
         for t in dict.fromkeys((theirs, *(theirs.permute(p) for p in _axes(mine, theirs)))):
@@ -177,8 +178,9 @@ def order(d: Divergence) -> Finding | None:
                 evidence = "{0} with these numbers in {1}'s order computes {1}'s numbers"
                 says = f"the numbers of {described(d.a, at_a)}", "the same numbers in another order"
                 first, second = (v if v in side.maker else None for v, side in ((at_a, d.a), (at_b, d.b)))
-                return Finding("exchanged", *says, evidence, first, second)
-    return None
+                found = Finding("exchanged", *says, evidence, first, second)
+                break
+    return found  # where the order arises: of the values that reproduce B, the first one
 
 
 def _explained(d: Divergence) -> Iterator[tuple[int, int]]:
