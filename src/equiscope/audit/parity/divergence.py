@@ -135,7 +135,7 @@ def divergence(
 def _of_recorded(a: Side, b: Side, alignment: Alignment, first: Fingerprints, second: Fingerprints) -> Divergence | None:
     """Where a side diverges from recorded activations, of which only the numbers are known."""
     if not b.is_recorded:
-        found = _of_recorded(b, a, Alignment(alignment.back, alignment.pairs), second, first)
+        found = _of_recorded(b, a, alignment.mirrored(), second, first)
         return None if found is None else found.mirrored()
     known = explained(a, set(alignment.pairs), first)
     steps = [node for node in a.nodes if node.value not in known] if a.is_recorded else frontier(a, known)
