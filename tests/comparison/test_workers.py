@@ -28,9 +28,11 @@ def bits(folder: Path, made: Plan) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> Path:
-    """Two runs, one after the other."""
+    """Two runs, one after the other, in this process."""
     folder = tmp_path_factory.mktemp("alone")
-    workers.run_all(folder / "compared", plan(folder, TWO, (1,)))
+    made = plan(folder, TWO, (1,))
+    for one in made.jobs():
+        job.run(folder / "compared", one, made)
     return folder / "compared"
 
 

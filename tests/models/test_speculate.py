@@ -5,7 +5,7 @@ import torch
 from tests.checkpoints.test_parity import ids
 from tests.models.test_generate import model
 from tests.models.test_generate_pairs import begin, paired
-from tests.pairwise import few
+from tests.pairwise import few, pairwise
 
 from equiscope.attention import Causal, Window
 from equiscope.errors import InputError, ShapeError
@@ -29,9 +29,11 @@ def like(large, noise):
     return small
 
 
-@pytest.mark.parametrize("ahead", [1, 3, 7])
-@pytest.mark.parametrize("noise", [0.0, 0.05, 3.0], ids=["always right", "often", "never"])
-@pytest.mark.parametrize("settings", [{}, {"repetition_penalty": 1.4}], ids=str)
+@pairwise(
+    pytest.mark.parametrize("ahead", [1, 3, 7]),
+    pytest.mark.parametrize("noise", [0.0, 0.05, 3.0], ids=["always right", "often", "never"]),
+    pytest.mark.parametrize("settings", [{}, {"repetition_penalty": 1.4}], ids=str),
+)
 def test_greedy_text_is_that_of_the_large_model(noise, ahead, settings):
     large = model().double()
     sampling = Sampling(**settings)
