@@ -147,6 +147,7 @@ def prepended(x: Tensor, tokens: Tokens, before: bool = False) -> Tokens:
             the last, and they attend to every token
     """
     rows = x.shape[-2]
+    x = functional.concat(x, tokens.x, axis=-2)
     places, ranks = tokens.positions.to(torch.promote_types(tokens.positions.dtype, torch.float32)), tokens.order
     limits = torch.iinfo(ranks.dtype)
     if tokens.valid is not None:  # padding has no position
@@ -158,7 +159,7 @@ def prepended(x: Tensor, tokens: Tokens, before: bool = False) -> Tokens:
     valid = tokens.valid
     if valid is not None:
         valid = torch.cat([torch.ones_like(valid[..., :1]).repeat_interleave(rows, -1), valid], -1)
-    return Tokens(x=functional.concat(x, tokens.x, axis=-2), positions=at, order=order, valid=valid)
+    return Tokens(x=x, positions=at, order=order, valid=valid)
 
 
 def _ahead(first: Tensor, rest: Tensor, axis: int) -> Tensor:

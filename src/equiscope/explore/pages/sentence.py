@@ -68,7 +68,7 @@ WORDS_OF = {  # what code of a scheme computes, in words; of other code the equa
     "self.table(one_axis": ("", "row of the learned table for each position"),
     "(at_q[0] - at_k[0]).abs()": ("", "distance of query and key"),
     "slopes * distance": ("", "slope times distance"),
-    "functional.concat(self.row": ("", "class token in front of the words"),
+    "functional.concat(x, tokens.x": ("", "class token in front of the words"),
     "scores.masked_fill(": ("", "scores, −∞ where masked"),
     "torch.exp(-math.log(base)": ("ω", "frequencies, in radians a step"),
     "self.frequencies(": ("ω", "frequencies, in radians a step"),
