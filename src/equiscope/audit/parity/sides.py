@@ -63,7 +63,7 @@ class Side:
     moving   values that depend on the input; outputs: value by name
     program  of a module; None for files. single: whether there is only the precision of a file
     tables   leaves of the program that stand here with numbers that are not rounded (see `with_tables_of`)
-    low_program  the program in float32, where it has the same steps; names: of the values of a file
+    low_program  the program in float32; names: of the values of a file
     units    by value of a file, the rounding error of its numbers where it stores them in less than float32
     passes   the errors up to so many times the rounding error of one pass are rounding, where there is one precision
     """
@@ -218,7 +218,7 @@ def of_module(
                     raise
                 refused = str(error)
     low, high = programs[0], programs[-1]
-    outputs = _outputs(high)
+    outputs = outputs_of(high)
     narrow = in_float32(high, low)
     notes = []
     if refused:
@@ -228,7 +228,7 @@ def of_module(
     moving, leaves = high.depending_on("input", "chance"), {leaf.id for leaf in high.leaves}
     return Side(
         title, nodes_of(high), high.values, narrow, moving, outputs, leaves, high, bool(refused), notes,
-        low_program=low if narrow else None,
+        low_program=low,
     )  # fmt: skip
 
 
@@ -271,7 +271,7 @@ def _watched(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], ti
         raise InputError(f"{title} raised {type(error).__name__} on these inputs: {text}. Give inputs that both take.") from error
 
 
-def _outputs(program: Program) -> dict[str, int]:
+def outputs_of(program: Program) -> dict[str, int]:
     """The outputs to compare by name: caches and hidden states are omitted beside others."""
     by_tensor = {id(program.values[value]): value for value in program.outputs.values()}
     found = {}

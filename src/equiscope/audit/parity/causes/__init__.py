@@ -33,11 +33,13 @@ HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried ->
     parameters.other_weights: "other parameters", elementwise.embedding_scale: "the scale of the embedding", norms.norm: "a norm",
     norms.norm_parameters: "the parameters of a norm", activations.activation: "an activation",
     elementwise.position_offset: "positions", sums.changed_term: "a term of a sum", rotary.rotation: "a rotary embedding",
-    attention.attention: "the scores of attention", attention.value_heads: "the order of heads", elementwise.cap: "a soft-cap",
+    attention.softmax_axis: "the axis of a softmax", attention.attention: "the scores of attention",
+    attention.value_heads: "the order of heads", elementwise.cap: "a soft-cap",
     norms.placement: "the placement of a norm", exchanged.fused_layout: "the layout of a fused projection",
     elementwise.residual: "a residual", elementwise.factor: "a factor", exchanged.other_input: "what a step reads",
     exchanged.order_of_parts: "the order of parts", transplanted.mask: "a mask", transplanted.number: "a number in the code",
-    transplanted.order: "the order of numbers",
+    transplanted.order: "the order of numbers", exchanged.left_out: "a step",
+    parameters.of_sibling: "the parameters of other layers",
 }  # fmt: skip
 
 

@@ -8,16 +8,34 @@ from equiscope.audit.parity.causes.contractions import contraction
 from equiscope.audit.parity.causes.elementwise import solve_cap
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.masks import named
-from equiscope.audit.parity.causes.replayed import downstream, reproduces
+from equiscope.audit.parity.causes.replayed import arguments, downstream, reproduces
 from equiscope.audit.parity.causes.scores import CLOSE, PRODUCT, AttentionScores, close, first_scores, matched_heads
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Side
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, SOFTMAX, Side
 
 NEAR = 16
 USES = "query heads use key heads "
 Changed = tuple[Finding, Tensor] | None  # a finding, and A's attention weights with this change
 SCALES = {"mul", "rmul", "Mul", "div", "Div", "truediv"}
 AXES = {-1: "keys", -2: "queries"}
+
+
+def softmax_axis(d: Divergence) -> Finding | None:
+    """Both first steps are the softmax of the same numbers in the same order, over another axis, as of a router over tokens."""
+    assert d.b_step is not None
+    if d.a_step.op not in SOFTMAX or d.b_step.op not in SOFTMAX:
+        return None
+    dims = [arguments(node, "input", "dim").get("dim") for node in (d.a_step, d.b_step)]
+    before = [side.parents(node.value) for side, node in ((d.a, d.a_step), (d.b, d.b_step))]
+    if not all(isinstance(dim, int) for dim in dims) or any(len(x) != 1 for x in before):
+        return None
+    x, y = d.a.numbers(before[0][0]), d.b.numbers(before[1][0])
+    if x.numel() != y.numel() or not is_rounding(difference(x.flatten(), y.flatten())):
+        return None
+    if not reproduces(d, {d.a_step.value: y.softmax(dims[1])}, far=True):
+        return None
+    says = [f"over axis {dim % t.ndim} of {list(t.shape)}" for dim, t in zip(dims, (x, y), strict=True)]
+    return Finding("softmax axis", *says, f"the softmax of {{0}}'s numbers {says[1]} gives {{1}}'s")
 
 
 def attention(d: Divergence) -> Finding | None:

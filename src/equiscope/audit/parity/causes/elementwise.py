@@ -1,6 +1,7 @@
 """One change of the numbers: a factor, a soft-cap, another row of a position table, a residual that is missing."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -119,6 +120,8 @@ def cap(d: Divergence) -> Finding | None:
             bound = solve_cap(mine, theirs)
             capped = d.a.numbers(value) if bound is None else bound * torch.tanh(d.a.numbers(value) / bound)
             if bound is not None and (d.a.program is None or reproduces(d, {value: capped})):
+                if abs(bound - 1) < 1e-9:
+                    return Finding("activation", "none", "tanh", "tanh of {0}'s numbers gives {1}'s")
                 kind = "output cap" if d.b.source(other) in {d.b.source(v) for v in _outputs(d)} else "soft-cap"
                 return Finding(kind, "no cap", f"{bound:.6g}", f"tanh(x / {bound:.6g}) · {bound:.6g} of {{0}} is {{1}}'s")
     return None
@@ -156,8 +159,15 @@ def position_offset(d: Divergence) -> Finding | None:
     for shift in shifts():
         moved = ids + shift
         if int(moved.min()) >= 0 and int(moved.max()) < len(rows) and reproduces(d, {d.a_step.value: rows[moved]}):
-            return offset(shift, leaf_name(d.a, found[0]))
+            finding = offset(shift, leaf_name(d.a, found[0]))
+            return finding if _are_positions(ids) else replace(finding, kind="exchanged")
     return None
+
+
+def _are_positions(ids: Tensor) -> bool:
+    """Whether indices count tokens: from one to the next they stay or go on by one, apart from padding."""
+    steps = ids.diff(dim=-1) if ids.ndim else ids[None]
+    return ids.ndim > 0 and ids.shape[-1] > 1 and bool(((steps == 0) | (steps == 1)).double().mean() > 0.5)
 
 
 def residual(d: Divergence) -> Finding | None:

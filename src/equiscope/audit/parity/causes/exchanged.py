@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from itertools import combinations, islice, permutations
 
+import torch
 from torch import Tensor
 
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import parameters_of, reproduces
-from equiscope.audit.parity.causes.sums import ADDITIONS
+from equiscope.audit.parity.causes.replayed import first_nodes, parameters_of, reproduces
+from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT, Node, Side, rerun
+from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Node, Side, rerun
 
 NEAR = 96  # steps before the divergence among which the other value is sought
+NEXT = 8  # steps after the divergence that may be the one, where the two sides have no values in common
 MASKING = {"masked_fill", "masked_fill_", "where"}
 PROJECTIONS = {"linear", "addmm", "matmul", "conv1d", "einsum", "bmm", "baddbmm", "mm", "add", "radd"}
 JOINS = {"cat", "stack", "concat", "concatenate", "hstack"}
@@ -44,16 +46,17 @@ def other_input(d: Divergence) -> Finding | None:
             alone = result is not None and reproduces(d, {d.a_step.value: result})
             if alone or reproduces(d, {value: d.a.numbers(other)}):
                 return _named(d, value, other)
-            if result is not None and d.hit(result) is not None and reproduces(d, {value: d.a.high[other], other: d.a.high[value]}):
+            parts = _are_parts(d.a, value, other) or (result is not None and d.hit(result) is not None)
+            if parts and reproduces(d, {value: d.a.high[other], other: d.a.high[value]}):
                 return _both(d, value, other)
     for other in d.a.parents(d.a_step.value):
         if (reader := _reader(d, other)) is not None:
             return _named(d, d.a_step.value, other, reader)
     for other in _alike(d, d.a_step.value):
         if reproduces(d, {d.a_step.value: d.a.numbers(other)}):
-            if d.a_step.op in MASKING and other in d.a.parents(d.a_step.value):
+            if other in d.a.parents(d.a_step.value) and (d.a_step.op in MASKING or _is_masked(d.a, d.a_step, other)):
                 return Finding("mask", "a mask", "no mask", "{0} without the mask computes {1}'s numbers")
-            if (kind := _left_out(d, other)) is not None:
+            if (kind := _left_out(d, d.a_step, other)) is not None:
                 where = f" in {d.a_step.module}" if d.a_step.module else ""
                 return Finding(kind, f"{d.a_step.op}{where}", "not there", "{0} without this step computes {1}'s numbers")
             ours, theirs = (described(d.a, v) for v in (d.a_step.value, d.a.source(other)))
@@ -75,12 +78,35 @@ def _reader(d: Divergence, other: int) -> Node | None:
     return None
 
 
-def _left_out(d: Divergence, other: int) -> str | None:
-    """What it is called that a step is left out: one that multiplies by a number of the code, or a function of each number."""
-    node = d.a_step
-    if other not in d.a.parents(node.value) or len(node.inputs) > 1:
+def _left_out(d: Divergence, node: Node, other: int) -> str | None:
+    """What it is called that a step is left out: one that multiplies by a number or a parameter, or a function of each number."""
+    if d.a.parents(node.value) != [other]:
         return None
-    return "scale" if node.op in SCALES else "activation" if node.op in FUNCTIONS else None
+    return "scale" if node.op in SCALES else "activation" if node.op in FUNCTIONS and len(node.inputs) == 1 else None
+
+
+def left_out(d: Divergence) -> Finding | None:
+    """B lacks one of A's next steps, which multiplies by a number or a parameter, or is a function of each number."""
+    for node in first_nodes(d.a, d.a_region, NEXT):
+        parents = d.a.parents(node.value)
+        kind = _left_out(d, node, parents[0]) if len(parents) == 1 else None
+        same = kind is not None and d.a.high[parents[0]].shape == d.a.high[node.value].shape
+        if kind and same and reproduces(d, {node.value: d.a.numbers(parents[0])}, far=True):
+            where = f" in {node.module}" if node.module else ""
+            return Finding(kind, f"{node.op}{where}", "not there", "{0} without this step computes {1}'s numbers")
+    return None
+
+
+def _is_masked(side: Side, node: Node, value: int) -> bool:
+    """Whether this step multiplies the value by zeros and ones."""
+    others = [side.numbers(v) for v in node.inputs if v != value]
+    return node.op in SCALES and len(others) == 1 and bool(((others[0] == 0) | (others[0] == 1)).all())
+
+
+def _are_parts(side: Side, one: int, other: int) -> bool:
+    """Whether these are two results of one step, as of a split."""
+    node = side.maker.get(one)
+    return node is not None and node.step is not None and other in [v for v, _ in node.step.outputs]
 
 
 def _reading(d: Divergence, value: int, other: int) -> Tensor | None:
@@ -128,10 +154,24 @@ def _named(d: Divergence, value: int, other: int, reader: Node | None = None) ->
     one, two = d.a.source(value), d.a.source(other)
     reads = [described(d.a, v) for v in (one, two)]
     evidence = "{0}'s step with this value computes {1}'s numbers"
+    if node.op in ADDITIONS and before_softmax(d.a, node.value) and any(_hides(d.a, v) for v in (value, other)):
+        return Finding("mask", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
+    for here, skipped in ((one, two), (two, one)):
+        maker = d.a.maker.get(here)
+        if maker is not None and d.a.source(maker.inputs[0]) == skipped and (kind := _left_out(d, maker, maker.inputs[0])):
+            says = described(d.a, here), "it is not there"
+            return Finding(kind, *(says if here == one else says[::-1]), evidence)
+    if torch.equal(d.a.numbers(value), -d.a.numbers(other)):
+        return Finding("scale", f"{node.op} reads {reads[0]} as it is", "it reads -1 times this", evidence)
     follow = one in d.a.ancestors(two, 8) or two in d.a.ancestors(one, 8)
     if (node.op in ADDITIONS and follow) or _is_term(d.a, one, two) or _is_term(d.a, two, one):
         return Finding("residual", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
     return Finding("exchanged", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
+
+
+def _hides(side: Side, value: int) -> bool:
+    """Whether these numbers hide a pair when they are added to its score."""
+    return bool((side.numbers(value) < HIDDEN).any())
 
 
 def _is_term(side: Side, value: int, total: int) -> bool:
@@ -152,7 +192,7 @@ def described(side: Side, value: int) -> str:
 
 def fused_layout(d: Divergence) -> Finding | None:
     """One projection holds several parts, as queries, keys and values: the two sides split it in other ways."""
-    for value in dict.fromkeys([d.a_step.value, *d.explained_inputs()]):
+    for value in dict.fromkeys([d.a_step.value, *d.explained_inputs(), *d.a_region[:NEXT]]):
         node = d.a.maker.get(value)
         if node is None or node.op not in PROJECTIONS or not parameters_of(d.a, node):
             continue
@@ -160,10 +200,25 @@ def fused_layout(d: Divergence) -> Finding | None:
             if reproduces(d, {value: moved}):
                 where = f"the parts of {node.module or node.op}"
                 ours, theirs = says[::-1] if _by_head(d.a, value, heads) else says
+                if _is_read_whole(d.a, value):
+                    evidence = "{0} with these numbers in the other order gives {1}'s numbers"
+                    return Finding("weights", f"rows of the weight of {node.module or node.op}: {ours}", theirs, evidence)
                 return Finding(
                     "fused layout", f"{where}: {ours}", theirs, "{0}'s projection split in the other way gives {1}'s numbers"
                 )
     return None
+
+
+def _is_read_whole(side: Side, value: int) -> bool:
+    """Whether a step reads all numbers of a projection at once, as a rotation those of the keys; a fused one is split before."""
+    todo, size = [value], side.high[value].numel()
+    while todo:
+        for node in side.users.get(todo.pop(0), []):
+            if side.high[node.value].numel() == size and node.op in MOVEMENT | ADDITIONS:
+                todo.append(node.value)
+            elif node.op not in MOVEMENT:
+                return True
+    return False
 
 
 def order_of_parts(d: Divergence) -> Finding | None:
@@ -183,8 +238,14 @@ def order_of_parts(d: Divergence) -> Finding | None:
                 return Finding("exchanged", what, f"the parts {says}", "{0} with the parts in this order computes {1}'s numbers")
     for group in _groups(d):
         for one, other in combinations(group[:STACK], 2):
-            if d.a.high[one].shape == d.a.high[other].shape and reproduces(d, {one: d.a.high[other], other: d.a.high[one]}):
+            same = d.a.high[one].shape == d.a.high[other].shape
+            if same and reproduces(d, {one: d.a.high[other], other: d.a.high[one]}, far=True):
                 return _both(d, one, other)
+        for turned in (group[1:] + group[:1], group[-1:] + group[:-1]) if len(group) == 3 else ():
+            if reproduces(d, {one: d.a.high[other] for one, other in zip(group, turned, strict=True)}):
+                ours, theirs = (", ".join(described(d.a, x) for x in names) for names in (group, turned))
+                evidence = "{0} with these values in the places of one another computes {1}'s numbers"
+                return Finding("exchanged", ours, f"{theirs} in their places", evidence)
     return None
 
 
@@ -195,13 +256,20 @@ def _both(d: Divergence, value: int, other: int) -> Finding:
 
 
 def _groups(d: Divergence) -> list[list[int]]:
-    """Siblings that are explained, nearest before the divergence first."""
+    """Siblings, or results of one step such as a split, that are explained, nearest before the divergence first."""
     found = {}
     for value in d.explained_inputs(NEAR):
         group = d.a.siblings.get(value, [])
         if len(group) > 1 and d.a.maker[value].op not in MOVEMENT and set(group) <= d.a_explained:
             found[group[0]] = group
-    return list(found.values())[:2]
+    for value in d.explained_inputs(NEAR):
+        node = d.a.maker.get(value)
+        results = [v for v, _ in node.step.outputs if v in d.a.high] if node is not None and node.step is not None else []
+        for shape in {d.a.high[v].shape for v in results} if len(results) > 1 else ():
+            parts = [v for v in results if d.a.high[v].shape == shape]
+            if len(parts) > 1 and set(parts) <= d.a_explained:
+                found.setdefault(parts[0], parts)
+    return list(found.values())[:4]
 
 
 def _layouts(y: Tensor) -> Iterator[tuple[int, tuple[str, str], Tensor]]:

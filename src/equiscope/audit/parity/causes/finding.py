@@ -22,7 +22,7 @@ CAUSES = {  # what `Parity.kind` can be -> in words
     "rope offset": "offset of rotary positions", "rope direction": "direction of the rotation", "rope": "rotary embedding missing",
     "position bias": "position bias of the scores", "softmax axis": "axis of the softmax", "residual": "residual connection",
     "exchanged": "a step reads another value",
-    "fused layout": "layout of the fused query, key and value", "all-reduce": "sum over the processes (all-reduce)",
+    "fused layout": "layout of a fused projection", "all-reduce": "sum over the processes (all-reduce)",
     "shard order": "order of the shards", "count": "how often a term counts",
 }  # fmt: skip
 

@@ -28,7 +28,9 @@ NEAR = 14  # steps after the divergence that may belong to the norm
 KINDS = (
     "RMSNorm", "LayerNorm", "LayerNorm with an unbiased variance",
     "LayerNorm divided by the unbiased standard deviation plus epsilon", "LayerNorm divided by the standard deviation plus epsilon",
+    "division by the length",
 )  # fmt: skip
+LENGTH = KINDS[5]
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class SolvedNorm:
         """Other numbers normalised in the same way, without weight and bias."""
         if self.kind == KINDS[0]:
             return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        if self.kind == LENGTH:
+            return x * (x.square().sum(-1, keepdim=True) + self.eps).rsqrt()
         centered = x - x.mean(-1, keepdim=True)
-        if self.kind in KINDS[3:]:
+        if self.kind in KINDS[3:5]:
             return centered / (x.std(-1, correction=int(self.kind == KINDS[3]), keepdim=True) + self.eps)
         variance = x.var(-1, correction=int(self.kind == KINDS[2]), keepdim=True)
         return centered * (variance + self.eps).rsqrt()
@@ -318,13 +322,14 @@ def _native(side: Side, node: Node) -> SolvedNorm | None:
 def _from_numbers(x: Tensor, y: Tensor) -> SolvedNorm | None:
     """The kind and epsilon of an unweighted norm from x to y: each row is one multiple of the (centered) row."""
     centered = x - x.mean(-1, keepdim=True)
-    for start, kinds in ((x, KINDS[:1]), (centered, KINDS[1:])):
+    for start, kinds in ((x, (KINDS[0], LENGTH)), (centered, KINDS[1:5])):
         rate = (y * start).sum(-1) / start.square().sum(-1)
         if not bool((rate > 0).all()) or difference(y, start * rate.unsqueeze(-1)) > 1e-12:
             continue
         for kind in kinds:
-            size = x.square().mean(-1) if kind == KINDS[0] else x.var(-1, correction=int(kind in KINDS[2:4]))
-            values = 1 / rate - size.sqrt() if kind in KINDS[3:] else rate.pow(-2) - size
+            squares = {KINDS[0]: x.square().mean(-1), LENGTH: x.square().sum(-1)}
+            size = squares[kind] if kind in squares else x.var(-1, correction=int(kind in KINDS[2:4]))
+            values = 1 / rate - size.sqrt() if kind in KINDS[3:5] else rate.pow(-2) - size
             eps, scale = values.median().item(), size.max().item() + 1e-300
             if bool(((values - eps).abs() <= 1e-11 * scale).all()) and -1e-12 * scale <= eps < 0.2 * scale:
                 return SolvedNorm(kind, max(eps, 0.0), x)

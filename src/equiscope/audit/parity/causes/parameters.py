@@ -1,6 +1,7 @@
 """Parameters: a bias that one side lacks, a weight read as its transpose, other weights, a head tied to the embedding or not."""
 
-from itertools import combinations, permutations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, islice, permutations
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ from equiscope.program.program import Ref
 NORM = 14  # steps of a norm that is written out
 SIBLINGS = 64  # the most steps of one kind of which the biases are left out together
 PRODUCTS = {"linear", "addmm", "matmul", "mm", "rmatmul", "einsum", "bmm", "baddbmm"}
+NEAR = 24  # steps after the divergence whose parameters may be those of another layer
+LAYERS, TRIALS = 8, 96  # other layers whose parameters are tried, for one parameter and in all
 LINEAR = {"linear", "addmm", "matmul", "mm", "rmatmul"}
 
 
@@ -164,6 +167,73 @@ def other_weights(d: Divergence) -> Finding | None:
                 if candidate.shape == mine.shape and _step_reproduces(d, {value: candidate}):
                     return _named(d, value, other)
     return _all_others(d, ours) if len(ours) > 1 else None
+
+
+def of_sibling(d: Divergence) -> Finding | None:
+    """The parameters of another layer: A computes B's numbers with those of a module that differs in one number of its name."""
+    for changes, ours, theirs in islice(_of_siblings(d), TRIALS):
+        if reproduces(d, changes, far=True):
+            return Finding("weights", ours, theirs, "{0} with these weights computes {1}'s numbers")
+    return None
+
+
+def _of_siblings(d: Divergence) -> Iterator[tuple[dict[int, Tensor], str, str]]:
+    """(changes, what A has, what B has): one with the weights of another, the two exchanged, all of them turned by one."""
+    leaves = {leaf.name: leaf.id for leaf in d.a.program.leaves if leaf.kind == "parameter"} if d.a.program else {}
+    known = {x: name for name, x in leaves.items()}
+    near = [d.a_step, *first_nodes(d.a, d.a_region, NEAR)]
+    names = dict.fromkeys(known[value] for node in near for value in _behind(d.a, node) if value in known)
+
+    def placed(pairs: Iterable[tuple[str, str]]) -> dict[int, Tensor]:
+        """The changes that give each module the parameters of another; none where they do not fit or are equal."""
+        to = {x: leaves.get(other + n.removeprefix(one), -1) for one, other in pairs for n, x in leaves.items() if _is_in(n, one)}
+        fit = all(y >= 0 and d.a.high[x].shape == d.a.high[y].shape for x, y in to.items())
+        changed = fit and any(not torch.equal(d.a.high[x], d.a.high[y]) for x, y in to.items())
+        return {x: d.a.high[y] for x, y in to.items()} if changed else {}
+
+    for module in dict.fromkeys(m for name in names for m in _modules(name)):
+        for group in _siblings(module, leaves):
+            for other in group:
+                if changes := placed([(module, other)]):
+                    yield changes, f"{module} has its own", f"it has those of {other}"
+                    yield placed([(module, other), (other, module)]), f"{module} and {other} have their own", "each has the other's"
+            order = sorted([module, *group], key=lambda one: [int(x) if x.isdecimal() else -1 for x in one.split(".")])
+            for step, which in ((1, "the next"), (-1, "the one before")) if len(order) > 2 else ():
+                if changes := placed(zip(order, order[step:] + order[:step], strict=True)):
+                    yield changes, f"{order[0]} to {order[-1]} have their own", f"each has those of {which}"
+
+
+def _behind(side: Side, node: Node) -> list[int]:
+    """The leaves that a step reads, also through steps that depend on no input."""
+    found, todo = dict[int, None](), [x for x in node.inputs if x not in side.moving]
+    while todo:
+        value = todo.pop(0)
+        if value not in found:
+            found[value] = None
+            todo += side.maker[value].inputs if value in side.maker else ()
+    return list(found)
+
+
+def _is_in(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+def _modules(name: str) -> list[str]:
+    """A parameter and the modules that hold it, as far as their names have a number, the smallest first."""
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts), 0, -1) if any(x.isdecimal() for x in parts[:n])]
+
+
+def _siblings(module: str, names: Iterable[str]) -> list[list[str]]:
+    """The modules of the same name but for one number, nearest first: for each number in the name a list."""
+    parts, found = module.split("."), list[list[str]]()
+    for i, part in enumerate(parts):
+        if part.isdecimal():
+            head, tail = "".join(f"{x}." for x in parts[:i]), ".".join(["", *parts[i + 1 :]])
+            numbers = {name.removeprefix(head).split(".")[0] for name in names if name.startswith(head)}
+            near = sorted((int(n) for n in numbers if n.isdecimal() and n != part), key=lambda n: abs(n - int(part)))
+            found.append([f"{head}{n}{tail}" for n in near[:LAYERS]])
+    return found
 
 
 def _all_others(d: Divergence, ours: list[int]) -> Finding | None:

@@ -20,10 +20,11 @@ SEVERAL = 4  # steps that a change explains, where the models differ in several 
 NEXT = 24  # values after each change in which the other side's numbers are sought
 
 
-def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL) -> bool:
+def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL, far: bool = False) -> bool:
     """Whether A, replayed with these values, computes B's outputs; of models that differ in several ways, B's next steps.
 
     several  how many steps of B it has to explain then
+    far      whether many steps may lie between the change and the first value that both sides have
     """
     shaped = _shaped(d, changes)
     if d.recording is not None and d.whole:
@@ -32,7 +33,7 @@ def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL
         if found:
             d.reproducing.append(shaped)
         return found
-    found = not d.b_region or appears(d, shaped)
+    found = not d.b_region or (far and d.a.program is not None) or appears(d, shaped)
     d.replays.append(found)
     if found and d.a.program is not None:  # a file cannot run again
         found = (

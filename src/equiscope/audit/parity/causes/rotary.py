@@ -77,8 +77,9 @@ def rotation(d: Divergence) -> Finding | None:
         return rate is not None
 
     candidates = [(other_q, other_k)]
-    if q.frequency is not None and other_q.frequency is not None and q.layout != other_q.layout:
-        candidates = [(replace(other_q, layout=q.layout), replace(other_k, layout=k.layout)), *candidates]
+    permuted = _laid_out(other_q, q), _laid_out(other_k, k)
+    if permuted != candidates[0]:
+        candidates.insert(0, permuted)
     used = next((pair for pair in candidates if reproduces(*pair)), None)
     if used is None or (_same(used[0], q) and _same(used[1], k)):
         return None
@@ -86,6 +87,12 @@ def rotation(d: Divergence) -> Finding | None:
     if order is None or (d.a.program is not None and not replayed.reproduces(d, {a.weights_value: a.placed(b.weights[order])})):
         return None
     return named((q, k), used)
+
+
+def _laid_out(other: Rotation, own: Rotation) -> Rotation:
+    """B's rotation in A's layout: the weights may be permuted. What agrees behind its rotation has none."""
+    rotated = own.frequency is not None and other.frequency is not None
+    return replace(other, layout=own.layout) if rotated and own.layout != other.layout else other
 
 
 def _same(a: Rotation, b: Rotation) -> bool:
@@ -129,8 +136,26 @@ def named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) ->
     (base, factor), (other_base, other_factor) = fitted(a), fitted(b)
     if base and other_base and abs(factor - other_factor) < 1e-6 * factor:
         return Finding("rope base", f"{base:.6g}", f"{other_base:.6g}", evidence)
+    if not base and not other_base:
+        (base, factor), (other_base, other_factor) = _slow(a), _slow(b)
+        if base and abs(factor - other_factor) < 1e-4 * factor and abs(base - other_base) > 1e-4 * base:
+            return Finding("rope base", f"{base:.6g}, slow frequencies scaled", f"{other_base:.6g}, scaled by the same", evidence)
     says = [f"base {_base(r)}" for r in (a, b)]
     return Finding("rope scaling", says[0], says[1], evidence)
+
+
+def _slow(r: Rotation) -> tuple[float, float]:
+    """Base and factor of the slow half, where scaling by parts divides the slow frequencies by a factor and not the fastest.
+
+    (0, 0) where they are not of that form.
+    """
+    assert r.frequency is not None
+    count = len(r.frequency) // 2
+    if count < 3 or abs(float(r.frequency[0].abs()) - 1) > 1e-6:
+        return 0.0, 0.0
+    base, factor = _fit(replace(r, frequency=r.frequency[-count:]))
+    first = base ** (-(len(r.frequency) - count) * 2 / r.width) if base else 0.0
+    return base, factor * first
 
 
 def _base(r: Rotation) -> str:

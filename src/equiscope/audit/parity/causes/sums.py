@@ -144,7 +144,8 @@ def _rows_read(d: Divergence, top: int, total: Tensor, term: int, added: Tensor)
                 ours, rows = ids.expand(total.shape[:-1]).reshape(-1, total.shape[-2]), read.reshape(-1, total.shape[-2])
                 which = next(i for i in range(len(rows)) if not torch.equal(rows[i], ours[i]))
                 says = [f"rows {', '.join(map(str, x[which].tolist()))}" for x in (ours, rows)]
-                return Finding("position offset", says[0], says[1], "{0}'s sum with these rows of its table is {1}'s")
+                kind = "exchanged" if torch.equal(rows.sort(-1).values, ours.sort(-1).values) else "position offset"
+                return Finding(kind, says[0], says[1], "{0}'s sum with these rows of its table is {1}'s")
     return None
 
 

@@ -28,6 +28,7 @@ JOINING = {
 SMALL = 0.05  # an epsilon is below it
 PARAMETRIC = {"leaky_relu", "elu", "celu", "softplus", "hardtanh", "threshold", "hardshrink", "softshrink"}
 SCALES = {"mul", "rmul", "div", "rdiv", "truediv", "mul_", "div_", "baddbmm"}
+FAMILY = {"softmax scale": "scale"}  # a scale of scores is a scale; an epsilon of B is none of A's scales
 NORMS = {"group_norm", "batch_norm", "instance_norm", "layer_norm", "rms_norm", "normalize"}
 
 
@@ -41,7 +42,8 @@ def mask(d: Divergence) -> Finding | None:
             if other is None or torch.equal(other, mine):
                 continue
             if reproduces(d, {value: other}):
-                return _named(d, _visible(mine), _visible(other))
+                additive = _adds(mine)
+                return _named(d, _visible(mine, additive), _visible(other, additive))
     return None
 
 
@@ -86,13 +88,18 @@ def _is_mask(t: Tensor) -> bool:
     return bool(((t == 0) | (t == 1) | hidden).all()) and bool(t.unique().numel() <= 2) and t.ndim > 0
 
 
-def _visible(t: Tensor) -> Tensor:
-    """What a mask leaves visible, as far as it says so: True, 1, or 0 beside numbers that hide."""
-    return t if t.dtype == torch.bool else t == 0 if bool((t < HIDDEN).any()) else t != 0
+def _adds(t: Tensor) -> bool:
+    """Whether a mask is added to the scores: some of its numbers hide."""
+    return t.dtype != torch.bool and bool((t < HIDDEN).any())
+
+
+def _visible(t: Tensor, additive: bool) -> Tensor:
+    """What a mask leaves visible: True, 0 where it is added to the scores, else 1."""
+    return t if t.dtype == torch.bool else t == 0 if additive else t != 0
 
 
 def _all_visible(t: Tensor) -> Tensor:
-    return torch.zeros_like(t) if t.dtype != torch.bool and bool((t < HIDDEN).any()) else torch.ones_like(t)
+    return torch.zeros_like(t) if _adds(t) else torch.ones_like(t)
 
 
 def _like(t: Tensor, mine: Tensor) -> Tensor | None:
@@ -109,10 +116,10 @@ def _like(t: Tensor, mine: Tensor) -> Tensor | None:
             return None
     own = own.reshape(mine.shape)
     if mine.dtype == torch.bool:
-        return _visible(own)
+        return _visible(own, _adds(own))
     if own.dtype != torch.bool:
         return own.to(mine.dtype)
-    return torch.where(own, 0.0, -torch.inf).to(mine.dtype) if bool((mine < HIDDEN).any()) else own.to(mine.dtype)
+    return torch.where(own, 0.0, -torch.inf).to(mine.dtype) if _adds(mine) else own.to(mine.dtype)
 
 
 def _named(d: Divergence, ours: Tensor, theirs: Tensor) -> Finding:
@@ -126,10 +133,11 @@ def _named(d: Divergence, ours: Tensor, theirs: Tensor) -> Finding:
 
 def number(d: Divergence) -> Finding | None:
     """A with a number of B's code in the place of its own computes B's numbers."""
-    theirs = {x for node in first_nodes(d.b, d.b_region, 2 * NEAR) for x in _floats(node)}
+    nodes = [(_kind(d.b, node), node) for node in first_nodes(d.b, d.b_region, 2 * NEAR)]
     for node in first_nodes(d.a, d.a_region, NEAR):
         kind = _kind(d.a, node)
-        for x in _floats(node) if kind else ():
+        theirs = {x for other, one in nodes if kind and FAMILY.get(other, other) == FAMILY.get(kind, kind) for x in _floats(one)}
+        for x in _floats(node):
             for other in sorted(theirs - {x}):
                 result = _with(d.a, node, x, other)
                 if result is not None and reproduces(d, {node.value: result}):
