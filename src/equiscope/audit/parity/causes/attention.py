@@ -25,17 +25,17 @@ def softmax_axis(d: Divergence) -> Finding | None:
     assert d.b_step is not None
     if d.a_step.op not in SOFTMAX or d.b_step.op not in SOFTMAX:
         return None
-    dims = [arguments(node, "input", "dim").get("dim") for node in (d.a_step, d.b_step)]
+    dims = [dim for node in (d.a_step, d.b_step) if isinstance(dim := arguments(node, "input", "dim").get("dim"), int)]
     before = [side.parents(node.value) for side, node in ((d.a, d.a_step), (d.b, d.b_step))]
-    if not all(isinstance(dim, int) for dim in dims) or any(len(x) != 1 for x in before):
+    if len(dims) < 2 or any(len(x) != 1 for x in before):
         return None
     x, y = d.a.numbers(before[0][0]), d.b.numbers(before[1][0])
     if x.numel() != y.numel() or not is_rounding(difference(x.flatten(), y.flatten())):
         return None
     if not reproduces(d, {d.a_step.value: y.softmax(dims[1])}, far=True):
         return None
-    says = [f"over axis {dim % t.ndim} of {list(t.shape)}" for dim, t in zip(dims, (x, y), strict=True)]
-    return Finding("softmax axis", *says, f"the softmax of {{0}}'s numbers {says[1]} gives {{1}}'s")
+    ours, theirs = (f"over axis {dim % t.ndim} of {list(t.shape)}" for dim, t in zip(dims, (x, y), strict=True))
+    return Finding("softmax axis", ours, theirs, f"the softmax of {{0}}'s numbers {theirs} gives {{1}}'s")
 
 
 def attention(d: Divergence) -> Finding | None:

@@ -154,13 +154,14 @@ def _named(d: Divergence, value: int, other: int, reader: Node | None = None) ->
     one, two = d.a.source(value), d.a.source(other)
     reads = [described(d.a, v) for v in (one, two)]
     evidence = "{0}'s step with this value computes {1}'s numbers"
-    if node.op in ADDITIONS and before_softmax(d.a, node.value) and any(_hides(d.a, v) for v in (value, other)):
+    if node.op in ADDITIONS and before_softmax(d.a, node.value) and any(_masks(d.a, v) for v in (value, other)):
         return Finding("mask", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
     for here, skipped in ((one, two), (two, one)):
         maker = d.a.maker.get(here)
         if maker is not None and d.a.source(maker.inputs[0]) == skipped and (kind := _left_out(d, maker, maker.inputs[0])):
             says = described(d.a, here), "it is not there"
-            return Finding(kind, *(says if here == one else says[::-1]), evidence)
+            ours, theirs = says if here == one else says[::-1]
+            return Finding(kind, ours, theirs, evidence)
     if torch.equal(d.a.numbers(value), -d.a.numbers(other)):
         return Finding("scale", f"{node.op} reads {reads[0]} as it is", "it reads -1 times this", evidence)
     follow = one in d.a.ancestors(two, 8) or two in d.a.ancestors(one, 8)
@@ -169,7 +170,7 @@ def _named(d: Divergence, value: int, other: int, reader: Node | None = None) ->
     return Finding("exchanged", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
 
 
-def _hides(side: Side, value: int) -> bool:
+def _masks(side: Side, value: int) -> bool:
     """Whether these numbers hide a pair when they are added to its score."""
     return bool((side.numbers(value) < HIDDEN).any())
 
