@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -32,6 +32,7 @@ BEFORE = 24  # values before a step
 REGION = 400  # values after the divergence in which a cause is sought
 
 
+@runtime_checkable
 class GivenTensors(Protocol):
     """Recorded tensors that a replay of A is compared with."""
 
