@@ -12,11 +12,11 @@ from tests.audit.parity.planted import cases, pair
 
 SEVERAL = [  # family, changes of B, the kinds in the order in which A computes
     (PlainA, {"offset": 2, "activation": "gelu", "output_cap": 3.0}, ["position offset", "activation", "output cap"]),
-    (GatedA, {"norm": "other", "start": 1}, ["norm kind", "rope offset"]),
-    (PlainA, {"cap": 2.0, "residual": False}, ["soft-cap", "residual"]),
     (GatedA, {"embedding": 32**0.5, "cap": 2.0, "activation": "gelu"}, ["embedding scale", "soft-cap", "activation"]),
 ]
 MORE = [
+    (GatedA, {"norm": "other", "start": 1}, ["norm kind", "rope offset"]),
+    (PlainA, {"cap": 2.0, "residual": False}, ["soft-cap", "residual"]),
     (GatedA, {"one_plus": True, "order": "strided"}, ["norm weight", "head order"]),
     (GatedA, {"activation": "relu", "layout": "interleaved"}, ["rope layout", "activation"]),
     (GatedA, {"layout": "interleaved", "tied": False}, ["rope layout", "tied head"]),
