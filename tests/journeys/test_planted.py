@@ -31,7 +31,9 @@ def check(model, statement):
 
 @pytest.mark.parametrize("rotary", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["rotary", "learned"])
 def test_a_gpt_without_a_bug_keeps_what_it_promises(rotary):
-    audit = eq.check(GPT(rotary), given(), properties=["causal", "cache", "batch", "deterministic"], actions=[], proof=rotary)
+    audit = eq.check(
+        GPT(rotary), given(), properties=["causal", "cache", "batch", "deterministic"], actions=[], proof=not rotary
+    )  # a proof only with --thorough
     assert [row.verdict for row in audit.rows if row.verdict != "holds"] == []
     assert check(GPT(rotary), "shift").verdict == ("holds" if rotary else "broken")
 
