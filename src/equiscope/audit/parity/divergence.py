@@ -147,6 +147,10 @@ def _of_recorded(a: Side, b: Side, alignment: Alignment, first: Fingerprints, se
     unknown += [y for y in others if y not in unknown]  # an output of B is a value of A, and not its output
     if not unknown or not steps:
         return None
+    if a.is_recorded:  # two recordings: tensors of one name belong together
+        named = {node.name: node for node in steps}
+        shared = [y for y in unknown if b.maker[y].name in named]
+        unknown, steps = (shared, [named[b.maker[y].name] for y in shared]) if shared else (unknown, steps)
     region = _region(a, steps[0], known)
     return Divergence(a, b, alignment, steps[0], b.maker[unknown[0]], region, unknown, known, b.moving - set(unknown))
 
