@@ -6,10 +6,9 @@ one side scales before the product and the other after it is no difference: the 
 """
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -32,15 +31,6 @@ BEFORE = 24  # values before a step
 REGION = 400  # values after the divergence in which a cause is sought
 
 
-@runtime_checkable
-class GivenTensors(Protocol):
-    """Recorded tensors that a replay of A is compared with."""
-
-    def gives(self, changes: Mapping[int, Tensor]) -> bool:
-        """Whether A with these values gives them."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Divergence:
     """Where A and B diverge.
@@ -51,7 +41,7 @@ class Divergence:
     replays             of each change that was tried, on either side, whether numbers of the other side appeared soon
     whole               whether a cause must explain all of the difference, as if it were the only one
     rows                those of the outputs that a cause has to explain; empty: all
-    recording           the tensors of B that A has to give, where B is recorded activations
+    gives               whether A with changes of its values gives all of B's tensors, where B is recorded activations
     """
 
     a: Side
@@ -67,7 +57,7 @@ class Divergence:
     replays: list[bool] = field(default_factory=list)
     whole: bool = True
     rows: tuple[int, ...] = ()
-    recording: GivenTensors | None = None
+    gives: Callable[[Mapping[int, Tensor]], bool] | None = None
 
     def mirrored(self) -> "Divergence":
         """The same with A and B exchanged."""

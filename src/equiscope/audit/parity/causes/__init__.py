@@ -89,7 +89,7 @@ def _of_recorded(divergence: Divergence, tried: Counter[str]) -> Finding:
         for i, node in enumerate(first_nodes(divergence.a, region, NEXT)):
             if node.op not in MOVEMENT:
                 here = replace(
-                    divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known), recording=recording, whole=whole
+                    divergence, a_step=node, a_region=region[i:], a_explained=frozenset(known), gives=recording.gives, whole=whole
                 )
                 found = _confirmed(here, tried if whole else Counter(), dict.fromkeys(BESIDE, True), mirrored=False)
                 if found.kind:

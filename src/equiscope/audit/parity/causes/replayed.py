@@ -27,8 +27,8 @@ def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL
     far      whether many steps may lie between the change and the first value that both sides have
     """
     shaped = _shaped(d, changes)
-    if d.recording is not None and d.whole:
-        found = d.recording.gives(shaped)
+    if d.gives is not None and d.whole:
+        found = d.gives(shaped)
         d.replays.append(found)
         if found:
             d.reproducing.append(shaped)
