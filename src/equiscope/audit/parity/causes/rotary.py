@@ -153,7 +153,7 @@ def _slow(r: Rotation) -> tuple[float, float]:
     count = len(r.frequency) // 2
     if count < 3 or abs(float(r.frequency[0].abs()) - 1) > 1e-6:
         return 0.0, 0.0
-    base, factor = _fit(replace(r, frequency=r.frequency[-count:]))
+    base, factor = fitted(replace(r, frequency=r.frequency[-count:]))
     first = base ** (-(len(r.frequency) - count) * 2 / r.width) if base else 0.0
     return base, factor * first
 
