@@ -202,7 +202,7 @@ def _archive(path: Path) -> PictureList:
     if loose := [name for name in names if not Path(name).parent.name]:
         raise InputError(
             f"{path}: {loose[0]} lies in no folder that could be its class. Put the pictures of each class into a folder, or give "
-            "a table with the columns path and label."
+            "a table with the columns path and label; of a table in an archive, unpack it, and name the table."
         )
     if len(tops) != 1:
         raise InputError(

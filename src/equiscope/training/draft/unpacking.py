@@ -53,6 +53,7 @@ def look_into(
         except InputError as error:
             raise InputError(_in_archive(str(error), inner, names[0])) from error
         draft = _renamed(draft, lambda text: text.replace(str(inner), str(folder)).replace(str(inner.absolute()), str(folder)))
+        draft.title = title_of(archive)
         draft.understood.insert(0, f"{names[0]} has {count} files, which are unpacked into the folder {folder}.")
         if write:
             inner.rename(folder)
